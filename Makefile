@@ -1,0 +1,50 @@
+# Every target sets up what it needs: a virtual environment in .venv, from the locked versions.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: demo test test-real check format bench lock clean
+
+demo: $(VENV)/.ready
+	@$(BIN)/rmqctl --help
+	@echo
+	@echo "The sandbox that a demonstration needs is not built yet; point rmqctl at a cluster of yours with -n HOST:9876."
+
+# Unit tests side by side, then the tests against real RocketMQ, which start brokers and want the machine for themselves.
+test: $(VENV)/.ready
+	$(PYTEST) -q -n auto --ignore=tests/real
+	$(PYTEST) -q tests/real
+
+test-real: $(VENV)/.ready
+	$(PYTEST) -v tests/real
+
+check: $(VENV)/.ready
+	$(BIN)/ruff format --check rmqctl tests
+	$(BIN)/ruff check rmqctl tests
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format: $(VENV)/.ready
+	$(BIN)/ruff format rmqctl tests
+	$(BIN)/ruff check --fix rmqctl tests
+
+bench: $(VENV)/.ready
+	$(BIN)/python -m tests.bench
+
+$(VENV)/.ready: requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+# Takes the newest versions that pyproject.toml allows. Run by hand; the result is committed.
+lock:
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install -q --disable-pip-version-check uv
+	.venv-lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-annotate --no-header --extra yaml --group dev pyproject.toml --upgrade -o requirements.lock
+	rm -rf .venv-lock
+
+clean:
+	rm -rf $(VENV) .venv-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis .real-logs .bench

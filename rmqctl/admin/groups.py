@@ -1,0 +1,200 @@
+"""Groups: every group of a cluster in one pass, from the brokers' own tables rather than from retry topics."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from rmqctl.client.core import Client
+from rmqctl.errors import BrokerError
+from rmqctl.model.group import BROADCASTING, GroupConnections, GroupState
+from rmqctl.model.names import is_system_group
+from rmqctl.model.progress import Unknown
+from rmqctl.model.route import Broker
+from rmqctl.model.stats import TopicOffset
+from rmqctl.protocol import bodies, headers
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.protocol.versions import version_name
+from rmqctl.rules.progress import compute_lag
+
+from .brokers import fetch_cluster
+from .offsets import fetch_connections
+from .results import Failure, all_failed, ask_all
+
+# Queue id to stored offset, by topic.
+_Offsets = Mapping[str, Mapping[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSummary:
+    """One group over all brokers. A null's reason is in `reasons` under its JSON name.
+
+    `lag` is None when a part of it is not known; `lag_at_least` sums what is. `lost` counts messages that were deleted
+    before the group read them. `topics` are those with a stored offset or a live subscription. `client_version` is the
+    oldest among the members.
+    """
+
+    group: str
+    state: GroupState
+    member_count: int | None
+    consume_type: str | None
+    message_model: str | None
+    client_version: str | None
+    topics: tuple[str, ...]
+    lag: int | None
+    lag_at_least: int
+    lost: int
+    broker_names: tuple[str, ...]
+    reasons: Mapping[str, Unknown]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupList:
+    """All groups, sorted by name, what could not be read, and how many of RocketMQ's own groups were left out."""
+
+    groups: tuple[GroupSummary, ...]
+    failures: tuple[Failure, ...]
+    hidden_system_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """One broker's tables: which groups it knows, and their offsets."""
+
+    names: frozenset[str]
+    offsets: Mapping[str, _Offsets]
+
+
+async def fetch_group_list(client: Client, *, with_system: bool = False) -> GroupList:
+    """Return all groups of the cluster. Raises the brokers' error when none of them answers."""
+    cluster = await fetch_cluster(client)
+    tables = await ask_all(cluster.brokers, lambda broker: _fetch_tables(client, broker))
+    if not tables.ok:
+        raise all_failed(tables.failed.values())
+    names = {name for table in tables.ok.values() for name in table.names}
+    shown = sorted(name for name in names if with_system or not is_system_group(name))
+
+    topic_places = [
+        (broker, topic)
+        for broker, table in tables.ok.items()
+        for topic in sorted({topic for name in shown for topic in table.offsets.get(name, {})})
+    ]
+    group_places = [(broker, name) for broker in tables.ok for name in shown]
+    topic_answers, member_answers = await asyncio.gather(
+        ask_all(topic_places, lambda place: _fetch_topic(client, *place)),
+        ask_all(group_places, lambda place: fetch_connections(client, *place)),
+    )
+    failures = [Failure(broker.broker_name, "groups", error) for broker, error in tables.failed.items()]
+    failures += _first_of_each_broker(topic_answers.failed, "max offsets")
+    failures += _first_of_each_broker(member_answers.failed, "members")
+    summaries = [
+        _summarise(name, tables.ok, topic_answers.ok, member_answers.ok, is_whole=not tables.failed) for name in shown
+    ]
+    return GroupList(tuple(summaries), tuple(failures), len(names) - len(shown))
+
+
+def _first_of_each_broker(failed: Mapping[tuple[Broker, str], Exception], what: str) -> list[Failure]:
+    """Name each broker once: a broker that goes away fails a thousand requests for one reason."""
+    first: dict[str, Failure] = {}
+    for (broker, name), error in failed.items():
+        first.setdefault(broker.broker_name, Failure(broker.broker_name, f"{what} of {name}", error))  # type: ignore[arg-type]
+    return list(first.values())
+
+
+async def _fetch_tables(client: Client, broker: Broker) -> _Tables:
+    groups_answer, offsets_answer = await asyncio.gather(
+        client.ask_broker(broker, headers.get_all_groups()),
+        client.ask_broker(broker, headers.get_all_consumer_offsets()),
+    )
+    configured = bodies.decode_groups(groups_answer.command.body)
+    stored = bodies.decode_consumer_offsets(offsets_answer.command.body).groups
+    return _Tables(frozenset(configured) | frozenset(stored), stored)
+
+
+async def _fetch_topic(client: Client, broker: Broker, topic: str) -> Mapping[int, TopicOffset]:
+    """Return min and max by queue id; nothing for a topic that was deleted and left its offsets behind."""
+    try:
+        answer = await client.ask_broker(broker, headers.get_topic_stats(topic))
+    except BrokerError as error:
+        if error.code == ResponseCode.TOPIC_NOT_EXIST:
+            return {}
+        raise
+    return {mq.queue_id: offsets for mq, offsets in bodies.decode_topic_stats(answer.command.body).items()}
+
+
+def _summarise(
+    name: str,
+    tables: Mapping[Broker, _Tables],
+    topics: Mapping[tuple[Broker, str], Mapping[int, TopicOffset]],
+    members: Mapping[tuple[Broker, str], GroupConnections | None],
+    *,
+    is_whole: bool,
+) -> GroupSummary:
+    knowing = [broker for broker, table in tables.items() if name in table.names]
+    members_known = is_whole and all((broker, name) in members for broker in tables)
+    connected = [found for broker in tables if (found := members.get((broker, name))) is not None]
+    connections = {(member.client_id, member.client_address): member for item in connected for member in item.members}
+    client_ids = {client_id for client_id, _ in connections}
+    if client_ids:
+        state = GroupState.ONLINE
+    else:
+        state = GroupState.EMPTY if members_known else GroupState.UNKNOWN
+
+    subscribed = {topic for item in connected for topic in item.subscriptions}
+    offsets_by_broker = [(broker, tables[broker].offsets.get(name, {})) for broker in knowing]
+    with_offsets = {topic for _, offsets in offsets_by_broker for topic in offsets}
+    # A live group's offsets of topics that it left say nothing about it; brokers leave them out too (ConsumeStats).
+    counted = with_offsets & subscribed if subscribed else with_offsets
+    lag, lost, is_sure = _sum_lag(offsets_by_broker, counted, topics)
+
+    reasons: dict[str, Unknown] = {}
+    is_broadcasting = any(item.message_model == BROADCASTING for item in connected)
+    if is_broadcasting:
+        reasons["lag"] = Unknown.BROADCASTING
+    elif not is_whole or not is_sure:
+        reasons["lag"] = Unknown.BROKER_UNREACHABLE
+    elif not counted:
+        reasons["lag"] = Unknown.NEVER_COMMITTED
+    if state is GroupState.UNKNOWN:
+        reasons["memberCount"] = Unknown.BROKER_UNREACHABLE
+    if not client_ids:
+        no_members = Unknown.NO_MEMBERS if state is GroupState.EMPTY else Unknown.BROKER_UNREACHABLE
+        reasons |= dict.fromkeys(("consumeType", "messageModel", "clientVersion"), no_members)
+    return GroupSummary(
+        group=name,
+        state=state,
+        member_count=None if state is GroupState.UNKNOWN else len(client_ids),
+        consume_type=connected[0].consume_type if client_ids else None,
+        message_model=connected[0].message_model if client_ids else None,
+        client_version=version_name(min(m.version for m in connections.values())) if connections else None,
+        topics=tuple(sorted(with_offsets | subscribed)),
+        lag=None if "lag" in reasons else lag,
+        lag_at_least=0 if is_broadcasting else lag,
+        lost=0 if is_broadcasting else lost,
+        broker_names=tuple(sorted(broker.broker_name for broker in knowing)),
+        reasons=reasons,
+    )
+
+
+def _sum_lag(
+    offsets_by_broker: Iterable[tuple[Broker, _Offsets]],
+    counted: set[str],
+    topics: Mapping[tuple[Broker, str], Mapping[int, TopicOffset]],
+) -> tuple[int, int, bool]:
+    """Return lag, losses, and whether every queue's largest offset was known. An offset beyond max counts as no lag."""
+    lag = lost = 0
+    is_sure = True
+    for broker, offsets in offsets_by_broker:
+        for topic in counted & set(offsets):
+            queues = topics.get((broker, topic))
+            if queues is None:
+                is_sure = False
+                continue
+            for queue_id, consumer_offset in offsets[topic].items():
+                queue = queues.get(queue_id)
+                if queue is not None and consumer_offset <= queue.max_offset:
+                    queue_lag, queue_lost = compute_lag(queue.min_offset, queue.max_offset, consumer_offset)
+                    lag += queue_lag
+                    lost += queue_lost or 0
+    return lag, lost, is_sure

@@ -1,0 +1,216 @@
+"""What was read about a group's offsets, and the rows that are made of it. No request is sent from here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rmqctl.errors import RmqctlError
+from rmqctl.model.group import BROADCASTING, GroupConnections, GroupState, ProcessQueue, RunningInfo
+from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.progress import QueueProgress, QueueReading, Unknown
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.route import Broker, TopicRoute
+from rmqctl.model.stats import ConsumeStats, ConsumeTimeSpan, TopicOffset
+from rmqctl.protocol.versions import V5_0_0
+from rmqctl.rules.progress import compute_progress, pull_window, pulled_to
+
+from .results import Answers, Failure
+
+
+@dataclass(frozen=True, slots=True)
+class GroupProgress:
+    """A group's progress: rows sorted by queue, and what could not be read.
+
+    `member_count` counts client ids seen at any broker, None when that can't be known. `notes` are sentences for people
+    about what the numbers can't say.
+    """
+
+    group: str
+    state: GroupState
+    member_count: int | None
+    message_model: str | None
+    consume_type: str | None
+    consume_tps: float
+    rows: tuple[QueueProgress, ...]
+    failures: tuple[Failure, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerView:
+    """What one broker said of the group at first. `connections` is None when nobody is connected there."""
+
+    broker: Broker
+    address: str
+    from_slave: bool
+    version: int
+    stats: ConsumeStats
+    connections: GroupConnections | None
+
+    def sure_offset(self, mq: MessageQueue) -> int | None:
+        """Return the offset that consume stats tell for sure: anything above 0, since 0 stands for "none" as well."""
+        wrapper = self.stats.queues.get(mq)
+        return wrapper.consumer_offset if wrapper is not None and wrapper.consumer_offset > 0 else None
+
+
+@dataclass(slots=True)
+class Reading:
+    """Everything that was read, by queue, broker name or client id. `stored` holds offsets that had to be asked for."""
+
+    views: Mapping[str, BrokerView]
+    failed_brokers: Mapping[str, RmqctlError]
+    routes: Mapping[str, TopicRoute] = field(default_factory=dict)
+    topics: frozenset[str] = frozenset()
+    topic_offsets: dict[MessageQueue, TopicOffset] = field(default_factory=dict)
+    spans: dict[MessageQueue, ConsumeTimeSpan] = field(default_factory=dict)
+    stored: dict[MessageQueue, int | None] = field(default_factory=dict)
+    retention_ms: dict[str, int] = field(default_factory=dict)
+    running: Answers[str, RunningInfo] = field(default_factory=lambda: Answers({}, {}))
+    failures: list[Failure] = field(default_factory=list)
+
+    def connections(self) -> list[GroupConnections]:
+        """Return what each broker with members said of them."""
+        return [view.connections for view in self.views.values() if view.connections is not None]
+
+    def queues(self) -> set[MessageQueue]:
+        """Return every queue to show: those that consumers share by the routes, and those with an offset."""
+        queues = {mq for topic in self.topics if topic in self.routes for mq in self.routes[topic].readable_queues()}
+        for view in self.views.values():
+            queues.update(mq for mq in view.stats.queues if mq.topic in self.topics)
+        return queues
+
+
+_READ_FROM_BROKER = ("minOffset", "maxOffset", "consumerOffset", "pullOffset", "lastTimestamp", "headAgeMs")
+
+
+def conclude(group: str, reading: Reading) -> GroupProgress:
+    """Make the rows of what was read."""
+    connected = reading.connections()
+    client_ids = {member.client_id for item in connected for member in item.members}
+    if client_ids:
+        state = GroupState.ONLINE
+    else:
+        state = GroupState.UNKNOWN if reading.failed_brokers else GroupState.EMPTY
+    is_broadcasting = any(item.message_model == BROADCASTING for item in connected)
+    is_pop = any(info.pop_unacked for info in reading.running.ok.values())
+    rows = tuple(
+        compute_progress(
+            _read_queue(mq, reading, has_members=bool(client_ids)), is_broadcasting=is_broadcasting, is_pop=is_pop
+        )
+        for mq in sorted(reading.queues())
+        if not _is_unused_retry_queue(mq, reading)
+    )
+    return GroupProgress(
+        group=group,
+        state=state,
+        member_count=None if state is GroupState.UNKNOWN else len(client_ids),
+        message_model=connected[0].message_model if connected else None,
+        consume_type=connected[0].consume_type if connected else None,
+        consume_tps=sum(view.stats.consume_tps for view in reading.views.values()),
+        rows=rows,
+        failures=tuple(reading.failures),
+        notes=tuple(_notes(reading, is_broadcasting=is_broadcasting, is_pop=is_pop)),
+    )
+
+
+def _notes(reading: Reading, *, is_broadcasting: bool, is_pop: bool) -> list[str]:
+    notes = [
+        f"{name}: a slave answered for the master; its offsets can be 10 s old."
+        for name, view in sorted(reading.views.items())
+        if view.from_slave
+    ]
+    if is_broadcasting:
+        notes.append("A broadcasting group keeps its offsets with each client: brokers can't tell its lag.")
+    if is_pop:
+        notes.append("Members pop: messages that are out count as consumed here until they come back.")
+    notes += [
+        f"{topic} is a static topic: the rows are its physical queues."
+        for topic, route in sorted(reading.routes.items())
+        if route.is_static
+    ]
+    return notes
+
+
+def _is_unused_retry_queue(mq: MessageQueue, reading: Reading) -> bool:
+    """Tell a retry queue that never held a message and has no offset: it says nothing, as mqadmin finds too."""
+    view = reading.views.get(mq.broker_name)
+    if view is None or not mq.topic.startswith(RETRY_PREFIX) or mq in view.stats.queues:
+        return False
+    offsets = reading.topic_offsets.get(mq)
+    return reading.stored.get(mq) is None and (offsets is None or offsets.max_offset == 0)
+
+
+def _read_queue(mq: MessageQueue, reading: Reading, *, has_members: bool) -> QueueReading:
+    """Put together what was read about one queue, with a reason for everything that was not."""
+    reasons: dict[str, Unknown] = {}
+    client_ids, held = _owners(mq, reading, reasons, has_members=has_members)
+    view = reading.views.get(mq.broker_name)
+    if view is None:
+        reasons |= dict.fromkeys(_READ_FROM_BROKER, Unknown.BROKER_UNREACHABLE)
+        return QueueReading(mq, client_ids=client_ids, reasons=reasons)
+
+    wrapper = view.stats.queues.get(mq)
+    offsets = reading.topic_offsets.get(mq)
+    span = reading.spans.get(mq)
+    consumer_offset = view.sure_offset(mq)
+    if consumer_offset is None:
+        consumer_offset = reading.stored.get(mq)
+        if consumer_offset is None:
+            reasons["consumerOffset"] = Unknown.NEVER_COMMITTED if mq in reading.stored else Unknown.NOT_REPORTED
+    if offsets is None:
+        reasons["minOffset"] = Unknown.NOT_REPORTED
+    # Consume stats tell the largest offset together with the group's own: both belong to one moment.
+    max_offset = wrapper.broker_offset if wrapper else offsets.max_offset if offsets else None
+    if max_offset is None:
+        reasons["maxOffset"] = Unknown.NOT_REPORTED
+    pull_offset = wrapper.pull_offset if wrapper else None
+    if pull_offset is None:
+        is_old = view.version < V5_0_0
+        reasons["pullOffset"] = Unknown.BROKER_TOO_OLD if is_old else Unknown.NOT_REPORTED
+    last_timestamp_ms = wrapper.last_timestamp_ms if wrapper else None
+    if last_timestamp_ms is None:
+        missing = Unknown.NOTHING_CONSUMED if consumer_offset == 0 else Unknown.MESSAGE_DELETED
+        reasons["lastTimestamp"] = reasons.get("consumerOffset", missing)
+    window = pull_window(reading.running.ok[client_ids[0]].properties if client_ids else {})
+    up_to, source = pulled_to(pull_offset, held[0] if held else None, max_offset, window)
+    return QueueReading(
+        mq=mq,
+        min_offset=offsets.min_offset if offsets else None,
+        max_offset=max_offset,
+        consumer_offset=consumer_offset,
+        pull_offset=pull_offset,
+        last_timestamp_ms=last_timestamp_ms,
+        head_age_ms=span.head_age_ms if span else None,
+        oldest_age_ms=span.oldest_age_ms if span else None,
+        retention_ms=reading.retention_ms.get(mq.broker_name),
+        client_ids=client_ids,
+        cached_count=sum(item.cached_count for item in held) if held else None,
+        pulled_to=up_to,
+        pulled_source=source,
+        reasons=reasons,
+    )
+
+
+def _owners(
+    mq: MessageQueue, reading: Reading, reasons: dict[str, Unknown], *, has_members: bool
+) -> tuple[tuple[str, ...], list[ProcessQueue]]:
+    """Return the clients that hold a queue now, by their own word, and what each has of it."""
+    # A popping client may hold all queues of a broker at once, as queue -1.
+    any_queue = mq._replace(queue_id=-1)
+    owners: list[str] = []
+    held: list[ProcessQueue] = []
+    for client_id, info in sorted(reading.running.ok.items()):
+        process_queue = info.process_queues.get(mq)
+        if process_queue is not None and not process_queue.dropped:
+            owners.append(client_id)
+            held.append(process_queue)
+        elif mq in info.pop_unacked or any_queue in info.pop_unacked:
+            owners.append(client_id)
+    if len(owners) > 1:
+        reasons["clientId"] = Unknown.SEVERAL_OWNERS
+    elif not owners and reading.running.failed:
+        reasons["clientId"] = Unknown.CLIENT_SILENT
+    elif not owners:
+        reasons["clientId"] = Unknown.NOT_ASSIGNED if has_members else Unknown.NO_MEMBERS
+    return tuple(owners), held

@@ -1,0 +1,117 @@
+"""The front door: runs a command, renders every error once, returns the exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from typer._click.exceptions import ClickException
+from typer._click.exceptions import UsageError as ClickUsageError
+
+from rmqctl import __version__
+from rmqctl.errors import RmqctlError, UsageError
+
+from .globals import global_params
+from .lazy import LazyGroup
+from .output.text import printable, to_stderr
+
+_HELP = """See and mend what Apache RocketMQ consumer groups do.
+
+\b
+Examples:
+  rmqctl -n 10.0.0.5:9876 group list
+  rmqctl -n 10.0.0.5:9876 offset show my-group
+  rmqctl -n 10.0.0.5:9876 offset show my-group -o json | jq .summary.lag
+  rmqctl explain 206
+"""
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one command line and return its exit code."""
+    try:
+        return _run_root(argv)
+    except BrokenPipeError:
+        # The reader has seen enough (| head). Python flushes stdout once more at exit, which must find no pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _run_root(argv: Sequence[str]) -> int:
+    as_json = _wants_json(argv)
+    try:
+        result = root().main(args=list(argv), prog_name="rmqctl", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except ClickException as error:
+        return _report(_usage_error(error), as_json=as_json)
+    except RmqctlError as error:
+        if "--debug" in argv:
+            raise
+        return _report(error, as_json=as_json)
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+
+
+def root() -> LazyGroup:
+    """Return the root of all commands."""
+    return LazyGroup("", name="rmqctl", help=_HELP, params=[*_version_params(), *global_params()])
+
+
+def _version_params() -> list[Any]:
+    def show(ctx: Any, param: Any, value: bool) -> None:  # noqa: ARG001
+        if value and not ctx.resilient_parsing:
+            typer.echo(f"rmqctl {__version__}")
+            ctx.exit(0)
+
+    def declare(
+        version: Annotated[bool, typer.Option("--version", help="Show the version.", is_eager=True)] = False,
+    ) -> None:
+        """Only declares the option."""
+
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command()(declare)
+    params = typer.main.get_command(app).params
+    for param in params:
+        param.expose_value = False
+        param.callback = show
+    return params
+
+
+def _wants_json(argv: Sequence[str]) -> bool:
+    """Tell whether JSON was asked for, even on a command line that can't be parsed."""
+    pairs = zip(argv, [*argv[1:], ""], strict=True)
+    return any(
+        (word in ("-o", "--output") and value in ("json", "jsonl"))
+        or word in ("-ojson", "-ojsonl", "--output=json", "--output=jsonl")
+        for word, value in pairs
+    )
+
+
+def _usage_error(error: ClickException) -> UsageError:
+    sentence = error.format_message()
+    sentence = sentence if sentence.endswith((".", "?")) else f"{sentence}."
+    ctx = error.ctx if isinstance(error, ClickUsageError) else None
+    return UsageError(sentence, hint=f"See {ctx.command_path} --help." if ctx is not None else None)
+
+
+def _report(error: RmqctlError, *, as_json: bool) -> int:
+    """Write one error to stderr, as a sentence and a hint or as JSON; return its exit code."""
+    if as_json:
+        document = {
+            "apiVersion": "rmqctl/v1",
+            "kind": "Error",
+            "name": error.name,
+            "message": error.sentence,
+            "hint": error.hint,
+            "exitCode": error.exit_code,
+        }
+        to_stderr(json.dumps(document))
+    else:
+        to_stderr(f"rmqctl: {printable(error.sentence)}")
+        if error.hint:
+            to_stderr(f"        {printable(error.hint)}")
+    return error.exit_code

@@ -1,0 +1,127 @@
+"""rmqctl cluster list: clusters, brokers, replicas, and how they run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from rmqctl.admin.brokers import BrokerStatus, fetch_broker_statuses, fetch_cluster
+from rmqctl.admin.results import Failure, all_failed
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.listing import Column, Item, Listing
+from rmqctl.cli.output.render import render
+from rmqctl.cli.output.text import iso_time
+from rmqctl.client.core import Client
+from rmqctl.model.route import MASTER_ID
+
+HELP = """\b
+Examples:
+  rmqctl cluster list
+  rmqctl cluster list -o wide
+  rmqctl cluster list -o json | jq '.items[] | select(.commitLogDiskRatio > 0.8)'
+
+A broker that the name server still names but that doesn't answer keeps its row, with what went wrong."""
+
+
+def command(ctx: typer.Context) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    invocation = Invocation(ctx)
+    statuses, failures = invocation.ask(_fetch)
+    return render(to_listing(statuses, failures), invocation.display)
+
+
+async def _fetch(client: Client) -> tuple[list[BrokerStatus], list[Failure]]:
+    statuses, failures = await fetch_broker_statuses(client, await fetch_cluster(client))
+    if len(failures) == len(statuses):
+        raise all_failed(failure.error for failure in failures)
+    return statuses, failures
+
+
+def to_listing(statuses: list[BrokerStatus], failures: list[Failure]) -> Listing:
+    """Make the listing of all replicas."""
+    return Listing(
+        kind="BrokerList",
+        columns=_COLUMNS,
+        items=[_item(status) for status in statuses],
+        name=lambda item: str(item["brokerName"]),
+        failures=failures,
+    )
+
+
+def _item(status: BrokerStatus) -> dict[str, Any]:
+    return {
+        "clusterName": status.broker.cluster,
+        "brokerName": status.broker.broker_name,
+        "brokerId": status.broker_id,
+        "role": "master" if status.broker_id == MASTER_ID else "slave",
+        "brokerAddr": status.address,
+        "version": status.version,
+        "inTps": status.in_tps,
+        "outTps": status.out_tps,
+        "putTodayCount": status.put_today_count,
+        "getTodayCount": status.get_today_count,
+        "commitLogDiskRatio": status.commit_log_disk_ratio,
+        "earliestMessageTimeStamp": status.earliest_message_at_ms,
+        "earliestMessageTimeStampIso": iso_time(status.earliest_message_at_ms),
+        "bootTimestamp": status.boot_at_ms,
+        "bootTimestampIso": iso_time(status.boot_at_ms),
+        "brokerActive": status.is_active,
+        "roundTripMs": None if status.round_trip_ms is None else round(status.round_trip_ms, 1),
+        "error": status.error,
+        "reasons": _reasons(status),
+    }
+
+
+def _reasons(status: BrokerStatus) -> dict[str, str]:
+    values = {
+        "version": status.version,
+        "inTps": status.in_tps,
+        "outTps": status.out_tps,
+        "putTodayCount": status.put_today_count,
+        "getTodayCount": status.get_today_count,
+        "commitLogDiskRatio": status.commit_log_disk_ratio,
+        "earliestMessageTimeStamp": status.earliest_message_at_ms,
+        "bootTimestamp": status.boot_at_ms,
+        "brokerActive": status.is_active,
+        "roundTripMs": status.round_trip_ms,
+    }
+    return {name: status.error or "NOT_REPORTED" for name, value in values.items() if value is None}
+
+
+def _show_rate(key: str) -> Any:
+    def show(item: Item) -> str:
+        return "-" if item[key] is None else f"{item[key]:.1f}"
+
+    return show
+
+
+def _show_disk(item: Item) -> str:
+    return "-" if item["commitLogDiskRatio"] is None else f"{item['commitLogDiskRatio']:.0%}"
+
+
+_COLUMNS = (
+    Column("CLUSTER", "clusterName"),
+    Column("BROKER", "brokerName"),
+    Column("ID", "brokerId", is_number=True),
+    Column("ROLE", "role"),
+    Column("ADDRESS", "brokerAddr"),
+    Column("VERSION", "version"),
+    Column("IN/S", "inTps", show=_show_rate("inTps"), is_number=True),
+    Column("OUT/S", "outTps", show=_show_rate("outTps"), is_number=True),
+    Column(
+        "DISK",
+        "commitLogDiskRatio",
+        show=_show_disk,
+        is_number=True,
+        is_alarm=lambda item: (item["commitLogDiskRatio"] or 0) > 0.75,
+    ),
+    Column("IN-TODAY", "putTodayCount", is_number=True, is_wide=True),
+    Column("OUT-TODAY", "getTodayCount", is_number=True, is_wide=True),
+    Column(
+        "OLDEST", "earliestMessageTimeStamp", show=lambda item: item["earliestMessageTimeStampIso"] or "-", is_wide=True
+    ),
+    Column("STARTED", "bootTimestamp", show=lambda item: item["bootTimestampIso"] or "-", is_wide=True),
+    Column("RTT-MS", "roundTripMs", is_number=True, is_wide=True),
+    Column("ERROR", "error", show=lambda item: item["error"] or "", is_alarm=lambda item: item["error"] is not None),
+)

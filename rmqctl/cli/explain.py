@@ -1,0 +1,79 @@
+"""rmqctl explain: what a code means, and what to do. Needs no cluster."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.listing import Column, Listing
+from rmqctl.cli.output.render import render
+from rmqctl.errors import NotFoundError
+from rmqctl.protocol.codes import RequestCode, ResponseCode
+from rmqctl.rules.names import closest
+
+HELP = """\b
+Examples:
+  rmqctl explain 206
+  rmqctl explain CONSUMER_NOT_ONLINE
+
+A number can be a response code and a request code at once; both are shown, the response first."""
+
+
+def command(
+    ctx: typer.Context,
+    code: Annotated[str, typer.Argument(metavar="CODE", help="A number or a name.", show_default=False)],
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    invocation = Invocation(ctx, needs_cluster=False)
+    items = _find(code)
+    if invocation.display.format == "table" and not invocation.display.columns:
+        typer.echo("\n\n".join(_paragraph(item) for item in items))
+        return 0
+    listing = Listing(kind="CodeList", columns=_COLUMNS, items=items, name=lambda item: str(item["name"]))
+    return render(listing, invocation.display)
+
+
+def _find(text: str) -> list[dict[str, Any]]:
+    from rmqctl.protocol.code_notes import RESPONSE_NOTES
+    from rmqctl.protocol.request_notes import REQUEST_NOTES
+
+    wanted = text.strip().upper()
+    items: list[dict[str, Any]] = [
+        _item(code, "response", RESPONSE_NOTES[code].meaning, RESPONSE_NOTES[code].advice)
+        for code in ResponseCode
+        if wanted in (str(code.value), code.name)
+    ]
+    items += [
+        _item(code, "request", REQUEST_NOTES[code], None)
+        for code in RequestCode
+        if wanted in (str(code.value), code.name)
+    ]
+    if not items:
+        names = [code.name for code in (*ResponseCode, *RequestCode)]
+        raise NotFoundError("Code", text.strip(), suggestions=closest(wanted, names))
+    return items
+
+
+def _item(code: ResponseCode | RequestCode, role: str, meaning: str, advice: str | None) -> dict[str, Any]:
+    return {"code": code.value, "name": code.name, "role": role, "meaning": meaning, "advice": advice}
+
+
+def _paragraph(item: dict[str, Any]) -> str:
+    import shutil
+    import textwrap
+
+    width = min(shutil.get_terminal_size().columns, 100)
+    lines = [f"{item['code']} {item['name']} ({item['role']} code)"]
+    lines += [textwrap.fill(text, width) for text in (item["meaning"], item["advice"]) if text]
+    return "\n".join(lines)
+
+
+_COLUMNS = (
+    Column("CODE", "code", is_number=True),
+    Column("NAME", "name"),
+    Column("ROLE", "role"),
+    Column("MEANING", "meaning"),
+    Column("ADVICE", "advice", is_wide=True),
+)

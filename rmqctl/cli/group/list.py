@@ -1,0 +1,103 @@
+"""rmqctl group list: every group of the cluster."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from rmqctl.admin.groups import GroupList, GroupSummary, fetch_group_list
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.listing import Column, Item, Listing
+from rmqctl.cli.output.render import render
+
+HELP = """\b
+Examples:
+  rmqctl group list
+  rmqctl group list -o name | grep '^payments-'
+  rmqctl group list -o json | jq '.items[] | select(.state == "EMPTY" and .lag > 0)'
+
+\b
+States:
+  ONLINE    a broker sees members
+  EMPTY     no broker sees a member; clients behind a proxy are not seen by brokers
+  UNKNOWN   no member was seen, but not every broker answered
+
+Groups come from the brokers' own tables, so that those without a retry topic are there too. LAG sums the queues that
+have a stored offset."""
+
+
+def command(
+    ctx: typer.Context,
+    system: Annotated[bool, typer.Option("--system", help="Also RocketMQ's own groups.")] = False,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    invocation = Invocation(ctx)
+    groups = invocation.ask(lambda client: fetch_group_list(client, with_system=system))
+    return render(to_listing(groups), invocation.display)
+
+
+def to_listing(groups: GroupList) -> Listing:
+    """Make the listing of all groups."""
+    notes = []
+    if groups.hidden_system_count:
+        notes.append(f"{groups.hidden_system_count} of RocketMQ's own groups are not shown; --system shows them.")
+    return Listing(
+        kind="GroupList",
+        columns=_COLUMNS,
+        items=[_item(group) for group in groups.groups],
+        name=lambda item: str(item["group"]),
+        failures=groups.failures,
+        notes=notes,
+        empty="No consumer groups.",
+    )
+
+
+def _item(group: GroupSummary) -> dict[str, Any]:
+    return {
+        "group": group.group,
+        "state": group.state,
+        "memberCount": group.member_count,
+        "lag": group.lag,
+        "lagAtLeast": group.lag_at_least,
+        "lost": group.lost,
+        "topicCount": len(group.topics),
+        "topics": list(group.topics),
+        "consumeType": group.consume_type,
+        "messageModel": group.message_model,
+        "clientVersion": group.client_version,
+        "brokerNames": list(group.broker_names),
+        "reasons": {name: str(reason) for name, reason in group.reasons.items()},
+    }
+
+
+def _show_lag(item: Item) -> str:
+    if item["lag"] is not None:
+        return str(item["lag"])
+    return f">={item['lagAtLeast']}" if item["lagAtLeast"] else "-"
+
+
+# What RocketMQ's ConsumeType names mean to those who write consumers.
+_TYPES = {"CONSUME_PASSIVELY": "push", "CONSUME_ACTIVELY": "pull", "CONSUME_POP": "pop"}
+
+
+def _show_type(item: Item) -> str:
+    return "-" if item["consumeType"] is None else _TYPES.get(item["consumeType"], str(item["consumeType"]))
+
+
+def _show_model(item: Item) -> str:
+    return "-" if item["messageModel"] is None else str(item["messageModel"]).lower()
+
+
+_COLUMNS = (
+    Column("GROUP", "group"),
+    Column("STATE", "state", is_alarm=lambda item: item["state"] != "ONLINE" and bool(item["lagAtLeast"])),
+    Column("MEMBERS", "memberCount", is_number=True),
+    Column("LAG", "lag", show=_show_lag, is_number=True, is_alarm=lambda item: bool(item["lagAtLeast"])),
+    Column("LOST", "lost", is_number=True, is_wide=True, is_alarm=lambda item: bool(item["lost"])),
+    Column("TOPICS", "topicCount", is_number=True),
+    Column("TYPE", "consumeType", show=_show_type),
+    Column("MODEL", "messageModel", show=_show_model),
+    Column("CLIENT", "clientVersion", is_wide=True),
+    Column("BROKERS", "brokerNames", show=lambda item: ",".join(item["brokerNames"]) or "-", is_wide=True),
+)

@@ -1,0 +1,1 @@
+"""Turns results into text: one listing, many formats. Nothing is computed here."""

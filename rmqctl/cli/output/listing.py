@@ -1,0 +1,63 @@
+"""A listing: items as they stand in JSON, and the columns that show them in tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rmqctl.admin.results import Failure
+
+Item = Mapping[str, Any]
+
+
+def _plain(item: Item, key: str) -> str:
+    value = item.get(key)
+    return "-" if value is None else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column. `key` is the item's JSON key; `show` makes its cell, "-" standing for unknown."""
+
+    heading: str
+    key: str
+    show: Callable[[Item], str] | None = None
+    is_number: bool = False
+    is_wide: bool = False
+    is_alarm: Callable[[Item], bool] | None = None
+
+    def cell(self, item: Item) -> str:
+        """Return the cell's text."""
+        return self.show(item) if self.show is not None else _plain(item, self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One result. `extra` are more top-level JSON keys, `notes` sentences for people; `name` names an item alone."""
+
+    kind: str
+    columns: Sequence[Column]
+    items: Sequence[Item]
+    name: Callable[[Item], str]
+    failures: Sequence[Failure] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    empty: str = "Nothing to show."
+
+    @property
+    def exit_code(self) -> int:
+        """0 when everything was read, 8 when a part of it was not."""
+        return 8 if self.failures else 0
+
+    def errors(self) -> list[dict[str, Any]]:
+        """Return the failures as they stand in JSON."""
+        return [
+            {
+                "brokerName": failure.broker_name,
+                "what": failure.what,
+                "name": failure.error.name,
+                "message": failure.error.sentence,
+            }
+            for failure in self.failures
+        ]

@@ -1,0 +1,152 @@
+"""Writes a listing: data to stdout, notes and warnings to stderr."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import sys
+from typing import Any
+
+from rmqctl.cli.invocation import Display
+from rmqctl.errors import UsageError
+from rmqctl.rules.names import closest
+
+from .listing import Column, Listing
+from .text import printable, to_stderr
+
+_API_VERSION = "rmqctl/v1"
+# What JSON allows in a string but a terminal may obey: DEL, C1, line separators, direction marks.
+_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def render(listing: Listing, display: Display) -> int:
+    """Write a listing in the wanted format and return the exit code."""
+    columns = _choose(listing, display)
+    write = {"json": _json, "jsonl": _jsonl, "yaml": _yaml, "csv": _csv, "tsv": _tsv, "name": _names}.get(
+        display.format
+    )
+    text = write(listing, columns, display) if write is not None else _table(listing, columns, display)
+    sys.stdout.write(text)
+    sys.stdout.flush()
+    if write is None and display.with_notes:
+        for note in listing.notes:
+            to_stderr(printable(note))
+    if display.format not in ("json", "yaml"):
+        _warn(listing)
+    return listing.exit_code
+
+
+def _warn(listing: Listing) -> None:
+    """Say what could not be read. A partial result must never look whole, so -q does not silence this."""
+    for failure in listing.failures:
+        where = f"{failure.broker_name}: " if failure.broker_name else ""
+        what = printable(where + failure.what)
+        to_stderr(f"rmqctl: not read: {what}: {printable(failure.error.sentence)}")
+
+
+def _choose(listing: Listing, display: Display) -> list[Column]:
+    by_key = {column.key: column for column in listing.columns}
+    for key in display.columns:
+        if key not in by_key:
+            like = closest(key, by_key)
+            hint = f"Did you mean {like[0]}?" if like else f"Known are {', '.join(by_key)}."
+            raise UsageError(f"There is no column {key!r}.", hint=hint)
+    if display.columns:
+        return [by_key[key] for key in display.columns]
+    if display.format in ("table", "plain"):
+        return [column for column in listing.columns if not column.is_wide]
+    return list(listing.columns)
+
+
+def _selected(listing: Listing, columns: list[Column], display: Display) -> list[dict[str, Any]]:
+    """Return the items as JSON has them: whole, or the chosen columns with their reasons."""
+    if not display.columns:
+        return [dict(item) for item in listing.items]
+    return [{column.key: item.get(column.key) for column in columns} for item in listing.items]
+
+
+def _document(listing: Listing, columns: list[Column], display: Display) -> dict[str, Any]:
+    return {
+        "apiVersion": _API_VERSION,
+        "kind": listing.kind,
+        **listing.extra,
+        "items": _selected(listing, columns, display),
+        "errors": listing.errors(),
+    }
+
+
+def _dumps(value: Any, *, indent: int | None = None) -> str:
+    text = json.dumps(value, ensure_ascii=False, indent=indent, separators=None if indent else (",", ":"))
+    return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+
+
+def _json(listing: Listing, columns: list[Column], display: Display) -> str:
+    return _dumps(_document(listing, columns, display), indent=2) + "\n"
+
+
+def _jsonl(listing: Listing, columns: list[Column], display: Display) -> str:
+    return "".join(f"{_dumps(item)}\n" for item in _selected(listing, columns, display))
+
+
+def _yaml(listing: Listing, columns: list[Column], display: Display) -> str:
+    try:
+        import yaml
+    except ImportError:
+        raise UsageError("-o yaml needs PyYAML.", hint="Install it with: pip install 'rmqctl[yaml]'.") from None
+    # Through JSON, so that both formats show the same plain values.
+    plain = json.loads(_dumps(_document(listing, columns, display)))
+    text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+    return text
+
+
+def _csv(listing: Listing, columns: list[Column], display: Display) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    if display.with_headers:
+        writer.writerow([column.key for column in columns])
+    writer.writerows([_raw(item.get(column.key)) for column in columns] for item in listing.items)
+    return out.getvalue()
+
+
+def _tsv(listing: Listing, columns: list[Column], display: Display) -> str:
+    rows = [[column.key for column in columns]] if display.with_headers else []
+    rows += [[_raw(item.get(column.key)) for column in columns] for item in listing.items]
+    return "".join("\t".join(row) + "\n" for row in rows)
+
+
+def _raw(value: Any) -> str:
+    """Return a value for csv and tsv: exact numbers, empty for unknown, lists joined by blanks."""
+    if value is None:
+        return ""
+    if isinstance(value, (list, tuple)):
+        return printable(" ".join(map(str, value)))
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return printable(str(value))
+
+
+def _names(listing: Listing, columns: list[Column], display: Display) -> str:  # noqa: ARG001
+    return "".join(f"{printable(listing.name(item))}\n" for item in listing.items)
+
+
+def _table(listing: Listing, columns: list[Column], display: Display) -> str:
+    if not listing.items:
+        to_stderr(printable(listing.empty))
+        return ""
+    if display.format != "plain" and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+        from .rich_table import rich_table
+
+        return rich_table(listing, columns, display)
+    from tabulate import tabulate
+
+    text: str = tabulate(
+        [[printable(column.cell(item)) for column in columns] for item in listing.items],
+        headers=[column.heading for column in columns] if display.with_headers else (),
+        tablefmt="plain",
+        disable_numparse=True,
+        colalign=["right" if column.is_number else "left" for column in columns],
+    )
+    return text + "\n"

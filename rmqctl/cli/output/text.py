@@ -1,0 +1,36 @@
+"""Text from the cluster, made harmless for a terminal, and times in words."""
+
+from __future__ import annotations
+
+import re
+import sys
+from datetime import UTC, datetime
+
+# Control characters (C0, DEL, C1), line separators, and marks that turn the writing direction: a name or body that
+# holds them could move the cursor, colour the screen or hide a part of itself.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_MAX_MS = 253_402_300_799_999  # the last ms of the year 9999
+
+
+def printable(text: str) -> str:
+    """Return the text with every character that a terminal could obey written as an escape."""
+    return _UNSAFE.sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+def to_stderr(line: str) -> None:
+    """Write a line for people, beside the data."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+def iso_time(at_ms: int | None) -> str | None:
+    """Return UTC ISO 8601 with ms, None for none and for what is no time of this era."""
+    if at_ms is None or not 0 <= at_ms <= _MAX_MS:
+        return None
+    at = datetime.fromtimestamp(at_ms // 1000, UTC)
+    return f"{at:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03}Z"

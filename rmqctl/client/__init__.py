@@ -1,0 +1,1 @@
+"""The shared client core: connections, requests matched to answers, name servers, routes."""

@@ -1,0 +1,118 @@
+"""One live connection: requests in flight at once, answers matched to them, the other side's requests handled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+from rmqctl.errors import DeadlineError, RmqctlError, UnreachableError
+from rmqctl.net.clock import Clock
+from rmqctl.net.stream import Stream
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.protocol.command import Command
+from rmqctl.protocol.connection import Connection, RequestReceived
+
+# A request that the other side pushed: takes its address and the command, returns the answer, None for no answer.
+Handler = Callable[[str, Command], Awaitable[Command | None]]
+
+
+class Link:
+    """A connection with its reading task. Once `closed`, every request on it fails with the reason of its end."""
+
+    def __init__(self, stream: Stream, clock: Clock, handlers: Mapping[int, Handler] | None = None) -> None:
+        self.address = stream.peer
+        self._stream = stream
+        self._clock = clock
+        self._handlers = handlers or {}
+        self._connection = Connection()
+        self._waiting: dict[int, asyncio.Future[Command]] = {}
+        self._end: RmqctlError | None = None
+        self._handling: set[asyncio.Task[None]] = set()
+        self._reading = asyncio.ensure_future(self._read())
+
+    @property
+    def closed(self) -> bool:
+        """Whether this connection has ended."""
+        return self._end is not None
+
+    async def request(self, command: Command, timeout_s: float) -> Command:
+        """Send a request and return its answer, whatever its code.
+
+        Raises DeadlineError after timeout_s, UnreachableError when the connection ends first, RemoteProtocolError when
+        the other side breaks the protocol. In all three cases it may have been carried out.
+        """
+        if self._end is not None:
+            raise self._end
+        opaque, data = self._connection.send_request(command)
+        answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
+        self._waiting[opaque] = answer
+
+        def expire() -> None:
+            if not answer.done():
+                answer.set_exception(DeadlineError(self.address, timeout_s))
+
+        timer = self._clock.call_later(timeout_s, expire)
+        try:
+            self._stream.write(data)
+            return await answer
+        finally:
+            timer.cancel()
+            self._waiting.pop(opaque, None)
+            self._connection.forget(opaque)
+
+    async def send_oneway(self, command: Command) -> None:
+        """Send a request that is not answered. Raises UnreachableError."""
+        if self._end is not None:
+            raise self._end
+        _, data = self._connection.send_request(command)
+        self._stream.write(data)
+        await self._stream.drain()
+
+    async def aclose(self) -> None:
+        """Close the connection; requests that wait fail."""
+        self._fail(UnreachableError(self.address, "the connection was closed here"))
+        for task in (self._reading, *self._handling):
+            task.cancel()
+        await asyncio.gather(self._reading, *self._handling, return_exceptions=True)
+        await self._stream.aclose()
+
+    async def _read(self) -> None:
+        connection = self._connection
+        try:
+            while data := await self._stream.receive():
+                connection.receive_data(data)
+                while (event := connection.next_event()) is not None:
+                    if isinstance(event, RequestReceived):
+                        self._handle(event.command)
+                    else:
+                        answer = self._waiting.get(event.command.opaque)
+                        if answer is not None and not answer.done():
+                            answer.set_result(event.command)
+            self._fail(UnreachableError(self.address, "the connection was closed before the answer came"))
+        except RmqctlError as error:
+            self._fail(error)
+        finally:
+            self._fail(UnreachableError(self.address, "the connection was given up"))
+            await self._stream.aclose()
+
+    def _fail(self, error: RmqctlError) -> None:
+        if self._end is None:
+            self._end = error
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(self._end)
+
+    def _handle(self, command: Command) -> None:
+        task = asyncio.ensure_future(self._answer(command))
+        self._handling.add(task)
+        task.add_done_callback(self._handling.discard)
+
+    async def _answer(self, request: Command) -> None:
+        handler = self._handlers.get(request.code)
+        if handler is None:
+            remark = f" request type {request.code} not supported"
+            response: Command | None = Command(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
+        else:
+            response = await handler(self.address, request)
+        if response is not None and not request.is_oneway and self._end is None:
+            self._stream.write(self._connection.send_response(request, response))

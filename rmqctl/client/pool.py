@@ -1,0 +1,67 @@
+"""Connections by address: opened at first use, shared by all requests, opened anew when they ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+from rmqctl.errors import UnreachableError
+from rmqctl.net.clock import Clock
+from rmqctl.net.stream import Stream, connect_tcp
+
+from .link import Handler, Link
+
+# Opens a stream to an address within a number of seconds.
+Connect = Callable[[str, Clock, float], Awaitable[Stream]]
+
+# After a failed attempt, further requests to the address fail at once with the same reason for this long.
+_COOL_DOWN_S = 1.0
+
+
+class Pool:
+    """One connection an address."""
+
+    def __init__(
+        self, clock: Clock, *, connect: Connect = connect_tcp, handlers: Mapping[int, Handler] | None = None
+    ) -> None:
+        self._clock = clock
+        self._connect = connect
+        self._handlers = handlers or {}
+        self._links: dict[str, Link] = {}
+        self._opening: dict[str, asyncio.Future[Link]] = {}
+        self._failed: dict[str, tuple[float, UnreachableError]] = {}
+
+    async def link(self, address: str, timeout_s: float) -> Link:
+        """Return a live connection. Raises UnreachableError; several callers share one attempt."""
+        link = self._links.get(address)
+        if link is not None and not link.closed:
+            return link
+        failed = self._failed.get(address)
+        if failed is not None and self._clock.monotonic_s() < failed[0]:
+            raise failed[1]
+        opening = self._opening.get(address)
+        if opening is None:
+            opening = asyncio.ensure_future(self._open(address, timeout_s))
+            self._opening[address] = opening
+            opening.add_done_callback(lambda _: self._opening.pop(address, None))
+        # Shielded: a caller that gives up must not take the attempt away from the others.
+        return await asyncio.shield(opening)
+
+    async def _open(self, address: str, timeout_s: float) -> Link:
+        try:
+            stream = await self._connect(address, self._clock, timeout_s)
+        except UnreachableError as error:
+            self._failed[address] = (self._clock.monotonic_s() + _COOL_DOWN_S, error)
+            raise
+        link = Link(stream, self._clock, self._handlers)
+        self._links[address] = link
+        self._failed.pop(address, None)
+        return link
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        for opening in list(self._opening.values()):
+            opening.cancel()
+        await asyncio.gather(*self._opening.values(), return_exceptions=True)
+        await asyncio.gather(*(link.aclose() for link in self._links.values()))
+        self._links.clear()

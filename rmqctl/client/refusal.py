@@ -1,0 +1,25 @@
+"""Turns an answer's code into an error."""
+
+from __future__ import annotations
+
+from rmqctl.errors import BrokerError, NotAuthorisedError, RmqctlError
+from rmqctl.protocol.codes import ResponseCode, response_code_name
+from rmqctl.protocol.command import Command
+
+
+def refusal(address: str, response: Command) -> RmqctlError | None:
+    """Return the error that an answer means, None for SUCCESS.
+
+    4.9 answers ACL refusals with SYSTEM_ERROR: they are known by the exception that the remark names. 5.x has
+    NO_PERMISSION, for admin requests only out of access control.
+    """
+    if response.code == ResponseCode.SUCCESS:
+        return None
+    remark = (response.remark or "").strip()
+    if response.code == ResponseCode.NO_PERMISSION or "AclException" in remark:
+        return NotAuthorisedError(
+            f"{address} refused the request: {remark or 'no permission'}.",
+            hint="rmqctl can't sign requests yet: this cluster needs credentials.",
+        )
+    name = response_code_name(response.code)
+    return BrokerError(address, response.code, name, remark, hint=f"rmqctl explain {response.code}")

@@ -1,0 +1,112 @@
+"""Every error that rmqctl raises on purpose; any other exception is a bug.
+
+RmqctlError                 1  something failed
+├── UsageError              2  the call's words or the configuration are wrong
+├── NotAuthorisedError      4  the cluster refused the credentials or the right
+├── NotFoundError           5  the group, topic, broker or code does not exist
+├── UnreachableError        6  nobody answered: refused, reset, unresolvable
+│   └── DeadlineError       6  nobody answered in time
+├── ProtocolError           1
+│   ├── LocalProtocolError  1  we were about to send something that the protocol forbids
+│   └── RemoteProtocolError 1  the peer sent something that the protocol forbids
+└── BrokerError             1  the peer answered with an error code (code, remark, address)
+
+Two exit codes have no exception: 8 (some brokers answered, some did not) is a property of a result, and 130 is the
+shell's for Ctrl-C.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class RmqctlError(Exception):
+    """The root: one sentence for the operator, and a hint on what to do next.
+
+    `name` is the short upper-case name that scripts can match in JSON output.
+    """
+
+    exit_code: ClassVar[int] = 1
+    name: str = "FAILED"
+
+    def __init__(self, sentence: str, *, hint: str | None = None) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.hint = hint
+
+
+class UsageError(RmqctlError):
+    """The call's words or the configuration are wrong."""
+
+    exit_code = 2
+    name = "USAGE"
+
+
+class NotAuthorisedError(RmqctlError):
+    """The cluster refused the credentials, or they do not carry the right that the request needs."""
+
+    exit_code = 4
+    name = "NOT_AUTHORISED"
+
+
+class NotFoundError(RmqctlError):
+    """What was asked for does not exist; `suggestions` are existing names that look like it."""
+
+    exit_code = 5
+    name = "NOT_FOUND"
+
+    def __init__(self, kind: str, wanted: str, *, suggestions: tuple[str, ...] = (), hint: str | None = None) -> None:
+        if suggestions and hint is None:
+            hint = f"Did you mean {' or '.join(suggestions)}?"
+        super().__init__(f"{kind} {wanted} does not exist.", hint=hint)
+        self.kind = kind
+        self.wanted = wanted
+        self.suggestions = suggestions
+
+
+class UnreachableError(RmqctlError):
+    """Nobody answered at `address`; `reason` is the operating system's in plain words."""
+
+    exit_code = 6
+    name = "UNREACHABLE"
+
+    def __init__(self, address: str, reason: str, *, hint: str | None = None) -> None:
+        super().__init__(f"{address}: {reason}.", hint=hint)
+        self.address = address
+        self.reason = reason
+
+
+class DeadlineError(UnreachableError):
+    """Nobody answered at `address` within the time that was left."""
+
+    name = "TIMED_OUT"
+
+    def __init__(self, address: str, waited_s: float, *, hint: str | None = None) -> None:
+        super().__init__(address, f"no answer within {waited_s:.1f} s", hint=hint)
+        self.waited_s = waited_s
+
+
+class ProtocolError(RmqctlError):
+    """The remoting protocol was broken."""
+
+    name = "PROTOCOL"
+
+
+class LocalProtocolError(ProtocolError):
+    """We were about to send something that the protocol forbids."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer sent something that the protocol forbids."""
+
+
+class BrokerError(RmqctlError):
+    """The peer at `address` answered with an error code; `code_name` is RocketMQ's name for it."""
+
+    def __init__(self, address: str, code: int, code_name: str, remark: str | None, *, hint: str | None = None) -> None:
+        says = f": {remark.strip()}" if remark and remark.strip() else ""
+        super().__init__(f"{address} answered {code_name} ({code}){says}", hint=hint)
+        self.address = address
+        self.code = code
+        self.name = code_name
+        self.remark = remark

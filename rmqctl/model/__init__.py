@@ -1,0 +1,1 @@
+"""Frozen values that every layer above shares; no behaviour beyond what a value knows about itself."""

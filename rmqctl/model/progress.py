@@ -1,0 +1,96 @@
+"""A consumer group's progress, queue by queue: what was read, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from .queue import MessageQueue
+
+
+class Unknown(StrEnum):
+    """Why a value is not known. Stands beside every null that a row shows."""
+
+    NEVER_COMMITTED = "NEVER_COMMITTED"
+    BROADCASTING = "BROADCASTING"
+    OFFSET_BEYOND_MAX = "OFFSET_BEYOND_MAX"
+    BROKER_UNREACHABLE = "BROKER_UNREACHABLE"
+    BROKER_TOO_OLD = "BROKER_TOO_OLD"
+    QUEUE_NOT_ON_BROKER = "QUEUE_NOT_ON_BROKER"
+    NOTHING_CONSUMED = "NOTHING_CONSUMED"
+    MESSAGE_DELETED = "MESSAGE_DELETED"
+    NOTHING_UNREAD = "NOTHING_UNREAD"
+    NOT_REPORTED = "NOT_REPORTED"
+    NO_MEMBERS = "NO_MEMBERS"
+    NOT_ASSIGNED = "NOT_ASSIGNED"
+    SEVERAL_OWNERS = "SEVERAL_OWNERS"
+    CLIENT_SILENT = "CLIENT_SILENT"
+    POP = "POP"
+
+
+class TimeLagSource(StrEnum):
+    """How a time lag was measured."""
+
+    HEAD_STORE_TIME = "HEAD_STORE_TIME"  # age of the first unread message, by its broker's clock
+    NO_BACKLOG = "NO_BACKLOG"  # nothing is unread, so it is 0
+
+
+class PulledSource(StrEnum):
+    """How far consumers have pulled, and how that is known."""
+
+    BROKER = "BROKER"  # the broker's own note of the last pull (5.x)
+    CLIENT = "CLIENT"  # the client holds nothing, so its position is where it pulls next
+    CLIENT_WINDOW = "CLIENT_WINDOW"  # at most as far as the client's flow control lets it
+
+
+@dataclass(frozen=True, slots=True)
+class QueueReading:
+    """What was read about one queue, before anything is concluded. None: not known, `reasons` says why.
+
+    `client_ids` are the clients that hold the queue now; `cached_count` what they have pulled and not finished;
+    `pulled_to` the offset after the last one that any of them pulled.
+    """
+
+    mq: MessageQueue
+    min_offset: int | None = None
+    max_offset: int | None = None
+    consumer_offset: int | None = None
+    pull_offset: int | None = None
+    last_timestamp_ms: int | None = None
+    head_age_ms: int | None = None
+    oldest_age_ms: int | None = None
+    retention_ms: int | None = None
+    client_ids: tuple[str, ...] = ()
+    cached_count: int | None = None
+    pulled_to: int | None = None
+    pulled_source: PulledSource | None = None
+    reasons: Mapping[str, Unknown] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueProgress:
+    """One row of `offset show`: the reading and what follows from it. A null's reason is in `reasons` under its name.
+
+    lag: messages still to be consumed. lost: messages that were deleted before this group read them.
+    inflight: pulled and not committed. duplicate_risk: consumed but not committed, at most: a crash repeats them.
+    time_lag_ms: age of the first unread message. retention_left_ms: time until it may be deleted, at the earliest;
+    0 or less is "at the next cleaning".
+    """
+
+    mq: MessageQueue
+    min_offset: int | None
+    max_offset: int | None
+    consumer_offset: int | None
+    pull_offset: int | None
+    lag: int | None
+    lost: int | None
+    inflight: int | None
+    duplicate_risk: int | None
+    duplicate_risk_source: PulledSource | None
+    last_timestamp_ms: int | None
+    time_lag_ms: int | None
+    time_lag_source: TimeLagSource | None
+    retention_left_ms: int | None
+    client_ids: tuple[str, ...]
+    reasons: Mapping[str, Unknown]

@@ -1,0 +1,58 @@
+"""What brokers say about offsets: one class for each kind of answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .queue import MessageQueue
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetWrapper:
+    """One queue in an answer of GET_CONSUME_STATS (OffsetWrapper).
+
+    `consumer_offset` 0 may mean that nothing is stored; `pull_offset` is None from brokers before 5.0;
+    `last_timestamp_ms` is the store time of the last consumed message, None when the broker can't tell.
+    """
+
+    broker_offset: int
+    consumer_offset: int
+    pull_offset: int | None
+    last_timestamp_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeStats:
+    """Answer of GET_CONSUME_STATS: messages pulled a second over the last minute, and every queue (ConsumeStats)."""
+
+    consume_tps: float
+    queues: Mapping[MessageQueue, OffsetWrapper]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicOffset:
+    """One queue in an answer of GET_TOPIC_STATS_INFO; `max_offset` is the next one to be written (TopicOffset)."""
+
+    min_offset: int
+    max_offset: int
+    last_update_at_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeTimeSpan:
+    """One queue in an answer of QUERY_CONSUME_TIME_SPAN (QueueTimeSpan), put into what it can mean.
+
+    `head_age_ms`: how long ago the broker stored the first unread message; 0 when nothing is unread; None when unknown.
+    `oldest_age_ms`: the same for the oldest message that is left, known only when the broker's clock is.
+    """
+
+    head_age_ms: int | None
+    oldest_age_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOffsets:
+    """Answer of GET_ALL_CONSUMER_OFFSET: group to topic to queue id to offset. The only sure test on 4.9."""
+
+    groups: Mapping[str, Mapping[str, Mapping[int, int]]]

@@ -1,0 +1,24 @@
+"""host:port texts."""
+
+from __future__ import annotations
+
+from rmqctl.errors import UsageError
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Split host:port; an IPv6 host stands in brackets, or bare as Java clients write it. Raises UsageError."""
+    host, separator, port = text.strip().rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not separator or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise UsageError(f"{text!r} is no address.", hint="Write host:port, for example 10.0.0.5:9876.")
+    return host, int(port)
+
+
+def parse_name_servers(text: str) -> tuple[str, ...]:
+    """Split a list of name servers at semicolons or commas, as RocketMQ's tools do. Raises UsageError."""
+    addresses = tuple(part.strip() for part in text.replace(",", ";").split(";") if part.strip())
+    if not addresses:
+        raise UsageError("No name server is given.", hint="Write host:port[;host:port], for example 10.0.0.5:9876.")
+    for address in addresses:
+        parse_address(address)
+    return addresses

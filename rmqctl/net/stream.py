@@ -1,0 +1,151 @@
+"""Byte streams: one over TCP, one in memory for tests and embedded servers. Errors of the system end here."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from typing import Protocol
+
+from rmqctl.errors import DeadlineError, UnreachableError
+
+from .address import parse_address
+from .clock import Clock, wait_for
+
+_READ_BYTES = 1 << 18
+
+
+class Stream(Protocol):
+    """A connection's bytes, both ways. `peer` names the other side in messages."""
+
+    peer: str
+
+    async def receive(self) -> bytes:
+        """Return what came next, b"" when the other side has closed. Raises UnreachableError."""
+
+    def write(self, data: bytes) -> None:
+        """Send data as soon as possible; it is buffered until then."""
+
+    async def drain(self) -> None:
+        """Wait while too much is buffered. Raises UnreachableError."""
+
+    async def aclose(self) -> None:
+        """Close; never raises."""
+
+
+class SocketStream:
+    """A TCP connection."""
+
+    def __init__(self, peer: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.peer = peer
+        self._reader = reader
+        self._writer = writer
+
+    async def receive(self) -> bytes:
+        """See Stream."""
+        try:
+            return await self._reader.read(_READ_BYTES)
+        except OSError as error:
+            raise UnreachableError(self.peer, explain_os_error(error)) from None
+
+    def write(self, data: bytes) -> None:
+        """See Stream."""
+        self._writer.write(data)
+
+    async def drain(self) -> None:
+        """See Stream."""
+        try:
+            await self._writer.drain()
+        except OSError as error:
+            raise UnreachableError(self.peer, explain_os_error(error)) from None
+
+    async def aclose(self) -> None:
+        """See Stream."""
+        self._writer.close()
+        try:
+            await self._writer.wait_closed()
+        except OSError:
+            pass  # the other side was faster
+
+
+async def connect_tcp(address: str, clock: Clock, timeout_s: float) -> Stream:
+    """Open a connection to host:port. Raises UnreachableError or DeadlineError in plain words."""
+    host, port = parse_address(address)
+    try:
+        reader, writer = await wait_for(clock, asyncio.open_connection(host, port, limit=_READ_BYTES), timeout_s)
+    except TimeoutError:
+        raise DeadlineError(address, timeout_s) from None
+    except OSError as error:
+        raise UnreachableError(address, explain_os_error(error)) from None
+    sock = writer.get_extra_info("socket")
+    if sock is not None:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return SocketStream(address, reader, writer)
+
+
+_REASONS = {
+    errno.ECONNREFUSED: "connection refused",
+    errno.ECONNRESET: "the connection was reset",
+    errno.EPIPE: "the connection was closed",
+    errno.EHOSTUNREACH: "no route to the host",
+    errno.ENETUNREACH: "the network is unreachable",
+    errno.ETIMEDOUT: "the connection timed out",
+}
+
+
+def explain_os_error(error: OSError) -> str:
+    """Return a few plain words for an error of the system."""
+    if isinstance(error, socket.gaierror):
+        return "the host name does not resolve"
+    if error.errno in _REASONS:
+        return _REASONS[error.errno]
+    # asyncio joins the errors of several addresses (IPv6 and IPv4 of localhost) into one text without an errno.
+    text = str(error)
+    if "Connect call failed" in text and f"[Errno {errno.ECONNREFUSED}]" in text:
+        return _REASONS[errno.ECONNREFUSED]
+    return (error.strerror or text or type(error).__name__).lower()
+
+
+class MemoryStream:
+    """One end of a connection in memory."""
+
+    def __init__(self, peer: str) -> None:
+        self.peer = peer
+        self._chunks: list[bytes] = []
+        self._closed = False
+        self._news = asyncio.Event()
+        self._other: MemoryStream | None = None
+
+    @classmethod
+    def pair(cls, name: str = "memory", other_name: str = "memory") -> tuple[MemoryStream, MemoryStream]:
+        """Return both ends; each is named after the other side."""
+        one, other = cls(other_name), cls(name)
+        one._other, other._other = other, one
+        return one, other
+
+    async def receive(self) -> bytes:
+        """See Stream."""
+        while not self._chunks and not self._closed:
+            self._news.clear()
+            await self._news.wait()
+        data = b"".join(self._chunks)
+        self._chunks.clear()
+        return data
+
+    def write(self, data: bytes) -> None:
+        """See Stream."""
+        if self._other is not None and not self._other._closed:
+            self._other._chunks.append(data)
+            self._other._news.set()
+
+    async def drain(self) -> None:
+        """See Stream."""
+        if self._closed:
+            raise UnreachableError(self.peer, _REASONS[errno.EPIPE])
+
+    async def aclose(self) -> None:
+        """See Stream. Both ends see the close after what was written before it."""
+        for end in (self, self._other):
+            if end is not None:
+                end._closed = True
+                end._news.set()

@@ -1,0 +1,235 @@
+"""Bodies of responses: bytes in, frozen values out.
+
+Unknown keys are ignored, as by RocketMQ itself; what is missing or of another kind raises RemoteProtocolError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, TypeVar
+
+from rmqctl.errors import RemoteProtocolError
+from rmqctl.model.group import GroupConfig, GroupConnections, Member, ProcessQueue, RunningInfo, Subscription
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.route import Broker, ClusterInfo, QueueData, TopicRoute
+from rmqctl.model.stats import ConsumeStats, ConsumeTimeSpan, OffsetWrapper, StoredOffsets, TopicOffset
+
+from .flags import Permission
+from .java_json import loads
+
+_Decoder = TypeVar("_Decoder", bound=Callable[..., Any])
+
+# QUERY_CONSUME_TIME_SPAN answers "now + 1" as an age when there is no message to take a time from (it subtracts -1).
+# No message is 30 years old, so a larger age is this, and gives away the broker's clock.
+_NO_MESSAGE_AGE_MS = 10**12
+
+
+def _body(decode: _Decoder) -> _Decoder:
+    """Turn the errors of picking values out of parsed JSON into RemoteProtocolError."""
+
+    @wraps(decode)
+    def guarded(*args: Any) -> Any:
+        try:
+            return decode(*args)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            what = decode.__name__.removeprefix("decode_").replace("_", " ")
+            raise RemoteProtocolError(
+                f"The peer's answer about {what} is not what RocketMQ sends ({error!r})."
+            ) from None
+
+    return guarded  # type: ignore[return-value]
+
+
+def _int(value: Any) -> int:
+    # bool is an int in Python; a float or a text in place of an offset must not be rounded or guessed.
+    if type(value) is not int:
+        raise TypeError(f"{value!r} is no integer")
+    return value
+
+
+def _time(value: Any) -> int | None:
+    """Return a time in ms; RocketMQ writes 0 or -1 for "none"."""
+    return _int(value) if value is not None and _int(value) > 0 else None
+
+
+def _queue(key: Any) -> MessageQueue:
+    return MessageQueue(_str(key["topic"]), _str(key["brokerName"]), _int(key["queueId"]))
+
+
+def _str(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _broker(data: Mapping[str, Any]) -> Broker:
+    addresses = {int(broker_id): _str(address) for broker_id, address in (data.get("brokerAddrs") or {}).items()}
+    return Broker(_str(data.get("cluster") or ""), _str(data["brokerName"]), addresses)
+
+
+@_body
+def decode_cluster_info(body: bytes) -> ClusterInfo:
+    """Read the answer of GET_BROKER_CLUSTER_INFO (ClusterInfo)."""
+    table = loads(body)["brokerAddrTable"]
+    brokers = [_broker(data) for data in table.values()]
+    return ClusterInfo(tuple(sorted(brokers, key=lambda broker: (broker.cluster, broker.broker_name))))
+
+
+@_body
+def decode_route(topic: str, body: bytes) -> TopicRoute:
+    """Read the answer of GET_ROUTEINFO_BY_TOPIC (TopicRouteData)."""
+    data = loads(body)
+    queue_data = [
+        QueueData(
+            broker_name=_str(item["brokerName"]),
+            read_queue_count=_int(item["readQueueNums"]),
+            write_queue_count=_int(item["writeQueueNums"]),
+            is_readable=bool(_int(item["perm"]) & Permission.READ),
+            is_writable=bool(_int(item["perm"]) & Permission.WRITE),
+        )
+        for item in data["queueDatas"]
+    ]
+    brokers = sorted((_broker(item) for item in data["brokerDatas"]), key=lambda broker: broker.broker_name)
+    is_static = bool(data.get("topicQueueMappingByBroker"))
+    return TopicRoute(topic, tuple(sorted(queue_data, key=lambda item: item.broker_name)), tuple(brokers), is_static)
+
+
+@_body
+def decode_topic_names(body: bytes) -> tuple[str, ...]:
+    """Read the answer of GET_ALL_TOPIC_LIST_FROM_NAMESERVER (TopicList), sorted."""
+    return tuple(sorted(_str(name) for name in loads(body)["topicList"]))
+
+
+@_body
+def decode_consume_stats(body: bytes) -> ConsumeStats:
+    """Read the answer of GET_CONSUME_STATS (ConsumeStats)."""
+    data = loads(body)
+    queues = {
+        _queue(key): OffsetWrapper(
+            broker_offset=_int(item["brokerOffset"]),
+            consumer_offset=_int(item["consumerOffset"]),
+            pull_offset=_int(item["pullOffset"]) if "pullOffset" in item else None,
+            last_timestamp_ms=_time(item.get("lastTimestamp")),
+        )
+        for key, item in data["offsetTable"].items()
+    }
+    return ConsumeStats(float(data.get("consumeTps", 0.0)), queues)
+
+
+@_body
+def decode_topic_stats(body: bytes) -> dict[MessageQueue, TopicOffset]:
+    """Read the answer of GET_TOPIC_STATS_INFO (TopicStatsTable)."""
+    return {
+        _queue(key): TopicOffset(
+            _int(item["minOffset"]), _int(item["maxOffset"]), _time(item.get("lastUpdateTimestamp"))
+        )
+        for key, item in loads(body)["offsetTable"].items()
+    }
+
+
+@_body
+def decode_consume_time_span(body: bytes) -> dict[MessageQueue, ConsumeTimeSpan]:
+    """Read the answer of QUERY_CONSUME_TIME_SPAN (QueryConsumeTimeSpanBody); ages by the broker's own clock."""
+    spans = {}
+    for item in loads(body)["consumeTimeSpanSet"]:
+        age_ms, oldest_at_ms = _int(item["delayTime"]), _time(item.get("minTimeStamp"))
+        if age_ms > _NO_MESSAGE_AGE_MS:
+            broker_now_ms = age_ms - 1
+            oldest_age_ms = broker_now_ms - oldest_at_ms if oldest_at_ms is not None else None
+            spans[_queue(item["messageQueue"])] = ConsumeTimeSpan(None, oldest_age_ms)
+        else:
+            spans[_queue(item["messageQueue"])] = ConsumeTimeSpan(age_ms, None)
+    return spans
+
+
+@_body
+def decode_connections(body: bytes) -> GroupConnections:
+    """Read the answer of GET_CONSUMER_CONNECTION_LIST (ConsumerConnection), members sorted by client id."""
+    data = loads(body)
+    members = [
+        Member(
+            client_id=_str(item["clientId"]),
+            client_address=_str(item.get("clientAddr") or ""),
+            language=_str(item.get("language") or "OTHER"),
+            version=_int(item.get("version", 0)),
+        )
+        for item in data.get("connectionSet") or ()
+    ]
+    subscriptions = {
+        topic: Subscription(
+            topic=topic,
+            expression=_str(item.get("subString") or ""),
+            expression_type=_str(item.get("expressionType") or "TAG"),
+            version_ms=_int(item.get("subVersion", 0)),
+        )
+        for topic, item in (data.get("subscriptionTable") or {}).items()
+    }
+    return GroupConnections(
+        members=tuple(sorted(members, key=lambda member: (member.client_id, member.client_address))),
+        consume_type=_str(data.get("consumeType") or ""),
+        message_model=_str(data.get("messageModel") or ""),
+        consume_from_where=_str(data.get("consumeFromWhere") or ""),
+        subscriptions=subscriptions,
+    )
+
+
+@_body
+def decode_running_info(body: bytes) -> RunningInfo:
+    """Read the answer of GET_CONSUMER_RUNNING_INFO (ConsumerRunningInfo). Other clients than Java leave parts out."""
+    data = loads(body)
+    queues = {
+        _queue(key): ProcessQueue(
+            cached_count=_int(item.get("cachedMsgCount", 0)),
+            cached_min_offset=_int(item.get("cachedMsgMinOffset", 0)),
+            cached_max_offset=_int(item.get("cachedMsgMaxOffset", 0)),
+            commit_offset=item["commitOffset"] if _int(item.get("commitOffset", -1)) >= 0 else None,
+            dropped=bool(item.get("droped")),
+        )
+        for key, item in (data.get("mqTable") or {}).items()
+    }
+    pop_unacked = {
+        _queue(key): _int(item.get("waitAckCount", 0)) for key, item in (data.get("mqPopTable") or {}).items()
+    }
+    properties = {key: str(value) for key, value in (data.get("properties") or {}).items()}
+    return RunningInfo(properties, queues, pop_unacked)
+
+
+@_body
+def decode_groups(body: bytes) -> dict[str, GroupConfig]:
+    """Read the answer of GET_ALL_SUBSCRIPTIONGROUP_CONFIG (SubscriptionGroupWrapper)."""
+    return {
+        group: GroupConfig(
+            group=group,
+            consume_enable=bool(item.get("consumeEnable", True)),
+            consume_broadcast_enable=bool(item.get("consumeBroadcastEnable", True)),
+            retry_queue_count=_int(item.get("retryQueueNums", 1)),
+            retry_max_times=_int(item.get("retryMaxTimes", 16)),
+        )
+        for group, item in loads(body)["subscriptionGroupTable"].items()
+    }
+
+
+@_body
+def decode_consumer_offsets(body: bytes) -> StoredOffsets:
+    """Read the answer of GET_ALL_CONSUMER_OFFSET (ConsumerOffsetSerializeWrapper).
+
+    Keys are topic@group, split at the last @: a group's name can't hold one.
+    """
+    groups: dict[str, dict[str, dict[int, int]]] = {}
+    for key, offsets in (loads(body).get("offsetTable") or {}).items():
+        topic, _, group = key.rpartition("@")
+        groups.setdefault(group, {})[topic] = {int(queue_id): _int(offset) for queue_id, offset in offsets.items()}
+    return StoredOffsets(groups)
+
+
+@_body
+def decode_key_values(body: bytes) -> dict[str, str]:
+    """Read the answer of GET_BROKER_RUNTIME_INFO (KVTable)."""
+    return {key: str(value) for key, value in loads(body)["table"].items()}
+
+
+def decode_properties_text(body: bytes) -> dict[str, str]:
+    """Read a body of Java properties, name=value a line, as GET_BROKER_CONFIG answers."""
+    pairs = (line.partition("=") for line in body.decode(errors="replace").splitlines())
+    return {name: value for name, separator, value in pairs if separator}

@@ -1,0 +1,58 @@
+"""Bodies that clients compressed: zlib, LZ4 frames, ZSTD frames (CompressionType, Compressor)."""
+
+from __future__ import annotations
+
+import zlib
+
+from rmqctl.errors import RemoteProtocolError
+
+from .flags import COMPRESSION_LZ4, COMPRESSION_MASK, COMPRESSION_ZLIB, COMPRESSION_ZSTD
+
+# Brokers take messages of 4 MiB unless told otherwise (maxMessageSize); a body that grows beyond this is a bomb.
+MAX_BODY_BYTES = 64 * 1024 * 1024
+
+
+def decompress(sys_flag: int, data: bytes, *, max_bytes: int = MAX_BODY_BYTES) -> bytes:
+    """Return the body that a client compressed; no more than max_bytes are ever written out.
+
+    Raises RemoteProtocolError when it can't be read or would be larger.
+    """
+    kind = sys_flag & COMPRESSION_MASK
+    try:
+        if kind in (0, COMPRESSION_ZLIB):
+            inflater = zlib.decompressobj()
+            body, whole = inflater.decompress(data, max_bytes + 1), inflater.eof
+        elif kind == COMPRESSION_LZ4:
+            body, whole = _decompress_lz4(data, max_bytes + 1)
+        elif kind == COMPRESSION_ZSTD:
+            body, whole = _decompress_zstd(data, max_bytes + 1)
+        else:
+            raise RemoteProtocolError(f"A message's body is compressed in an unknown way (type {kind >> 8}).")
+    except (zlib.error, RuntimeError, ValueError, EOFError) as error:
+        raise RemoteProtocolError(f"A message's body can't be decompressed ({error}).") from None
+    if len(body) > max_bytes:
+        raise RemoteProtocolError(f"A message's body is larger than {max_bytes} bytes when decompressed.")
+    if not whole:
+        raise RemoteProtocolError("A message's compressed body is cut off.")
+    return body
+
+
+def _decompress_lz4(data: bytes, max_bytes: int) -> tuple[bytes, bool]:
+    import lz4.frame
+
+    with lz4.frame.LZ4FrameDecompressor() as decompressor:
+        body: bytes = decompressor.decompress(data, max_length=max_bytes)
+        return body, decompressor.eof
+
+
+def _decompress_zstd(data: bytes, max_bytes: int) -> tuple[bytes, bool]:
+    import zstandard
+
+    try:
+        # zstandard gives no sign of a cut frame but an empty read, so the announced size is checked when there is one.
+        announced = zstandard.frame_content_size(data)
+        with zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(data) as reader:
+            body = reader.read(max_bytes)
+    except zstandard.ZstdError as error:
+        raise ValueError(str(error)) from None
+    return body, announced < 0 or len(body) >= min(announced, max_bytes)

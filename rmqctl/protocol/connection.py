@@ -1,0 +1,82 @@
+"""One connection, sans-IO, in either role: requests and responses both ways, matched by opaque."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rmqctl.errors import LocalProtocolError
+
+from .command import Command, HeaderEncoding
+from .flags import CommandFlag
+from .frame import FrameBuffer, encode_frame
+
+
+@dataclass(frozen=True, slots=True)
+class RequestReceived:
+    """The other side asks for something; answer it with Connection.send_response() unless it is oneway."""
+
+    command: Command
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseReceived:
+    """The answer to a request of ours. `request_code` is None when nobody waits for it (it came too late)."""
+
+    command: Command
+    request_code: int | None
+
+
+Event = RequestReceived | ResponseReceived
+
+
+class Connection:
+    """The state of one connection. Both sides may ask: a broker pushes requests to its clients.
+
+    Feed what was read to receive_data(), then take events until next_event() returns None. The send_* methods return
+    the bytes to write. After a RemoteProtocolError the connection can't be used any further: close it.
+    """
+
+    def __init__(self) -> None:
+        self._frames = FrameBuffer()
+        self._next_opaque = 0
+        self._outstanding: dict[int, int] = {}
+
+    @property
+    def outstanding_count(self) -> int:
+        """How many of our requests wait for an answer."""
+        return len(self._outstanding)
+
+    def send_request(self, command: Command) -> tuple[int, bytes]:
+        """Return the opaque that this request was given and the bytes to write."""
+        opaque = self._next_opaque
+        # Java's opaque is an int that wraps; stay positive so that logs on both sides show the same number.
+        self._next_opaque = (opaque + 1) & 0x7FFFFFFF
+        data = encode_frame(replace(command, opaque=opaque))
+        if not command.is_oneway:
+            self._outstanding[opaque] = command.code
+        return opaque, data
+
+    def send_response(self, request: Command, response: Command) -> bytes:
+        """Return the bytes that answer a received request, in the request's own header encoding."""
+        if request.is_oneway:
+            raise LocalProtocolError(f"Request {request.code} is oneway: it must not be answered.")
+        encoding = request.encoding if -(2**15) <= response.code < 2**15 else HeaderEncoding.JSON
+        flag = response.flag | CommandFlag.RESPONSE
+        return encode_frame(replace(response, opaque=request.opaque, flag=int(flag), encoding=encoding))
+
+    def forget(self, opaque: int) -> None:
+        """Give up on a request; its answer, should it still come, has request_code None."""
+        self._outstanding.pop(opaque, None)
+
+    def receive_data(self, data: bytes) -> None:
+        """Add received bytes."""
+        self._frames.feed(data)
+
+    def next_event(self) -> Event | None:
+        """Return the next event, or None until more bytes came. Raises RemoteProtocolError."""
+        command = self._frames.next_command()
+        if command is None:
+            return None
+        if command.is_response:
+            return ResponseReceived(command, self._outstanding.pop(command.opaque, None))
+        return RequestReceived(command)

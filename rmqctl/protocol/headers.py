@@ -1,0 +1,121 @@
+"""Requests: one function each, returning the command with the field names of RocketMQ's header class.
+
+Only requests that leave no trace on a broker stand here as reads. Those that create or delete what they are asked about
+are left out on purpose: GET_SUBSCRIPTIONGROUP_CONFIG creates the group, QUERY_CORRECTION_OFFSET can delete offsets.
+"""
+
+from __future__ import annotations
+
+from rmqctl.errors import RemoteProtocolError
+
+from .codes import RequestCode
+from .command import Command
+from .flags import PullFlag
+
+# A group that every broker has; pulls under its name create nothing (MixAll.TOOLS_CONSUMER_GROUP).
+TOOLS_CONSUMER_GROUP = "TOOLS_CONSUMER"
+
+
+def get_cluster_info() -> Command:
+    """Ask a name server for all brokers."""
+    return Command(RequestCode.GET_BROKER_CLUSTER_INFO)
+
+
+def get_route(topic: str) -> Command:
+    """Ask a name server for a topic's route (GetRouteInfoRequestHeader)."""
+    fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
+    return Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields)
+
+
+def get_all_topics() -> Command:
+    """Ask a name server for the names of all topics."""
+    return Command(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+
+
+def get_consume_stats(group: str, topic: str | None = None) -> Command:
+    """Ask for a group's offsets, in all topics or one (GetConsumeStatsRequestHeader)."""
+    fields = {"consumerGroup": group}
+    if topic is not None:
+        fields["topic"] = topic
+    return Command(RequestCode.GET_CONSUME_STATS, fields)
+
+
+def get_topic_stats(topic: str) -> Command:
+    """Ask for the smallest and largest offset of a topic's queues (GetTopicStatsInfoRequestHeader)."""
+    return Command(RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic})
+
+
+def get_consume_time_span(topic: str, group: str) -> Command:
+    """Ask how old a group's first unread messages are (QueryConsumeTimeSpanRequestHeader)."""
+    return Command(RequestCode.QUERY_CONSUME_TIME_SPAN, {"topic": topic, "group": group})
+
+
+def get_connections(group: str) -> Command:
+    """Ask who is connected in a group (GetConsumerConnectionListRequestHeader)."""
+    return Command(RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group})
+
+
+def get_running_info(group: str, client_id: str) -> Command:
+    """Ask a client, through a broker, what it is doing (GetConsumerRunningInfoRequestHeader)."""
+    fields = {"consumerGroup": group, "clientId": client_id, "jstackEnable": "false"}
+    return Command(RequestCode.GET_CONSUMER_RUNNING_INFO, fields)
+
+
+def get_all_groups() -> Command:
+    """Ask for the configuration of all groups. Without paging fields 5.x answers all of them at once, as 4.9 does."""
+    return Command(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+
+
+def get_all_consumer_offsets() -> Command:
+    """Ask for every stored offset of a broker; may be megabytes."""
+    return Command(RequestCode.GET_ALL_CONSUMER_OFFSET)
+
+
+def query_consumer_offset(group: str, topic: str, queue_id: int) -> Command:
+    """Ask for one stored offset (QueryConsumerOffsetRequestHeader).
+
+    setZeroIfNotFound=false makes 5.x answer QUERY_NOT_FOUND where it would say 0 for "none"; 4.9 says 0 all the same.
+    """
+    fields = {"consumerGroup": group, "topic": topic, "queueId": str(queue_id), "setZeroIfNotFound": "false"}
+    return Command(RequestCode.QUERY_CONSUMER_OFFSET, fields)
+
+
+def get_max_offset(topic: str, queue_id: int) -> Command:
+    """Ask for the next offset to be written; 0 also for a topic that doesn't exist (GetMaxOffsetRequestHeader)."""
+    return Command(RequestCode.GET_MAX_OFFSET, {"topic": topic, "queueId": str(queue_id)})
+
+
+def get_broker_config() -> Command:
+    """Ask for a broker's configuration (properties text)."""
+    return Command(RequestCode.GET_BROKER_CONFIG)
+
+
+def get_broker_runtime() -> Command:
+    """Ask for a broker's runtime table: version, rates, disk."""
+    return Command(RequestCode.GET_BROKER_RUNTIME_INFO)
+
+
+def pull_without_trace(topic: str, queue_id: int, queue_offset: int, *, max_count: int = 32) -> Command:
+    """Pull messages to look at them (PullMessageRequestHeader): nothing is committed, nobody's subscription is used."""
+    fields = {
+        "consumerGroup": TOOLS_CONSUMER_GROUP,
+        "topic": topic,
+        "queueId": str(queue_id),
+        "queueOffset": str(queue_offset),
+        "maxMsgNums": str(max_count),
+        "sysFlag": str(int(PullFlag.SUBSCRIPTION)),
+        "commitOffset": "0",
+        "suspendTimeoutMillis": "0",
+        "subVersion": "0",
+        "subscription": "*",
+        "expressionType": "TAG",
+    }
+    return Command(RequestCode.PULL_MESSAGE, fields)
+
+
+def int_field(response: Command, name: str) -> int:
+    """Return a number of a response's header. Raises RemoteProtocolError when it is missing or no number."""
+    try:
+        return int(response.ext_fields[name])
+    except (KeyError, ValueError):
+        raise RemoteProtocolError(f"The peer's answer has no number in the field {name}.") from None

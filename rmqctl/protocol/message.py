@@ -1,0 +1,254 @@
+"""Stored messages as brokers return them, records back to back (MessageDecoder.decode, wire format v1 and v2)."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv6Address
+
+from rmqctl.errors import RemoteProtocolError
+
+from .compression import decompress
+from .flags import MessageFlag
+from .message_id import encode_offset_id
+from .properties import INNER_BASE, INNER_NUM, TAGS, UNIQ_KEY, decode_properties
+
+MAGIC_V1 = -626843481  # 0xDAA320A7: the topic's length has one byte
+MAGIC_V2 = -626843477  # 0xDAA320AB: it has two
+
+_SIZE = struct.Struct(">i")
+# size, magic, body CRC, queue id, flag, queue offset, commit log offset, sys flag, born time
+_HEAD = struct.Struct(">iiiiiqqiq")
+# ... and with both hosts IPv4: born host, store time, store host, reconsume times, prepared offset, body length
+_ALL_V4 = struct.Struct(">iiiiiqqiq4siq4siiqi")
+_BOTH_V6 = MessageFlag.BORN_HOST_V6 | MessageFlag.STORE_HOST_V6
+_SHORT = struct.Struct(">h")
+# A record with no body, an empty topic and no properties.
+_SMALLEST = _ALL_V4.size + 1 + 2
+
+
+class StoredMessage:
+    """One message as a broker stores it.
+
+    Only the fixed fields are read at first; topic, properties, body and the CRC when they are asked for, and then a
+    record that lies raises RemoteProtocolError.
+
+    Times are ms since the epoch: born_at_ms is the producer's clock, stored_at_ms the broker's.
+    """
+
+    __slots__ = ("_fixed", "_topic_at", "inner_index", "record")
+
+    def __init__(self, record: bytes) -> None:
+        """Read the fixed fields of one whole record (its first four bytes say its size)."""
+        self.record = record
+        # Where this message stands in an inner batch, else None.
+        self.inner_index: int | None = None
+        try:
+            fixed = _ALL_V4.unpack_from(record)
+            if fixed[7] & 0x30:
+                fixed, self._topic_at = _unpack_v6(record)
+            else:
+                self._topic_at = _ALL_V4.size + fixed[16]
+        except struct.error:
+            raise RemoteProtocolError("The peer sent a message that is shorter than its fixed fields.") from None
+        self._fixed = fixed
+        if fixed[16] < 0 or self._topic_at >= len(record):
+            raise RemoteProtocolError(f"The peer sent a message whose body has {fixed[16]} bytes, more than it holds.")
+
+    @property
+    def body_crc(self) -> int:
+        """CRC-32 of the stored body without its top bit; 0 when the sender wrote none."""
+        return int(self._fixed[2])
+
+    @property
+    def queue_id(self) -> int:
+        """Queue of the topic that it is stored under."""
+        return int(self._fixed[3])
+
+    @property
+    def flag(self) -> int:
+        """The application's own flag."""
+        return int(self._fixed[4])
+
+    @property
+    def queue_offset(self) -> int:
+        """Logical offset in its queue."""
+        return int(self._fixed[5])
+
+    @property
+    def commit_log_offset(self) -> int:
+        """Byte offset in its broker's commit log."""
+        return int(self._fixed[6])
+
+    @property
+    def sys_flag(self) -> int:
+        """RocketMQ's bits, see MessageFlag."""
+        return int(self._fixed[7])
+
+    @property
+    def born_at_ms(self) -> int:
+        """When the producer made it, by the producer's clock."""
+        return int(self._fixed[8])
+
+    @property
+    def born_host(self) -> str:
+        """The producer's address as host:port, an IPv6 host in brackets."""
+        return _host_text(self._fixed[9], self._fixed[10])
+
+    @property
+    def stored_at_ms(self) -> int:
+        """When the broker stored it, by the broker's clock."""
+        return int(self._fixed[11])
+
+    @property
+    def store_host(self) -> str:
+        """The address of the broker that stored it, as host:port."""
+        return _host_text(self._fixed[12], self._fixed[13])
+
+    @property
+    def reconsume_times(self) -> int:
+        """How often it was sent back before this copy."""
+        return int(self._fixed[14])
+
+    @property
+    def prepared_transaction_offset(self) -> int:
+        """Commit log offset of the half message of a transaction."""
+        return int(self._fixed[15])
+
+    @property
+    def stored_body(self) -> bytes:
+        """The body as stored, compressed when the producer did so."""
+        return self.record[self._topic_at - self._fixed[16] : self._topic_at]
+
+    @property
+    def body(self) -> bytes:
+        """The body as the producer gave it; decompressed at each call."""
+        if self._fixed[7] & MessageFlag.COMPRESSED:
+            return decompress(self._fixed[7], self.stored_body)
+        return self.stored_body
+
+    @property
+    def body_crc_ok(self) -> bool | None:
+        """Whether the stored body is the one that was written; None when the record carries no CRC."""
+        if self.body_crc == 0 and self.inner_index is not None:
+            return None
+        return zlib.crc32(self.stored_body) & 0x7FFFFFFF == self.body_crc
+
+    @property
+    def topic(self) -> str:
+        """The topic that it is stored under; bytes that are no UTF-8 become U+FFFD, as in Java."""
+        return self._topic_and_properties()[0]
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """All properties, the system's and the application's; read anew at each call."""
+        return decode_properties(self._topic_and_properties()[1])
+
+    def _topic_and_properties(self) -> tuple[str, str]:
+        record, at = self.record, self._topic_at
+        try:
+            if self._fixed[1] == MAGIC_V2:
+                (topic_length,) = _SHORT.unpack_from(record, at)
+                at += 2
+            else:
+                topic_length = record[at]
+                at += 1
+            (length,) = _SHORT.unpack_from(record, at + topic_length)
+        except (struct.error, IndexError):
+            raise RemoteProtocolError("The peer sent a message whose topic is longer than the message.") from None
+        properties_at = at + topic_length + 2
+        if topic_length < 0 or length < 0 or properties_at + length > len(record):
+            raise RemoteProtocolError("The peer sent a message whose properties are longer than the message.")
+        topic = record[at : at + topic_length].decode(errors="replace")
+        return topic, record[properties_at : properties_at + length].decode(errors="replace")
+
+    @property
+    def offset_id(self) -> str:
+        """The broker's message id (offsetMsgId): its address and commit log offset in hex."""
+        return encode_offset_id(self._fixed[12], self._fixed[13], self._fixed[6])
+
+    @property
+    def message_id(self) -> str:
+        """The id that a Java consumer shows: the producer's unique key, else the broker's id."""
+        return self.properties.get(UNIQ_KEY) or self.offset_id
+
+    @property
+    def tags(self) -> str | None:
+        """The message's tag."""
+        return self.properties.get(TAGS)
+
+
+def _unpack_v6(record: bytes) -> tuple[tuple[int, ...], int]:
+    """Read the fixed fields of a record with one or two IPv6 hosts; returns them and where the topic starts."""
+    head = _HEAD.unpack_from(record)
+    born = "16s" if head[7] & MessageFlag.BORN_HOST_V6 else "4s"
+    store = "16s" if head[7] & MessageFlag.STORE_HOST_V6 else "4s"
+    tail = struct.Struct(f">{born}iq{store}iiqi")
+    fixed = head + tail.unpack_from(record, _HEAD.size)
+    return fixed, _HEAD.size + tail.size + fixed[16]
+
+
+def _host_text(address: bytes, port: int) -> str:
+    if len(address) == 16:
+        return f"[{IPv6Address(address)}]:{port}"
+    return f"{IPv4Address(address)}:{port}"
+
+
+def iter_messages(data: bytes) -> Iterator[StoredMessage]:
+    """Cut the body of a pull, query or view answer into messages, inner batches into theirs.
+
+    Raises RemoteProtocolError when the records do not fill the body.
+    """
+    at, end = 0, len(data)
+    while at < end:
+        if end - at < _SMALLEST:
+            raise RemoteProtocolError(f"The peer sent {end - at} bytes after the last message.")
+        size, magic = _SIZE.unpack_from(data, at)[0], _SIZE.unpack_from(data, at + 4)[0]
+        if magic not in (MAGIC_V1, MAGIC_V2):
+            raise RemoteProtocolError(f"The peer sent a message with the unknown magic {magic & 0xFFFFFFFF:#010x}.")
+        if not _SMALLEST <= size <= end - at:
+            raise RemoteProtocolError(f"The peer sent a message of {size} bytes where {end - at} are left.")
+        message = StoredMessage(data[at : at + size])
+        at += size
+        if message.sys_flag & MessageFlag.INNER_BATCH and message.sys_flag & MessageFlag.NEED_UNWRAP:
+            yield from _unwrap(message)
+        else:
+            yield message
+
+
+_BATCH_HEAD = struct.Struct(">iiii")  # size, magic, CRC, flag of one message in a batch
+
+
+def _unwrap(outer: StoredMessage) -> Iterator[StoredMessage]:
+    """Make the messages of an inner batch: fields of the outer record, offsets counted from its INNER_BASE."""
+    properties = outer.properties
+    base = properties.get(INNER_BASE, "")
+    first_offset = int(base) if base.isdigit() else outer.queue_offset
+    body, at, index = outer.body, 0, 0
+    sys_flag = outer.sys_flag & ~(MessageFlag.NEED_UNWRAP | MessageFlag.INNER_BATCH | MessageFlag.COMPRESSED)
+    topic = outer.topic.encode()
+    hosts = outer._fixed  # noqa: SLF001
+    while at < len(body):
+        try:
+            size, _, _, flag = _BATCH_HEAD.unpack_from(body, at)
+            (body_length,) = _SIZE.unpack_from(body, at + 16)
+            inner_body = body[at + 20 : at + 20 + body_length]
+            (properties_length,) = _SHORT.unpack_from(body, at + 20 + body_length)
+        except struct.error:
+            raise RemoteProtocolError("The peer sent an inner batch that is cut off.") from None
+        tail = body[at + 20 + body_length : at + size]
+        if body_length < 0 or size <= 0 or at + size > len(body) or properties_length + 2 > len(tail):
+            raise RemoteProtocolError("The peer sent an inner batch whose messages do not fit it.")
+        fixed = _HEAD.pack(0, MAGIC_V2, 0, outer.queue_id, flag, first_offset + index, outer.commit_log_offset,
+                           sys_flag, outer.born_at_ms)  # fmt: skip
+        fixed += hosts[9] + struct.pack(">iq", hosts[10], hosts[11]) + hosts[12]
+        fixed += struct.pack(">iiqi", hosts[13], outer.reconsume_times, outer.prepared_transaction_offset, body_length)
+        message = StoredMessage(fixed + inner_body + _SHORT.pack(len(topic)) + topic + tail)
+        message.inner_index = index
+        yield message
+        at += size
+        index += 1
+    count = properties.get(INNER_NUM, "")
+    if count.isdigit() and int(count) != index:
+        raise RemoteProtocolError(f"The peer sent an inner batch of {index} messages that says it has {count}.")

@@ -1,0 +1,69 @@
+"""Message ids, both kinds: the broker's (MessageDecoder.createMessageId) and the producer's (MessageClientIDSetter).
+
+Both are upper-case hex of 32 characters with an IPv4 address, 56 with an IPv6 one, so the text alone does not tell
+which kind it is; what it decodes to does (is the port one of a known broker?).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
+
+_PORT_AND_OFFSET = struct.Struct(">iq")
+_PID_HASH_TIME_COUNTER = struct.Struct(">HiiH")
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetId:
+    """The broker's id: where the message is stored. The offset id changes with every retry."""
+
+    host: str
+    port: int
+    commit_log_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueKey:
+    """The producer's id (property UNIQ_KEY), kept over retries.
+
+    `since_month_start_ms` counts from the start of the month in which the producer started, in its own zone.
+    """
+
+    host: str
+    pid: int
+    class_loader_hash: int
+    since_month_start_ms: int
+    counter: int
+
+
+def encode_offset_id(address: bytes, port: int, commit_log_offset: int) -> str:
+    """Return the broker's id of a message from its store host's address (4 or 16 bytes), port and offset."""
+    return (address + _PORT_AND_OFFSET.pack(port, commit_log_offset)).hex().upper()
+
+
+def decode_offset_id(text: str) -> OffsetId:
+    """Read an id as the broker's kind. Raises ValueError when it can't be one."""
+    host, rest = _split(text)
+    port, commit_log_offset = _PORT_AND_OFFSET.unpack(rest)
+    if not 0 < port < 65536 or commit_log_offset < 0:
+        raise ValueError(f"{text} is no offset message id: it would mean port {port}, offset {commit_log_offset}")
+    return OffsetId(host, port, commit_log_offset)
+
+
+def decode_unique_key(text: str) -> UniqueKey:
+    """Read an id as the producer's kind. Raises ValueError when it can't be one."""
+    host, rest = _split(text)
+    return UniqueKey(host, *_PID_HASH_TIME_COUNTER.unpack(rest))
+
+
+def _split(text: str) -> tuple[str, bytes]:
+    try:
+        data = bytes.fromhex(text)
+    except ValueError:
+        data = b""
+    if len(data) not in (16, 28) or len(text) != 2 * len(data):
+        raise ValueError(f"{text!r} is no message id: one has 32 or 56 hexadecimal digits")
+    if len(data) == 16:
+        return str(IPv4Address(data[:4])), data[4:]
+    return str(IPv6Address(data[:16])), data[16:]

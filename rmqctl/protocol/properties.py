@@ -1,0 +1,32 @@
+"""Message properties: pairs of texts in one text (MessageDecoder.string2messageProperties)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_NAME_END = "\x01"
+_PAIR_END = "\x02"
+
+UNIQ_KEY = "UNIQ_KEY"
+TAGS = "TAGS"
+KEYS = "KEYS"
+INNER_NUM = "INNER_NUM"
+INNER_BASE = "INNER_BASE"
+
+
+def decode_properties(text: str) -> dict[str, str]:
+    """Return the pairs; the last one wins where a name stands twice, as 4.9's batches do."""
+    properties = {}
+    for pair in text.split(_PAIR_END):
+        name, separator, value = pair.partition(_NAME_END)
+        if separator:
+            properties[name] = value
+    return properties
+
+
+def encode_properties(properties: Mapping[str, str]) -> str:
+    """Return the pairs as one text, each ended like RocketMQ 5.x does. Raises ValueError for a separator in a pair."""
+    for name, value in properties.items():
+        if not name or any(mark in name + value for mark in (_NAME_END, _PAIR_END)):
+            raise ValueError(f"property {name!r} can't be sent: its name is empty, or it holds a separator")
+    return "".join(f"{name}{_NAME_END}{value}{_PAIR_END}" for name, value in properties.items())

@@ -1,0 +1,48 @@
+"""Durations: 500ms, 10s, 1m30s, 2h, 3d, PT1H, a bare number of seconds; and back into short text."""
+
+from __future__ import annotations
+
+import re
+
+_UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])")
+_ISO = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+_MAX_MS = 100 * 365 * 86_400_000
+
+
+def parse_duration_ms(text: str) -> int:
+    """Return a duration in ms. Raises ValueError with a sentence for what is none, negative or beyond 100 years."""
+    given = text.strip()
+    duration_ms = _parse(given)
+    if duration_ms is None or duration_ms > _MAX_MS:
+        raise ValueError(f"{text!r} is no duration: write 500ms, 10s, 1m30s, 2h, 3d or PT1H")
+    return round(duration_ms)
+
+
+def _parse(given: str) -> float | None:
+    if re.fullmatch(r"\d+(\.\d+)?", given, re.ASCII):
+        return float(given) * 1000
+    iso = _ISO.fullmatch(given.upper())
+    if iso is not None and any(iso.groups()):
+        days, hours, minutes, seconds = (float(part or 0) for part in iso.groups())
+        return ((days * 24 + hours) * 60 + minutes) * 60_000 + seconds * 1000
+    parts = _PART.findall(given.lower())
+    if not parts or "".join(number + unit for number, unit in parts) != given.lower():
+        return None
+    return sum(float(number) * _UNIT_MS[unit] for number, unit in parts)
+
+
+def short_duration(duration_ms: int) -> str:
+    """Return a duration in at most two units, rounded down: 950ms, 12s, 3m05s, 2h10m, 4d3h; a minus when negative."""
+    if duration_ms < 0:
+        return f"-{short_duration(-duration_ms)}"
+    if duration_ms < 1000:
+        return f"{duration_ms}ms"
+    seconds = duration_ms // 1000
+    if seconds < 60:
+        return f"{seconds}s"
+    if seconds < 3600:
+        return f"{seconds // 60}m{seconds % 60:02}s"
+    if seconds < 86400:
+        return f"{seconds // 3600}h{seconds % 3600 // 60:02}m"
+    return f"{seconds // 86400}d{seconds % 86400 // 3600}h"

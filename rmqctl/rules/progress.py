@@ -1,0 +1,175 @@
+"""What follows from the offsets of one queue: lag, losses, messages in flight, the duplicate-risk window, time left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rmqctl.model.group import ProcessQueue
+from rmqctl.model.progress import PulledSource, QueueProgress, QueueReading, TimeLagSource, Unknown
+
+
+def compute_progress(reading: QueueReading, *, is_broadcasting: bool = False, is_pop: bool = False) -> QueueProgress:
+    """Conclude one row from one reading. Nothing unknown becomes 0: it stays None and gets a reason."""
+    reasons = dict(reading.reasons)
+    lag, lost = _lag(reading, reasons, is_broadcasting=is_broadcasting)
+    inflight = _inflight(reading, reasons, is_pop=is_pop)
+    duplicate_risk = _duplicate_risk(reading, reasons, is_pop=is_pop)
+    time_lag_ms, time_lag_source = _time_lag(reading, lag, reasons)
+    return QueueProgress(
+        mq=reading.mq,
+        min_offset=reading.min_offset,
+        max_offset=reading.max_offset,
+        consumer_offset=reading.consumer_offset,
+        pull_offset=reading.pull_offset,
+        lag=lag,
+        lost=lost,
+        inflight=inflight,
+        duplicate_risk=duplicate_risk,
+        duplicate_risk_source=reading.pulled_source if duplicate_risk is not None else None,
+        last_timestamp_ms=reading.last_timestamp_ms,
+        time_lag_ms=time_lag_ms,
+        time_lag_source=time_lag_source,
+        retention_left_ms=_retention_left(reading, lag, time_lag_ms, reasons),
+        client_ids=reading.client_ids,
+        reasons=reasons,
+    )
+
+
+def compute_lag(min_offset: int | None, max_offset: int, consumer_offset: int) -> tuple[int, int | None]:
+    """Count what can still be consumed, and what was deleted unread (None when min is not known).
+
+    An offset below min counts deleted messages in mqadmin's lag; here they are lost, not lag.
+    """
+    if min_offset is None:
+        return max_offset - consumer_offset, None
+    lost = max(0, min(min_offset, max_offset) - consumer_offset)
+    return max_offset - consumer_offset - lost, lost
+
+
+def _lag(reading: QueueReading, reasons: dict[str, Unknown], *, is_broadcasting: bool) -> tuple[int | None, int | None]:
+    consumer_offset, max_offset, min_offset = reading.consumer_offset, reading.max_offset, reading.min_offset
+    if is_broadcasting:
+        # Members of a broadcasting group keep their offsets in local files; a stored one is a leftover.
+        reason = Unknown.BROADCASTING
+    elif consumer_offset is None:
+        reason = reasons.get("consumerOffset", Unknown.NEVER_COMMITTED)
+    elif max_offset is None:
+        reason = reasons.get("maxOffset", Unknown.NOT_REPORTED)
+    elif consumer_offset > max_offset:
+        # The topic was made anew, or a reset went wrong: clients are sent back by PULL_OFFSET_MOVED.
+        reason = Unknown.OFFSET_BEYOND_MAX
+    else:
+        if min_offset is None:
+            reasons["lost"] = reasons.get("minOffset", Unknown.NOT_REPORTED)
+        return compute_lag(min_offset, max_offset, consumer_offset)
+    reasons["lag"] = reasons["lost"] = reason
+    return None, None
+
+
+def _inflight(reading: QueueReading, reasons: dict[str, Unknown], *, is_pop: bool) -> int | None:
+    if is_pop:
+        # A pop moves the stored offset at once; what is out is counted by check-points, not by offsets.
+        reasons["inflight"] = Unknown.POP
+    elif reading.consumer_offset is None:
+        reasons["inflight"] = reasons.get("consumerOffset", Unknown.NEVER_COMMITTED)
+    elif reading.pull_offset is None:
+        reasons["inflight"] = reasons.get("pullOffset", Unknown.NOT_REPORTED)
+    else:
+        return max(0, reading.pull_offset - reading.consumer_offset)
+    return None
+
+
+def _duplicate_risk(reading: QueueReading, reasons: dict[str, Unknown], *, is_pop: bool) -> int | None:
+    """Count messages that are done but not committed: the window that was pulled, less what is still being worked on.
+
+    With 2101 stuck and 2102 to 2200 done, the stored offset is 2101 and pulled_to 2201: 99 are repeated by a crash.
+    """
+    if is_pop:
+        reasons["duplicateRisk"] = Unknown.POP
+    elif reading.consumer_offset is None:
+        reasons["duplicateRisk"] = reasons.get("consumerOffset", Unknown.NEVER_COMMITTED)
+    elif reading.pulled_to is None:
+        reasons["duplicateRisk"] = reasons.get("pullOffset", Unknown.NOT_REPORTED)
+    else:
+        return max(0, reading.pulled_to - reading.consumer_offset - (reading.cached_count or 0))
+    return None
+
+
+def _time_lag(
+    reading: QueueReading, lag: int | None, reasons: dict[str, Unknown]
+) -> tuple[int | None, TimeLagSource | None]:
+    if lag is None:
+        reasons["timeLagMs"] = reasons["lag"]
+        return None, None
+    if lag == 0:
+        return 0, TimeLagSource.NO_BACKLOG
+    below_min = reading.min_offset is not None and (reading.consumer_offset or 0) < reading.min_offset
+    age_ms = reading.oldest_age_ms if below_min else reading.head_age_ms
+    if age_ms is None:
+        reasons["timeLagMs"] = reasons.get("headAgeMs", Unknown.NOT_REPORTED)
+        return None, None
+    # A broker whose clock was set back can store "in the future".
+    return max(0, age_ms), TimeLagSource.HEAD_STORE_TIME
+
+
+def _retention_left(
+    reading: QueueReading, lag: int | None, time_lag_ms: int | None, reasons: dict[str, Unknown]
+) -> int | None:
+    if lag == 0:
+        reasons["retentionLeftMs"] = Unknown.NOTHING_UNREAD
+    elif lag is None or time_lag_ms is None:
+        reasons["retentionLeftMs"] = reasons["timeLagMs"]
+    elif reading.retention_ms is None:
+        reasons["retentionLeftMs"] = reasons.get("retentionMs", Unknown.NOT_REPORTED)
+    else:
+        return reading.retention_ms - time_lag_ms
+    return None
+
+
+def pulled_to(
+    broker_pull_offset: int | None, held: ProcessQueue | None, max_offset: int | None, window: int
+) -> tuple[int | None, PulledSource | None]:
+    """Say up to which offset a queue was pulled.
+
+    The broker's own note (5.x) is exact. Without it, a client that holds nothing has pulled up to its own position; one
+    that holds messages has pulled at most `window` beyond the first of them (consumeConcurrentlyMaxSpan and one batch),
+    for what it has finished out of order is not in its answer.
+    """
+    if broker_pull_offset is not None:
+        return broker_pull_offset, PulledSource.BROKER
+    if held is None or (held.cached_count == 0 and held.commit_offset is None):
+        return None, None
+    if held.cached_count == 0 and held.commit_offset is not None:
+        return held.commit_offset, PulledSource.CLIENT
+    bound = held.cached_min_offset + window
+    if max_offset is not None:
+        bound = min(bound, max_offset)
+    return max(bound, held.cached_max_offset + 1), PulledSource.CLIENT_WINDOW
+
+
+# Defaults of Java's push consumer (consumeConcurrentlyMaxSpan, pullBatchSize), for clients that don't say theirs.
+_MAX_SPAN = 2000
+_PULL_BATCH = 32
+
+
+def pull_window(properties: Mapping[str, str]) -> int:
+    """Return how far beyond its first unfinished message a client may have pulled, by its flow control on the span.
+
+    `properties` are those of its running info.
+    """
+    try:
+        span = int(properties.get("consumeConcurrentlyMaxSpan", _MAX_SPAN))
+        return span + int(properties.get("pullBatchSize", _PULL_BATCH))
+    except ValueError:
+        return _MAX_SPAN + _PULL_BATCH
+
+
+def retention_ms(reserved_hours: int, disk_used_ratio: float, disk_max_ratio: float) -> int:
+    """Return how long a broker keeps a message for sure, in ms; ratios are 0 to 1.
+
+    fileReservedTime counts in hours (DefaultMessageStore.CleanCommitLogService); when the disk is fuller than
+    diskMaxUsedSpaceRatio files may go whatever their age, so nothing is sure.
+    """
+    if disk_used_ratio >= disk_max_ratio:
+        return 0
+    return reserved_hours * 3_600_000

@@ -1,0 +1,72 @@
+"""Fetches RocketMQ's jars from Maven Central and compiles the Java helpers, once, outside the clone."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+JAVA_DIR = Path(__file__).parent.parent / "java"
+VERSIONS = ("5.4.0", "4.9.7")
+
+
+def missing_tools() -> str | None:
+    """Say what to install when Java or Maven is missing, or None when both are there."""
+    missing = [tool for tool in ("java", "javac", "mvn") if shutil.which(tool) is None]
+    if not missing:
+        return None
+    return f"real RocketMQ tests need {', '.join(missing)}: install a JDK 17 and Maven"
+
+
+def cache_dir() -> Path:
+    """Return the folder for jars and compiled helpers (RMQCTL_TEST_CACHE, else below ~/.cache)."""
+    configured = os.environ.get("RMQCTL_TEST_CACHE")
+    return Path(configured) if configured else Path.home() / ".cache" / "rmqctl-tests"
+
+
+def _finished(folder: Path) -> bool:
+    return (folder / ".complete").exists()
+
+
+def _publish(partial: Path, folder: Path) -> None:
+    """Put a finished folder in place; an interrupted run leaves only its partial one, which is made anew."""
+    (partial / ".complete").touch()
+    shutil.rmtree(folder, ignore_errors=True)
+    partial.rename(folder)
+
+
+def rocketmq_jars(version: str) -> Path:
+    """Return a folder with all jars of one RocketMQ version, fetching them when they are not there yet."""
+    folder = cache_dir() / f"rocketmq-{version}"
+    if not _finished(folder):
+        partial = folder.with_name(f"{folder.name}.{os.getpid()}")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        subprocess.run(
+            ["mvn", "-q", "-B", "-f", str(JAVA_DIR / "pom.xml"), f"-Drocketmq.version={version}",
+             "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies",
+             f"-DoutputDirectory={partial}", "-DincludeScope=runtime"],
+            check=True, timeout=900,
+        )  # fmt: skip
+        _publish(partial, folder)
+    return folder
+
+
+def helper_classes(version: str) -> Path:
+    """Return a folder with tests/real/java compiled against one RocketMQ version."""
+    sources = sorted(JAVA_DIR.glob("*.java"))
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:12]
+    folder = cache_dir() / f"helpers-{version}-{digest}"
+    if not _finished(folder):
+        partial = folder.with_name(f"{folder.name}.{os.getpid()}")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        subprocess.run(
+            ["javac", "-nowarn", "-Xlint:none", "-cp", f"{rocketmq_jars(version)}/*", "-d", str(partial),
+             *map(str, sources)],
+            check=True, timeout=120,
+        )  # fmt: skip
+        _publish(partial, folder)
+    return folder

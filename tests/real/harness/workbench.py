@@ -1,0 +1,87 @@
+"""The Java side of a test: produce, run push consumers, ask mqadmin; see java/Workbench.java."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+from .jars import helper_classes, rocketmq_jars
+from .process import JavaProcess
+
+
+class WorkbenchError(Exception):
+    """The Java side answered with an exception."""
+
+
+class Workbench:
+    """Drives one JVM with Java producers, consumers and mqadmin, line by line."""
+
+    def __init__(self, version: str, home: Path, namesrv: str, *, jvm: tuple[str, ...] = ()) -> None:
+        classpath = f"{helper_classes(version)}:{rocketmq_jars(version)}/*"
+        self.java = JavaProcess("workbench", home, classpath, "Workbench", namesrv, jvm=("-Xmx768m", *jvm), pipe=True)
+        self._lock = threading.Lock()
+        self._read_answer()
+
+    def call(self, *words: str, **options: object) -> str:
+        """Run one command in the JVM and return what it answered."""
+        line = "\t".join([*words, *(f"{key}={value}" for key, value in options.items())])
+        with self._lock:
+            assert self.java.process.stdin is not None
+            self.java.process.stdin.write(line.encode() + b"\n")
+            self.java.process.stdin.flush()
+            return self._read_answer()
+
+    def _read_answer(self) -> str:
+        assert self.java.process.stdout is not None
+        line = self.java.process.stdout.readline().decode()
+        if not line:
+            raise WorkbenchError(f"the JVM ended:\n{self.java.log_tail()}")
+        kind, _, text = line.rstrip("\n").partition("\t")
+        text = text.replace("\\n", "\n").replace("\\\\", "\\")
+        if kind != "OK":
+            raise WorkbenchError(text)
+        return text
+
+    def mqadmin(self, *args: str) -> str:
+        """Run an mqadmin command and return what it printed."""
+        return self.call("mqadmin", *args)
+
+    def produce(self, topic: str, count: int, **options: object) -> str:
+        """Send count messages (size, tag, prefix, keys, queue="broker:id", batch, delay)."""
+        return self.call("produce", topic=topic, count=count, **options)
+
+    def consume(self, consumer_id: str, group: str, topic: str, **options: object) -> str:
+        """Start a push consumer (expr, orderly, from, stuck, fail, broadcast, batch, threads); returns its id."""
+        return self.call("consume", id=consumer_id, group=group, topic=topic, **options)
+
+    def wait_consumed(self, consumer_id: str, count: int, timeout_s: float = 60) -> None:
+        """Wait until a consumer's listener has finished at least count messages."""
+        self._wait_for("consumed", consumer_id, count, timeout_s)
+
+    def wait_started(self, consumer_id: str, count: int, timeout_s: float = 60) -> None:
+        """Wait until a consumer's listener has been given at least count messages."""
+        self._wait_for("started", consumer_id, count, timeout_s)
+
+    def _wait_for(self, counter: str, consumer_id: str, count: int, timeout_s: float) -> None:
+        give_up_at = time.monotonic() + timeout_s
+        while (seen := int(self.call(counter, id=consumer_id))) < count:
+            if time.monotonic() > give_up_at:
+                raise WorkbenchError(f"{consumer_id}: {counter} {seen} of {count} in {timeout_s} s")
+            time.sleep(0.05)
+
+    def persist(self, consumer_id: str) -> None:
+        """Make a consumer send its offsets to the brokers now instead of within 5 s."""
+        self.call("persist", id=consumer_id)
+
+    def release(self, consumer_id: str) -> None:
+        """Let a listener that is stuck go on."""
+        self.call("release", id=consumer_id)
+
+    def stop(self, consumer_id: str) -> None:
+        """Shut a push consumer down."""
+        self.call("stop", id=consumer_id)
+
+    def close(self) -> None:
+        """End the JVM."""
+        self.java.kill()

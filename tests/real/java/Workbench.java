@@ -1,0 +1,222 @@
+import java.io.BufferedReader;
+import java.io.ByteArrayOutputStream;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.tools.command.MQAdminStartup;
+
+/**
+ * One JVM for all that the real tests want from Java: producers, push consumers and mqadmin, so that a
+ * test does not pay a JVM start for each. Reads one command a line (tab-separated words, options as
+ * key=value), answers one line: "OK<TAB>..." or "ERR<TAB>...", with newlines written as \n.
+ */
+public class Workbench {
+    private static final Map<String, Consumer> CONSUMERS = new ConcurrentHashMap<>();
+    private static final PrintStream ANSWERS = System.out;
+    private static String namesrv;
+    private static DefaultMQProducer producer;
+
+    private static final class Consumer {
+        DefaultMQPushConsumer push;
+        final AtomicLong consumed = new AtomicLong();
+        final AtomicLong started = new AtomicLong();
+        /** Bodies that start with this text block until release() is called. */
+        volatile String stuckPrefix;
+        volatile CountDownLatch gate = new CountDownLatch(1);
+    }
+
+    public static void main(String[] args) throws Exception {
+        namesrv = args[0];
+        System.setOut(System.err);
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        answer("OK", "ready");
+        for (String line; (line = in.readLine()) != null; ) {
+            try {
+                answer("OK", run(line.split("\t", -1)));
+            } catch (Throwable t) {
+                answer("ERR", t.toString());
+            }
+        }
+        // Orderly 5.x consumers leave non-daemon threads behind, so the JVM would not exit by itself.
+        Runtime.getRuntime().halt(0);
+    }
+
+    private static void answer(String kind, String text) {
+        ANSWERS.println(kind + "\t" + text.replace("\\", "\\\\").replace("\n", "\\n"));
+        ANSWERS.flush();
+    }
+
+    private static String run(String[] words) throws Exception {
+        Map<String, String> options = new HashMap<>();
+        List<String> plain = new ArrayList<>();
+        for (String word : Arrays.asList(words).subList(1, words.length)) {
+            int equals = word.indexOf('=');
+            if (!words[0].equals("mqadmin") && equals > 0) {
+                options.put(word.substring(0, equals), word.substring(equals + 1));
+            } else {
+                plain.add(word);
+            }
+        }
+        switch (words[0]) {
+            case "mqadmin": return mqadmin(plain.toArray(new String[0]));
+            case "produce": return produce(options);
+            case "consume": return consume(options);
+            case "consumed": return String.valueOf(CONSUMERS.get(options.get("id")).consumed.get());
+            case "started": return String.valueOf(CONSUMERS.get(options.get("id")).started.get());
+            case "client-id": return CONSUMERS.get(options.get("id")).push.getDefaultMQPushConsumerImpl()
+                .getmQClientFactory().getClientId();
+            case "release": {
+                Consumer consumer = CONSUMERS.get(options.get("id"));
+                consumer.stuckPrefix = null;
+                consumer.gate.countDown();
+                return "";
+            }
+            case "persist":
+                CONSUMERS.get(options.get("id")).push.getDefaultMQPushConsumerImpl().persistConsumerOffset();
+                return "";
+            case "stop":
+                CONSUMERS.remove(options.get("id")).push.shutdown();
+                return "";
+            default: throw new IllegalArgumentException("unknown command " + words[0]);
+        }
+    }
+
+    private static String mqadmin(String[] args) {
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        PrintStream before = System.out;
+        System.setProperty("rocketmq.namesrv.addr", namesrv);
+        try (PrintStream captured = new PrintStream(bytes, true)) {
+            System.setOut(captured);
+            MQAdminStartup.main0(args, null);
+        } finally {
+            System.setOut(before);
+        }
+        return new String(bytes.toByteArray(), StandardCharsets.UTF_8);
+    }
+
+    /** topic, count, [size], [tag], [prefix], [keys=prefix], [queue=broker:id], [batch]; bodies are prefix + number. */
+    private static String produce(Map<String, String> options) throws Exception {
+        if (producer == null) {
+            producer = new DefaultMQProducer("WORKBENCH_PRODUCER");
+            producer.setNamesrvAddr(namesrv);
+            producer.setSendMsgTimeout(10000);
+            producer.start();
+        }
+        String topic = options.get("topic");
+        int count = Integer.parseInt(options.get("count"));
+        int size = Integer.parseInt(options.getOrDefault("size", "0"));
+        int batch = Integer.parseInt(options.getOrDefault("batch", "1"));
+        String prefix = options.getOrDefault("prefix", "m");
+        MessageQueue queue = null;
+        if (options.containsKey("queue")) {
+            String[] parts = options.get("queue").split(":");
+            queue = new MessageQueue(topic, parts[0], Integer.parseInt(parts[1]));
+        }
+        String last = "";
+        for (int at = 0; at < count; at += batch) {
+            List<Message> messages = new ArrayList<>();
+            for (int i = at; i < Math.min(count, at + batch); i++) {
+                byte[] text = (prefix + i).getBytes(StandardCharsets.UTF_8);
+                byte[] body = Arrays.copyOf(text, Math.max(size, text.length));
+                Arrays.fill(body, text.length, body.length, (byte) '.');
+                Message message = new Message(topic, options.get("tag"), body);
+                if (options.containsKey("keys")) {
+                    message.setKeys(options.get("keys") + i);
+                }
+                if (options.containsKey("delay")) {
+                    message.setDelayTimeLevel(Integer.parseInt(options.get("delay")));
+                }
+                messages.add(message);
+            }
+            SendResult result;
+            if (messages.size() == 1) {
+                result = queue == null ? producer.send(messages.get(0)) : producer.send(messages.get(0), queue);
+            } else {
+                result = queue == null ? producer.send(messages) : producer.send(messages, queue);
+            }
+            last = result.getMsgId() + "\t" + result.getOffsetMsgId();
+        }
+        return last;
+    }
+
+    /** id, group, topic, [expr], [orderly], [from=first|last], [stuck=prefix], [fail=prefix], [broadcast], [batch], [threads]. */
+    private static String consume(Map<String, String> options) throws Exception {
+        Consumer consumer = new Consumer();
+        DefaultMQPushConsumer push = new DefaultMQPushConsumer(options.get("group"));
+        push.setNamesrvAddr(namesrv);
+        push.setConsumeFromWhere("last".equals(options.get("from"))
+            ? ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET : ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        if (options.containsKey("broadcast")) {
+            setBroadcasting(push);
+        }
+        if (options.containsKey("batch")) {
+            push.setConsumeMessageBatchMaxSize(Integer.parseInt(options.get("batch")));
+        }
+        if (options.containsKey("threads")) {
+            push.setConsumeThreadMin(Integer.parseInt(options.get("threads")));
+            push.setConsumeThreadMax(Integer.parseInt(options.get("threads")));
+        }
+        push.subscribe(options.get("topic"), options.getOrDefault("expr", "*"));
+        consumer.stuckPrefix = options.get("stuck");
+        String failing = options.get("fail");
+        if (options.containsKey("orderly")) {
+            push.registerMessageListener((MessageListenerOrderly) (messages, context) ->
+                handle(consumer, messages, failing)
+                    ? ConsumeOrderlyStatus.SUCCESS : ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT);
+        } else {
+            push.registerMessageListener((MessageListenerConcurrently) (messages, context) ->
+                handle(consumer, messages, failing)
+                    ? ConsumeConcurrentlyStatus.CONSUME_SUCCESS : ConsumeConcurrentlyStatus.RECONSUME_LATER);
+        }
+        push.start();
+        consumer.push = push;
+        CONSUMERS.put(options.get("id"), consumer);
+        return push.getDefaultMQPushConsumerImpl().getmQClientFactory().getClientId();
+    }
+
+    /** MessageModel moved to another package in 5.x, so one source for both versions has to find it by its value. */
+    @SuppressWarnings({"unchecked", "rawtypes"})
+    private static void setBroadcasting(DefaultMQPushConsumer push) throws Exception {
+        Class type = push.getMessageModel().getDeclaringClass();
+        push.getClass().getMethod("setMessageModel", type).invoke(push, Enum.valueOf(type, "BROADCASTING"));
+    }
+
+    private static boolean handle(Consumer consumer, List<MessageExt> messages, String failing) {
+        consumer.started.addAndGet(messages.size());
+        for (MessageExt message : messages) {
+            String body = new String(message.getBody(), StandardCharsets.UTF_8);
+            String stuck = consumer.stuckPrefix;
+            if (stuck != null && body.startsWith(stuck)) {
+                try {
+                    consumer.gate.await();
+                } catch (InterruptedException e) {
+                    return false;
+                }
+            }
+            if (failing != null && body.startsWith(failing)) {
+                return false;
+            }
+        }
+        consumer.consumed.addAndGet(messages.size());
+        return true;
+    }
+}
