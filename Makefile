@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: demo test test-real check format bench lock clean
+.PHONY: demo test test-real check format bench readme lock clean
 
 demo: $(VENV)/.ready
 	@$(BIN)/rmqctl --help
@@ -37,6 +37,10 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
+
+# Runs README's examples against a real cluster and writes their output into it.
+readme: $(VENV)/.ready
+	$(BIN)/python -m tests.real.readme_scenario
 
 # Takes the newest versions that pyproject.toml allows. Run by hand; the result is committed.
 lock:

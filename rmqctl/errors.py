@@ -17,7 +17,7 @@ shell's for Ctrl-C.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class RmqctlError(Exception):
@@ -33,6 +33,12 @@ class RmqctlError(Exception):
         super().__init__(sentence)
         self.sentence = sentence
         self.hint = hint
+
+    def reworded(self, sentence: str, *, hint: str | None = None) -> Self:
+        """Return a copy that says it in other words. Requests can share one error, so it is never changed in place."""
+        copy = type(self).__new__(type(self), sentence)
+        copy.__dict__.update(self.__dict__, sentence=sentence, hint=self.hint if hint is None else hint)
+        return copy
 
 
 class UsageError(RmqctlError):
@@ -104,7 +110,8 @@ class BrokerError(RmqctlError):
     """The peer at `address` answered with an error code; `code_name` is RocketMQ's name for it."""
 
     def __init__(self, address: str, code: int, code_name: str, remark: str | None, *, hint: str | None = None) -> None:
-        says = f": {remark.strip()}" if remark and remark.strip() else ""
+        words = " ".join(remark.split()) if remark else ""  # 5.x ends some with a line of its own that names a web page
+        says = f": {words}" if words else ""
         super().__init__(f"{address} answered {code_name} ({code}){says}", hint=hint)
         self.address = address
         self.code = code

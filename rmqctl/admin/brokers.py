@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from math import isfinite
+
+from msgspec import Struct
 
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError
@@ -24,8 +26,7 @@ async def fetch_cluster(client: Client) -> ClusterInfo:
     return cluster
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerStatus:
+class BrokerStatus(Struct, frozen=True):
     """One replica of a broker: how it runs. None: it didn't answer, or didn't say; `error` tells which.
 
     Rates are messages a second over the last 10 s; disk ratios are 0 to 1.
@@ -108,9 +109,10 @@ def _difference(table: dict[str, str], now: str, morning: str) -> int | None:
 
 def _float(text: str | None) -> float | None:
     try:
-        return float(text or "")
+        number = float(text or "")
     except ValueError:
         return None
+    return number if isfinite(number) else None  # Java divides by zero into NaN, which JSON can't hold
 
 
 def _ratio(text: str | None) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
 from rmqctl.client.core import Client
@@ -9,6 +10,9 @@ from rmqctl.model.group import GroupConnections, RunningInfo
 from rmqctl.protocol import bodies, headers
 
 from .results import Answers, ask_all
+
+# A relayed question holds one of a broker's 16 admin threads until the client answers, up to 10 s.
+_RELAYED_AT_ONCE = 8
 
 
 async def fetch_running_infos(
@@ -23,8 +27,12 @@ async def fetch_running_infos(
         for member in connection.members:
             through.setdefault(member.client_id, address)
 
+    gates = {address: asyncio.Semaphore(_RELAYED_AT_ONCE) for address in connections}
+
     async def ask(client_id: str) -> RunningInfo:
-        response = await client.ask(through[client_id], headers.get_running_info(group, client_id))
+        address = through[client_id]
+        async with gates[address]:
+            response = await client.ask(address, headers.get_running_info(group, client_id))
         return bodies.decode_running_info(response.body)
 
     return await ask_all(through, ask)

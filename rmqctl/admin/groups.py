@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError
@@ -26,8 +27,7 @@ from .results import Failure, all_failed, ask_all
 _Offsets = Mapping[str, Mapping[int, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSummary:
+class GroupSummary(Struct, frozen=True):
     """One group over all brokers. A null's reason is in `reasons` under its JSON name.
 
     `lag` is None when a part of it is not known; `lag_at_least` sums what is. `lost` counts messages that were deleted
@@ -49,8 +49,7 @@ class GroupSummary:
     reasons: Mapping[str, Unknown]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupList:
+class GroupList(Struct, frozen=True):
     """All groups, sorted by name, what could not be read, and how many of RocketMQ's own groups were left out."""
 
     groups: tuple[GroupSummary, ...]
@@ -58,8 +57,7 @@ class GroupList:
     hidden_system_count: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Tables:
+class _Tables(Struct, frozen=True):
     """One broker's tables: which groups it knows, and their offsets."""
 
     names: frozenset[str]
@@ -182,7 +180,7 @@ def _sum_lag(
     counted: set[str],
     topics: Mapping[tuple[Broker, str], Mapping[int, TopicOffset]],
 ) -> tuple[int, int, bool]:
-    """Return lag, losses, and whether every queue's largest offset was known. An offset beyond max counts as no lag."""
+    """Return lag, losses, and whether every queue's largest offset was known. An offset out of range is no lag."""
     lag = lost = 0
     is_sure = True
     for broker, offsets in offsets_by_broker:
@@ -193,7 +191,7 @@ def _sum_lag(
                 continue
             for queue_id, consumer_offset in offsets[topic].items():
                 queue = queues.get(queue_id)
-                if queue is not None and consumer_offset <= queue.max_offset:
+                if queue is not None and 0 <= consumer_offset <= queue.max_offset:
                     queue_lag, queue_lost = compute_lag(queue.min_offset, queue.max_offset, consumer_offset)
                     lag += queue_lag
                     lost += queue_lost or 0

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
-from rmqctl.errors import RmqctlError
+from msgspec import Struct, field
+
+from rmqctl.errors import RmqctlError, UnreachableError
 from rmqctl.model.group import BROADCASTING, GroupConnections, GroupState, ProcessQueue, RunningInfo
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.progress import QueueProgress, QueueReading, Unknown
@@ -18,8 +19,7 @@ from rmqctl.rules.progress import compute_progress, pull_window, pulled_to
 from .results import Answers, Failure
 
 
-@dataclass(frozen=True, slots=True)
-class GroupProgress:
+class GroupProgress(Struct, frozen=True):
     """A group's progress: rows sorted by queue, and what could not be read.
 
     `member_count` counts client ids seen at any broker, None when that can't be known. `notes` are sentences for people
@@ -37,8 +37,7 @@ class GroupProgress:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerView:
+class BrokerView(Struct, frozen=True):
     """What one broker said of the group at first. `connections` is None when nobody is connected there."""
 
     broker: Broker
@@ -54,8 +53,7 @@ class BrokerView:
         return wrapper.consumer_offset if wrapper is not None and wrapper.consumer_offset > 0 else None
 
 
-@dataclass(slots=True)
-class Reading:
+class Reading(Struct):
     """Everything that was read, by queue, broker name or client id. `stored` holds offsets that had to be asked for."""
 
     views: Mapping[str, BrokerView]
@@ -74,11 +72,26 @@ class Reading:
         return [view.connections for view in self.views.values() if view.connections is not None]
 
     def queues(self) -> set[MessageQueue]:
-        """Return every queue to show: those that consumers share by the routes, and those with an offset."""
+        """Return every queue to show: those that consumers share by the routes, with an offset, or held by a member."""
         queues = {mq for topic in self.topics if topic in self.routes for mq in self.routes[topic].readable_queues()}
         for view in self.views.values():
             queues.update(mq for mq in view.stats.queues if mq.topic in self.topics)
-        return queues
+        return queues | self.orphans()
+
+    def orphans(self) -> set[MessageQueue]:
+        """Return queues that members hold at brokers which the name server doesn't name (any more).
+
+        5.x drops a broker from every route the moment that it dies: without these its queues would just be missing.
+        """
+        known = {*self.views, *self.failed_brokers}
+        return {
+            mq
+            for info in self.running.ok.values()
+            for mq, held in info.process_queues.items()
+            if not held.dropped and mq.topic in self.topics and mq.broker_name not in known
+            # A static topic's queues carry a made-up broker name.
+            if not (mq.topic in self.routes and self.routes[mq.topic].is_static)
+        }
 
 
 _READ_FROM_BROKER = ("minOffset", "maxOffset", "consumerOffset", "pullOffset", "lastTimestamp", "headAgeMs")
@@ -109,9 +122,15 @@ def conclude(group: str, reading: Reading) -> GroupProgress:
         consume_type=connected[0].consume_type if connected else None,
         consume_tps=sum(view.stats.consume_tps for view in reading.views.values()),
         rows=rows,
-        failures=tuple(reading.failures),
+        failures=(*reading.failures, *_missing_brokers(reading)),
         notes=tuple(_notes(reading, is_broadcasting=is_broadcasting, is_pop=is_pop)),
     )
+
+
+def _missing_brokers(reading: Reading) -> list[Failure]:
+    names = sorted({mq.broker_name for mq in reading.orphans()})
+    reason = "not registered at the name server, but members hold its queues"
+    return [Failure(name, "offsets", UnreachableError(name, reason)) for name in names]
 
 
 def _notes(reading: Reading, *, is_broadcasting: bool, is_pop: bool) -> list[str]:
@@ -147,7 +166,9 @@ def _read_queue(mq: MessageQueue, reading: Reading, *, has_members: bool) -> Que
     client_ids, held = _owners(mq, reading, reasons, has_members=has_members)
     view = reading.views.get(mq.broker_name)
     if view is None:
-        reasons |= dict.fromkeys(_READ_FROM_BROKER, Unknown.BROKER_UNREACHABLE)
+        is_named = mq.broker_name in reading.failed_brokers
+        gone = Unknown.BROKER_UNREACHABLE if is_named else Unknown.BROKER_NOT_REGISTERED
+        reasons |= dict.fromkeys(_READ_FROM_BROKER, gone)
         return QueueReading(mq, client_ids=client_ids, reasons=reasons)
 
     wrapper = view.stats.queues.get(mq)
@@ -173,7 +194,11 @@ def _read_queue(mq: MessageQueue, reading: Reading, *, has_members: bool) -> Que
         missing = Unknown.NOTHING_CONSUMED if consumer_offset == 0 else Unknown.MESSAGE_DELETED
         reasons["lastTimestamp"] = reasons.get("consumerOffset", missing)
     window = pull_window(reading.running.ok[client_ids[0]].properties if client_ids else {})
-    up_to, source = pulled_to(pull_offset, held[0] if held else None, max_offset, window)
+    holders: list[ProcessQueue | None] = [*held] or [None]
+    up_to, source = max(
+        (pulled_to(pull_offset, holder, max_offset, window) for holder in holders),
+        key=lambda found: -1 if found[0] is None else found[0],
+    )
     return QueueReading(
         mq=mq,
         min_offset=offsets.min_offset if offsets else None,
@@ -185,7 +210,8 @@ def _read_queue(mq: MessageQueue, reading: Reading, *, has_members: bool) -> Que
         oldest_age_ms=span.oldest_age_ms if span else None,
         retention_ms=reading.retention_ms.get(mq.broker_name),
         client_ids=client_ids,
-        cached_count=sum(item.cached_count for item in held) if held else None,
+        # Of several owners each may have finished what the others still hold.
+        cached_count=held[0].cached_count if len(held) == 1 else None,
         pulled_to=up_to,
         pulled_source=source,
         reasons=reasons,
@@ -211,6 +237,8 @@ def _owners(
         reasons["clientId"] = Unknown.SEVERAL_OWNERS
     elif not owners and reading.running.failed:
         reasons["clientId"] = Unknown.CLIENT_SILENT
+    elif not owners and has_members:
+        reasons["clientId"] = Unknown.NOT_ASSIGNED
     elif not owners:
-        reasons["clientId"] = Unknown.NOT_ASSIGNED if has_members else Unknown.NO_MEMBERS
+        reasons["clientId"] = Unknown.BROKER_UNREACHABLE if reading.failed_brokers else Unknown.NO_MEMBERS
     return tuple(owners), held

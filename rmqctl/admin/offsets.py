@@ -178,7 +178,9 @@ async def _settle_zeros(client: Client, group: str, reading: Reading) -> None:
         if view.version < V5_0_0:
             answer = await client.ask_broker(view.broker, headers.get_all_consumer_offsets())
             table = bodies.decode_consumer_offsets(answer.command.body).groups.get(group, {})
-            reading.stored |= {mq: table.get(mq.topic, {}).get(mq.queue_id) for mq in open_queues[name]}
+            reading.stored |= {
+                mq: _none_below_zero(table.get(mq.topic, {}).get(mq.queue_id)) for mq in open_queues[name]
+            }
             return
         answers = await ask_all(open_queues[name], lambda mq: _stored_offset(client, view.broker, group, mq))
         reading.stored |= answers.ok
@@ -196,7 +198,12 @@ async def _stored_offset(client: Client, broker: Broker, group: str, mq: Message
         if error.code == ResponseCode.QUERY_NOT_FOUND:
             return None
         raise
-    return headers.int_field(answer.command, "offset")
+    return _none_below_zero(headers.int_field(answer.command, "offset"))
+
+
+def _none_below_zero(offset: int | None) -> int | None:
+    """Return a stored offset; clients take one below 0 for none (RemoteBrokerOffsetStore), and brokers store any."""
+    return offset if offset is not None and offset >= 0 else None
 
 
 async def _ask_retention(client: Client, reading: Reading) -> None:
@@ -219,13 +226,12 @@ async def _ask_retention(client: Client, reading: Reading) -> None:
         config = bodies.decode_properties_text(config_answer.command.body)
         runtime = bodies.decode_key_values(runtime_answer.command.body)
         try:
-            return retention_ms(
-                int(config["fileReservedTime"]),
-                float(runtime["commitLogDiskRatio"]),
-                float(config["diskMaxUsedSpaceRatio"]) / 100,
-            )
+            reserved_hours, disk_used_ratio = int(config["fileReservedTime"]), float(runtime["commitLogDiskRatio"])
+            disk_max_ratio = float(config["diskMaxUsedSpaceRatio"]) / 100
         except (KeyError, ValueError):
             return None
+        # A broker that can't tell says -1 (UtilAll.getDiskPartitionSpaceUsedPercent).
+        return retention_ms(reserved_hours, disk_used_ratio, disk_max_ratio) if 0 <= disk_used_ratio <= 1 else None
 
     answers = await ask_all(with_backlog, ask)
     reading.retention_ms |= {name: kept_ms for name, kept_ms in answers.ok.items() if kept_ms is not None}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from rmqctl.errors import RmqctlError
 
@@ -13,8 +14,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-@dataclass(frozen=True, slots=True)
-class Answers(Generic[K, V]):
+class Answers(Struct, Generic[K, V], frozen=True):
     """What came back: `ok` and `failed` together hold every key that was asked."""
 
     ok: Mapping[K, V]
@@ -44,8 +44,7 @@ async def ask_all(keys: Iterable[K], call: Callable[[K], Awaitable[V]]) -> Answe
     return Answers(ok, failed)
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """One thing that could not be read, for the list of errors beside a partial result."""
 
     broker_name: str | None

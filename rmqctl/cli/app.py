@@ -6,16 +6,14 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
 
 import typer
 from typer._click.exceptions import ClickException
 from typer._click.exceptions import UsageError as ClickUsageError
 
-from rmqctl import __version__
 from rmqctl.errors import RmqctlError, UsageError
 
-from .globals import global_params
+from .globals import global_params, version_param
 from .lazy import LazyGroup
 from .output.text import printable, to_stderr
 
@@ -50,7 +48,9 @@ def _run_root(argv: Sequence[str]) -> int:
         return _report(_usage_error(error), as_json=as_json)
     except RmqctlError as error:
         if "--debug" in argv:
-            raise
+            import traceback
+
+            traceback.print_exc()
         return _report(error, as_json=as_json)
     except (KeyboardInterrupt, typer.Abort):
         return 130
@@ -58,32 +58,12 @@ def _run_root(argv: Sequence[str]) -> int:
 
 def root() -> LazyGroup:
     """Return the root of all commands."""
-    return LazyGroup("", name="rmqctl", help=_HELP, params=[*_version_params(), *global_params()])
-
-
-def _version_params() -> list[Any]:
-    def show(ctx: Any, param: Any, value: bool) -> None:  # noqa: ARG001
-        if value and not ctx.resilient_parsing:
-            typer.echo(f"rmqctl {__version__}")
-            ctx.exit(0)
-
-    def declare(
-        version: Annotated[bool, typer.Option("--version", help="Show the version.", is_eager=True)] = False,
-    ) -> None:
-        """Only declares the option."""
-
-    app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command()(declare)
-    params = typer.main.get_command(app).params
-    for param in params:
-        param.expose_value = False
-        param.callback = show
-    return params
+    return LazyGroup("", name="rmqctl", help=_HELP, params=[version_param(), *global_params()])
 
 
 def _wants_json(argv: Sequence[str]) -> bool:
     """Tell whether JSON was asked for, even on a command line that can't be parsed."""
-    pairs = zip(argv, [*argv[1:], ""], strict=True)
+    pairs = zip(argv, [*argv, ""][1:], strict=True)
     return any(
         (word in ("-o", "--output") and value in ("json", "jsonl"))
         or word in ("-ojson", "-ojsonl", "--output=json", "--output=jsonl")

@@ -10,10 +10,10 @@ output = "wide"
 from __future__ import annotations
 
 import os
-import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.rules.names import closest
@@ -21,8 +21,7 @@ from rmqctl.rules.names import closest
 _CONTEXT_KEYS = ("namesrv", "timeout", "output")
 
 
-@dataclass(frozen=True, slots=True)
-class ContextConfig:
+class ContextConfig(Struct, frozen=True):
     """One context: texts as written, None where it says nothing."""
 
     name: str
@@ -46,6 +45,8 @@ def read_context(wanted: str | None) -> ContextConfig | None:
 
     Raises UsageError for a file that can't be read or says what there is not, NotFoundError for an unknown context.
     """
+    import tomllib
+
     path = config_path()
     try:
         text = path.read_bytes().decode()
@@ -66,8 +67,10 @@ def read_context(wanted: str | None) -> ContextConfig | None:
     name = wanted if wanted is not None else data.get("current-context")
     if name is None:
         return None
-    if not isinstance(name, str) or name not in contexts:
-        raise NotFoundError("Context", str(name), suggestions=closest(str(name), contexts))
+    if not isinstance(name, str):
+        raise UsageError(f"The configuration file {path} has a current-context that is no text.")
+    if name not in contexts:
+        raise NotFoundError("Context", name, suggestions=closest(name, contexts))
     values = contexts[name]
     if not isinstance(values, dict):
         raise UsageError(f"The configuration file {path} has a context {name} that is no table.")

@@ -1,7 +1,6 @@
 """rmqctl explain: what a code means, and what to do. Needs no cluster."""
 
-from __future__ import annotations
-
+# Without "from __future__ import annotations": typer evaluates the texts that it makes, at 1 ms each.
 from typing import Annotated, Any
 
 import typer

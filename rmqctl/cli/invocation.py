@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from rmqctl.errors import UsageError
 from rmqctl.rules.durations import parse_duration_ms
@@ -18,8 +19,7 @@ _T = TypeVar("_T")
 _DEFAULT_TIMEOUT_MS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Display:
+class Display(Struct, frozen=True):
     """How to show a result."""
 
     format: str = "table"
@@ -35,27 +35,35 @@ class Invocation:
     def __init__(self, ctx: Any, *, needs_cluster: bool = True) -> None:
         self._given = given_globals(ctx)
         self._context: ContextConfig | None = None
-        if needs_cluster and self._given.get("namesrv") is None:
+        if needs_cluster:
             self._context = self._read_context()
         self.display = self._display()
 
     def _read_context(self) -> ContextConfig | None:
-        """Read the configuration only when it decides something: -n and the environment stand above it."""
+        """Read a context that is named; the current one only when neither -n nor the environment stand above it."""
         wanted = self._given.get("context")
-        if wanted is None and os.environ.get("NAMESRV_ADDR"):
+        if wanted is None and ("namesrv" in self._given or os.environ.get("NAMESRV_ADDR")):
             return None
         return read_context(wanted)
 
+    def _setting(self, name: str) -> str | None:
+        """Return an option as given, else as the context has it. One given empty (an unset variable) stays empty."""
+        given: str | None = self._given.get(name)
+        return given if given is not None else getattr(self._context, name, None)
+
     def _display(self) -> Display:
-        output = self._given.get("output") or (self._context.output if self._context else None) or "table"
+        output = self._setting("output")
+        output = "table" if output is None else output
         if output not in FORMATS:
             like = closest(output, FORMATS)
             hint = f"Did you mean {like[0]}?" if like else f"Known are {', '.join(FORMATS)}."
             raise UsageError(f"{output!r} is no output format.", hint=hint)
-        columns = self._given.get("columns")
+        columns = tuple(part.strip() for part in self._given.get("columns", "").split(",") if part.strip())
+        if "columns" in self._given and not columns:
+            raise UsageError("--columns names no column.")
         return Display(
             format=output,
-            columns=tuple(part.strip() for part in columns.split(",") if part.strip()) if columns else (),
+            columns=columns,
             with_headers="no_headers" not in self._given,
             with_notes="quiet" not in self._given,
             with_color="no_color" not in self._given,
@@ -64,26 +72,25 @@ class Invocation:
     @property
     def timeout_ms(self) -> int:
         """The deadline of the whole command."""
-        text = self._given.get("timeout") or (self._context.timeout if self._context else None)
+        text = self._setting("timeout")
         if text is None:
             return _DEFAULT_TIMEOUT_MS
+        where = "--timeout" if "timeout" in self._given or self._context is None else f"Context {self._context.name}"
         try:
             timeout_ms = parse_duration_ms(text)
         except ValueError as error:
-            raise UsageError(f"--timeout: {error}.") from None
+            raise UsageError(f"{where}: {error}.") from None
         if timeout_ms == 0:
-            raise UsageError("--timeout: 0 leaves no time to ask anybody.")
+            raise UsageError(f"{where}: 0 leaves no time to ask anybody.")
         return timeout_ms
 
     def name_servers(self) -> tuple[str, ...]:
         """Return the name servers to ask. Raises UsageError when none are named anywhere."""
         from rmqctl.net.address import parse_name_servers
 
-        text = (
-            self._given.get("namesrv")
-            or (self._context.namesrv if self._context else None)
-            or os.environ.get("NAMESRV_ADDR")
-        )
+        text = self._setting("namesrv")
+        if text is None:
+            text = os.environ.get("NAMESRV_ADDR")
         if not text:
             raise UsageError(
                 "No name server is given.",

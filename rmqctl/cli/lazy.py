@@ -35,7 +35,7 @@ class LazyGroup(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
         """Import and return one command, None for a word that there is not."""
         if not self.prefix and cmd_name in GROUPS:
-            return LazyGroup(cmd_name, name=cmd_name, help=GROUPS[cmd_name], params=global_params())
+            return LazyGroup(cmd_name, name=cmd_name, help=GROUPS[cmd_name], params=list(global_params()))
         entry = COMMANDS.get(f"{self.prefix} {cmd_name}".strip())
         return None if entry is None else load_command(cmd_name, *entry)
 
@@ -55,11 +55,9 @@ class LazyGroup(TyperGroup):
         """Find the command of the first word; an unknown one gets a suggestion."""
         if args and not args[0].startswith("-") and args[0] not in self._summaries():
             words = f"{self.prefix} {args[0]}".strip()
-            close = (
-                get_close_matches(args[0], self._summaries(), n=1)
-                or [known for known in COMMANDS if args[0] in known.split()][:1]
-            )
-            known = f" Did you mean {f'{self.prefix} {close[0]}'.strip()}?" if close else ""
+            alike = [f"{self.prefix} {known}".strip() for known in get_close_matches(args[0], self._summaries(), n=1)]
+            elsewhere = [known for known in COMMANDS if args[0] in known.split()]
+            known = f" Did you mean {(alike or elsewhere)[0]}?" if alike or elsewhere else ""
             ctx.fail(f"No command {words!r}.{known}")
         return super().resolve_command(ctx, args)
 

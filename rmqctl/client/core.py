@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from rmqctl.errors import BrokerError, NotFoundError, RemoteProtocolError, RmqctlError, UnreachableError
+from msgspec import Struct
+
+from rmqctl.errors import BrokerError, DeadlineError, NotFoundError, RemoteProtocolError, RmqctlError, UnreachableError
 from rmqctl.model.route import Broker, TopicRoute
 from rmqctl.net.clock import Clock, Deadline, SystemClock
 from rmqctl.net.stream import connect_tcp
@@ -24,8 +25,7 @@ from .refusal import refusal
 _IN_FLIGHT_PER_ADDRESS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """An answer with code SUCCESS and who gave it; a slave's copy of offsets can be 10 s old."""
 
     command: Command
@@ -67,10 +67,10 @@ class Client:
         """Close all connections."""
         await self._pool.aclose()
 
-    async def ask(self, address: str, command: Command) -> Command:
+    async def ask(self, address: str, command: Command, *, accept: Container[int] = (ResponseCode.SUCCESS,)) -> Command:
         """Return the answer of one server to a read. A connection that ends under it is opened once more.
 
-        Raises UnreachableError, RemoteProtocolError, NotAuthorisedError, BrokerError.
+        Raises UnreachableError, RemoteProtocolError, NotAuthorisedError, and BrokerError for a code not in `accept`.
         """
         gate = self._gates.get(address)
         if gate is None:
@@ -82,12 +82,13 @@ class Client:
                 if error.name != UnreachableError.name or self.deadline.remaining_s() == 0:
                     raise
                 response = await self._ask_once(address, command)
-        error_answer = refusal(address, response)
-        if error_answer is not None:
-            raise error_answer
+        if response.code not in accept:
+            raise refusal(address, response)
         return response
 
     async def _ask_once(self, address: str, command: Command) -> Command:
+        if self.deadline.remaining_s() == 0:
+            raise DeadlineError(address, self.deadline.seconds)
         link = await self._pool.link(address, self.deadline.attempt_s())
         return await link.request(command, self.deadline.attempt_s())
 
@@ -119,10 +120,8 @@ class Client:
         if first_error is None:
             raise AssertionError("a client needs a name server")
         others = f" None of the {len(self.name_servers)} name servers answered." if len(self.name_servers) > 1 else ""
-        first_error.sentence = f"Name server {first_error.sentence}{others}"
-        if first_error.hint is None:
-            first_error.hint = "Check the address (-n, NAMESRV_ADDR) and that the name server runs."
-        raise first_error
+        hint = first_error.hint or "Check the address (-n, NAMESRV_ADDR) and that the name server runs."
+        raise first_error.reworded(f"Name server {first_error.sentence}{others}", hint=hint)
 
     async def route(self, topic: str) -> TopicRoute:
         """Return a topic's route, asked once. Raises NotFoundError."""

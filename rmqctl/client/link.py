@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-from rmqctl.errors import DeadlineError, RmqctlError, UnreachableError
+from rmqctl.errors import DeadlineError, RemoteProtocolError, RmqctlError, UnreachableError
 from rmqctl.net.clock import Clock
 from rmqctl.net.stream import Stream
 from rmqctl.protocol.codes import ResponseCode
@@ -89,6 +89,8 @@ class Link:
                         if answer is not None and not answer.done():
                             answer.set_result(event.command)
             self._fail(UnreachableError(self.address, "the connection was closed before the answer came"))
+        except RemoteProtocolError as error:
+            self._fail(error.reworded(f"{self.address}: {error.sentence}"))
         except RmqctlError as error:
             self._fail(error)
         finally:
@@ -113,6 +115,9 @@ class Link:
             remark = f" request type {request.code} not supported"
             response: Command | None = Command(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
         else:
-            response = await handler(self.address, request)
+            try:
+                response = await handler(self.address, request)
+            except RmqctlError as error:
+                response = Command(ResponseCode.SYSTEM_ERROR, remark=error.sentence)
         if response is not None and not request.is_oneway and self._end is None:
             self._stream.write(self._connection.send_response(request, response))

@@ -30,9 +30,12 @@ class Pool:
         self._links: dict[str, Link] = {}
         self._opening: dict[str, asyncio.Future[Link]] = {}
         self._failed: dict[str, tuple[float, UnreachableError]] = {}
+        self._closed = False
 
     async def link(self, address: str, timeout_s: float) -> Link:
         """Return a live connection. Raises UnreachableError; several callers share one attempt."""
+        if self._closed:
+            raise UnreachableError(address, "the connection was closed here")
         link = self._links.get(address)
         if link is not None and not link.closed:
             return link
@@ -59,7 +62,8 @@ class Pool:
         return link
 
     async def aclose(self) -> None:
-        """Close every connection."""
+        """Close every connection; none is opened any more."""
+        self._closed = True
         for opening in list(self._opening.values()):
             opening.cancel()
         await asyncio.gather(*self._opening.values(), return_exceptions=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from .queue import MessageQueue
 
@@ -20,8 +21,7 @@ class GroupState(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
-@dataclass(frozen=True, slots=True)
-class GroupConfig:
+class GroupConfig(Struct, frozen=True):
     """One broker's configuration of a group (SubscriptionGroupConfig); each broker has its own copy."""
 
     group: str
@@ -31,8 +31,7 @@ class GroupConfig:
     retry_max_times: int
 
 
-@dataclass(frozen=True, slots=True)
-class Subscription:
+class Subscription(Struct, frozen=True):
     """One topic of a group's subscription (SubscriptionData). `version_ms` is the clock of the client that set it."""
 
     topic: str
@@ -41,8 +40,7 @@ class Subscription:
     version_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """One connection of a group at one broker. The connection is the key: one client id may stand twice."""
 
     client_id: str
@@ -51,8 +49,7 @@ class Member:
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class GroupConnections:
+class GroupConnections(Struct, frozen=True):
     """Answer of GET_CONSUMER_CONNECTION_LIST: who is connected to one broker, and what the last of them said."""
 
     members: tuple[Member, ...]
@@ -65,8 +62,7 @@ class GroupConnections:
 BROADCASTING = "BROADCASTING"
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessQueue:
+class ProcessQueue(Struct, frozen=True):
     """One queue that a client holds (ProcessQueueInfo): what it has pulled and not finished.
 
     `commit_offset` is the client's own position, which the broker learns within 5 s; None when it has none.
@@ -79,8 +75,7 @@ class ProcessQueue:
     dropped: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RunningInfo:
+class RunningInfo(Struct, frozen=True):
     """What a client says of itself (ConsumerRunningInfo). `pop_unacked` counts messages popped, not acknowledged."""
 
     properties: Mapping[str, str]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from .queue import MessageQueue
 
@@ -16,6 +17,7 @@ class Unknown(StrEnum):
     BROADCASTING = "BROADCASTING"
     OFFSET_BEYOND_MAX = "OFFSET_BEYOND_MAX"
     BROKER_UNREACHABLE = "BROKER_UNREACHABLE"
+    BROKER_NOT_REGISTERED = "BROKER_NOT_REGISTERED"
     BROKER_TOO_OLD = "BROKER_TOO_OLD"
     QUEUE_NOT_ON_BROKER = "QUEUE_NOT_ON_BROKER"
     NOTHING_CONSUMED = "NOTHING_CONSUMED"
@@ -44,8 +46,7 @@ class PulledSource(StrEnum):
     CLIENT_WINDOW = "CLIENT_WINDOW"  # at most as far as the client's flow control lets it
 
 
-@dataclass(frozen=True, slots=True)
-class QueueReading:
+class QueueReading(Struct, frozen=True):
     """What was read about one queue, before anything is concluded. None: not known, `reasons` says why.
 
     `client_ids` are the clients that hold the queue now; `cached_count` what they have pulled and not finished;
@@ -68,8 +69,7 @@ class QueueReading:
     reasons: Mapping[str, Unknown] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class QueueProgress:
+class QueueProgress(Struct, frozen=True):
     """One row of `offset show`: the reading and what follows from it. A null's reason is in `reasons` under its name.
 
     lag: messages still to be consumed. lost: messages that were deleted before this group read them.

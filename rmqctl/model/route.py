@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from .queue import MessageQueue
 
 MASTER_ID = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Broker:
+class Broker(Struct, frozen=True):
     """A broker name with its replicas: broker id (0 is the master) to host:port."""
 
     cluster: str
     broker_name: str
-    addresses: Mapping[int, str] = field(hash=False)
+    addresses: Mapping[int, str]
+
+    def __hash__(self) -> int:
+        return hash((self.cluster, self.broker_name))
 
     @property
     def master_address(self) -> str | None:
@@ -29,8 +32,7 @@ class Broker:
         return tuple(self.addresses[broker_id] for broker_id in sorted(self.addresses))
 
 
-@dataclass(frozen=True, slots=True)
-class QueueData:
+class QueueData(Struct, frozen=True):
     """How many queues of a topic one broker has, and what may be done with them (RocketMQ's QueueData)."""
 
     broker_name: str
@@ -40,8 +42,7 @@ class QueueData:
     is_writable: bool
 
 
-@dataclass(frozen=True, slots=True)
-class TopicRoute:
+class TopicRoute(Struct, frozen=True):
     """A topic's route as one name server tells it (TopicRouteData).
 
     `is_static`: a static topic, whose logical queues are mapped onto brokers; the queues here are the physical ones.
@@ -64,8 +65,7 @@ class TopicRoute:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterInfo:
+class ClusterInfo(Struct, frozen=True):
     """All brokers that a name server knows, sorted by cluster and name (RocketMQ's ClusterInfo)."""
 
     brokers: tuple[Broker, ...]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from .queue import MessageQueue
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetWrapper:
+class OffsetWrapper(Struct, frozen=True):
     """One queue in an answer of GET_CONSUME_STATS (OffsetWrapper).
 
     `consumer_offset` 0 may mean that nothing is stored; `pull_offset` is None from brokers before 5.0;
@@ -22,16 +22,14 @@ class OffsetWrapper:
     last_timestamp_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumeStats:
+class ConsumeStats(Struct, frozen=True):
     """Answer of GET_CONSUME_STATS: messages pulled a second over the last minute, and every queue (ConsumeStats)."""
 
     consume_tps: float
     queues: Mapping[MessageQueue, OffsetWrapper]
 
 
-@dataclass(frozen=True, slots=True)
-class TopicOffset:
+class TopicOffset(Struct, frozen=True):
     """One queue in an answer of GET_TOPIC_STATS_INFO; `max_offset` is the next one to be written (TopicOffset)."""
 
     min_offset: int
@@ -39,8 +37,7 @@ class TopicOffset:
     last_update_at_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumeTimeSpan:
+class ConsumeTimeSpan(Struct, frozen=True):
     """One queue in an answer of QUERY_CONSUME_TIME_SPAN (QueueTimeSpan), put into what it can mean.
 
     `head_age_ms`: how long ago the broker stored the first unread message; 0 when nothing is unread; None when unknown.
@@ -51,8 +48,7 @@ class ConsumeTimeSpan:
     oldest_age_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class StoredOffsets:
+class StoredOffsets(Struct, frozen=True):
     """Answer of GET_ALL_CONSUMER_OFFSET: group to topic to queue id to offset. The only sure test on 4.9."""
 
     groups: Mapping[str, Mapping[str, Mapping[int, int]]]

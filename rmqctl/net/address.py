@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from rmqctl.errors import UsageError
+
+_PORT = re.compile(r"[0-9]{1,5}")
 
 
 def parse_address(text: str) -> tuple[str, int]:
     """Split host:port; an IPv6 host stands in brackets, or bare as Java clients write it. Raises UsageError."""
     host, separator, port = text.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not separator or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+    if not separator or not host or _PORT.fullmatch(port) is None or not 0 < int(port) < 65536:
         raise UsageError(f"{text!r} is no address.", hint="Write host:port, for example 10.0.0.5:9876.")
     return host, int(port)
 

@@ -123,6 +123,8 @@ class Deadline:
 async def wait_for(clock: Clock, awaitable: Awaitable[_T], timeout_s: float) -> _T:
     """Await with a time limit on the given clock. Raises TimeoutError, after the awaitable was cancelled."""
     task = asyncio.ensure_future(awaitable)
+    waiter = asyncio.current_task()
+    cancels_before = waiter.cancelling() if waiter is not None else 0
     expired = False
 
     def expire() -> None:
@@ -133,7 +135,8 @@ async def wait_for(clock: Clock, awaitable: Awaitable[_T], timeout_s: float) -> 
     try:
         return await task
     except asyncio.CancelledError:
-        if expired:
+        # Both can happen at one moment; whoever cancelled the waiter must not be told of a time-out instead.
+        if expired and (waiter is None or waiter.cancelling() == cancels_before):
             raise TimeoutError from None
         raise
     finally:

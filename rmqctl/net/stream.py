@@ -7,7 +7,7 @@ import errno
 import socket
 from typing import Protocol
 
-from rmqctl.errors import DeadlineError, UnreachableError
+from rmqctl.errors import DeadlineError, UnreachableError, UsageError
 
 from .address import parse_address
 from .clock import Clock, wait_for
@@ -70,13 +70,20 @@ class SocketStream:
 
 async def connect_tcp(address: str, clock: Clock, timeout_s: float) -> Stream:
     """Open a connection to host:port. Raises UnreachableError or DeadlineError in plain words."""
-    host, port = parse_address(address)
+    try:
+        host, port = parse_address(address)
+    except UsageError:
+        # The user's own addresses were checked before: this one came from the cluster.
+        raise UnreachableError(address, "this is no address") from None
     try:
         reader, writer = await wait_for(clock, asyncio.open_connection(host, port, limit=_READ_BYTES), timeout_s)
     except TimeoutError:
         raise DeadlineError(address, timeout_s) from None
     except OSError as error:
         raise UnreachableError(address, explain_os_error(error)) from None
+    except ValueError:
+        # A host that is no text for IDNA (an empty or overlong label) or holds a NUL fails before it is looked up.
+        raise UnreachableError(address, "the host name does not resolve") from None
     sock = writer.get_extra_info("socket")
     if sock is not None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import wraps
+from math import isfinite
 from typing import Any, TypeVar
 
 from rmqctl.errors import RemoteProtocolError
@@ -43,9 +44,43 @@ def _body(decode: _Decoder) -> _Decoder:
 
 def _int(value: Any) -> int:
     # bool is an int in Python; a float or a text in place of an offset must not be rounded or guessed.
+    # Errors name the kind, never the value: it may be a tree that grows to gigabytes when it is written out.
     if type(value) is not int:
-        raise TypeError(f"{value!r} is no integer")
+        raise TypeError(f"{type(value).__name__} in place of an integer")
+    if not -(2**63) <= value < 2**63:
+        raise ValueError("an integer of more than 64 bits")
     return value
+
+
+def _int_text(text: Any) -> int:
+    return _int(int(_str(text)))
+
+
+def _float(value: Any) -> float:
+    number = float(_int(value)) if type(value) is int else value
+    if type(number) is not float or not isfinite(number):
+        raise TypeError(f"{type(value).__name__} in place of a finite number")
+    return number
+
+
+def _bool(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{type(value).__name__} in place of true or false")
+    return value
+
+
+def _list(value: Any) -> list[Any]:
+    # Texts and maps can be walked as well, and would give their letters or their keys.
+    if type(value) is not list:
+        raise TypeError(f"{type(value).__name__} in place of a list")
+    return value
+
+
+def _text(value: Any) -> str:
+    """Return a table's value as text: they are texts in Java, but other clients write numbers."""
+    if not isinstance(value, str | int | float):
+        raise TypeError(f"{type(value).__name__} in place of a text")
+    return str(value)
 
 
 def _time(value: Any) -> int | None:
@@ -59,12 +94,12 @@ def _queue(key: Any) -> MessageQueue:
 
 def _str(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{type(value).__name__} in place of a text")
     return value
 
 
 def _broker(data: Mapping[str, Any]) -> Broker:
-    addresses = {int(broker_id): _str(address) for broker_id, address in (data.get("brokerAddrs") or {}).items()}
+    addresses = {_int_text(broker_id): _str(address) for broker_id, address in (data.get("brokerAddrs") or {}).items()}
     return Broker(_str(data.get("cluster") or ""), _str(data["brokerName"]), addresses)
 
 
@@ -88,9 +123,9 @@ def decode_route(topic: str, body: bytes) -> TopicRoute:
             is_readable=bool(_int(item["perm"]) & Permission.READ),
             is_writable=bool(_int(item["perm"]) & Permission.WRITE),
         )
-        for item in data["queueDatas"]
+        for item in _list(data["queueDatas"])
     ]
-    brokers = sorted((_broker(item) for item in data["brokerDatas"]), key=lambda broker: broker.broker_name)
+    brokers = sorted((_broker(item) for item in _list(data["brokerDatas"])), key=lambda broker: broker.broker_name)
     is_static = bool(data.get("topicQueueMappingByBroker"))
     return TopicRoute(topic, tuple(sorted(queue_data, key=lambda item: item.broker_name)), tuple(brokers), is_static)
 
@@ -98,7 +133,7 @@ def decode_route(topic: str, body: bytes) -> TopicRoute:
 @_body
 def decode_topic_names(body: bytes) -> tuple[str, ...]:
     """Read the answer of GET_ALL_TOPIC_LIST_FROM_NAMESERVER (TopicList), sorted."""
-    return tuple(sorted(_str(name) for name in loads(body)["topicList"]))
+    return tuple(sorted(_str(name) for name in _list(loads(body)["topicList"])))
 
 
 @_body
@@ -114,7 +149,7 @@ def decode_consume_stats(body: bytes) -> ConsumeStats:
         )
         for key, item in data["offsetTable"].items()
     }
-    return ConsumeStats(float(data.get("consumeTps", 0.0)), queues)
+    return ConsumeStats(_float(data.get("consumeTps", 0.0)), queues)
 
 
 @_body
@@ -132,7 +167,7 @@ def decode_topic_stats(body: bytes) -> dict[MessageQueue, TopicOffset]:
 def decode_consume_time_span(body: bytes) -> dict[MessageQueue, ConsumeTimeSpan]:
     """Read the answer of QUERY_CONSUME_TIME_SPAN (QueryConsumeTimeSpanBody); ages by the broker's own clock."""
     spans = {}
-    for item in loads(body)["consumeTimeSpanSet"]:
+    for item in _list(loads(body)["consumeTimeSpanSet"]):
         age_ms, oldest_at_ms = _int(item["delayTime"]), _time(item.get("minTimeStamp"))
         if age_ms > _NO_MESSAGE_AGE_MS:
             broker_now_ms = age_ms - 1
@@ -154,10 +189,10 @@ def decode_connections(body: bytes) -> GroupConnections:
             language=_str(item.get("language") or "OTHER"),
             version=_int(item.get("version", 0)),
         )
-        for item in data.get("connectionSet") or ()
+        for item in _list(data.get("connectionSet") or [])
     ]
     subscriptions = {
-        topic: Subscription(
+        _str(topic): Subscription(
             topic=topic,
             expression=_str(item.get("subString") or ""),
             expression_type=_str(item.get("expressionType") or "TAG"),
@@ -176,23 +211,36 @@ def decode_connections(body: bytes) -> GroupConnections:
 
 @_body
 def decode_running_info(body: bytes) -> RunningInfo:
-    """Read the answer of GET_CONSUMER_RUNNING_INFO (ConsumerRunningInfo). Other clients than Java leave parts out."""
+    """Read the answer of GET_CONSUMER_RUNNING_INFO (ConsumerRunningInfo).
+
+    The client wrote it, not a broker. Other clients than Java leave parts out; C++ writes offsets as texts, and Go
+    spells `dropped` right.
+    """
     data = loads(body)
-    queues = {
-        _queue(key): ProcessQueue(
-            cached_count=_int(item.get("cachedMsgCount", 0)),
-            cached_min_offset=_int(item.get("cachedMsgMinOffset", 0)),
-            cached_max_offset=_int(item.get("cachedMsgMaxOffset", 0)),
-            commit_offset=item["commitOffset"] if _int(item.get("commitOffset", -1)) >= 0 else None,
-            dropped=bool(item.get("droped")),
-        )
-        for key, item in (data.get("mqTable") or {}).items()
-    }
+    queues = {_queue(key): _process_queue(item) for key, item in (data.get("mqTable") or {}).items()}
     pop_unacked = {
         _queue(key): _int(item.get("waitAckCount", 0)) for key, item in (data.get("mqPopTable") or {}).items()
     }
-    properties = {key: str(value) for key, value in (data.get("properties") or {}).items()}
+    properties = {_str(key): _text(value) for key, value in (data.get("properties") or {}).items()}
     return RunningInfo(properties, queues, pop_unacked)
+
+
+def _process_queue(item: Mapping[str, Any]) -> ProcessQueue:
+    def number(name: str, absent: int) -> int:
+        value = item.get(name, absent)
+        if not isinstance(value, str):
+            return _int(value)
+        # C++ keeps offsets unsigned, so its -1 is the largest.
+        return _int(int(value) - 2**64 if int(value) >= 2**63 else int(value))
+
+    commit_offset = number("commitOffset", -1)
+    return ProcessQueue(
+        cached_count=number("cachedMsgCount", 0),
+        cached_min_offset=number("cachedMsgMinOffset", 0),
+        cached_max_offset=number("cachedMsgMaxOffset", 0),
+        commit_offset=commit_offset if commit_offset >= 0 else None,
+        dropped=_bool(item.get("droped", item.get("dropped", False))),
+    )
 
 
 @_body
@@ -200,9 +248,9 @@ def decode_groups(body: bytes) -> dict[str, GroupConfig]:
     """Read the answer of GET_ALL_SUBSCRIPTIONGROUP_CONFIG (SubscriptionGroupWrapper)."""
     return {
         group: GroupConfig(
-            group=group,
-            consume_enable=bool(item.get("consumeEnable", True)),
-            consume_broadcast_enable=bool(item.get("consumeBroadcastEnable", True)),
+            group=_str(group),
+            consume_enable=_bool(item.get("consumeEnable", True)),
+            consume_broadcast_enable=_bool(item.get("consumeBroadcastEnable", True)),
             retry_queue_count=_int(item.get("retryQueueNums", 1)),
             retry_max_times=_int(item.get("retryMaxTimes", 16)),
         )
@@ -218,18 +266,21 @@ def decode_consumer_offsets(body: bytes) -> StoredOffsets:
     """
     groups: dict[str, dict[str, dict[int, int]]] = {}
     for key, offsets in (loads(body).get("offsetTable") or {}).items():
-        topic, _, group = key.rpartition("@")
-        groups.setdefault(group, {})[topic] = {int(queue_id): _int(offset) for queue_id, offset in offsets.items()}
+        topic, _, group = _str(key).rpartition("@")
+        groups.setdefault(group, {})[topic] = {
+            _int_text(queue_id): _int(offset) for queue_id, offset in offsets.items()
+        }
     return StoredOffsets(groups)
 
 
 @_body
 def decode_key_values(body: bytes) -> dict[str, str]:
     """Read the answer of GET_BROKER_RUNTIME_INFO (KVTable)."""
-    return {key: str(value) for key, value in loads(body)["table"].items()}
+    return {_str(key): _text(value) for key, value in loads(body)["table"].items()}
 
 
 def decode_properties_text(body: bytes) -> dict[str, str]:
     """Read a body of Java properties, name=value a line, as GET_BROKER_CONFIG answers."""
-    pairs = (line.partition("=") for line in body.decode(errors="replace").splitlines())
+    # Not splitlines(): it also splits at characters that Java leaves in values.
+    pairs = (line.rstrip("\r").partition("=") for line in body.decode(errors="replace").split("\n"))
     return {name: value for name, separator, value in pairs if separator}

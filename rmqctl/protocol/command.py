@@ -86,22 +86,25 @@ def _encode_json(command: Command) -> bytes:
 
 def _decode_json(header: bytes, body: bytes) -> Command:
     try:
-        fields = json.loads(header)
+        # Decoded here, because json would guess UTF-16 and let lone surrogates through.
+        fields = json.loads(header.decode())
+        if not isinstance(fields, dict):
+            raise RemoteProtocolError("The peer sent a header that is no JSON object.")
+        ext_fields = fields.get("extFields") or {}
+        if not isinstance(ext_fields, dict):
+            raise RemoteProtocolError("The peer sent a header whose extFields are no JSON object.")
+        texts = {key: _as_text(value) for key, value in ext_fields.items() if value is not None}
+        remark = fields.get("remark")
+        remark_text = None if remark is None else _as_text(remark)
     except (ValueError, RecursionError) as error:
         raise RemoteProtocolError(f"The peer sent a header that is not JSON ({error}).") from None
-    if not isinstance(fields, dict):
-        raise RemoteProtocolError("The peer sent a header that is no JSON object.")
-    ext_fields = fields.get("extFields") or {}
-    if not isinstance(ext_fields, dict):
-        raise RemoteProtocolError("The peer sent a header whose extFields are no JSON object.")
-    remark = fields.get("remark")
     return Command(
         code=_int_field(fields, "code"),
-        ext_fields={key: value if isinstance(value, str) else _as_text(value) for key, value in ext_fields.items()},
+        ext_fields=texts,
         body=body,
         opaque=_int_field(fields, "opaque"),
         flag=_int_field(fields, "flag"),
-        remark=remark if remark is None or isinstance(remark, str) else _as_text(remark),
+        remark=remark_text,
         language=_language(fields.get("language", "JAVA")),
         version=_int_field(fields, "version"),
     )
@@ -115,7 +118,7 @@ def _int_field(fields: dict[str, Any], key: str) -> int:
 
 
 def _as_text(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _language(name: object) -> str:
@@ -140,7 +143,7 @@ def _encode_rocketmq(command: Command) -> bytes:
             entries += _SHORT.pack(len(key_bytes)) + key_bytes + _INT.pack(len(value_bytes)) + value_bytes
         language = Language[command.language]
         fixed = _FIXED.pack(command.code, language, command.version, command.opaque, command.flag, len(remark))
-    except (struct.error, UnicodeEncodeError) as error:
+    except (struct.error, UnicodeEncodeError, KeyError) as error:
         raise LocalProtocolError(f"Request {command.code} does not fit the binary header ({error}).") from None
     return fixed + remark + _INT.pack(len(entries)) + entries
 

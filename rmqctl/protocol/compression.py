@@ -13,7 +13,7 @@ MAX_BODY_BYTES = 64 * 1024 * 1024
 
 
 def decompress(sys_flag: int, data: bytes, *, max_bytes: int = MAX_BODY_BYTES) -> bytes:
-    """Return the body that a client compressed; no more than max_bytes are ever written out.
+    """Return the body that a client compressed; what it grows to is bounded by max_bytes.
 
     Raises RemoteProtocolError when it can't be read or would be larger.
     """
@@ -48,11 +48,16 @@ def _decompress_lz4(data: bytes, max_bytes: int) -> tuple[bytes, bool]:
 def _decompress_zstd(data: bytes, max_bytes: int) -> tuple[bytes, bool]:
     import zstandard
 
+    # Only a decompressobj tells whether the frame came to its end (Java's ZstdOutputStream announces no size), but it
+    # has no limit. Four bytes can stand for a block of 128 KiB, so a step of 512 bytes grows to 16 MiB at most.
+    decompressor = zstandard.ZstdDecompressor(max_window_size=2**27).decompressobj()
+    parts, size_bytes = [], 0
     try:
-        # zstandard gives no sign of a cut frame but an empty read, so the announced size is checked when there is one.
-        announced = zstandard.frame_content_size(data)
-        with zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(data) as reader:
-            body = reader.read(max_bytes)
+        for at in range(0, len(data), 512):
+            parts.append(decompressor.decompress(data[at : at + 512]))
+            size_bytes += len(parts[-1])
+            if decompressor.eof or size_bytes >= max_bytes:
+                break
     except zstandard.ZstdError as error:
         raise ValueError(str(error)) from None
-    return body, announced < 0 or len(body) >= min(announced, max_bytes)
+    return b"".join(parts), decompressor.eof

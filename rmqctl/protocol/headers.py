@@ -116,6 +116,9 @@ def pull_without_trace(topic: str, queue_id: int, queue_offset: int, *, max_coun
 def int_field(response: Command, name: str) -> int:
     """Return a number of a response's header. Raises RemoteProtocolError when it is missing or no number."""
     try:
-        return int(response.ext_fields[name])
+        value = int(response.ext_fields[name])
     except (KeyError, ValueError):
-        raise RemoteProtocolError(f"The peer's answer has no number in the field {name}.") from None
+        value = None
+    if value is None or not -(2**63) <= value < 2**63:
+        raise RemoteProtocolError(f"The peer's answer has no number in the field {name}.")
+    return value

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from rmqctl.errors import RemoteProtocolError
@@ -34,7 +34,7 @@ def loads(data: bytes) -> Any:
             value = json.loads(text, parse_constant=_refuse_constant)
         except json.JSONDecodeError:
             value = _loads_dialect(text)
-        return _resolve_references(value) if '"$ref"' in text else value
+        return _References(value).resolve() if '"$ref"' in text else value
     except (ValueError, RecursionError) as error:
         raise RemoteProtocolError(f"The peer sent a body that is not RocketMQ's JSON ({error}).") from None
 
@@ -43,26 +43,28 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number in JSON")
 
 
-_STRING = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*")', re.DOTALL)
-_NUMERIC_KEY = re.compile(r"([{,]\s*)(-?\d+)(\s*:)")
+# Possessive, and with the last quote optional: a text that never ends is then read once, not once for each quote in it.
+_STRING = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+"?)', re.DOTALL)
+_NUMERIC_KEY = re.compile(r"([{,]\s*)(-?[0-9]+)(\s*:)")
 # With all strings taken out: an object that holds no other object and stands before a colon is a key.
 _OBJECT_KEY = re.compile(r"\{[^{}]*\}(?=\s*:)")
 # Stands for a string while the structure is rewritten; legal JSON cannot hold it outside of a string.
 _HOLE = "\x00"
-# Starts a text key that stands for the n-th object key; a real text key can't hold it unescaped.
-_KEY_MARK = "\x01"
+# One of these starts a text key that stands for the n-th object key: one that no text in the same body starts with.
+# They have no other spelling in JSON than this.
+_KEY_MARKS = [f"\\u000{digit}" for digit in range(1, 8)]
 
 
 def _loads_dialect(text: str) -> Any:
     """Rewrite the dialect into strict JSON, then let the C parser read it."""
-    if _HOLE in text or _KEY_MARK in text:
+    if _HOLE in text:
         raise ValueError("a control character outside of an escape")
+    mark = next((mark for mark in _KEY_MARKS if f'"{mark}' not in text), None)
+    if mark is None:
+        raise ValueError("too many texts that start with control characters")
     pieces = _STRING.split(text)
     strings = iter(pieces[1::2])
-    structure = _HOLE.join(pieces[0::2])
-    if '"' in structure:
-        raise ValueError("a string without an end")
-    structure = _NUMERIC_KEY.sub(r'\1"\2"\3', structure)
+    structure = _NUMERIC_KEY.sub(r'\1"\2"\3', _HOLE.join(pieces[0::2]))
 
     # Object keys are cut out into a list of their own. Their strings stand among the others, so the text is walked in
     # order once: outside parts take their strings from the stream, and so do the keys.
@@ -71,7 +73,7 @@ def _loads_dialect(text: str) -> Any:
     at = 0
     for match in _OBJECT_KEY.finditer(structure):
         outside.append(_fill(structure[at : match.start()], strings))
-        outside.append(f'"\\u0001{len(keys)}"')
+        outside.append(f'"{mark}{len(keys)}"')
         keys.append(_fill(match.group(), strings))
         at = match.end()
     outside.append(_fill(structure[at:], strings))
@@ -79,91 +81,125 @@ def _loads_dialect(text: str) -> Any:
     if not keys:
         return json.loads(strict, parse_constant=_refuse_constant)
     key_values = json.loads(f"[{','.join(keys)}]", parse_constant=_refuse_constant)
-    return json.loads(strict, parse_constant=_refuse_constant, object_pairs_hook=_object_map_hook(key_values))
+    hook = _object_map_hook(chr(int(mark[2:], 16)), key_values)
+    return json.loads(strict, parse_constant=_refuse_constant, object_pairs_hook=hook)
 
 
-def _fill(structure: str, strings: Any) -> str:
+def _fill(structure: str, strings: Iterator[str]) -> str:
     if _HOLE not in structure:
         return structure
     first, *rest = structure.split(_HOLE)
     return first + "".join([next(strings) + part for part in rest])
 
 
-def _object_map_hook(key_values: list[Any]) -> Callable[[list[tuple[str, Any]]], Any]:
+def _object_map_hook(mark: str, key_values: list[Any]) -> Callable[[list[tuple[str, Any]]], Any]:
     def hook(pairs: list[tuple[str, Any]]) -> Any:
-        if pairs and pairs[0][0].startswith(_KEY_MARK):
-            # A map has keys of one kind; one that mixes them was not written by RocketMQ.
-            return ObjectMap([(key_values[int(key[1:])], value) for key, value in pairs if key[:1] == _KEY_MARK])
-        return dict(pairs)
+        marked_count = sum(key[:1] == mark for key, _ in pairs)
+        if marked_count == 0:
+            return dict(pairs)
+        if marked_count != len(pairs):
+            raise ValueError("a map whose keys are partly objects")
+        return ObjectMap([(key_values[int(key[1:])], value) for key, value in pairs])
 
     return hook
 
 
-_PATH_STEP = re.compile(r"\.((?:\\.|[^.\[\]\\])+)|\[(\d+)\]")
+_PATH_STEP = re.compile(r"\.((?:\\.|[^.\[\]\\])*)|\[(-?[0-9]+)\]")
 
 
-def _member(value: Any, name: str) -> Any:
-    if not isinstance(value, ObjectMap):
-        return value[name]
-    # The only objects that RocketMQ uses as keys; fastjson names them by their toString().
-    for key, item in value:
-        if f"MessageQueue [topic={key['topic']}, brokerName={key['brokerName']}, queueId={key['queueId']}]" == name:
-            return item
-    raise KeyError(name)
+def _is_reference(value: Any) -> bool:
+    return isinstance(value, dict) and len(value) == 1 and isinstance(value.get("$ref"), str)
 
 
-def _resolve_references(root: Any) -> Any:
-    """Put the object in place of each {"$ref": path}: `$` root, `@` this object, `..` its parent, `$.a.b[0]` a path."""
+class _References:
+    """Puts the object in place of each {"$ref": path}: `$` root, `@` this object, `..` its parent, `$.a.b[0]` a path.
 
-    def target(path: str, parents: list[Any]) -> Any:
-        if path == "$":
-            return root
+    Each reference and each map is looked at once, whatever the references say: they may be many, and form circles.
+    """
+
+    def __init__(self, root: Any) -> None:
+        self._root = root
+        self._parents: list[Any] = []
+        # By the id of a reference: the reference itself, so that the id stays its own, and what it stands for.
+        self._found: dict[int, tuple[Any, Any]] = {}
+        self._names: dict[int, dict[str, Any]] = {}
+
+    def resolve(self) -> Any:
+        self._walk(self._root)
+        return self._root
+
+    def _walk(self, value: Any) -> None:
+        self._parents.append(value)
+        if isinstance(value, ObjectMap):
+            value[:] = [(self._resolved(key), self._resolved(item)) for key, item in value]
+        elif isinstance(value, list):
+            value[:] = [self._resolved(item) for item in value]
+        elif isinstance(value, dict):
+            value.update([(key, self._resolved(item)) for key, item in value.items()])
+        self._parents.pop()
+
+    def _resolved(self, value: Any) -> Any:
+        if _is_reference(value):
+            return self._follow(value, self._parents)
+        if isinstance(value, dict | list):
+            self._walk(value)
+        return value
+
+    def _follow(self, reference: Any, parents: list[Any]) -> Any:
+        """Return what a reference stands for, which is None for one that leads back to itself."""
+        if id(reference) not in self._found:
+            self._found[id(reference)] = (reference, None)
+            self._found[id(reference)] = (reference, self._target(reference["$ref"], parents))
+        return self._found[id(reference)][1]
+
+    def _target(self, path: str, parents: list[Any]) -> Any:
         if path == "@":
             return parents[-1]
         if path == "..":
-            return parents[-2] if len(parents) > 1 else root
-        value = root
-        at = 1
+            return parents[-2] if len(parents) > 1 else self._root
         if not path.startswith("$"):
-            raise ValueError(f"a reference to {path}")
+            raise ValueError(f"a reference to {path!r:.200}")
+        value, above, at = self._root, [], 1
         while at < len(path):
             step = _PATH_STEP.match(path, at)
             if step is None:
-                raise ValueError(f"a reference to {path}")
+                raise ValueError(f"a reference to {path!r:.200}")
+            above.append(value)
             try:
-                if step.group(1) is not None:
-                    # fastjson escapes what is special in its paths, such as the percent signs of %RETRY%.
-                    value = _member(value, re.sub(r"\\(.)", r"\1", step.group(1)))
-                else:
-                    value = value[int(step.group(2))]
+                value = self._member(value, step)
             except (KeyError, IndexError, TypeError):
-                raise ValueError(f"a reference to {path}, which is not there") from None
+                raise ValueError(f"a reference to {path!r:.200}, which is not there") from None
+            if _is_reference(value):
+                value = self._follow(value, above)
             at = step.end()
         return value
 
-    def resolved(value: Any, parents: list[Any]) -> Any:
-        if isinstance(value, dict) and len(value) == 1 and isinstance(value.get("$ref"), str):
-            found = target(value["$ref"], parents)
-            return found if found is not value else None
-        return value
-
-    def walk(value: Any, parents: list[Any]) -> None:
-        inner = [*parents, value]
+    def _member(self, value: Any, step: re.Match[str]) -> Any:
+        name, index = step.groups()
         if isinstance(value, dict):
-            for key, item in value.items():
-                value[key] = resolved(item, inner)
-                if value[key] is item:
-                    walk(item, inner)
-        elif isinstance(value, ObjectMap):
-            for index, (key, item) in enumerate(value):
-                value[index] = (resolved(key, inner), resolved(item, inner))
-                if value[index][1] is item:
-                    walk(item, inner)
-        elif isinstance(value, list):
-            for index, item in enumerate(value):
-                value[index] = resolved(item, inner)
-                if value[index] is item:
-                    walk(item, inner)
+            # An Integer key is written like an index. fastjson escapes what is special in its paths, such as the
+            # percent signs of %RETRY%.
+            return value[index if name is None else re.sub(r"\\(.)", r"\1", name)]
+        if isinstance(value, ObjectMap):
+            return self._names_in(value)[re.sub(r"\\(.)", r"\1", name)]
+        if name is None and isinstance(value, list) and not index.startswith("-"):
+            return value[int(index)]
+        raise TypeError("neither a map nor a list")
 
-    walk(root, [])
-    return root
+    def _names_in(self, pairs: ObjectMap) -> dict[str, Any]:
+        """Return a map's values by the toString() of their keys, as which fastjson writes them into a path."""
+        if id(pairs) not in self._names:
+            names = self._names[id(pairs)] = {}
+            for key, item in pairs:
+                target = self._follow(key, [pairs]) if _is_reference(key) else key
+                # The only objects that RocketMQ uses as keys.
+                if isinstance(target, dict) and {"topic", "brokerName", "queueId"} <= target.keys():
+                    topic, broker_name, queue_id = target["topic"], target["brokerName"], target["queueId"]
+                    if isinstance(topic, str) and isinstance(broker_name, str) and isinstance(queue_id, int):
+                        text = f"MessageQueue [topic={topic}, brokerName={broker_name}, queueId={queue_id}]"
+                        names.setdefault(text, item)
+            # A key that is referred to itself, having been written before it was met as a value, has no name.
+            written = [key for key, _ in pairs if not _is_reference(key)]
+            if len(written) == 1:
+                names.setdefault("null", written[0])
+        return self._names[id(pairs)]

@@ -138,14 +138,14 @@ class StoredMessage:
     @property
     def topic(self) -> str:
         """The topic that it is stored under; bytes that are no UTF-8 become U+FFFD, as in Java."""
-        return self._topic_and_properties()[0]
+        return self._topic_and_properties()[0].decode(errors="replace")
 
     @property
     def properties(self) -> dict[str, str]:
         """All properties, the system's and the application's; read anew at each call."""
-        return decode_properties(self._topic_and_properties()[1])
+        return decode_properties(self._topic_and_properties()[1].decode(errors="replace"))
 
-    def _topic_and_properties(self) -> tuple[str, str]:
+    def _topic_and_properties(self) -> tuple[bytes, bytes]:
         record, at = self.record, self._topic_at
         try:
             if self._fixed[1] == MAGIC_V2:
@@ -160,8 +160,7 @@ class StoredMessage:
         properties_at = at + topic_length + 2
         if topic_length < 0 or length < 0 or properties_at + length > len(record):
             raise RemoteProtocolError("The peer sent a message whose properties are longer than the message.")
-        topic = record[at : at + topic_length].decode(errors="replace")
-        return topic, record[properties_at : properties_at + length].decode(errors="replace")
+        return record[at : at + topic_length], record[properties_at : properties_at + length]
 
     @property
     def offset_id(self) -> str:
@@ -217,17 +216,23 @@ def iter_messages(data: bytes) -> Iterator[StoredMessage]:
             yield message
 
 
+def _decimal(text: str) -> int | None:
+    """Return a property's number, None when it is none. 18 digits are safe to count on within a long."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
+
+
 _BATCH_HEAD = struct.Struct(">iiii")  # size, magic, CRC, flag of one message in a batch
 
 
 def _unwrap(outer: StoredMessage) -> Iterator[StoredMessage]:
     """Make the messages of an inner batch: fields of the outer record, offsets counted from its INNER_BASE."""
     properties = outer.properties
-    base = properties.get(INNER_BASE, "")
-    first_offset = int(base) if base.isdigit() else outer.queue_offset
+    base = _decimal(properties.get(INNER_BASE, ""))
+    first_offset = outer.queue_offset if base is None else base
     body, at, index = outer.body, 0, 0
-    sys_flag = outer.sys_flag & ~(MessageFlag.NEED_UNWRAP | MessageFlag.INNER_BATCH | MessageFlag.COMPRESSED)
-    topic = outer.topic.encode()
+    # int(): the complement of an IntFlag has no bits but those with a name.
+    sys_flag = outer.sys_flag & ~int(MessageFlag.NEED_UNWRAP | MessageFlag.INNER_BATCH | MessageFlag.COMPRESSED)
+    topic, _ = outer._topic_and_properties()  # noqa: SLF001
     hosts = outer._fixed  # noqa: SLF001
     while at < len(body):
         try:
@@ -235,20 +240,21 @@ def _unwrap(outer: StoredMessage) -> Iterator[StoredMessage]:
             (body_length,) = _SIZE.unpack_from(body, at + 16)
             inner_body = body[at + 20 : at + 20 + body_length]
             (properties_length,) = _SHORT.unpack_from(body, at + 20 + body_length)
+            tail = body[at + 20 + body_length : at + size]
+            if body_length < 0 or size <= 0 or at + size > len(body) or properties_length + 2 > len(tail):
+                raise RemoteProtocolError("The peer sent an inner batch whose messages do not fit it.")
+            fixed = _HEAD.pack(0, MAGIC_V2, 0, outer.queue_id, flag, first_offset + index, outer.commit_log_offset,
+                               sys_flag, outer.born_at_ms)  # fmt: skip
         except struct.error:
-            raise RemoteProtocolError("The peer sent an inner batch that is cut off.") from None
-        tail = body[at + 20 + body_length : at + size]
-        if body_length < 0 or size <= 0 or at + size > len(body) or properties_length + 2 > len(tail):
-            raise RemoteProtocolError("The peer sent an inner batch whose messages do not fit it.")
-        fixed = _HEAD.pack(0, MAGIC_V2, 0, outer.queue_id, flag, first_offset + index, outer.commit_log_offset,
-                           sys_flag, outer.born_at_ms)  # fmt: skip
+            raise RemoteProtocolError("The peer sent an inner batch that can't be read.") from None
         fixed += hosts[9] + struct.pack(">iq", hosts[10], hosts[11]) + hosts[12]
         fixed += struct.pack(">iiqi", hosts[13], outer.reconsume_times, outer.prepared_transaction_offset, body_length)
-        message = StoredMessage(fixed + inner_body + _SHORT.pack(len(topic)) + topic + tail)
+        record = fixed + inner_body + _SHORT.pack(len(topic)) + topic + tail
+        message = StoredMessage(_SIZE.pack(len(record)) + record[_SIZE.size :])
         message.inner_index = index
         yield message
         at += size
         index += 1
-    count = properties.get(INNER_NUM, "")
-    if count.isdigit() and int(count) != index:
+    count = _decimal(properties.get(INNER_NUM, ""))
+    if count is not None and count != index:
         raise RemoteProtocolError(f"The peer sent an inner batch of {index} messages that says it has {count}.")

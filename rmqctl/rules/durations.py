@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])")
-_ISO = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+_PART = r"(\d+(?:\.\d+)?)(ms|[smhd])"
+_ISO = r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?"
 _MAX_MS = 100 * 365 * 86_400_000
 
 
@@ -20,13 +20,15 @@ def parse_duration_ms(text: str) -> int:
 
 
 def _parse(given: str) -> float | None:
-    if re.fullmatch(r"\d+(\.\d+)?", given, re.ASCII):
+    if not given.isascii():
+        return None  # digits of other scripts, and letters that become ASCII ones by a change of case
+    if re.fullmatch(r"\d+(\.\d+)?", given):
         return float(given) * 1000
-    iso = _ISO.fullmatch(given.upper())
+    iso = re.fullmatch(_ISO, given.upper())
     if iso is not None and any(iso.groups()):
         days, hours, minutes, seconds = (float(part or 0) for part in iso.groups())
         return ((days * 24 + hours) * 60 + minutes) * 60_000 + seconds * 1000
-    parts = _PART.findall(given.lower())
+    parts = re.findall(_PART, given.lower())
     if not parts or "".join(number + unit for number, unit in parts) != given.lower():
         return None
     return sum(float(number) * _UNIT_MS[unit] for number, unit in parts)
@@ -36,7 +38,7 @@ def short_duration(duration_ms: int) -> str:
     """Return a duration in at most two units, rounded down: 950ms, 12s, 3m05s, 2h10m, 4d3h; a minus when negative."""
     if duration_ms < 0:
         return f"-{short_duration(-duration_ms)}"
-    if duration_ms < 1000:
+    if 0 < duration_ms < 1000:
         return f"{duration_ms}ms"
     seconds = duration_ms // 1000
     if seconds < 60:

@@ -12,8 +12,8 @@ def compute_progress(reading: QueueReading, *, is_broadcasting: bool = False, is
     """Conclude one row from one reading. Nothing unknown becomes 0: it stays None and gets a reason."""
     reasons = dict(reading.reasons)
     lag, lost = _lag(reading, reasons, is_broadcasting=is_broadcasting)
-    inflight = _inflight(reading, reasons, is_pop=is_pop)
-    duplicate_risk = _duplicate_risk(reading, reasons, is_pop=is_pop)
+    inflight = _inflight(reading, reasons, is_broadcasting=is_broadcasting, is_pop=is_pop)
+    duplicate_risk = _duplicate_risk(reading, reasons, is_broadcasting=is_broadcasting, is_pop=is_pop)
     time_lag_ms, time_lag_source = _time_lag(reading, lag, reasons)
     return QueueProgress(
         mq=reading.mq,
@@ -53,6 +53,9 @@ def _lag(reading: QueueReading, reasons: dict[str, Unknown], *, is_broadcasting:
         reason = Unknown.BROADCASTING
     elif consumer_offset is None:
         reason = reasons.get("consumerOffset", Unknown.NEVER_COMMITTED)
+        if reason is Unknown.NEVER_COMMITTED and max_offset is not None and min_offset == max_offset:
+            # Wherever a consumer starts, an empty queue has nothing for it.
+            return 0, 0
     elif max_offset is None:
         reason = reasons.get("maxOffset", Unknown.NOT_REPORTED)
     elif consumer_offset > max_offset:
@@ -66,8 +69,10 @@ def _lag(reading: QueueReading, reasons: dict[str, Unknown], *, is_broadcasting:
     return None, None
 
 
-def _inflight(reading: QueueReading, reasons: dict[str, Unknown], *, is_pop: bool) -> int | None:
-    if is_pop:
+def _inflight(reading: QueueReading, reasons: dict[str, Unknown], *, is_broadcasting: bool, is_pop: bool) -> int | None:
+    if is_broadcasting:
+        reasons["inflight"] = Unknown.BROADCASTING
+    elif is_pop:
         # A pop moves the stored offset at once; what is out is counted by check-points, not by offsets.
         reasons["inflight"] = Unknown.POP
     elif reading.consumer_offset is None:
@@ -79,12 +84,16 @@ def _inflight(reading: QueueReading, reasons: dict[str, Unknown], *, is_pop: boo
     return None
 
 
-def _duplicate_risk(reading: QueueReading, reasons: dict[str, Unknown], *, is_pop: bool) -> int | None:
+def _duplicate_risk(
+    reading: QueueReading, reasons: dict[str, Unknown], *, is_broadcasting: bool, is_pop: bool
+) -> int | None:
     """Count messages that are done but not committed: the window that was pulled, less what is still being worked on.
 
     With 2101 stuck and 2102 to 2200 done, the stored offset is 2101 and pulled_to 2201: 99 are repeated by a crash.
     """
-    if is_pop:
+    if is_broadcasting:
+        reasons["duplicateRisk"] = Unknown.BROADCASTING
+    elif is_pop:
         reasons["duplicateRisk"] = Unknown.POP
     elif reading.consumer_offset is None:
         reasons["duplicateRisk"] = reasons.get("consumerOffset", Unknown.NEVER_COMMITTED)

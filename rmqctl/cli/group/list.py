@@ -1,7 +1,6 @@
 """rmqctl group list: every group of the cluster."""
 
-from __future__ import annotations
-
+# Without "from __future__ import annotations": typer evaluates the texts that it makes, at 1 ms each.
 from typing import Annotated, Any
 
 import typer
@@ -96,8 +95,8 @@ _COLUMNS = (
     Column("LAG", "lag", show=_show_lag, is_number=True, is_alarm=lambda item: bool(item["lagAtLeast"])),
     Column("LOST", "lost", is_number=True, is_wide=True, is_alarm=lambda item: bool(item["lost"])),
     Column("TOPICS", "topicCount", is_number=True),
-    Column("TYPE", "consumeType", show=_show_type),
-    Column("MODEL", "messageModel", show=_show_model),
+    Column("TYPE", "consumeType", show=_show_type, gives_way=True),
+    Column("MODEL", "messageModel", show=_show_model, gives_way=True),
     Column("CLIENT", "clientVersion", is_wide=True),
     Column("BROKERS", "brokerNames", show=lambda item: ",".join(item["brokerNames"]) or "-", is_wide=True),
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from rmqctl.admin.results import Failure
 
@@ -16,15 +17,18 @@ def _plain(item: Item, key: str) -> str:
     return "-" if value is None else str(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column. `key` is the item's JSON key; `show` makes its cell, "-" standing for unknown."""
+class Column(Struct, frozen=True):
+    """One column. `key` is the item's JSON key; `show` makes its cell, "-" standing for unknown.
+
+    `gives_way`: left out of a table for which the terminal is too narrow.
+    """
 
     heading: str
     key: str
     show: Callable[[Item], str] | None = None
     is_number: bool = False
     is_wide: bool = False
+    gives_way: bool = False
     is_alarm: Callable[[Item], bool] | None = None
 
     def cell(self, item: Item) -> str:
@@ -32,8 +36,7 @@ class Column:
         return self.show(item) if self.show is not None else _plain(item, self.key)
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Struct, frozen=True):
     """One result. `extra` are more top-level JSON keys, `notes` sentences for people; `name` names an item alone."""
 
     kind: str

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import os
-import re
 import sys
 from typing import Any
 
@@ -14,12 +13,10 @@ from rmqctl.cli.invocation import Display
 from rmqctl.errors import UsageError
 from rmqctl.rules.names import closest
 
-from .listing import Column, Listing
-from .text import printable, to_stderr
+from .listing import Column, Item, Listing
+from .text import printable, printable_json, to_stderr
 
 _API_VERSION = "rmqctl/v1"
-# What JSON allows in a string but a terminal may obey: DEL, C1, line separators, direction marks.
-_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def render(listing: Listing, display: Display) -> int:
@@ -65,7 +62,14 @@ def _selected(listing: Listing, columns: list[Column], display: Display) -> list
     """Return the items as JSON has them: whole, or the chosen columns with their reasons."""
     if not display.columns:
         return [dict(item) for item in listing.items]
-    return [{column.key: item.get(column.key) for column in columns} for item in listing.items]
+    return [_narrowed(item, [column.key for column in columns]) for item in listing.items]
+
+
+def _narrowed(item: Item, keys: list[str]) -> dict[str, Any]:
+    narrowed = {key: item.get(key) for key in keys}
+    if "reasons" in item:
+        narrowed["reasons"] = {key: reason for key, reason in item["reasons"].items() if key in keys}
+    return narrowed
 
 
 def _document(listing: Listing, columns: list[Column], display: Display) -> dict[str, Any]:
@@ -79,8 +83,9 @@ def _document(listing: Listing, columns: list[Column], display: Display) -> dict
 
 
 def _dumps(value: Any, *, indent: int | None = None) -> str:
-    text = json.dumps(value, ensure_ascii=False, indent=indent, separators=None if indent else (",", ":"))
-    return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+    return printable_json(
+        json.dumps(value, ensure_ascii=False, indent=indent, separators=None if indent else (",", ":"))
+    )
 
 
 def _json(listing: Listing, columns: list[Column], display: Display) -> str:
@@ -96,10 +101,17 @@ def _yaml(listing: Listing, columns: list[Column], display: Display) -> str:
         import yaml
     except ImportError:
         raise UsageError("-o yaml needs PyYAML.", hint="Install it with: pip install 'rmqctl[yaml]'.") from None
+
+    class Dumper(yaml.SafeDumper):
+        """Puts texts into double quotes that hold what is written as an escape."""
+
+    def represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if text.isprintable() else '"')
+
+    Dumper.add_representer(str, represent)
     # Through JSON, so that both formats show the same plain values.
     plain = json.loads(_dumps(_document(listing, columns, display)))
-    text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
-    return text
+    return printable_json(yaml.dump(plain, Dumper=Dumper, sort_keys=False, allow_unicode=True))
 
 
 def _csv(listing: Listing, columns: list[Column], display: Display) -> str:
@@ -134,15 +146,18 @@ def _names(listing: Listing, columns: list[Column], display: Display) -> str:  #
 
 def _table(listing: Listing, columns: list[Column], display: Display) -> str:
     if not listing.items:
-        to_stderr(printable(listing.empty))
+        if display.with_notes:
+            to_stderr(printable(listing.empty))
         return ""
     if display.format != "plain" and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
         from .rich_table import rich_table
 
         return rich_table(listing, columns, display)
-    from tabulate import tabulate
+    import tabulate
 
-    text: str = tabulate(
+    # Room that tabulate adds beside short headings, on top of the two blanks between columns.
+    tabulate.MIN_PADDING = 0
+    text: str = tabulate.tabulate(
         [[printable(column.cell(item)) for column in columns] for item in listing.items],
         headers=[column.heading for column in columns] if display.with_headers else (),
         tablefmt="plain",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import os
 import shutil
+from collections.abc import Mapping
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -13,11 +15,20 @@ from rich.text import Text
 from rmqctl.cli.invocation import Display
 
 from .listing import Column, Listing
-from .text import printable
+from .text import printable, to_stderr
+
+_GAP = 2  # blanks between two columns
+_FOLDED = 8  # no text is folded into less
 
 
 def rich_table(listing: Listing, columns: list[Column], display: Display) -> str:
-    """Return a table for a terminal of the present width. Numbers are never wrapped nor cut."""
+    """Return a table for a terminal of the present width. Numbers are never wrapped nor cut: it is rather too wide."""
+    width = max(shutil.get_terminal_size().columns, 20)
+    widths = _widths(listing, columns)
+    if display.format == "table" and not display.columns:
+        columns = _fit(columns, widths, width, display)
+    narrowest = [widths[column.key] if column.is_number else min(widths[column.key], _FOLDED) for column in columns]
+    width = max(width, sum(narrowest) + _GAP * (len(columns) - 1))
     with_color = display.with_color and not os.environ.get("NO_COLOR")
     table = Table(box=None, pad_edge=False, show_header=display.with_headers, header_style="bold" if with_color else "")
     for column in columns:
@@ -32,7 +43,7 @@ def rich_table(listing: Listing, columns: list[Column], display: Display) -> str
     out = io.StringIO()
     console = Console(
         file=out,
-        width=max(shutil.get_terminal_size().columns, 20),
+        width=width,
         force_terminal=with_color,
         color_system="standard" if with_color else None,
         highlight=False,
@@ -41,6 +52,28 @@ def rich_table(listing: Listing, columns: list[Column], display: Display) -> str
     )
     console.print(table)
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+
+
+def _widths(listing: Listing, columns: list[Column]) -> dict[str, int]:
+    """Return how wide each column is when nothing of it is folded."""
+    return {
+        column.key: max(cell_len(column.heading), *(cell_len(printable(column.cell(item))) for item in listing.items))
+        for column in columns
+    }
+
+
+def _fit(columns: list[Column], widths: Mapping[str, int], width: int, display: Display) -> list[Column]:
+    """Leave out columns that give way until the rest fits, and say so."""
+    kept, left_out = list(columns), []
+    for column in reversed(columns):
+        if sum(widths[kept_column.key] + _GAP for kept_column in kept) - _GAP <= width:
+            break
+        if column.gives_way:
+            kept.remove(column)
+            left_out.append(column.heading)
+    if left_out and display.with_notes:
+        to_stderr(f"No room for {', '.join(reversed(left_out))}: -o wide shows all columns.")
+    return kept
 
 
 def _cell(column: Column, item: object) -> Text:

@@ -8,13 +8,20 @@ from datetime import UTC, datetime
 
 # Control characters (C0, DEL, C1), line separators, and marks that turn the writing direction: a name or body that
 # holds them could move the cursor, colour the screen or hide a part of itself.
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# Half a surrogate pair can't be written at all.
+_UNSAFE_BUT_C0 = "\x7f-\x9f\u061c\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff"
+_UNSAFE = f"[\x00-\x1f{_UNSAFE_BUT_C0}]"
 _MAX_MS = 253_402_300_799_999  # the last ms of the year 9999
 
 
 def printable(text: str) -> str:
     """Return the text with every character that a terminal could obey written as an escape."""
-    return _UNSAFE.sub(_escape, text)
+    return text if text.isprintable() else re.sub(_UNSAFE, _escape, text)
+
+
+def printable_json(text: str) -> str:
+    """Return JSON, or YAML in double quotes, with the same characters written as the escapes that both know."""
+    return re.sub(f"[{_UNSAFE_BUT_C0}]", lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 def _escape(match: re.Match[str]) -> str:

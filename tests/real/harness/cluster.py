@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from .jars import rocketmq_jars
-from .process import BROKER_OPENS, JavaProcess, free_port
+from .process import BROKER_OPENS, QUICK_START, JavaProcess, free_port
 from .workbench import Workbench
 
 # 4.9.7 looks for these files and logs to the terminal without them; a root at WARN keeps its logs small.
@@ -20,16 +20,26 @@ _LOGBACK = """<configuration><appender name="C" class="ch.qos.logback.core.Conso
 class Broker:
     """One broker of a cluster; can be killed, paused and started again on the same port and store."""
 
-    def __init__(self, version: str, folder: Path, name: str, namesrv: str, settings: Mapping[str, object]) -> None:
-        self.version, self.folder, self.name = version, folder, name
+    def __init__(
+        self,
+        version: str,
+        folder: Path,
+        name: str,
+        namesrv: str,
+        settings: Mapping[str, object],
+        jvm: tuple[str, ...],
+    ) -> None:
+        self.version, self.folder, self.name, self._jvm = version, folder, name, jvm
         self.port = free_port(neighbours=(-2, 1))
         self.address = f"127.0.0.1:{self.port}"
-        store = folder / f"store-{name}"
+        self.log_name = f"{name}-{settings.get('brokerRole', 'master')}".lower()
+        store = folder / f"store-{self.log_name}"
         values = {
             "brokerClusterName": "DefaultCluster",
             "brokerName": name,
             "brokerId": 0,
             "brokerIP1": "127.0.0.1",
+            "brokerIP2": "127.0.0.1",  # where slaves copy the messages from
             "listenPort": self.port,
             "haListenPort": free_port(),
             "namesrvAddr": namesrv,
@@ -38,17 +48,19 @@ class Broker:
             "mappedFileSizeCommitLog": 64 * 1024 * 1024,
             "diskMaxUsedSpaceRatio": 95,
             "autoCreateTopicEnable": "true",
+            # 5.4 walks its whole timer wheel at each flush: once a second costs a fifth of a core, doing nothing.
+            "timerFlushIntervalMs": 30_000,
             **settings,
         }
-        self.config_path = folder / f"{name}.conf"
+        self.config_path = folder / f"{self.log_name}.conf"
         self.config_path.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
         self.java: JavaProcess | None = None
 
     def start(self) -> None:
         """Start the broker's JVM without waiting for it."""
         self.java = JavaProcess(
-            self.name, self.folder, f"{rocketmq_jars(self.version)}/*", "org.apache.rocketmq.broker.BrokerStartup",
-            "-c", str(self.config_path), jvm=("-Xmx1g", "-XX:MaxDirectMemorySize=512m", *BROKER_OPENS),
+            self.log_name, self.folder, f"{rocketmq_jars(self.version)}/*", "org.apache.rocketmq.broker.BrokerStartup",
+            "-c", str(self.config_path), jvm=("-Xmx1g", "-XX:MaxDirectMemorySize=512m", *self._jvm, *BROKER_OPENS),
         )  # fmt: skip
 
     def wait(self) -> None:
@@ -63,12 +75,19 @@ class Broker:
 
 
 class Cluster:
-    """A running cluster. `namesrv` is its address, `brokers` by name; `java` starts the workbench at first use."""
+    """A running cluster. `namesrv` is its address, `brokers` are masters by name; `java` is the workbench."""
 
     def __init__(
-        self, version: str, folder: Path, *, broker_count: int = 1, settings: Mapping[str, object] | None = None
+        self,
+        version: str,
+        folder: Path,
+        *,
+        broker_count: int = 1,
+        with_slaves: bool = False,
+        settings: Mapping[str, object] | None = None,
+        jvm: tuple[str, ...] = QUICK_START,
     ) -> None:
-        self.version, self.folder = version, folder
+        self.version, self.folder, self._jvm = version, folder, jvm
         (folder / "conf").mkdir(parents=True)
         for tool in ("namesrv", "broker", "tools"):
             (folder / "conf" / f"logback_{tool}.xml").write_text(_LOGBACK)
@@ -78,31 +97,39 @@ class Cluster:
         config.write_text(f"listenPort={self.namesrv_port}\n")
         self.namesrv_java = JavaProcess(
             "namesrv", folder, f"{rocketmq_jars(version)}/*", "org.apache.rocketmq.namesrv.NamesrvStartup",
-            "-c", str(config), jvm=("-Xmx256m",),
+            "-c", str(config), jvm=("-Xmx256m", *jvm),
         )  # fmt: skip
         names = [f"broker-{chr(ord('a') + number)}" for number in range(broker_count)]
-        self.brokers = {name: Broker(version, folder, name, self.namesrv, settings or {}) for name in names}
+        self.brokers = {name: Broker(version, folder, name, self.namesrv, settings or {}, jvm) for name in names}
+        slave = {**(settings or {}), "brokerId": 1, "brokerRole": "SLAVE"}
+        self.slaves = {
+            name: Broker(version, folder, name, self.namesrv, slave, jvm) for name in (names if with_slaves else ())
+        }
         self._workbench: Workbench | None = None
-        for broker in self.brokers.values():
+        for broker in self.all_brokers():
             broker.start()
 
     def wait(self) -> Cluster:
         """Wait until every broker answers and is registered at the name server."""
         self.namesrv_java.wait_for_port(self.namesrv_port)
-        for broker in self.brokers.values():
+        for broker in self.all_brokers():
             broker.wait()
         give_up_at = time.monotonic() + 60
-        while any(name not in self.java.mqadmin("clusterList", "-n", self.namesrv) for name in self.brokers):
+        while not all(broker.address in self.java.mqadmin("clusterList") for broker in self.all_brokers()):
             if time.monotonic() > give_up_at:
                 raise RuntimeError(f"not all brokers registered at {self.namesrv}")
             time.sleep(0.1)
         return self
 
+    def all_brokers(self) -> list[Broker]:
+        """Return masters and slaves."""
+        return [*self.brokers.values(), *self.slaves.values()]
+
     @property
     def java(self) -> Workbench:
         """The Java workbench of this cluster, started at first use."""
         if self._workbench is None:
-            self._workbench = Workbench(self.version, self.folder, self.namesrv)
+            self._workbench = Workbench(self.version, self.folder, self.namesrv, jvm=self._jvm)
         return self._workbench
 
     def create_topic(self, topic: str, *, queue_count: int = 4, brokers: tuple[str, ...] = ()) -> None:
@@ -135,6 +162,6 @@ class Cluster:
         """End every process of this cluster."""
         if self._workbench is not None:
             self._workbench.close()
-        for broker in self.brokers.values():
+        for broker in self.all_brokers():
             broker.kill()
         self.namesrv_java.kill()

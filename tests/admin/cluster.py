@@ -1,0 +1,339 @@
+"""A small cluster of scripted servers: their state, and answers that follow from it in the shapes of real ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rmqctl.client.core import Client
+from rmqctl.net.clock import VirtualClock
+from rmqctl.protocol.codes import RequestCode as Q
+from rmqctl.protocol.codes import ResponseCode as R
+from rmqctl.protocol.command import Command
+from rmqctl.protocol.versions import V5_0_0
+from tests.scripted import V5_4_0, Reply, ScriptedNetwork, ScriptedServer, ok, refused
+
+HOUR_MS = 3_600_000
+
+
+def java_map(pairs: Iterable[tuple[str, object]]) -> str:
+    """Return a Java map as fastjson writes it: keys that are already written, whatever they are."""
+    return (
+        "{" + ",".join(f"{key}:{value if isinstance(value, str) else json.dumps(value)}" for key, value in pairs) + "}"
+    )
+
+
+def mq_key(topic: str, broker_name: str, queue_id: int) -> str:
+    """Return a queue as fastjson writes it, also in place of a key."""
+    return json.dumps({"brokerName": broker_name, "queueId": queue_id, "topic": topic}, separators=(",", ":"))
+
+
+@dataclass
+class Queue:
+    """One queue of one broker; `head_age_ms` is the age of the first unread message of whoever asks."""
+
+    max_offset: int = 0
+    min_offset: int = 0
+    head_age_ms: int = 5_000
+    oldest_age_ms: int = HOUR_MS
+
+
+def held(cached_count: int = 0, first: int = 0, last: int = 0, commit: int = -1, *, dropped: bool = False) -> Any:
+    """Return what a client says of one queue that it holds (ProcessQueueInfo)."""
+    return {
+        "cachedMsgCount": cached_count,
+        "cachedMsgMaxOffset": last,
+        "cachedMsgMinOffset": first,
+        "commitOffset": commit,
+        "droped": dropped,
+    }
+
+
+def running(
+    holds: Mapping[tuple[str, str, int], Any] | None = None,
+    pops: Mapping[tuple[str, str, int], int] | None = None,
+    **properties: str,
+) -> Command:
+    """Return a client's answer about itself (ConsumerRunningInfo); queues as (topic, broker name, queue id)."""
+    tables = {
+        "mqTable": java_map((mq_key(*mq), value) for mq, value in (holds or {}).items()),
+        "properties": json.dumps(properties),
+    }
+    if pops is not None:
+        tables["mqPopTable"] = java_map((mq_key(*mq), {"waitAckCount": count}) for mq, count in pops.items())
+    return ok(java_map((json.dumps(key), value) for key, value in tables.items()).encode())
+
+
+@dataclass
+class Group:
+    """A group's members by client id, each with the reply that it gives about itself, and what they subscribe to."""
+
+    members: dict[str, Reply]
+    topics: tuple[str, ...] = ("T",)
+    message_model: str = "CLUSTERING"
+    consume_type: str = "CONSUME_PASSIVELY"
+    client_version: int = V5_4_0
+
+
+@dataclass
+class BrokerState:
+    """What one broker knows. `offsets` are by group, topic and queue id; `pulls` beyond them by group and queue."""
+
+    name: str
+    version: int = V5_4_0
+    topics: dict[str, list[Queue]] = field(default_factory=dict)
+    offsets: dict[str, dict[str, dict[int, int]]] = field(default_factory=dict)
+    pulls: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    configured: set[str] = field(default_factory=set)
+    groups: dict[str, Group] = field(default_factory=dict)
+    reserved_hours: int = 72
+    disk_ratio: float = 0.5
+
+    def table(self) -> dict[int, Reply]:
+        """Return the answers by request code."""
+        return {
+            Q.GET_CONSUME_STATS: self._consume_stats,
+            Q.GET_CONSUMER_CONNECTION_LIST: self._connections,
+            Q.GET_TOPIC_STATS_INFO: self._topic_stats,
+            Q.QUERY_CONSUME_TIME_SPAN: self._time_span,
+            Q.GET_CONSUMER_RUNNING_INFO: self._running_info,
+            Q.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self._all_groups,
+            Q.GET_ALL_CONSUMER_OFFSET: self._all_offsets,
+            Q.QUERY_CONSUMER_OFFSET: self._one_offset,
+            Q.GET_BROKER_CONFIG: self._config,
+            Q.GET_BROKER_RUNTIME_INFO: self._runtime,
+        }
+
+    def _consume_stats(self, request: Command) -> Command:
+        group = request.ext_fields["consumerGroup"]
+        stored = self.offsets.get(group, {})
+        online = self.groups.get(group)
+        rows = []
+        for topic in stored:
+            if online is not None and topic not in online.topics:
+                continue
+            for queue_id, queue in enumerate(self.topics.get(topic, ())):
+                offset = stored[topic].get(queue_id, 0)
+                row = {
+                    "brokerOffset": queue.max_offset,
+                    "consumerOffset": offset,
+                    "lastTimestamp": 1_795_238_122_995 if offset > queue.min_offset else 0,
+                }
+                if self.version >= V5_0_0:
+                    row["pullOffset"] = max(offset, self.pulls.get((group, topic, queue_id), 0))
+                rows.append((mq_key(topic, self.name, queue_id), row))
+        return ok(f'{{"consumeTps":1.5,"offsetTable":{java_map(rows)}}}'.encode())
+
+    def _connections(self, request: Command) -> Command:
+        group = self.groups.get(request.ext_fields["consumerGroup"])
+        if group is None:
+            return refused(R.CONSUMER_NOT_ONLINE, "the consumer group not online")
+        members = [
+            {"clientAddr": "192.0.2.2:50000", "clientId": name, "language": "JAVA", "version": group.client_version}
+            for name in group.members
+        ]
+        subscriptions = {
+            topic: {
+                "classFilterMode": False,
+                "codeSet": [],
+                "expressionType": "TAG",
+                "subString": "*",
+                "subVersion": 1_795_238_115_408,
+                "tagsSet": [],
+                "topic": topic,
+            }
+            for topic in group.topics
+        }
+        return _json(
+            {
+                "connectionSet": members,
+                "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
+                "consumeType": group.consume_type,
+                "messageModel": group.message_model,
+                "subscriptionTable": subscriptions,
+            }
+        )
+
+    def _topic_stats(self, request: Command) -> Command:
+        topic = request.ext_fields["topic"]
+        if topic not in self.topics:
+            return refused(R.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
+        rows = [
+            (
+                mq_key(topic, self.name, queue_id),
+                {
+                    "lastUpdateTimestamp": 1_795_238_122_995,
+                    "maxOffset": queue.max_offset,
+                    "minOffset": queue.min_offset,
+                },
+            )
+            for queue_id, queue in enumerate(self.topics[topic])
+        ]
+        rate = ',"topicPutTps":0.0' if self.version >= V5_0_0 else ""
+        return ok(f'{{"offsetTable":{java_map(rows)}{rate}}}'.encode())
+
+    def _time_span(self, request: Command) -> Command:
+        topic, group = request.ext_fields["topic"], request.ext_fields["group"]
+        if topic not in self.topics:
+            return refused(R.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
+        now_ms = 1_800_000_000_000
+        spans = []
+        for queue_id, queue in enumerate(self.topics[topic]):
+            offset = self.offsets.get(group, {}).get(topic, {}).get(queue_id)
+            if offset is None or offset < queue.min_offset:
+                age_ms = now_ms + 1
+            else:
+                age_ms = queue.head_age_ms if offset < queue.max_offset else 0
+            spans.append(
+                {
+                    "consumeTimeStamp": now_ms,
+                    "delayTime": age_ms,
+                    "maxTimeStamp": now_ms,
+                    "messageQueue": {"brokerName": self.name, "queueId": queue_id, "topic": topic},
+                    "minTimeStamp": now_ms - queue.oldest_age_ms,
+                }
+            )
+        return _json({"consumeTimeSpanSet": spans})
+
+    def _running_info(self, request: Command) -> Reply:
+        group, client_id = request.ext_fields["consumerGroup"], request.ext_fields["clientId"]
+        members = self.groups[group].members if group in self.groups else {}
+        return members.get(client_id, refused(R.SYSTEM_ERROR, f"The Consumer <{group}> <{client_id}> not online"))
+
+    def _all_groups(self, request: Command) -> Command:
+        groups = {
+            name: {
+                "brokerId": 0,
+                "consumeBroadcastEnable": True,
+                "consumeEnable": True,
+                "consumeFromMinEnable": True,
+                "groupName": name,
+                "notifyConsumerIdsChangedEnable": True,
+                "retryMaxTimes": 16,
+                "retryQueueNums": 1,
+                "whichBrokerWhenConsumeSlowly": 1,
+            }
+            for name in sorted(self.configured)
+        }
+        return _json({"dataVersion": {"counter": 2, "timestamp": 1_795_237_317_402}, "subscriptionGroupTable": groups})
+
+    def _all_offsets(self, request: Command) -> Command:
+        rows = [
+            (json.dumps(f"{topic}@{group}"), java_map((str(queue_id), offset) for queue_id, offset in queues.items()))
+            for group, topics in self.offsets.items()
+            for topic, queues in topics.items()
+        ]
+        return ok(f'{{"offsetTable":{java_map(rows)}}}'.encode())
+
+    def _one_offset(self, request: Command) -> Command:
+        fields = request.ext_fields
+        offset = self.offsets.get(fields["consumerGroup"], {}).get(fields["topic"], {}).get(int(fields["queueId"]))
+        if offset is not None:
+            return ok(offset=str(offset))
+        if self.version < V5_0_0:
+            return ok(offset="0")
+        return refused(R.QUERY_NOT_FOUND, "Not found, do not set to zero, maybe this group boot first")
+
+    def _config(self, request: Command) -> Command:
+        return ok(
+            f"brokerName={self.name}\nfileReservedTime={self.reserved_hours}\ndiskMaxUsedSpaceRatio=75\n".encode()
+        )
+
+    def _runtime(self, request: Command) -> Command:
+        return _json(
+            {
+                "table": {
+                    "bootTimestamp": "1795238100000",
+                    "brokerActive": "true",
+                    "brokerVersionDesc": "V5_4_0",
+                    "commitLogDiskRatio": str(self.disk_ratio),
+                    "earliestMessageTimeStamp": "1795238110000",
+                    "getTransferredTps": "2.0 1.0 1.0",
+                    "msgGetTotalTodayMorning": "10",
+                    "msgGetTotalTodayNow": "15",
+                    "msgPutTotalTodayMorning": "100",
+                    "msgPutTotalTodayNow": "140",
+                    "putTps": "4.5 2.0 1.0",
+                }
+            }
+        )
+
+
+def _json(value: object) -> Command:
+    return ok(json.dumps(value).encode())
+
+
+class Cluster:
+    """A name server `ns:1`, and brokers that are named after their addresses: broker-a at a:1, broker-b at b:1."""
+
+    def __init__(self, *brokers: BrokerState, clock: VirtualClock | None = None) -> None:
+        self.clock = clock or VirtualClock()
+        self.network = ScriptedNetwork(self.clock)
+        self.brokers = {broker.name: broker for broker in brokers}
+        self.servers: dict[str, ScriptedServer] = {
+            broker.name: self.network.add(self.address(broker.name), broker.table(), version=broker.version)
+            for broker in brokers
+        }
+        self.name_server = self.network.add(
+            "ns:1",
+            {
+                Q.GET_BROKER_CLUSTER_INFO: self._cluster_info,
+                Q.GET_ROUTEINFO_BY_TOPIC: self._route,
+                Q.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self._topic_names,
+            },
+        )
+
+    @staticmethod
+    def address(broker_name: str) -> str:
+        """Return where a broker is."""
+        return f"{broker_name.removeprefix('broker-')}:1"
+
+    def client(self, timeout_s: float = 10.0) -> Client:
+        """Return a client of this cluster."""
+        return self.network.client("ns:1", timeout_s=timeout_s)
+
+    def stop(self, broker_name: str) -> None:
+        """Let a broker refuse connections; the name server goes on to name it, as for the first two minutes."""
+        self.network.refusing.add(self.address(broker_name))
+
+    def _cluster_info(self, request: Command) -> Command:
+        rows = [
+            (
+                json.dumps(name),
+                f'{{"brokerAddrs":{{0:"{self.address(name)}"}},"brokerName":"{name}","cluster":"C"'
+                + (',"enableActingMaster":false}' if broker.version >= V5_0_0 else "}"),
+            )
+            for name, broker in self.brokers.items()
+        ]
+        return ok(f'{{"brokerAddrTable":{java_map(rows)},"clusterAddrTable":{{}}}}'.encode())
+
+    def _route(self, request: Command) -> Command:
+        topic = request.ext_fields["topic"]
+        having = [broker for broker in self.brokers.values() if topic in broker.topics]
+        if not having:
+            remark = f"No topic route info in name server for the topic: {topic}\nSee https://example.org for details."
+            return refused(R.TOPIC_NOT_EXIST, remark)
+        return _json(
+            {
+                "brokerDatas": [
+                    {"brokerAddrs": {"0": self.address(broker.name)}, "brokerName": broker.name, "cluster": "C"}
+                    for broker in having
+                ],
+                "filterServerTable": {},
+                "queueDatas": [
+                    {
+                        "brokerName": broker.name,
+                        "perm": 6,
+                        "readQueueNums": len(broker.topics[topic]),
+                        "topicSysFlag": 0,
+                        "writeQueueNums": len(broker.topics[topic]),
+                    }
+                    for broker in having
+                ],
+            }
+        )
+
+    def _topic_names(self, request: Command) -> Command:
+        return _json({"topicList": sorted({topic for broker in self.brokers.values() for topic in broker.topics})})

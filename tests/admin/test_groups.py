@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import pytest
+
+from rmqctl.admin.groups import GroupList, GroupSummary, fetch_group_list
+from rmqctl.errors import NotFoundError, RemoteProtocolError, UnreachableError
+from rmqctl.model.group import GroupState
+from rmqctl.model.progress import Unknown
+from rmqctl.protocol.codes import RequestCode as Q
+from rmqctl.protocol.codes import ResponseCode as R
+from tests.scripted import V4_9_7, V5_4_0, ok, passing, refused, run
+
+from .cluster import BrokerState, Cluster, Group, Queue, running
+from .test_offsets import HOSTILE
+
+
+def _brokers(version: int = V5_4_0) -> tuple[BrokerState, BrokerState]:
+    """Return two brokers with a queue of T each; group G has come to 40 and 60 of 100."""
+    a, b = (BrokerState(f"broker-{name}", version) for name in "ab")
+    for broker in (a, b):
+        broker.topics["T"] = [Queue(100)]
+        broker.configured |= {"G", "TOOLS_CONSUMER", "CID_RMQ_SYS_TRANS"}
+    a.offsets["G"] = {"T": {0: 40}}
+    b.offsets["G"] = {"T": {0: 60}}
+    return a, b
+
+
+def _fetch(cluster: Cluster, *, with_system: bool = False) -> GroupList:
+    async def scenario() -> GroupList:
+        async with cluster.client() as client:
+            return await passing(cluster.clock, fetch_group_list(client, with_system=with_system))
+
+    return run(scenario())
+
+
+def _group(groups: GroupList, name: str = "G") -> GroupSummary:
+    (found,) = [group for group in groups.groups if group.group == name]
+    return found
+
+
+@pytest.mark.parametrize("version", [V4_9_7, V5_4_0])
+def test_a_group_is_summed_over_all_brokers(version: int) -> None:
+    groups = _fetch(Cluster(*_brokers(version)))
+    assert [group.group for group in groups.groups] == ["G"]
+    group = _group(groups)
+    assert (group.lag, group.lag_at_least, group.lost) == (100, 100, 0)
+    assert (group.state, group.member_count, group.topics) == (GroupState.EMPTY, 0, ("T",))
+    assert group.broker_names == ("broker-a", "broker-b")
+    assert groups.failures == ()
+    assert {key: group.reasons[key] for key in ("consumeType", "messageModel", "clientVersion")} == {
+        "consumeType": Unknown.NO_MEMBERS,
+        "messageModel": Unknown.NO_MEMBERS,
+        "clientVersion": Unknown.NO_MEMBERS,
+    }
+
+
+def test_system_groups_are_counted_and_shown_on_demand() -> None:
+    cluster = Cluster(*_brokers())
+    assert _fetch(cluster).hidden_system_count == 2
+    shown = _fetch(cluster, with_system=True)
+    assert [group.group for group in shown.groups] == ["CID_RMQ_SYS_TRANS", "G", "TOOLS_CONSUMER"]
+    assert shown.hidden_system_count == 0
+
+
+def test_a_group_is_known_by_its_configuration_or_by_its_offsets_alone() -> None:
+    a, b = _brokers()
+    a.configured.add("configured")
+    b.offsets["stored"] = {"T": {0: 90}}
+    groups = _fetch(Cluster(a, b))
+    assert [group.group for group in groups.groups] == ["G", "configured", "stored"]
+    configured, stored = _group(groups, "configured"), _group(groups, "stored")
+    assert (configured.lag, configured.lag_at_least, configured.broker_names) == (None, 0, ("broker-a",))
+    assert configured.reasons["lag"] is Unknown.NEVER_COMMITTED
+    assert (stored.lag, stored.broker_names) == (10, ("broker-b",))
+
+
+def test_members_are_counted_once_by_client_id_and_the_oldest_version_is_told() -> None:
+    a, b = _brokers()
+    a.groups["G"] = Group({"c1": running(), "c2": running()}, client_version=V5_4_0)
+    b.groups["G"] = Group({"c2": running(), "c3": running()}, client_version=V4_9_7)
+    group = _group(_fetch(Cluster(a, b)))
+    assert (group.state, group.member_count, group.client_version) == (GroupState.ONLINE, 3, "V4_9_7")
+    assert (group.message_model, group.consume_type) == ("CLUSTERING", "CONSUME_PASSIVELY")
+    assert group.reasons == {}
+
+
+def test_offsets_of_topics_that_a_live_group_left_are_shown_and_not_counted() -> None:
+    a, b = _brokers()
+    a.topics["left"] = [Queue(1_000_000)]
+    a.offsets["G"]["left"] = {0: 1}
+    assert _group(_fetch(Cluster(a, b))).lag == 100 + 999_999
+    a.groups["G"] = Group({"c1": running()}, ("T",))
+    group = _group(_fetch(Cluster(a, b)))
+    assert group.lag == 100
+    assert group.topics == ("T", "left")
+
+
+def test_a_subscribed_topic_without_an_offset_is_shown() -> None:
+    a, b = _brokers()
+    a.groups["G"] = Group({"c1": running()}, ("T", "%RETRY%G", "U"))
+    assert _group(_fetch(Cluster(a, b))).topics == ("%RETRY%G", "T", "U")
+
+
+def test_a_broadcasting_group_has_no_lag_that_brokers_know() -> None:
+    a, b = _brokers()
+    a.groups["G"] = Group({"c1": running()}, message_model="BROADCASTING")
+    group = _group(_fetch(Cluster(a, b)))
+    assert (group.lag, group.lag_at_least, group.lost) == (None, 0, 0)
+    assert group.reasons["lag"] is Unknown.BROADCASTING
+
+
+def test_offsets_below_min_are_lost_and_those_beyond_max_or_below_zero_count_nothing() -> None:
+    a, b = _brokers()
+    a.topics["T"] = [Queue(100, 50), Queue(100), Queue(100)]
+    a.offsets["G"] = {"T": {0: 20, 1: 101, 2: -1}}
+    group = _group(_fetch(Cluster(a, b)))
+    assert (group.lag, group.lost) == (50 + 40, 30)
+
+
+def test_an_offset_of_a_queue_or_topic_that_is_gone_counts_nothing() -> None:
+    a, b = _brokers()
+    a.offsets["G"] = {"T": {0: 40, 7: 1}, "gone": {0: 1}}
+    groups = _fetch(Cluster(a, b))
+    assert _group(groups).lag == 100
+    assert groups.failures == ()
+
+
+# A part of the cluster fails
+
+
+def test_a_broker_that_is_down_makes_the_sum_a_lower_bound() -> None:
+    cluster = Cluster(*_brokers())
+    cluster.stop("broker-b")
+    groups = _fetch(cluster)
+    group = _group(groups)
+    assert (group.lag, group.lag_at_least) == (None, 60)
+    assert (group.state, group.member_count) == (GroupState.UNKNOWN, None)
+    for key in ("lag", "memberCount", "consumeType", "messageModel", "clientVersion"):
+        assert group.reasons[key] is Unknown.BROKER_UNREACHABLE
+    (failure,) = groups.failures
+    assert (failure.broker_name, failure.what, failure.error.name) == ("broker-b", "groups", "UNREACHABLE")
+
+
+def test_members_seen_at_one_broker_make_a_group_online_though_another_is_down() -> None:
+    a, b = _brokers()
+    a.groups["G"] = Group({"c1": running()})
+    cluster = Cluster(a, b)
+    cluster.stop("broker-b")
+    group = _group(_fetch(cluster))
+    assert (group.state, group.member_count, group.lag) == (GroupState.ONLINE, 1, None)
+
+
+def test_a_broker_that_goes_away_on_the_way_is_named_once_for_each_kind_of_question() -> None:
+    a, b = _brokers()
+    b.configured |= {f"g{number}" for number in range(50)}
+    cluster = Cluster(a, b)
+    for code in (Q.GET_TOPIC_STATS_INFO, Q.GET_CONSUMER_CONNECTION_LIST):
+        cluster.servers["broker-b"].table[code] = refused(R.SYSTEM_ERROR, "broken")
+    groups = _fetch(cluster)
+    assert [(failure.broker_name, failure.what) for failure in groups.failures] == [
+        ("broker-b", "max offsets of T"),
+        ("broker-b", "members of G"),
+    ]
+    group = _group(groups)
+    assert (group.lag, group.lag_at_least, group.state) == (None, 60, GroupState.UNKNOWN)
+
+
+def test_nobody_answering_is_unreachable() -> None:
+    cluster = Cluster(*_brokers())
+    cluster.stop("broker-a")
+    cluster.stop("broker-b")
+    with pytest.raises(UnreachableError):
+        _fetch(cluster)
+
+
+def test_a_cluster_without_brokers_is_not_found() -> None:
+    with pytest.raises(NotFoundError):
+        _fetch(Cluster())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        Q.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+        Q.GET_ALL_CONSUMER_OFFSET,
+        Q.GET_TOPIC_STATS_INFO,
+        Q.GET_CONSUMER_CONNECTION_LIST,
+    ],
+)
+def test_a_hostile_answer_of_one_broker_never_breaks_the_whole(code: Q) -> None:
+    hostile = [*HOSTILE, b'{"offsetTable":{"T@G":{"x":1}}}', b'{"offsetTable":{"T@G":{0:"1"}}}']
+    for body in hostile:
+        cluster = Cluster(*_brokers())
+        cluster.servers["broker-b"].table[code] = ok(body)
+        groups = _fetch(cluster)
+        assert _group(groups).lag_at_least >= 60
+        for failure in groups.failures:
+            assert isinstance(failure.error, RemoteProtocolError)

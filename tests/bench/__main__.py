@@ -1,0 +1,93 @@
+"""Runs every benchmark against one real cluster of two brokers and prints a table; `make bench`."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.real.harness.cluster import Cluster
+from tests.real.harness.jars import missing_tools, rocketmq_jars
+
+from . import decoding, many_groups
+from .measure import alternate, median, rmqctl, run_process
+
+_VERSION = "5.4.0"
+
+
+def main() -> int:
+    """Print what was measured, beside what must be reached; exit 1 when something is not."""
+    missing = missing_tools()
+    if missing is not None:
+        print(missing, file=sys.stderr)
+        return 1
+    folder = Path(tempfile.mkdtemp(prefix="rmqctl-bench-"))
+    cluster = Cluster(_VERSION, folder / "home", broker_count=2, jvm=())
+    rows: list[tuple[str, str, str, bool]] = []
+    try:
+        cluster.wait()
+        rows += _cold(cluster)
+        rows += _groups(cluster)
+        rows += _decoding(cluster)
+    finally:
+        cluster.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    for what, figure, goal, reached in rows:
+        print(f"{'ok  ' if reached else 'MISS'}  {what:<66} {figure:<44} {goal}")
+    return 0 if all(reached for *_, reached in rows) else 1
+
+
+def _cold(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
+    cluster.create_topic("Cold")
+    cluster.java.produce("Cold", 400)
+    cluster.java.consume("cold", "ColdGroup", "Cold")
+    cluster.java.wait_consumed("cold", 400)
+    cluster.java.produce("Cold", 40)
+    cluster.java.persist("cold")
+    rows = []
+    ours = rmqctl("-n", cluster.namesrv, "offset", "show", "ColdGroup")
+    home = ["-Xmx512m", f"-Duser.home={cluster.folder}", "-cp", f"{rocketmq_jars(_VERSION)}/*"]
+    mqadmin = ["java", *home, "org.apache.rocketmq.tools.command.MQAdminStartup", "consumerProgress"]
+    theirs = [*mqadmin, "-n", cluster.namesrv, "-g", "ColdGroup"]
+    for what in ("online, lagging", "offline, quiet"):
+        if what == "offline, quiet":
+            cluster.java.wait_consumed("cold", 440)
+            cluster.java.stop("cold")
+        a, b = alternate(ours, theirs, 7)
+        wall = median([run.wall_s for run in b]) / median([run.wall_s for run in a])
+        cpu = median([run.cpu_s for run in b]) / median([run.cpu_s for run in a])
+        ms = median([run.wall_s for run in a]) * 1000
+        figure = f"{wall:.1f} times ({ms:.0f} ms), CPU {cpu:.1f} times"
+        rows.append((f"offset show, whole process, beside mqadmin ({what})", figure, ">= 20 times", wall >= 20))
+    for words in (("--help",), ("offset", "show", "--help")):
+        ms = median([run_process(rmqctl(*words)).wall_s for _ in range(15)]) * 1000
+        rows.append((f"rmqctl {' '.join(words)}", f"{ms:.0f} ms", "< 150 ms", ms < 150))
+    return rows
+
+
+def _groups(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
+    many_groups.fill(cluster)
+    runs = [run_process(rmqctl("-n", cluster.namesrv, "group", "list")) for _ in range(5)]
+    wall_s, rss_mib = median([run.wall_s for run in runs]), max(run.rss_mib for run in runs)
+    what = f"group list, {many_groups.GROUP_COUNT} groups on two brokers"
+    return [
+        (what, f"{wall_s:.2f} s", "< 2 s", wall_s < 2),
+        (f"{what}: memory", f"{rss_mib:.0f} MiB", "< 120 MiB", rss_mib < 120),
+    ]
+
+
+def _decoding(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
+    address = decoding.fill(cluster)
+    rate = asyncio.run(decoding.decoding_rate(cluster.namesrv, address))
+    ours, bare = asyncio.run(decoding.pull_rates(cluster.namesrv, address))
+    pulled = f"{ours / bare:.2f} ({ours:,.0f} beside {bare:,.0f} msg/s)"
+    return [
+        ("decoding messages of 1 KiB, one core", f"{rate:,.0f} msg/s", ">= 250,000 msg/s", rate >= 250_000),
+        ("pull loop over 8 queues beside a bare asyncio loop", pulled, ">= 0.8", ours / bare >= 0.8),
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

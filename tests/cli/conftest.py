@@ -1,0 +1,18 @@
+"""Every test of the command line starts with an empty environment and no configuration file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def config_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Return where the configuration file is looked for; there is none yet."""
+    path = tmp_path / "config.toml"
+    monkeypatch.setenv("RMQCTL_CONFIG", str(path))
+    for name in ("NAMESRV_ADDR", "NO_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    return path

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from rmqctl.cli.registry import COMMANDS
+
+from .calls import call, closed_address
+
+_ASKING = [words for words in COMMANDS if words != "explain"]
+
+
+def _argv(words: str) -> list[str]:
+    return [*words.split(), *(["my-group"] if words == "offset show" else [])]
+
+
+@pytest.mark.parametrize("words", _ASKING)
+def test_a_name_server_that_refuses_exits_6_at_once(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    address = closed_address()
+    started_s = time.monotonic()
+    result = call(capsys, *_argv(words), "-n", address)
+    assert time.monotonic() - started_s < 2
+    assert (result.code, result.out) == (6, "")
+    sentence, hint = result.err.splitlines()
+    assert sentence == f"rmqctl: Name server {address}: connection refused."
+    assert "-n" in hint
+
+
+@pytest.mark.parametrize("words", _ASKING)
+def test_it_is_told_as_json_when_json_was_asked_for(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    result = call(capsys, *_argv(words), "-n", closed_address(), "-o", "json")
+    assert (result.code, result.out) == (6, "")
+    assert (result.error["name"], result.error["exitCode"]) == ("UNREACHABLE", 6)
+    assert "connection refused" in result.error["message"]
+
+
+def test_several_that_refuse_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = closed_address(), closed_address()
+    result = call(capsys, "offset", "show", "g", "--topic", "t", "--topic", "u", "-n", f"{first};{second}")
+    sentence = f"rmqctl: Name server {first}: connection refused. None of the 2 name servers answered."
+    assert result.err.splitlines()[0] == sentence
+
+
+def test_a_host_that_does_not_resolve_exits_6(capsys: pytest.CaptureFixture[str]) -> None:
+    result = call(capsys, "group", "list", "-n", f"{'x' * 70}:9876")
+    assert result.code == 6
+    assert "the host name does not resolve" in result.err
+
+
+def test_quiet_does_not_silence_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    result = call(capsys, "group", "list", "-q", "-n", closed_address())
+    assert result.code == 6
+    assert "connection refused" in result.err

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import pytest
+
+from .calls import call, closed_address, spawn
+
+_N = ("-n", "127.0.0.1:9")
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence", "hint"),
+    [
+        (("ofset", "show"), "No command 'ofset'. Did you mean offset?", "See rmqctl --help."),
+        (("offset", "shwo"), "No command 'offset shwo'. Did you mean offset show?", "See rmqctl offset --help."),
+        (("show",), "No command 'show'. Did you mean offset show?", "See rmqctl --help."),
+        (("group", "show"), "No command 'group show'. Did you mean offset show?", "See rmqctl group --help."),
+        (("zzz",), "No command 'zzz'.", "See rmqctl --help."),
+        (("offset", "zzz", "g"), "No command 'offset zzz'.", "See rmqctl offset --help."),
+        (("offset", "show"), "Missing argument 'GROUP'.", "See rmqctl offset show --help."),
+        (("explain",), "Missing argument 'CODE'.", "See rmqctl explain --help."),
+        (("explain", "1", "2"), "Got unexpected extra argument(s) (2).", "See rmqctl explain --help."),
+        (("-q",), "Missing command.", "See rmqctl --help."),
+        (("explain", "206", "-o", "jsn"), "'jsn' is no output format.", "Did you mean json?"),
+        (("explain", "206", "-o", "zzz"), "'zzz' is no output format.", "Known are table, wide, plain, json"),
+        (("explain", "206", "-o", ""), "'' is no output format.", "Known are table"),
+        (("explain", "206", "--columns", "nmae"), "There is no column 'nmae'.", "Did you mean name?"),
+        (("explain", "206", "--columns", "zzz"), "There is no column 'zzz'.", "Known are code, name, role"),
+        (("explain", "206", "--columns", ""), "--columns names no column.", None),
+        (("explain", "206", "--columns", " , "), "--columns names no column.", None),
+        (("group", "list"), "No name server is given.", "Use -n HOST:9876, the variable NAMESRV_ADDR"),
+        (("group", "list", "-n", ""), "No name server is given.", None),
+        (("group", "list", "-n", ";"), "No name server is given.", None),
+        (("group", "list", "-n", "nonsense"), "'nonsense' is no address.", "Write host:port"),
+        (("group", "list", "-n", "h:1;h:99999"), "'h:99999' is no address.", "Write host:port"),
+        (("group", "list", "-n", "http://h"), "'http://h' is no address.", "Write host:port"),
+        (("group", "list", *_N, "--timeout", "soon"), "--timeout: 'soon' is no duration", None),
+        (("group", "list", *_N, "--timeout", ""), "--timeout: '' is no duration", None),
+        (("group", "list", *_N, "--timeout", "-5s"), "--timeout: '-5s' is no duration", None),
+        (("group", "list", *_N, "--timeout", "0"), "--timeout: 0 leaves no time", None),
+        (("group", "list", *_N, "--timeout", "0.4ms"), "--timeout: 0 leaves no time", None),
+        (("group", "list", *_N, "--timeout", "9999999d"), "--timeout: '9999999d' is no duration", None),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_a_hint_and_exits_2(
+    argv: tuple[str, ...], sentence: str, hint: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = call(capsys, *argv)
+    assert (result.code, result.out) == (2, "")
+    lines = result.err.splitlines()
+    assert lines[0].startswith(f"rmqctl: {sentence}")
+    assert len(lines) <= 2
+    if hint is not None:
+        assert lines[1].startswith(f"        {hint}")
+
+
+@pytest.mark.parametrize("argv", [("--bogus",), ("offset", "show", "g", "--bogus"), ("offset", "--bogus", "show")])
+def test_an_unknown_option_is_a_mistake(argv: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    result = call(capsys, *argv)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("rmqctl: No such option")
+    assert "--bogus" in result.err
+
+
+def test_an_option_spelt_almost_right_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--topic" in call(capsys, "offset", "show", "g", "--topci", "t").err
+
+
+@pytest.mark.parametrize("option", ["-n", "--context", "-o", "--columns", "--timeout"])
+def test_an_option_without_its_value_is_a_mistake(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    result = call(capsys, "group", "list", option)
+    assert result.code == 2
+    assert "requires an argument" in result.err
+
+
+def test_a_mistake_is_told_as_json_when_json_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    for argv in (
+        ("explain", "-o", "json"),
+        ("-o", "json", "explain"),
+        ("explain", "-ojson"),
+        ("explain", "--output=json"),
+        ("explain", "--output", "jsonl"),
+        ("explain", "-o", "json", "--bogus"),
+        ("nonsense", "-o", "json"),
+    ):
+        result = call(capsys, *argv)
+        assert (result.code, result.out) == (2, "")
+        document = result.error
+        assert (document["apiVersion"], document["kind"]) == ("rmqctl/v1", "Error")
+        assert (document["name"], document["exitCode"]) == ("USAGE", 2)
+        assert document["message"]
+        assert result.err.count("\n") == 1
+
+
+def test_terminal_escapes_in_words_are_shown_and_not_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
+    for argv in (
+        ("\x1b[31mred",),
+        ("explain", "\x1b[31mred\u202e"),
+        ("explain", "1", "-o", "\x9b31m"),
+        ("--\x1b]0;x\x07",),
+    ):
+        result = call(capsys, *argv)
+        assert result.code in (2, 5)
+        assert not set(result.err) & set("\x1b\x9b\u202e\x07")
+
+
+def test_words_that_are_no_unicode_are_no_traceback() -> None:
+    done = spawn("-n", closed_address(), "offset", "show", "\udcff")
+    assert done.returncode in (1, 6)
+    assert done.stderr.startswith("rmqctl: ")
+    assert spawn("explain", "\udcff").returncode == 5
+
+
+def test_with_debug_the_traceback_is_shown_and_the_exit_code_stays() -> None:
+    done = spawn("-n", closed_address(), "group", "list", "--debug")
+    assert done.returncode == 6
+    assert "Traceback" in done.stderr
+    assert "UnreachableError" in done.stderr
+    assert "connection refused" in done.stderr.splitlines()[-2]

@@ -1,0 +1,479 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from rmqctl.client.core import Client
+from rmqctl.errors import (
+    BrokerError,
+    DeadlineError,
+    NotAuthorisedError,
+    NotFoundError,
+    RemoteProtocolError,
+    UnreachableError,
+)
+from rmqctl.model.route import Broker
+from rmqctl.net.clock import VirtualClock
+from rmqctl.protocol.codes import RequestCode, ResponseCode
+from rmqctl.protocol.command import Command
+from tests.scripted import DROP, SILENCE, Late, Raw, ScriptedNetwork, ok, passing, refused, run
+
+ASK = 9_001
+ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
+NO_ROUTE = refused(ResponseCode.TOPIC_NOT_EXIST, "No topic route info in name server for the topic: T")
+ROUTE_BODY = b"""{"brokerDatas":[{"brokerAddrs":{"0":"a:1"},"brokerName":"broker-a","cluster":"C"}],
+"queueDatas":[{"brokerName":"broker-a","perm":6,"readQueueNums":2,"writeQueueNums":2,"topicSysFlag":0}]}"""
+BROKER = Broker("C", "broker-a", {0: "master:1", 2: "slave2:1", 1: "slave1:1"})
+
+
+def _network() -> tuple[VirtualClock, ScriptedNetwork]:
+    clock = VirtualClock()
+    return clock, ScriptedNetwork(clock)
+
+
+# One address
+
+
+def test_a_read_that_loses_its_connection_is_asked_once_more_on_a_fresh_one() -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        server = network.add("a:1", {ASK: ok(b"answer")})
+        server.fail_next(ASK, DROP)
+        async with network.client("ns:1") as client:
+            assert (await client.ask("a:1", Command(ASK))).body == b"answer"
+        assert server.codes() == [ASK, ASK]
+        assert network.attempts == ["a:1", "a:1"]
+
+    run(scenario())
+
+
+def test_a_read_that_loses_its_connection_twice_fails() -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        server = network.add("a:1", {ASK: DROP})
+        async with network.client("ns:1") as client:
+            with pytest.raises(UnreachableError, match="a:1: the connection was closed before the answer came"):
+                await client.ask("a:1", Command(ASK))
+        assert server.codes() == [ASK, ASK]
+
+    run(scenario())
+
+
+def test_a_read_that_times_out_is_not_asked_again() -> None:
+    async def scenario() -> None:
+        clock, network = _network()
+        server = network.add("a:1", {ASK: SILENCE})
+        async with network.client("ns:1", timeout_s=9) as client:
+            with pytest.raises(DeadlineError, match="a:1: no answer within 3.0 s"):
+                await passing(clock, client.ask("a:1", Command(ASK)))
+        assert server.codes() == [ASK]
+        assert clock.monotonic_s() == 3.0
+
+    run(scenario())
+
+
+def test_a_refused_connection_is_tried_once() -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        async with network.client("ns:1") as client:
+            with pytest.raises(UnreachableError, match="a:1: connection refused"):
+                await client.ask("a:1", Command(ASK))
+        assert network.attempts == ["a:1"]
+
+    run(scenario())
+
+
+def test_requests_that_wait_while_the_connection_drops_are_all_answered_by_the_fresh_one() -> None:
+    async def scenario() -> None:
+        clock, network = _network()
+        server = network.add("a:1", {ASK: ok()})
+        for _ in range(10):
+            server.fail_next(ASK, SILENCE)
+        async with network.client("ns:1") as client:
+            asking = asyncio.gather(*(client.ask("a:1", Command(ASK)) for _ in range(10)))
+            await clock.await_idle()
+            await server.drop()
+            assert [answer.code for answer in await asking] == [0] * 10
+        assert network.attempts == ["a:1", "a:1"]
+
+    run(scenario())
+
+
+def test_a_protocol_error_is_not_asked_again() -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        server = network.add("a:1", {ASK: Raw(b"HTTP/1.1 400 Bad Request\r\n\r\n")})
+        async with network.client("ns:1") as client:
+            with pytest.raises(RemoteProtocolError):
+                await client.ask("a:1", Command(ASK))
+        assert server.codes() == [ASK]
+
+    run(scenario())
+
+
+def test_at_most_64_requests_are_in_flight_to_one_address() -> None:
+    async def scenario() -> None:
+        clock, network = _network()
+        server = network.add("a:1", {ASK: Late(1, ok())})
+        other = network.add("b:1", {ASK: ok()})
+        async with network.client("ns:1") as client:
+            asking = asyncio.gather(*(client.ask("a:1", Command(ASK)) for _ in range(150)))
+            await clock.await_idle()
+            assert len(server.asked) == 64
+            await client.ask("b:1", Command(ASK))
+            assert len(other.asked) == 1
+            await clock.advance(1)
+            assert len(server.asked) == 128
+            await clock.advance(2)
+            await asking
+            assert len(server.asked) == 150
+
+    run(scenario())
+
+
+def test_the_deadline_bounds_everything_that_is_asked_through_one_client() -> None:
+    async def scenario() -> None:
+        clock, network = _network()
+        network.add("a:1", {ASK: SILENCE})
+        async with network.client("ns:1", timeout_s=6) as client:
+            for _ in range(5):
+                with pytest.raises(DeadlineError):
+                    await passing(clock, client.ask("a:1", Command(ASK)), step_s=0.01)
+        assert 6 <= clock.monotonic_s() < 6.1
+
+    run(scenario())
+
+
+def test_connecting_counts_against_the_deadline_as_well() -> None:
+    async def scenario() -> None:
+        clock, network = _network()
+        network.hanging.add("a:1")
+        async with network.client("ns:1", timeout_s=6) as client:
+            with pytest.raises(DeadlineError, match="no answer within 2.0 s"):
+                await passing(clock, client.ask("a:1", Command(ASK)))
+        assert network.attempts == ["a:1"]
+
+    run(scenario())
+
+
+def test_an_error_code_is_an_error_with_its_name_its_remark_and_a_way_to_learn_more() -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        network.add("a:1", {ASK: refused(ResponseCode.SYSTEM_ERROR, " it broke \n")})
+        async with network.client("ns:1") as client:
+            with pytest.raises(BrokerError) as caught:
+                await client.ask("a:1", Command(ASK))
+        error = caught.value
+        assert error.sentence == "a:1 answered SYSTEM_ERROR (1): it broke"
+        assert (error.name, error.code, error.remark, error.exit_code) == ("SYSTEM_ERROR", 1, "it broke", 1)
+        assert error.hint == "rmqctl explain 1"
+
+    run(scenario())
+
+
+def test_an_unknown_error_code_keeps_its_number() -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        network.add("a:1", {ASK: refused(31_999)})
+        async with network.client("ns:1") as client:
+            with pytest.raises(BrokerError, match=r"a:1 answered CODE_31999 \(31999\)"):
+                await client.ask("a:1", Command(ASK))
+
+    run(scenario())
+
+
+def test_a_remark_of_several_lines_is_told_in_one() -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        network.add("a:1", {ASK: refused(1, "No such thing\nSee https://example.org\tfor details.")})
+        async with network.client("ns:1") as client:
+            with pytest.raises(BrokerError) as caught:
+                await client.ask("a:1", Command(ASK))
+        assert caught.value.sentence.endswith("No such thing See https://example.org for details.")
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        # 4.9: SYSTEM_ERROR, known by its remark; 5.x: NO_PERMISSION.
+        refused(1, "org.apache.rocketmq.acl.common.AclException: No acl config for mallory, \norg.apache..."),
+        refused(ResponseCode.NO_PERMISSION, "User:mallory has no permission to access Topic:T from 192.0.2.7."),
+        refused(ResponseCode.NO_PERMISSION),
+    ],
+    ids=["4.9", "5.x", "without a remark"],
+)
+def test_a_refusal_by_access_control_is_an_authorisation_error(answer: Command) -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        network.add("a:1", {ASK: answer})
+        async with network.client("ns:1") as client:
+            with pytest.raises(NotAuthorisedError) as caught:
+                await client.ask("a:1", Command(ASK))
+        assert (caught.value.exit_code, caught.value.name) == (4, "NOT_AUTHORISED")
+        assert caught.value.sentence.startswith("a:1 refused the request: ")
+        assert "\n" not in caught.value.sentence
+        assert not caught.value.sentence.endswith("..")
+
+    run(scenario())
+
+
+# A broker
+
+
+def test_the_master_is_asked_first() -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        for address in BROKER.addresses.values():
+            network.add(address, {ASK: ok(address.encode())})
+        async with network.client("ns:1") as client:
+            answer = await client.ask_broker(BROKER, Command(ASK))
+        assert (answer.command.body, answer.address, answer.from_slave) == (b"master:1", "master:1", False)
+        assert network.attempts == ["master:1"]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("reply", [None, DROP, SILENCE, Raw(b"\xff" * 20)], ids=["down", "drop", "silent", "garbage"])
+def test_a_slave_answers_when_the_master_does_not(reply: object) -> None:
+    async def scenario() -> None:
+        clock, network = _network()
+        if reply is not None:
+            network.add("master:1", {ASK: reply})  # type: ignore[dict-item]
+        network.add("slave2:1", {ASK: ok(b"from slave 2")})
+        async with network.client("ns:1") as client:
+            answer = await passing(clock, client.ask_broker(BROKER, Command(ASK)))
+        assert (answer.command.body, answer.address, answer.from_slave) == (b"from slave 2", "slave2:1", True)
+
+    run(scenario())
+
+
+def test_a_refusal_by_the_master_is_final() -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        network.add("master:1", {ASK: refused(1)})
+        network.add("slave1:1", {ASK: ok()})
+        async with network.client("ns:1") as client:
+            with pytest.raises(BrokerError):
+                await client.ask_broker(BROKER, Command(ASK))
+        assert network.attempts == ["master:1"]
+
+    run(scenario())
+
+
+def test_the_masters_error_stands_when_no_replica_answers() -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        async with network.client("ns:1") as client:
+            with pytest.raises(UnreachableError, match="master:1: connection refused"):
+                await client.ask_broker(BROKER, Command(ASK))
+        assert network.attempts == ["master:1", "slave1:1", "slave2:1"]
+
+    run(scenario())
+
+
+def test_a_broker_without_a_master_is_asked_at_its_slave() -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        network.add("slave1:1", {ASK: ok()})
+        async with network.client("ns:1") as client:
+            answer = await client.ask_broker(Broker("C", "broker-a", {1: "slave1:1"}), Command(ASK))
+        assert answer.from_slave
+
+    run(scenario())
+
+
+def test_a_broker_without_an_address_is_unreachable() -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        async with network.client("ns:1") as client:
+            with pytest.raises(UnreachableError, match="broker-a: the name server knows no address of it"):
+                await client.ask_broker(Broker("C", "broker-a", {}), Command(ASK))
+
+    run(scenario())
+
+
+# Name servers
+
+
+def test_the_next_name_server_answers_for_one_that_does_not() -> None:
+    async def scenario() -> None:
+        clock, network = _network()
+        network.hanging.add("silent:1")
+        network.add("web:1", {ASK: Raw(b"HTTP/1.1 400 Bad Request\r\n\r\n")})
+        network.add("good:1", {ASK: ok(b"answer")})
+        async with network.client("closed:1", "silent:1", "web:1", "good:1") as client:
+            assert (await passing(clock, client.ask_name_server(Command(ASK)))).body == b"answer"
+        assert network.attempts == ["closed:1", "silent:1", "web:1", "good:1"]
+
+    run(scenario())
+
+
+def test_the_only_name_server_that_does_not_answer_is_named_with_a_hint() -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        async with network.client("ns:1") as client:
+            with pytest.raises(UnreachableError) as caught:
+                await client.ask_name_server(Command(ASK))
+        assert caught.value.sentence == "Name server ns:1: connection refused."
+        assert "-n" in (caught.value.hint or "")
+        assert caught.value.exit_code == 6
+
+    run(scenario())
+
+
+def test_when_no_name_server_answers_the_first_ones_error_stands_for_all() -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        async with network.client("ns1:1", "ns2:1") as client:
+            with pytest.raises(UnreachableError) as caught:
+                await client.ask_name_server(Command(ASK))
+        sentence = "Name server ns1:1: connection refused. None of the 2 name servers answered."
+        assert caught.value.sentence == str(caught.value) == sentence
+
+    run(scenario())
+
+
+def test_requests_that_share_one_failure_tell_it_in_the_same_words() -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        async with network.client("ns1:1", "ns2:1") as client:
+            results = await asyncio.gather(
+                *(client.ask_name_server(Command(ASK)) for _ in range(3)), return_exceptions=True
+            )
+        for result in results:
+            assert isinstance(result, UnreachableError)
+            assert result.sentence.count("Name server ns1:1") == 1
+            assert result.sentence.count("None of the 2") == 1
+
+    run(scenario())
+
+
+def test_a_web_server_in_place_of_a_name_server_is_named_with_its_address() -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        network.add("web:80", {ASK: Raw(b"HTTP/1.1 400 Bad Request\r\n\r\n")})
+        async with network.client("web:80") as client:
+            with pytest.raises(RemoteProtocolError) as caught:
+                await client.ask_name_server(Command(ASK))
+        assert caught.value.sentence.startswith("Name server web:80: The peer announced a frame of ")
+        assert "It may not be RocketMQ." in caught.value.sentence
+
+    run(scenario())
+
+
+def test_a_silent_name_server_keeps_the_name_of_a_time_out() -> None:
+    async def scenario() -> None:
+        clock, network = _network()
+        network.add("ns:1", {ASK: SILENCE})
+        async with network.client("ns:1") as client:
+            with pytest.raises(DeadlineError) as caught:
+                await passing(clock, client.ask_name_server(Command(ASK)))
+        assert caught.value.name == "TIMED_OUT"
+        assert caught.value.sentence == "Name server ns:1: no answer within 3.3 s."
+
+    run(scenario())
+
+
+# Routes
+
+
+def test_a_route_is_asked_once() -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        server = network.add("ns:1", {ROUTE: ok(ROUTE_BODY)})
+        async with network.client("ns:1") as client:
+            routes = await asyncio.gather(*(client.route("T") for _ in range(5)), client.route("U"))
+            assert await client.route("T") is routes[0]
+        assert [request.ext_fields["topic"] for request in server.asked] == ["T", "U"]
+        assert [str(mq) for mq in routes[0].readable_queues()] == ["T@broker-a:0", "T@broker-a:1"]
+
+    run(scenario())
+
+
+def test_a_topic_without_a_route_is_not_found_and_that_is_asked_once_too() -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        server = network.add("ns:1", {ROUTE: NO_ROUTE})
+        async with network.client("ns:1") as client:
+            for _ in range(2):
+                with pytest.raises(NotFoundError, match="Topic T does not exist"):
+                    await client.route("T")
+        assert len(server.asked) == 1
+
+    run(scenario())
+
+
+def test_another_refusal_of_a_route_is_an_error_of_its_own() -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        network.add("ns:1", {ROUTE: refused(ResponseCode.SYSTEM_BUSY)})
+        async with network.client("ns:1") as client:
+            with pytest.raises(BrokerError, match="SYSTEM_BUSY"):
+                await client.route("T")
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'{"brokerDatas":7,"queueDatas":[]}'])
+def test_a_route_that_can_not_be_read_is_a_protocol_error(body: bytes) -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        network.add("ns:1", {ROUTE: ok(body)})
+        async with network.client("ns:1") as client:
+            with pytest.raises(RemoteProtocolError):
+                await client.route("T")
+
+    run(scenario())
+
+
+def test_a_caller_that_gives_up_leaves_the_route_to_the_others() -> None:
+    async def scenario() -> None:
+        clock, network = _network()
+        server = network.add("ns:1", {ROUTE: Late(1, ok(ROUTE_BODY))})
+        async with network.client("ns:1") as client:
+            gives_up, waits = (asyncio.ensure_future(client.route("T")) for _ in range(2))
+            await clock.await_idle()
+            gives_up.cancel()
+            await clock.advance(1)
+            assert (await waits).topic == "T"
+        assert len(server.asked) == 1
+
+    run(scenario())
+
+
+# The client's life
+
+
+def test_leaving_the_client_closes_every_connection() -> None:
+    async def scenario() -> None:
+        clock, network = _network()
+        servers = [network.add(f"a{number}:1", {ASK: ok()}) for number in range(3)]
+        async with network.client("ns:1") as client:
+            for server in servers:
+                await client.ask(server.address, Command(ASK))
+            assert [len(server.connections) for server in servers] == [1, 1, 1]
+        await clock.await_idle()
+        assert [len(server.connections) for server in servers] == [0, 0, 0]
+
+    run(scenario())
+
+
+def test_a_request_that_is_pushed_to_the_client_reaches_its_handler() -> None:
+    async def scenario() -> None:
+        clock, network = _network()
+        server = network.add("a:1", {ASK: ok()})
+
+        async def handler(address: str, request: Command) -> Command:
+            return ok(address.encode())
+
+        client = Client(["ns:1"], clock=clock, connect=network.connect, handlers={40: handler})
+        async with client:
+            await client.ask("a:1", Command(ASK))
+            answer = await server.push(Command(40))
+        assert answer is not None
+        assert answer.body == b"a:1"
+
+    run(scenario())

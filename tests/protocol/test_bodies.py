@@ -1,0 +1,406 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rmqctl.errors import RemoteProtocolError
+from rmqctl.model.group import GroupConfig, Member, ProcessQueue, Subscription
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.route import Broker, ClusterInfo, QueueData
+from rmqctl.model.stats import ConsumeTimeSpan, OffsetWrapper, TopicOffset
+from rmqctl.protocol import bodies
+from rmqctl.protocol.java_json import ObjectMap, loads
+from tests.protocol.golden import Exchange, answer, answers, decode
+from tests.protocol.strategies import JSON_VALUES
+
+# Every decoder of JSON, with a body that it reads: recorded, or in the words of wire facts where no peer was recorded.
+SPAN = (
+    '{"consumeTimeSpanSet":[{"consumeTimeStamp":1795237328540,"delayTime":%d,"maxTimeStamp":1795237330177,'
+    '"messageQueue":{"brokerName":"b","queueId":2,"topic":"T"},"minTimeStamp":%d}]}'
+)
+OFFSETS = '{"dataVersion":{"counter":1},"offsetTable":{"T@G":{0:4,1:6},"%RETRY%G@G":{0:0},"a@b@G2":{7:-1}}}'
+DECODERS: dict[str, tuple[Callable[[bytes], Any], str]] = {
+    "cluster_info": (bodies.decode_cluster_info, answer(answers(106)[0]).body.decode()),
+    "route": (partial(bodies.decode_route, "ship"), answer(answers(105)[0]).body.decode()),
+    "topic_names": (bodies.decode_topic_names, answer(answers(206)[0]).body.decode()),
+    "consume_stats": (bodies.decode_consume_stats, answer(answers(208)[-1]).body.decode()),
+    "topic_stats": (bodies.decode_topic_stats, answer(answers(202)[0]).body.decode()),
+    "consume_time_span": (bodies.decode_consume_time_span, SPAN % (500, 1795237328000)),
+    "connections": (bodies.decode_connections, answer(answers(203)[0]).body.decode()),
+    "running_info": (bodies.decode_running_info, answer(answers(307)[0]).body.decode()),
+    "groups": (bodies.decode_groups, answer(answers(201)[0]).body.decode()),
+    "consumer_offsets": (bodies.decode_consumer_offsets, OFFSETS),
+    "key_values": (bodies.decode_key_values, '{"table":{"brokerVersionDesc":"V5_4_0","putTps":"0.1 0.2 0.3"}}'),
+}
+MQ_KEY = r'\{"brokerName":"([^"]+)","queueId":(\d+),"topic":"([^"]+)"\}:\{'
+
+
+def body(exchange: Exchange) -> str:
+    return answer(exchange).body.decode()
+
+
+def recorded(*request_codes: int) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("exchange", answers(*request_codes), ids=str)
+
+
+def mq(found: tuple[str, ...]) -> MessageQueue:
+    return MessageQueue(found[2], found[0], int(found[1]))
+
+
+def rows(pattern: str, text: str) -> list[tuple[str, ...]]:
+    """Find rows in the text itself, with no help of the reader under test."""
+    found = re.findall(pattern, text)
+    assert found
+    return found
+
+
+def time(text: str) -> int | None:
+    return int(text) if int(text) > 0 else None
+
+
+@recorded(208)
+def test_recorded_consume_stats(exchange: Exchange) -> None:
+    text = body(exchange)
+    stats = bodies.decode_consume_stats(text.encode())
+    pattern = MQ_KEY + r'"brokerOffset":(\d+),"consumerOffset":(\d+),"lastTimestamp":(\d+)(?:,"pullOffset":(\d+))?\}'
+    assert dict(stats.queues) == {
+        mq(row): OffsetWrapper(int(row[3]), int(row[4]), int(row[6]) if row[6] else None, time(row[5]))
+        for row in rows(pattern, text)
+    }
+    assert len(stats.queues) == text.count("brokerOffset") == 5
+    assert [str(stats.consume_tps)] == re.findall(r'"consumeTps":([0-9.]+)', text)
+
+
+def test_consume_stats_of_both_releases_in_numbers() -> None:
+    old, new = (bodies.decode_consume_stats(body(answers(208)[index]).encode()) for index in (0, 3))
+    retry = MessageQueue("%RETRY%ship-workers", "broker-a", 0)
+    assert old.queues[retry] == OffsetWrapper(20, 20, None, 1795237339297)
+    assert old.queues[MessageQueue("ship", "broker-a", 3)] == OffsetWrapper(100, 6, None, 1795237328540)
+    assert new.queues[retry] == OffsetWrapper(22, 22, 22, 1795238164027)
+    assert new.queues[MessageQueue("ship", "broker-a", 2)] == OffsetWrapper(102, 6, 102, 1795238122976)
+    assert (old.consume_tps, new.consume_tps) == (14.533333333333333, 11.641666666666666)
+    unread = bodies.decode_consume_stats(body(answers(208)[2]).encode())
+    assert unread.queues[MessageQueue("%RETRY%ship-orderly", "broker-a", 0)] == OffsetWrapper(0, 0, None, None)
+
+
+@recorded(202)
+def test_recorded_topic_stats(exchange: Exchange) -> None:
+    text = body(exchange)
+    pattern = MQ_KEY + r'"lastUpdateTimestamp":(\d+),"maxOffset":(\d+),"minOffset":(\d+)\}'
+    assert bodies.decode_topic_stats(text.encode()) == {
+        mq(row): TopicOffset(int(row[5]), int(row[4]), time(row[3])) for row in rows(pattern, text)
+    }
+
+
+def test_topic_stats_in_numbers() -> None:
+    stats = bodies.decode_topic_stats(body(answers(202)[0]).encode())
+    assert stats[MessageQueue("ship", "broker-a", 3)] == TopicOffset(0, 100, 1795237328540)
+    assert {queue.queue_id for queue in stats} == {0, 1, 2, 3}
+
+
+@recorded(106)
+def test_recorded_cluster_info(exchange: Exchange) -> None:
+    info = bodies.decode_cluster_info(body(exchange).encode())
+    assert info == ClusterInfo((Broker("DefaultCluster", "broker-a", {0: "127.0.0.1:10911"}),))
+
+
+@recorded(105)
+def test_recorded_routes(exchange: Exchange) -> None:
+    topic = decode(exchange.request).ext_fields["topic"]
+    route = bodies.decode_route(topic, body(exchange).encode())
+    pattern = r'"perm":(\d),"readQueueNums":(\d+),"topicSysFlag":0,"writeQueueNums":(\d+)'
+    ((perm, reads, writes),) = rows(pattern, body(exchange))
+    assert perm in "67"
+    assert route.queue_data == (QueueData("broker-a", int(reads), int(writes), True, True),)
+    assert route.brokers == (Broker("DefaultCluster", "broker-a", {0: "127.0.0.1:10911"}),)
+    assert (route.topic, route.is_static) == (topic, False)
+    assert route.readable_queues() == tuple(MessageQueue(topic, "broker-a", index) for index in range(int(reads)))
+
+
+@recorded(206)
+def test_recorded_topic_names(exchange: Exchange) -> None:
+    names = bodies.decode_topic_names(body(exchange).encode())
+    assert list(names) == sorted(names)
+    assert set(names) == set(json.loads(body(exchange))["topicList"])
+    assert {"ship", "%RETRY%ship-workers", "TBW102"} <= set(names)
+
+
+@recorded(203)
+def test_recorded_connections(exchange: Exchange) -> None:
+    told = json.loads(body(exchange))
+    connections = bodies.decode_connections(body(exchange).encode())
+    assert connections.members == tuple(
+        Member(row["clientId"], row["clientAddr"], "JAVA", 407 if exchange.rocketmq == "4.9.7" else 493)
+        for row in sorted(told["connectionSet"], key=lambda row: row["clientId"])
+    )
+    assert connections.subscriptions == {
+        topic: Subscription(topic, row["subString"], "TAG", row["subVersion"])
+        for topic, row in told["subscriptionTable"].items()
+    }
+    assert (connections.consume_type, connections.message_model, connections.consume_from_where) == (
+        "CONSUME_PASSIVELY",
+        "CLUSTERING",
+        "CONSUME_FROM_FIRST_OFFSET",
+    )
+
+
+def test_connections_in_numbers() -> None:
+    connections = bodies.decode_connections(body(answers(203)[0]).encode())
+    assert connections.members[1] == Member("192.0.2.2@c2", "127.0.0.1:48742", "JAVA", 407)
+    assert connections.subscriptions["ship"] == Subscription("ship", "*", "TAG", 1795237317376)
+
+
+@recorded(307)
+def test_recorded_running_info(exchange: Exchange) -> None:
+    text = body(exchange)
+    info = bodies.decode_running_info(text.encode())
+    pattern = MQ_KEY + (
+        r'"cachedMsgCount":(\d+),"cachedMsgMaxOffset":(\d+),"cachedMsgMinOffset":(\d+),"cachedMsgSizeInMiB":\d+,'
+        r'"commitOffset":(-?\d+),"droped":(true|false)'
+    )
+    assert info.process_queues == {
+        mq(row): ProcessQueue(
+            int(row[3]), int(row[5]), int(row[4]), int(row[6]) if int(row[6]) >= 0 else None, row[7] == "true"
+        )
+        for row in rows(pattern, text)
+    }
+    assert len(info.process_queues) == text.count("cachedMsgCount")
+    assert info.pop_unacked == {}
+    assert info.properties["PROP_CONSUME_TYPE"] == "CONSUME_PASSIVELY"
+    assert info.properties["PROP_CLIENT_VERSION"] == "V" + exchange.rocketmq.replace(".", "_")
+
+
+def test_running_info_in_numbers() -> None:
+    info = bodies.decode_running_info(body(answers(307)[0]).encode())
+    assert info.process_queues[MessageQueue("ship", "broker-a", 2)] == ProcessQueue(12, 9, 100, 9, False)
+    assert info.process_queues[MessageQueue("ship", "broker-a", 3)] == ProcessQueue(9, 6, 93, 6, False)
+    assert info.properties["PROP_CONSUMER_START_TIMESTAMP"] == "1795237316399"
+
+
+def running_info(queue: dict[str, Any], **others: Any) -> Any:
+    table = '{{"brokerName":"b","queueId":1,"topic":"T"}:' + json.dumps(queue) + "}"
+    return bodies.decode_running_info(
+        (json.dumps(others)[:-1] + (", " if others else "") + f'"mqTable":{table}}}').encode()
+    )
+
+
+def test_running_info_of_other_clients() -> None:
+    queue = MessageQueue("T", "b", 1)
+    # rocketmq-client-cpp: longs are texts, and unsigned.
+    cpp = {
+        "cachedMsgCount": 3,
+        "cachedMsgMinOffset": "5",
+        "cachedMsgMaxOffset": "7",
+        "commitOffset": "5",
+        "droped": True,
+    }
+    assert running_info(cpp).process_queues[queue] == ProcessQueue(3, 5, 7, 5, True)
+    unsigned = {**cpp, "commitOffset": "18446744073709551615"}
+    assert running_info(unsigned).process_queues[queue].commit_offset is None
+    # rocketmq-client-go
+    assert running_info({"dropped": True}).process_queues[queue] == ProcessQueue(0, 0, 0, None, True)
+    assert running_info({}, properties={"consumeThreadMin": 20}).properties == {"consumeThreadMin": "20"}
+    assert bodies.decode_running_info(b'{"mqTable":null,"properties":null}').process_queues == {}
+    assert bodies.decode_running_info(b"{}").process_queues == {}
+
+
+def test_queues_shared_by_reference() -> None:
+    # As fastjson 1 writes one ProcessQueueInfo under two keys.
+    text = (
+        '{"mqPopTable":{{"brokerName":"b","queueId":0,"topic":"T"}:{"waitAckCount":4}},"mqTable":{'
+        '{"brokerName":"b","queueId":1,"topic":"T"}:{"cachedMsgCount":3},{"brokerName":"b","queueId":2,"topic":"T"}:'
+        r'{"$ref":"$.mqTable.MessageQueue\\ \\[topic\\=T\\,\\ brokerName\\=b\\,\\ queueId\\=1\\]"}}}'
+    )
+    info = bodies.decode_running_info(text.encode())
+    assert {queue.queue_id: item.cached_count for queue, item in info.process_queues.items()} == {1: 3, 2: 3}
+    assert info.pop_unacked == {MessageQueue("T", "b", 0): 4}
+
+
+@recorded(201)
+def test_recorded_groups(exchange: Exchange) -> None:
+    told = json.loads(body(exchange))["subscriptionGroupTable"]
+    assert bodies.decode_groups(body(exchange).encode()) == {
+        group: GroupConfig(
+            group,
+            row["consumeEnable"],
+            row["consumeBroadcastEnable"],
+            row["retryQueueNums"],
+            row["retryMaxTimes"],
+        )
+        for group, row in told.items()
+    }
+    assert bodies.decode_groups(body(exchange).encode())["ship-workers"] == GroupConfig(
+        "ship-workers", True, False, 1, 16
+    )
+
+
+def test_consumer_offsets() -> None:
+    stored = bodies.decode_consumer_offsets(OFFSETS.encode())
+    assert stored.groups == {"G": {"T": {0: 4, 1: 6}, "%RETRY%G": {0: 0}}, "G2": {"a@b": {7: -1}}}
+    assert bodies.decode_consumer_offsets(b"{}").groups == {}
+
+
+def test_consume_time_span() -> None:
+    queue = MessageQueue("T", "b", 2)
+    known = bodies.decode_consume_time_span((SPAN % (500, 1795237328000)).encode())
+    assert known == {queue: ConsumeTimeSpan(500, None)}
+    nothing_unread = bodies.decode_consume_time_span((SPAN % (0, 1795237328000)).encode())
+    assert nothing_unread == {queue: ConsumeTimeSpan(0, None)}
+    # The broker's clock and one, when there is no message to take a time from.
+    unknown = bodies.decode_consume_time_span((SPAN % (1795237330001, 1795237328000)).encode())
+    assert unknown == {queue: ConsumeTimeSpan(None, 2000)}
+    empty_queue = bodies.decode_consume_time_span((SPAN % (1795237330001, -1)).encode())
+    assert empty_queue == {queue: ConsumeTimeSpan(None, None)}
+
+
+def test_key_values() -> None:
+    assert bodies.decode_key_values(b'{"table":{"a":"b","n":1,"x":""}}') == {"a": "b", "n": "1", "x": ""}
+
+
+def test_properties_text() -> None:
+    text = "a=1\nb=x=y\r\n\nnothing\n c = \nd=\u2028\x0c\x85|\n=e"
+    expected = {"a": "1", "b": "x=y", " c ": " ", "d": "\u2028\x0c\x85|", "": "e"}
+    assert bodies.decode_properties_text(text.encode()) == expected
+    assert bodies.decode_properties_text(b"") == {}
+    assert bodies.decode_properties_text(b"a=\xff") == {"a": "\ufffd"}
+
+
+def test_unknown_keys_are_ignored() -> None:
+    for name, (decoder, text) in DECODERS.items():
+        assert decoder(("{" + '"zzz":{"a":[1]},' + text[1:]).encode()) == decoder(text.encode()), name
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("topic_names", '{"topicList":"abc"}'),
+        ("topic_names", '{"topicList":{"a":1}}'),
+        ("topic_names", '{"topicList":[1]}'),
+        ("topic_names", '{"topicList":null}'),
+        ("topic_names", "{}"),
+        ("topic_names", "[]"),
+        ("route", '{"queueDatas":"","brokerDatas":[]}'),
+        ("route", '{"queueDatas":[],"brokerDatas":{}}'),
+        ("route", '{"queueDatas":[],"brokerDatas":[{"brokerName":"b","brokerAddrs":{"x":"h:1"}}]}'),
+        ("route", '{"queueDatas":[],"brokerDatas":[{"brokerName":"b","brokerAddrs":{{}:"h:1"}}]}'),
+        ("cluster_info", '{"brokerAddrTable":[]}'),
+        ("cluster_info", '{"brokerAddrTable":{"b":{"brokerName":1}}}'),
+        ("consume_stats", '{"offsetTable":{"x":{"brokerOffset":0,"consumerOffset":0}}}'),
+        ("consume_stats", '{"offsetTable":{{"brokerName":"b","queueId":0}:{"brokerOffset":0,"consumerOffset":0}}}'),
+        ("consume_stats", '{"offsetTable":{},"consumeTps":"1"}'),
+        ("consume_stats", '{"offsetTable":{},"consumeTps":true}'),
+        ("consume_stats", '{"offsetTable":{},"consumeTps":1e999}'),
+        ("consume_stats", '{"offsetTable":{},"consumeTps":1' + "0" * 400 + "}"),
+        ("topic_stats", '{"offsetTable":{{"brokerName":"b","queueId":"0","topic":"T"}:{"minOffset":0,"maxOffset":0}}}'),
+        ("topic_stats", '{"offsetTable":{{"brokerName":"b","queueId":0,"topic":"T"}:{"minOffset":0,"maxOffset":1.0}}}'),
+        (
+            "topic_stats",
+            '{"offsetTable":{{"brokerName":"b","queueId":0,"topic":"T"}:{"minOffset":0,"maxOffset":true}}}',
+        ),
+        ("topic_stats", f'{{"offsetTable":{{{{"brokerName":"b","queueId":{2**63},"topic":"T"}}:{{}}}}}}'),
+        ("consume_time_span", '{"consumeTimeSpanSet":{}}'),
+        ("consume_time_span", '{"consumeTimeSpanSet":[{"delayTime":1,"messageQueue":{"$ref":"$"}}]}'),
+        ("connections", '{"connectionSet":"x"}'),
+        ("connections", '{"connectionSet":[{}]}'),
+        ("connections", '{"a":"T","subscriptionTable":{{"b":1}:{}}}'),
+        ("connections", '{"a":5,"subscriptionTable":{{"$ref":"$.a"}:{}}}'),
+        ("running_info", '{"mqTable":{"a":{}}}'),
+        ("running_info", '{"mqTable":{{"brokerName":"b","queueId":0,"topic":"T"}:{"droped":"false"}}}'),
+        ("running_info", '{"mqTable":{{"brokerName":"b","queueId":0,"topic":"T"}:{"commitOffset":"x"}}}'),
+        ("running_info", '{"properties":{"a":[1]}}'),
+        ("groups", '{"subscriptionGroupTable":{"g":{"consumeEnable":"false"}}}'),
+        ("groups", '{"subscriptionGroupTable":{"g":1}}'),
+        ("consumer_offsets", '{"offsetTable":{"T@G":{"x":1}}}'),
+        ("consumer_offsets", '{"offsetTable":{"T@G":[1]}}'),
+        ("consumer_offsets", '{"offsetTable":{{"a":1}:{0:1}}}'),
+        ("key_values", '{"table":{"a":{}}}'),
+        ("key_values", '{"table":[]}'),
+    ],
+)
+def test_what_is_missing_or_of_another_kind(name: str, text: str) -> None:
+    with pytest.raises(RemoteProtocolError):
+        DECODERS[name][0](text.encode())
+
+
+def refusal(decoder: Callable[[bytes], Any], text: str) -> str:
+    """Return the sentence of the refusal, nothing when there is none."""
+    try:
+        decoder(text.encode())
+    except RemoteProtocolError as error:
+        return error.sentence
+    return ""
+
+
+def test_every_decoder_is_tested_here() -> None:
+    names = {name.removeprefix("decode_") for name in vars(bodies) if name.startswith("decode_")}
+    assert names == {*DECODERS, "properties_text"}
+
+
+@pytest.mark.parametrize(
+    "table", ["table", "offsetTable", "topicList", "subscriptionGroupTable", "mqTable", "properties"]
+)
+def test_a_refusal_is_short_and_quick_whatever_was_sent(table: str) -> None:
+    # Written out, these references have ten to the power of nine entries.
+    reference = '{"$ref":"$.' + table + '.%d"}'
+    levels = ",".join(f'"{level}":[{",".join([reference % (level - 1)] * 10)}]' for level in range(1, 10))
+    fan = '{"0":[0],' + levels + "}"
+    deep = "[" * 400 + '"' + "x" * 100_000 + '"' + "]" * 400
+    for value in (fan, deep, f'{{"a":{deep}}}', f'{{{{"brokerName":"b","queueId":{deep},"topic":"T"}}:{fan}}}'):
+        for decoder, _ in DECODERS.values():
+            assert len(refusal(decoder, f'{{"{table}":{value}}}')) < 400
+
+
+@settings(max_examples=100, deadline=None)
+@given(JSON_VALUES)
+def test_any_json_is_a_value_or_refused(value: object) -> None:
+    text = json.dumps(value).encode()
+    for decoder, _ in DECODERS.values():
+        try:
+            decoder(text)
+        except RemoteProtocolError:
+            continue
+
+
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """Return every place in a tree: the container and the key or index."""
+    found = []
+    for key, item in list(value.items()) if isinstance(value, dict) else list(enumerate(value)):
+        found.append((value, key))
+        for child in item if isinstance(item, tuple) else (item,):
+            if isinstance(child, dict | list):
+                found += places(child)
+    return found
+
+
+def write(value: Any) -> str:
+    if isinstance(value, ObjectMap):
+        return "{" + ",".join(f"{write(key)}:{write(item)}" for key, item in value) + "}"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{json.dumps(key)}:{write(item)}" for key, item in value.items()) + "}"
+    return "[" + ",".join(map(write, value)) + "]" if isinstance(value, list) else json.dumps(value)
+
+
+@pytest.mark.parametrize("name", DECODERS)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_json_in_any_place_is_a_value_or_refused(name: str, data: st.DataObject) -> None:
+    decoder, text = DECODERS[name]
+    tree = loads(text.encode())
+    for _ in range(data.draw(st.integers(1, 2))):
+        container, key = data.draw(st.sampled_from(places(tree)))
+        # A pair of a map keyed by objects stays one, or it could not be written.
+        new = data.draw(JSON_VALUES | st.sampled_from([None, [], {}, "", 0, -1, 1.5, True, 2**63, 10**400]))
+        container[key] = (
+            (data.draw(st.just({}) | st.just(container[key][0])), new) if isinstance(container, ObjectMap) else new
+        )
+    try:
+        decoder(write(tree).encode())
+    except RemoteProtocolError:
+        return

@@ -1,0 +1,64 @@
+"""Fixtures for tests against real RocketMQ: one cluster a version, two brokers each, shared by all tests.
+
+Without Java or Maven these tests skip and say what to install; under CI=true that is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .harness.cluster import Cluster
+from .harness.jars import VERSIONS, missing_tools
+from .harness.rmqctl import Rmqctl
+
+_LOGS = Path(__file__).parent.parent.parent / ".real-logs"
+_FAILED = pytest.StashKey[bool]()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    ours = [item for item in items if here in item.path.parents]
+    missing = missing_tools()
+    for item in ours:
+        item.add_marker(pytest.mark.timeout(300))
+        if missing is not None:
+            if os.environ.get("CI") == "true":
+                raise pytest.UsageError(missing)
+            item.add_marker(pytest.mark.skip(reason=missing))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  # type: ignore[no-untyped-def]
+    report = yield
+    if report.failed:
+        item.session.stash[_FAILED] = True
+    return report
+
+
+@pytest.fixture(scope="session", params=VERSIONS)
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Run a cluster of two brokers; its logs stay in .real-logs/ when a test failed."""
+    version = request.param
+    folder = tmp_path_factory.mktemp(f"rocketmq-{version}") / "home"
+    running = Cluster(version, folder, broker_count=2)
+    try:
+        yield running.wait()
+    finally:
+        running.stop()
+        if request.session.stash.get(_FAILED, False):
+            kept = _LOGS / version
+            shutil.rmtree(kept, ignore_errors=True)
+            kept.mkdir(parents=True)
+            for log in folder.rglob("*.log"):
+                shutil.copy(log, kept / f"{log.parent.name}-{log.name}")
+
+
+@pytest.fixture
+def rmqctl(cluster: Cluster) -> Rmqctl:
+    """Run rmqctl as its users do, against the cluster."""
+    return Rmqctl(cluster.namesrv)

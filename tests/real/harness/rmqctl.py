@@ -1,0 +1,53 @@
+"""Runs rmqctl as a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one run left behind."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    seconds: float
+
+    @property
+    def document(self) -> Any:
+        """The JSON on stdout."""
+        return json.loads(self.stdout)
+
+
+class Rmqctl:
+    """rmqctl with NAMESRV_ADDR set, unless a test names other servers."""
+
+    def __init__(self, namesrv: str) -> None:
+        self.namesrv = namesrv
+
+    def __call__(self, *args: str, namesrv: str | None = None) -> Result:
+        """Run a command and return what it printed."""
+        env = {name: value for name, value in os.environ.items() if name not in ("NAMESRV_ADDR", "NO_COLOR")}
+        started = time.monotonic()
+        done = subprocess.run(
+            [sys.executable, "-m", "rmqctl", *args],
+            env={**env, "NAMESRV_ADDR": namesrv or self.namesrv},
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        seconds = time.monotonic() - started
+        assert "Traceback" not in done.stderr, done.stderr
+        return Result(done.returncode, done.stdout, done.stderr, seconds)
+
+    def items(self, *args: str) -> list[dict[str, Any]]:
+        """Run a command that must succeed, and return the items of its JSON."""
+        result = self(*args, "-o", "json")
+        assert result.exit_code == 0, result.stderr
+        items: list[dict[str, Any]] = result.document["items"]
+        return items

@@ -1,0 +1,39 @@
+"""No read leaves a trace: what brokers and the name server hold is the same before and after."""
+
+from __future__ import annotations
+
+import asyncio
+
+from rmqctl.admin.brokers import fetch_cluster
+from rmqctl.client.core import Client
+from rmqctl.protocol import bodies, headers
+
+from .harness.cluster import Cluster
+from .harness.rmqctl import Rmqctl
+
+
+async def _held(namesrv: str) -> dict[str, object]:
+    async with Client([namesrv]) as client:
+        cluster = await fetch_cluster(client)
+        topics = await client.ask_name_server(headers.get_all_topics())
+        held: dict[str, object] = {"topics": bodies.decode_topic_names(topics.body)}
+        for broker in cluster.brokers:
+            groups = await client.ask_broker(broker, headers.get_all_groups())
+            offsets = await client.ask_broker(broker, headers.get_all_consumer_offsets())
+            held[f"groups of {broker.broker_name}"] = bodies.decode_groups(groups.command.body)
+            held[f"offsets of {broker.broker_name}"] = bodies.decode_consumer_offsets(offsets.command.body)
+        return held
+
+
+def test_reading_what_does_not_exist_creates_nothing(cluster: Cluster, rmqctl: Rmqctl) -> None:
+    cluster.create_topic("Untouched")
+    cluster.java.produce("Untouched", 8)
+    before = asyncio.run(_held(cluster.namesrv))
+
+    assert rmqctl("offset", "show", "TypoGroup").exit_code == 5
+    assert rmqctl("offset", "show", "TypoGroup", "--topic", "Untouched").exit_code == 5
+    assert rmqctl("offset", "show", "TypoGroup", "--topic", "TypoTopic").exit_code == 5
+    assert rmqctl("group", "list").exit_code == 0
+    assert rmqctl("cluster", "list").exit_code == 0
+
+    assert asyncio.run(_held(cluster.namesrv)) == before
