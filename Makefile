@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: demo test test-real check format bench readme lock clean
+.PHONY: demo test test-real check format bench readme lock clean compiled
 
 demo: $(VENV)/.ready
 	@$(BIN)/rmqctl --help
@@ -12,11 +12,11 @@ demo: $(VENV)/.ready
 	@echo "The sandbox that a demonstration needs is not built yet; point rmqctl at a cluster of yours with -n HOST:9876."
 
 # Unit tests side by side, then the tests against real RocketMQ, which start brokers and want the machine for themselves.
-test: $(VENV)/.ready
+test: compiled
 	$(PYTEST) -q -n auto --ignore=tests/real
 	$(PYTEST) -q tests/real
 
-test-real: $(VENV)/.ready
+test-real: compiled
 	$(PYTEST) -v tests/real
 
 check: $(VENV)/.ready
@@ -29,7 +29,7 @@ format: $(VENV)/.ready
 	$(BIN)/ruff format rmqctl tests
 	$(BIN)/ruff check --fix rmqctl tests
 
-bench: $(VENV)/.ready
+bench: compiled
 	$(BIN)/python -m tests.bench
 
 $(VENV)/.ready: requirements.lock pyproject.toml
@@ -38,8 +38,12 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
+# As pip does when it installs: where PYTHONDONTWRITEBYTECODE is set, every start would compile the sources anew.
+compiled: $(VENV)/.ready
+	@$(BIN)/python -m compileall -q rmqctl
+
 # Runs README's examples against a real cluster and writes their output into it.
-readme: $(VENV)/.ready
+readme: compiled
 	$(BIN)/python -m tests.real.readme_scenario
 
 # Takes the newest versions that pyproject.toml allows. Run by hand; the result is committed.

@@ -8,11 +8,12 @@ from msgspec import Struct
 
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError
+from rmqctl.model.failure import Failure
 from rmqctl.model.route import Broker, ClusterInfo
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.versions import version_name
 
-from .results import Failure, ask_all
+from .results import ask_all
 
 
 async def fetch_cluster(client: Client) -> ClusterInfo:

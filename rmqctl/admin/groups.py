@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError
+from rmqctl.model.failure import Failure
 from rmqctl.model.group import BROADCASTING, GroupConnections, GroupState
 from rmqctl.model.names import is_system_group
 from rmqctl.model.progress import Unknown
@@ -21,7 +22,7 @@ from rmqctl.rules.progress import compute_lag
 
 from .brokers import fetch_cluster
 from .offsets import fetch_connections
-from .results import Failure, all_failed, ask_all
+from .results import all_failed, ask_all
 
 # Queue id to stored offset, by topic.
 _Offsets = Mapping[str, Mapping[int, int]]

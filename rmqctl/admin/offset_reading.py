@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from rmqctl.errors import RmqctlError, UnreachableError
+from rmqctl.model.failure import Failure
 from rmqctl.model.group import BROADCASTING, GroupConnections, GroupState, ProcessQueue, RunningInfo
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.progress import QueueProgress, QueueReading, Unknown
@@ -16,7 +17,7 @@ from rmqctl.model.stats import ConsumeStats, ConsumeTimeSpan, TopicOffset
 from rmqctl.protocol.versions import V5_0_0
 from rmqctl.rules.progress import compute_progress, pull_window, pulled_to
 
-from .results import Answers, Failure
+from .results import Answers
 
 
 class GroupProgress(Struct, frozen=True):

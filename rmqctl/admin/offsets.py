@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, NotFoundError, RmqctlError
+from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConnections
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker, TopicRoute
@@ -24,7 +25,7 @@ from rmqctl.rules.progress import retention_ms
 from .brokers import fetch_cluster
 from .clients import fetch_running_infos
 from .offset_reading import BrokerView, GroupProgress, Reading, conclude
-from .results import Failure, all_failed, ask_all
+from .results import all_failed, ask_all
 
 
 async def fetch_group_progress(client: Client, group: str, topics: Sequence[str] = ()) -> GroupProgress:

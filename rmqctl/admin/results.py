@@ -44,14 +44,6 @@ async def ask_all(keys: Iterable[K], call: Callable[[K], Awaitable[V]]) -> Answe
     return Answers(ok, failed)
 
 
-class Failure(Struct, frozen=True):
-    """One thing that could not be read, for the list of errors beside a partial result."""
-
-    broker_name: str | None
-    what: str
-    error: RmqctlError
-
-
 def all_failed(failures: Iterable[RmqctlError]) -> RmqctlError:
     """Return the error that stands for all when nobody answered: the first of those with the most weight."""
     order = {4: 0, 6: 1}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Sequence
 
@@ -15,7 +14,7 @@ from rmqctl.errors import RmqctlError, UsageError
 
 from .globals import global_params, version_param
 from .lazy import LazyGroup
-from .output.text import printable, to_stderr
+from .output.text import drop_rest, printable, to_stderr
 
 _HELP = """See and mend what Apache RocketMQ consumer groups do.
 
@@ -32,9 +31,9 @@ def run(argv: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
     try:
         return _run_root(argv)
-    except BrokenPipeError:
-        # The reader has seen enough (| head). Python flushes stdout once more at exit, which must find no pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (BrokenPipeError, SystemExit):
+        # The reader has seen enough (| head). Typer makes an exit of it, and of nothing else.
+        drop_rest(sys.stdout)
         return 0
 
 

@@ -21,6 +21,8 @@ from .java_json import loads
 
 _Decoder = TypeVar("_Decoder", bound=Callable[..., Any])
 
+_MAX_QUEUE_COUNT = 1 << 16
+
 # QUERY_CONSUME_TIME_SPAN answers "now + 1" as an age when there is no message to take a time from (it subtracts -1).
 # No message is 30 years old, so a larger age is this, and gives away the broker's clock.
 _NO_MESSAGE_AGE_MS = 10**12
@@ -98,6 +100,13 @@ def _str(value: Any) -> str:
     return value
 
 
+def _queue_count(value: Any) -> int:
+    """Return a number of queues that may be counted through; real topics have tens, BenchmarkTest 1024."""
+    if not 0 <= _int(value) <= _MAX_QUEUE_COUNT:
+        raise ValueError(f"{value} queues on one broker")
+    return _int(value)
+
+
 def _broker(data: Mapping[str, Any]) -> Broker:
     addresses = {_int_text(broker_id): _str(address) for broker_id, address in (data.get("brokerAddrs") or {}).items()}
     return Broker(_str(data.get("cluster") or ""), _str(data["brokerName"]), addresses)
@@ -118,8 +127,8 @@ def decode_route(topic: str, body: bytes) -> TopicRoute:
     queue_data = [
         QueueData(
             broker_name=_str(item["brokerName"]),
-            read_queue_count=_int(item["readQueueNums"]),
-            write_queue_count=_int(item["writeQueueNums"]),
+            read_queue_count=_queue_count(item["readQueueNums"]),
+            write_queue_count=_queue_count(item["writeQueueNums"]),
             is_readable=bool(_int(item["perm"]) & Permission.READ),
             is_writable=bool(_int(item["perm"]) & Permission.WRITE),
         )

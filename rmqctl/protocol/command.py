@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
+
+from msgspec import Struct, field
 
 from rmqctl.errors import LocalProtocolError, RemoteProtocolError
 
@@ -21,8 +22,7 @@ class HeaderEncoding(IntEnum):
     ROCKETMQ = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """A request or a response. `ext_fields` is the custom header: text to text, whatever the field's meaning.
 
     `code` is a request code or a response code; `opaque` pairs a response with its request; `version` is the sender's

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rmqctl.errors import LocalProtocolError
 
@@ -11,15 +12,13 @@ from .flags import CommandFlag
 from .frame import FrameBuffer, encode_frame
 
 
-@dataclass(frozen=True, slots=True)
-class RequestReceived:
+class RequestReceived(Struct, frozen=True):
     """The other side asks for something; answer it with Connection.send_response() unless it is oneway."""
 
     command: Command
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseReceived:
+class ResponseReceived(Struct, frozen=True):
     """The answer to a request of ours. `request_code` is None when nobody waits for it (it came too late)."""
 
     command: Command
@@ -62,7 +61,7 @@ class Connection:
             raise LocalProtocolError(f"Request {request.code} is oneway: it must not be answered.")
         encoding = request.encoding if -(2**15) <= response.code < 2**15 else HeaderEncoding.JSON
         flag = response.flag | CommandFlag.RESPONSE
-        return encode_frame(replace(response, opaque=request.opaque, flag=int(flag), encoding=encoding))
+        return encode_frame(replace(response, opaque=request.opaque, flag=flag, encoding=encoding))
 
     def forget(self, opaque: int) -> None:
         """Give up on a request; its answer, should it still come, has request_code None."""

@@ -1,39 +1,42 @@
-"""Bit flags of the protocol."""
+"""Bit flags of the protocol.
+
+Plain numbers: IntFlag takes a microsecond for each test of a bit, and messages come 200,000 a second.
+"""
 
 from __future__ import annotations
 
-from enum import IntFlag
+from typing import Final
 
 
-class CommandFlag(IntFlag):
+class CommandFlag:
     """RemotingCommand.flag: what kind of frame it is."""
 
-    RESPONSE = 1
-    ONEWAY = 2
+    RESPONSE: Final = 1
+    ONEWAY: Final = 2
 
 
-class PullFlag(IntFlag):
+class PullFlag:
     """PullMessageRequestHeader.sysFlag (PullSysFlag)."""
 
-    COMMIT_OFFSET = 1
-    SUSPEND = 2
-    SUBSCRIPTION = 4
-    CLASS_FILTER = 8
-    LITE_PULL = 16
+    COMMIT_OFFSET: Final = 1
+    SUSPEND: Final = 2
+    SUBSCRIPTION: Final = 4
+    CLASS_FILTER: Final = 8
+    LITE_PULL: Final = 16
 
 
-class MessageFlag(IntFlag):
+class MessageFlag:
     """MessageExt.sysFlag (MessageSysFlag)."""
 
-    COMPRESSED = 0x1
-    MULTI_TAGS = 0x2
-    TRANSACTION_PREPARED = 0x4
-    TRANSACTION_COMMITTED = 0x8
-    TRANSACTION_ROLLED_BACK = 0xC
-    BORN_HOST_V6 = 0x10
-    STORE_HOST_V6 = 0x20
-    NEED_UNWRAP = 0x40
-    INNER_BATCH = 0x80
+    COMPRESSED: Final = 0x1
+    MULTI_TAGS: Final = 0x2
+    TRANSACTION_PREPARED: Final = 0x4
+    TRANSACTION_COMMITTED: Final = 0x8
+    TRANSACTION_ROLLED_BACK: Final = 0xC
+    BORN_HOST_V6: Final = 0x10
+    STORE_HOST_V6: Final = 0x20
+    NEED_UNWRAP: Final = 0x40
+    INNER_BATCH: Final = 0x80
 
 
 # Bits 8 to 10 of MessageExt.sysFlag (CompressionType): 0 is what clients before 5.0 leave, and means zlib.
@@ -43,10 +46,10 @@ COMPRESSION_ZSTD = 0x200
 COMPRESSION_ZLIB = 0x300
 
 
-class Permission(IntFlag):
+class Permission:
     """TopicConfig.perm and QueueData.perm (PermName)."""
 
-    INHERIT = 1
-    WRITE = 2
-    READ = 4
-    PRIORITY = 8
+    INHERIT: Final = 1
+    WRITE: Final = 2
+    READ: Final = 4
+    PRIORITY: Final = 8

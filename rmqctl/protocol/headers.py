@@ -103,7 +103,7 @@ def pull_without_trace(topic: str, queue_id: int, queue_offset: int, *, max_coun
         "queueId": str(queue_id),
         "queueOffset": str(queue_offset),
         "maxMsgNums": str(max_count),
-        "sysFlag": str(int(PullFlag.SUBSCRIPTION)),
+        "sysFlag": str(PullFlag.SUBSCRIPTION),
         "commitOffset": "0",
         "suspendTimeoutMillis": "0",
         "subVersion": "0",

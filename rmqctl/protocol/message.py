@@ -6,6 +6,9 @@ import struct
 import zlib
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address
+from typing import Any, Self
+
+from msgspec import Struct
 
 from rmqctl.errors import RemoteProtocolError
 
@@ -22,74 +25,81 @@ _SIZE = struct.Struct(">i")
 _HEAD = struct.Struct(">iiiiiqqiq")
 # ... and with both hosts IPv4: born host, store time, store host, reconsume times, prepared offset, body length
 _ALL_V4 = struct.Struct(">iiiiiqqiq4siq4siiqi")
-_BOTH_V6 = MessageFlag.BORN_HOST_V6 | MessageFlag.STORE_HOST_V6
+_ANY_V6 = MessageFlag.BORN_HOST_V6 | MessageFlag.STORE_HOST_V6
+_INNER_BATCH = MessageFlag.INNER_BATCH | MessageFlag.NEED_UNWRAP
 _SHORT = struct.Struct(">h")
 # A record with no body, an empty topic and no properties.
 _SMALLEST = _ALL_V4.size + 1 + 2
 
 
-class StoredMessage:
+# The fixed fields of one record, as _ALL_V4 has them.
+_Fixed = tuple[int, int, int, int, int, int, int, int, int, bytes, int, int, bytes, int, int, int, int]
+
+
+class StoredMessage(Struct, frozen=True, eq=False):
     """One message as a broker stores it.
 
     Only the fixed fields are read at first; topic, properties, body and the CRC when they are asked for, and then a
     record that lies raises RemoteProtocolError.
 
-    Times are ms since the epoch: born_at_ms is the producer's clock, stored_at_ms the broker's.
+    Times are ms since the epoch: born_at_ms is the producer's clock, stored_at_ms the broker's. `inner_index` is where
+    the message stands in an inner batch, else None.
     """
 
-    __slots__ = ("_fixed", "_topic_at", "inner_index", "record")
+    record: bytes
+    _fixed: _Fixed
+    _topic_at: int
+    inner_index: int | None = None
 
-    def __init__(self, record: bytes) -> None:
-        """Read the fixed fields of one whole record (its first four bytes say its size)."""
-        self.record = record
-        # Where this message stands in an inner batch, else None.
-        self.inner_index: int | None = None
+    @classmethod
+    def decode(cls, record: bytes, inner_index: int | None = None) -> Self:
+        """Read the fixed fields of one whole record. Raises RemoteProtocolError."""
         try:
-            fixed = _ALL_V4.unpack_from(record)
-            if fixed[7] & 0x30:
-                fixed, self._topic_at = _unpack_v6(record)
+            fixed: Any = _ALL_V4.unpack_from(record)
+            if fixed[7] & _ANY_V6:
+                fixed, topic_at = _unpack_v6(record)
             else:
-                self._topic_at = _ALL_V4.size + fixed[16]
+                topic_at = _ALL_V4.size + fixed[16]
         except struct.error:
             raise RemoteProtocolError("The peer sent a message that is shorter than its fixed fields.") from None
-        self._fixed = fixed
-        if fixed[16] < 0 or self._topic_at >= len(record):
+        if fixed[16] < 0 or topic_at >= len(record):
             raise RemoteProtocolError(f"The peer sent a message whose body has {fixed[16]} bytes, more than it holds.")
+        return cls(record, fixed, topic_at, inner_index)
 
     @property
     def body_crc(self) -> int:
         """CRC-32 of the stored body without its top bit; 0 when the sender wrote none."""
-        return int(self._fixed[2])
+        return self._fixed[2]
 
     @property
     def queue_id(self) -> int:
         """Queue of the topic that it is stored under."""
-        return int(self._fixed[3])
+        return self._fixed[3]
 
     @property
     def flag(self) -> int:
         """The application's own flag."""
-        return int(self._fixed[4])
+        return self._fixed[4]
 
     @property
     def queue_offset(self) -> int:
         """Logical offset in its queue."""
-        return int(self._fixed[5])
+        return self._fixed[5]
 
     @property
     def commit_log_offset(self) -> int:
         """Byte offset in its broker's commit log."""
-        return int(self._fixed[6])
+        return self._fixed[6]
 
     @property
     def sys_flag(self) -> int:
         """RocketMQ's bits, see MessageFlag."""
-        return int(self._fixed[7])
+        return self._fixed[7]
 
     @property
     def born_at_ms(self) -> int:
         """When the producer made it, by the producer's clock."""
-        return int(self._fixed[8])
+        return self._fixed[8]
 
     @property
     def born_host(self) -> str:
@@ -99,7 +109,7 @@ class StoredMessage:
     @property
     def stored_at_ms(self) -> int:
         """When the broker stored it, by the broker's clock."""
-        return int(self._fixed[11])
+        return self._fixed[11]
 
     @property
     def store_host(self) -> str:
@@ -109,12 +119,12 @@ class StoredMessage:
     @property
     def reconsume_times(self) -> int:
         """How often it was sent back before this copy."""
-        return int(self._fixed[14])
+        return self._fixed[14]
 
     @property
     def prepared_transaction_offset(self) -> int:
         """Commit log offset of the half message of a transaction."""
-        return int(self._fixed[15])
+        return self._fixed[15]
 
     @property
     def stored_body(self) -> bytes:
@@ -178,7 +188,7 @@ class StoredMessage:
         return self.properties.get(TAGS)
 
 
-def _unpack_v6(record: bytes) -> tuple[tuple[int, ...], int]:
+def _unpack_v6(record: bytes) -> tuple[Any, int]:
     """Read the fixed fields of a record with one or two IPv6 hosts; returns them and where the topic starts."""
     head = _HEAD.unpack_from(record)
     born = "16s" if head[7] & MessageFlag.BORN_HOST_V6 else "4s"
@@ -200,17 +210,24 @@ def iter_messages(data: bytes) -> Iterator[StoredMessage]:
     Raises RemoteProtocolError when the records do not fill the body.
     """
     at, end = 0, len(data)
+    unpack = _ALL_V4.unpack_from
     while at < end:
-        if end - at < _SMALLEST:
-            raise RemoteProtocolError(f"The peer sent {end - at} bytes after the last message.")
-        size, magic = _SIZE.unpack_from(data, at)[0], _SIZE.unpack_from(data, at + 4)[0]
-        if magic not in (MAGIC_V1, MAGIC_V2):
+        left = end - at
+        if left < _SMALLEST:
+            raise RemoteProtocolError(f"The peer sent {left} bytes after the last message.")
+        fixed: Any = unpack(data, at)
+        size, magic, sys_flag, body_length = fixed[0], fixed[1], fixed[7], fixed[16]
+        if magic != MAGIC_V1 and magic != MAGIC_V2:
             raise RemoteProtocolError(f"The peer sent a message with the unknown magic {magic & 0xFFFFFFFF:#010x}.")
-        if not _SMALLEST <= size <= end - at:
-            raise RemoteProtocolError(f"The peer sent a message of {size} bytes where {end - at} are left.")
-        message = StoredMessage(data[at : at + size])
+        if not _SMALLEST <= size <= left:
+            raise RemoteProtocolError(f"The peer sent a message of {size} bytes where {left} are left.")
+        record = data[at : at + size]
         at += size
-        if message.sys_flag & MessageFlag.INNER_BATCH and message.sys_flag & MessageFlag.NEED_UNWRAP:
+        if sys_flag & _ANY_V6 or not 0 <= body_length < size - _ALL_V4.size:
+            message = StoredMessage.decode(record)
+        else:
+            message = StoredMessage(record, fixed, _ALL_V4.size + body_length)
+        if sys_flag & _INNER_BATCH == _INNER_BATCH:
             yield from _unwrap(message)
         else:
             yield message
@@ -230,8 +247,7 @@ def _unwrap(outer: StoredMessage) -> Iterator[StoredMessage]:
     base = _decimal(properties.get(INNER_BASE, ""))
     first_offset = outer.queue_offset if base is None else base
     body, at, index = outer.body, 0, 0
-    # int(): the complement of an IntFlag has no bits but those with a name.
-    sys_flag = outer.sys_flag & ~int(MessageFlag.NEED_UNWRAP | MessageFlag.INNER_BATCH | MessageFlag.COMPRESSED)
+    sys_flag = outer.sys_flag & ~(_INNER_BATCH | MessageFlag.COMPRESSED)
     topic, _ = outer._topic_and_properties()  # noqa: SLF001
     hosts = outer._fixed  # noqa: SLF001
     while at < len(body):
@@ -250,9 +266,7 @@ def _unwrap(outer: StoredMessage) -> Iterator[StoredMessage]:
         fixed += hosts[9] + struct.pack(">iq", hosts[10], hosts[11]) + hosts[12]
         fixed += struct.pack(">iiqi", hosts[13], outer.reconsume_times, outer.prepared_transaction_offset, body_length)
         record = fixed + inner_body + _SHORT.pack(len(topic)) + topic + tail
-        message = StoredMessage(_SIZE.pack(len(record)) + record[_SIZE.size :])
-        message.inner_index = index
-        yield message
+        yield StoredMessage.decode(_SIZE.pack(len(record)) + record[_SIZE.size :], index)
         at += size
         index += 1
     count = _decimal(properties.get(INNER_NUM, ""))

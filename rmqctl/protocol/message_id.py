@@ -7,15 +7,15 @@ which kind it is; what it decodes to does (is the port one of a known broker?).
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
+
+from msgspec import Struct
 
 _PORT_AND_OFFSET = struct.Struct(">iq")
 _PID_HASH_TIME_COUNTER = struct.Struct(">HiiH")
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetId:
+class OffsetId(Struct, frozen=True):
     """The broker's id: where the message is stored. The offset id changes with every retry."""
 
     host: str
@@ -23,8 +23,7 @@ class OffsetId:
     commit_log_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class UniqueKey:
+class UniqueKey(Struct, frozen=True):
     """The producer's id (property UNIQ_KEY), kept over retries.
 
     `since_month_start_ms` counts from the start of the month in which the producer started, in its own zone.

@@ -52,8 +52,8 @@ def held(cached_count: int = 0, first: int = 0, last: int = 0, commit: int = -1,
 
 
 def running(
-    holds: Mapping[tuple[str, str, int], Any] | None = None,
-    pops: Mapping[tuple[str, str, int], int] | None = None,
+    holds: Mapping[Any, Any] | None = None,
+    pops: Mapping[Any, int] | None = None,
     **properties: str,
 ) -> Command:
     """Return a client's answer about itself (ConsumerRunningInfo); queues as (topic, broker name, queue id)."""
@@ -272,6 +272,7 @@ class Cluster:
         self.clock = clock or VirtualClock()
         self.network = ScriptedNetwork(self.clock)
         self.brokers = {broker.name: broker for broker in brokers}
+        self.addresses: dict[str, str] = {}
         self.servers: dict[str, ScriptedServer] = {
             broker.name: self.network.add(self.address(broker.name), broker.table(), version=broker.version)
             for broker in brokers
@@ -285,10 +286,9 @@ class Cluster:
             },
         )
 
-    @staticmethod
-    def address(broker_name: str) -> str:
-        """Return where a broker is."""
-        return f"{broker_name.removeprefix('broker-')}:1"
+    def address(self, broker_name: str) -> str:
+        """Return where the name server says that a broker is."""
+        return self.addresses.get(broker_name, f"{broker_name.removeprefix('broker-')}:1")
 
     def client(self, timeout_s: float = 10.0) -> Client:
         """Return a client of this cluster."""

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from rmqctl.admin.brokers import BrokerStatus, fetch_broker_statuses, fetch_cluster
-from rmqctl.admin.results import Failure
 from rmqctl.errors import NotFoundError
+from rmqctl.model.failure import Failure
 from rmqctl.protocol.codes import RequestCode as Q
 from tests.scripted import SILENCE, ok, passing, run
 

@@ -7,12 +7,13 @@ import pytest
 
 from rmqctl.admin.offset_reading import GroupProgress
 from rmqctl.admin.offsets import fetch_group_progress
-from rmqctl.errors import NotAuthorisedError, NotFoundError, RemoteProtocolError, UnreachableError
+from rmqctl.errors import BrokerError, NotAuthorisedError, NotFoundError, RemoteProtocolError, UnreachableError
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import PulledSource, QueueProgress, TimeLagSource, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
+from rmqctl.protocol.command import Command
 from rmqctl.protocol.java_json import loads
 from tests.scripted import DROP, SILENCE, V4_9_7, V5_4_0, Late, Raw, Reply, ok, passing, refused, run
 
@@ -211,8 +212,8 @@ def test_the_scripted_brokers_answers_have_the_recorded_shapes(version: str) -> 
     ):
         reply = tables[code]
         while callable(reply):
-            reply = reply(recorded.Command(code, fields))
-        assert isinstance(reply, recorded.Command)
+            reply = reply(Command(code, fields))
+        assert isinstance(reply, Command)
         real = _shape(loads(recorded.answer(version, code).body))
         # A scripted answer may leave out what nobody reads, and holds nothing that real ones don't.
         _assert_within(_shape(loads(reply.body)), real, Q(code).name)
@@ -348,6 +349,21 @@ def test_members_seen_at_one_broker_make_the_group_online_though_another_is_down
     assert _rows(progress)[B0].client_ids == ("c1",)
 
 
+def test_queues_that_members_hold_at_a_broker_which_is_named_no_more_are_shown_and_it_is_a_failure() -> None:
+    a = _brokers()[0]
+    holds = {A0: held(commit=40), B0: held(commit=60), B1: held(commit=70, dropped=True)}
+    a.groups["G"] = Group({"c1": running(holds)})
+    # 5.x drops a broker from every route the moment that it dies.
+    progress = _fetch(Cluster(a))
+    assert [row.mq for row in progress.rows] == [A0, A1, B0]
+    row = _rows(progress)[B0]
+    assert (row.lag, row.client_ids) == (None, ("c1",))
+    assert row.reasons["lag"] is row.reasons["maxOffset"] is Unknown.BROKER_NOT_REGISTERED
+    (failure,) = progress.failures
+    assert (failure.broker_name, failure.what, failure.error.exit_code) == ("broker-b", "offsets", 6)
+    _assert_explained(progress)
+
+
 @pytest.mark.parametrize("reply", [SILENCE, DROP, Raw(b"HTTP/1.1 400\r\n\r\n"), refused(R.SYSTEM_BUSY)])
 def test_a_broker_that_answers_the_first_question_badly_is_a_failure_and_not_the_end(reply: Reply) -> None:
     cluster = Cluster(*_brokers())
@@ -448,6 +464,14 @@ def test_a_group_that_may_be_known_by_a_broker_that_is_down_is_not_found_with_th
     with pytest.raises(NotFoundError) as caught:
         _fetch(cluster, "nobody")
     assert "broker-b did not answer" in (caught.value.hint or "")
+
+
+def test_a_group_that_nobody_can_look_up_is_an_error_of_its_own() -> None:
+    cluster = Cluster(*_brokers())
+    for server in cluster.servers.values():
+        server.table[Q.GET_ALL_SUBSCRIPTIONGROUP_CONFIG] = refused(R.SYSTEM_BUSY)
+    with pytest.raises(BrokerError, match="SYSTEM_BUSY"):
+        _fetch(cluster, "nobody")
 
 
 def test_a_group_that_is_configured_and_never_consumed_has_no_rows() -> None:

@@ -45,7 +45,8 @@ def test_nobody_to_ask_is_no_answer_and_no_failure() -> None:
     async def ask(key: int) -> int:
         raise AssertionError
 
-    answers = run(ask_all([], ask))
+    keys: list[int] = []
+    answers = run(ask_all(keys, ask))
     assert (answers.ok, answers.failed) == ({}, {})
 
 

@@ -81,7 +81,7 @@ _FIXED = struct.Struct(">iiiiiqqiq4siq4siiqi")
 
 
 async def _bare_loop(address: str) -> float:
-    """Pull with nothing but asyncio streams: one connection, one request a queue, each record's fixed fields unpacked."""
+    """Pull with nothing but asyncio streams: one connection, a request a queue, each record's fixed fields unpacked."""
     host, port = address.split(":")
     per_queue = MESSAGE_COUNT // QUEUE_COUNT
     reader, writer = await asyncio.open_connection(host, int(port), limit=1 << 18)

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def run_process(command: Sequence[str], env: Mapping[str, str] | None = None) ->
 
 def rmqctl(*words: str) -> list[str]:
     """Return the command that starts rmqctl as its console script does."""
-    return [os.path.join(os.path.dirname(sys.executable), "rmqctl"), *words]
+    return [str(Path(sys.executable).with_name("rmqctl")), *words]
 
 
 def alternate(one: Sequence[str], other: Sequence[str], count: int) -> tuple[list[Run], list[Run]]:

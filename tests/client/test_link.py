@@ -8,8 +8,8 @@ import pytest
 from rmqctl.client.link import Handler, Link
 from rmqctl.errors import DeadlineError, LocalProtocolError, RemoteProtocolError, UnreachableError
 from rmqctl.net.clock import VirtualClock
-from rmqctl.protocol.codes import ResponseCode
 from rmqctl.net.stream import MemoryStream
+from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.connection import Connection
 from rmqctl.protocol.flags import CommandFlag
@@ -110,7 +110,7 @@ def test_a_request_without_an_answer_ends_at_its_own_time_limit() -> None:
         await clock.advance(4.9)
         assert not asking.done()
         await clock.advance(0.1)
-        with pytest.raises(DeadlineError, match="broker:1: no answer within 5.0 s"):
+        with pytest.raises(DeadlineError, match=r"broker:1: no answer within 5.0 s"):
             await asking
         assert not link.closed
         await link.aclose()

@@ -102,7 +102,7 @@ def test_an_attempt_that_nobody_answers_ends_at_its_time_limit() -> None:
 
 def test_a_caller_that_gives_up_leaves_the_attempt_to_the_others() -> None:
     async def scenario() -> None:
-        clock, network, pool = _pool()
+        _, network, pool = _pool()
         network.add("a:1")
         gives_up, waits = (asyncio.ensure_future(pool.link("a:1", 5)) for _ in range(2))
         await asyncio.sleep(0)

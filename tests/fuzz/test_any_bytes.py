@@ -69,7 +69,7 @@ def halves(data: bytes) -> list[bytes]:
     return [data[: len(data) // 2], data[len(data) // 2 :]]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(STREAMS)
 def test_frames(data: bytes) -> None:
     outcomes = []
@@ -79,7 +79,7 @@ def test_frames(data: bytes) -> None:
     assert outcomes[0] == outcomes[1] == outcomes[2]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(STREAMS)
 def test_connections(data: bytes) -> None:
     outcomes = []
@@ -106,7 +106,7 @@ def test_what_was_read_can_be_sent(data: bytes) -> None:
         assert again.next_command() == command
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=300) | mutations(st.sampled_from(BODIES)))
 def test_messages(data: bytes) -> None:
     try:

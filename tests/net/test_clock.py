@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 
 import pytest
 
@@ -24,7 +25,7 @@ def test_timers_run_in_order_of_their_due_time_and_ties_in_order_of_their_making
         clock = VirtualClock()
         ran: list[str] = []
         for delay_s, name in ((3.0, "late"), (1.0, "early"), (2.0, "tie 1"), (2.0, "tie 2"), (-1.0, "overdue")):
-            clock.call_later(delay_s, lambda name=name: ran.append(name))
+            clock.call_later(delay_s, partial(ran.append, name))
         await clock.advance(10)
         assert ran == ["overdue", "early", "tie 1", "tie 2", "late"]
 

@@ -128,6 +128,30 @@ def test_a_tcp_stream_carries_bytes_both_ways_and_ends_when_the_other_side_close
     run(_with_server(_echo, scenario))
 
 
+def test_what_is_written_in_pieces_arrives_in_order_and_before_the_close() -> None:
+    received = bytearray()
+
+    async def collect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1 << 16):
+            received.extend(data)
+        writer.close()
+
+    async def scenario(address: str) -> None:
+        stream = await connect_tcp(address, SystemClock(), 5)
+        for number in range(100):
+            stream.write(b"%03d" % number)
+            if number % 30 == 0:
+                await asyncio.sleep(0)
+            if number % 40 == 0:
+                await stream.drain()
+        await stream.aclose()
+        stream.write(b"too late")
+        await asyncio.sleep(0)
+
+    run(_with_server(collect, scenario))
+    assert bytes(received) == b"".join(b"%03d" % number for number in range(100))
+
+
 def test_a_tcp_stream_returns_nothing_once_the_other_side_has_closed() -> None:
     async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()

@@ -388,7 +388,7 @@ def write(value: Any) -> str:
 
 
 @pytest.mark.parametrize("name", DECODERS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_any_json_in_any_place_is_a_value_or_refused(name: str, data: st.DataObject) -> None:
     decoder, text = DECODERS[name]
@@ -404,3 +404,11 @@ def test_any_json_in_any_place_is_a_value_or_refused(name: str, data: st.DataObj
         decoder(write(tree).encode())
     except RemoteProtocolError:
         return
+
+
+@pytest.mark.parametrize("count", [-1, 1 << 17, 1 << 40])
+def test_a_route_with_impossibly_many_queues_is_refused(count: int) -> None:
+    queue = {"brokerName": "b", "readQueueNums": count, "writeQueueNums": 1, "perm": 6}
+    body = json.dumps({"queueDatas": [queue], "brokerDatas": []}).encode()
+    with pytest.raises(RemoteProtocolError, match="queues on one broker"):
+        bodies.decode_route("T", body)

@@ -229,21 +229,21 @@ def test_an_object_with_more_than_a_reference_is_data() -> None:
     assert loads(body) == json.loads(body)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(JSON_VALUES)
 def test_json_is_read_as_json(value: object) -> None:
     assert same(loads(json.dumps(value).encode()), value)
     assert same(loads(json.dumps(value, ensure_ascii=False, indent=1).encode()), value)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(JSON_VALUES)
 def test_json_beside_an_object_key_is_read_as_json(value: object) -> None:
     body = write([value, ObjectMap([(MQ, value)]), IntMap({5: value})])
     assert same(loads(body.encode()), [value, ObjectMap([(MQ, value)]), {"5": value}])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(DIALECT)
 def test_the_dialect_gives_its_pairs_back(value: object) -> None:
     assert same(loads(write(value).encode()), read(value))

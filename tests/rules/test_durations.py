@@ -102,7 +102,6 @@ def test_whole_milliseconds_round_trip(duration_ms: int) -> None:
 def test_any_text_is_a_duration_or_a_value_error(text: str) -> None:
     try:
         duration_ms = parse_duration_ms(text)
-    except ValueError as error:
-        assert "is no duration" in str(error)
-    else:
-        assert 0 <= duration_ms <= 36_500 * DAY
+    except ValueError:
+        return
+    assert 0 <= duration_ms <= 36_500 * DAY

@@ -341,7 +341,7 @@ DERIVED_KEYS = {
 
 @st.composite
 def readings(draw: st.DrawFn) -> QueueReading:
-    values = {name: draw(OFFSETS) for name in READ_KEYS}
+    values: dict[str, Any] = {name: draw(OFFSETS) for name in READ_KEYS}
     reasons = {
         key: draw(st.sampled_from([Unknown.NEVER_COMMITTED, Unknown.NOT_REPORTED, Unknown.BROKER_UNREACHABLE]))
         for name, key in READ_KEYS.items()

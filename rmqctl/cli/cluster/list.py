@@ -1,18 +1,21 @@
 """rmqctl cluster list: clusters, brokers, replicas, and how they run."""
 
-# Without "from __future__ import annotations": typer evaluates the texts that it makes, at 1 ms each.
-from typing import Any
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rmqctl.admin.brokers import BrokerStatus, fetch_broker_statuses, fetch_cluster
-from rmqctl.admin.results import Failure, all_failed
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import render
 from rmqctl.cli.output.text import iso_time
-from rmqctl.client.core import Client
+from rmqctl.model.failure import Failure
 from rmqctl.model.route import MASTER_ID
+
+if TYPE_CHECKING:
+    from rmqctl.admin.brokers import BrokerStatus
+    from rmqctl.client.core import Client
 
 HELP = """\b
 Examples:
@@ -30,14 +33,17 @@ def command(ctx: typer.Context) -> int:
     return render(to_listing(statuses, failures), invocation.display)
 
 
-async def _fetch(client: Client) -> tuple[list[BrokerStatus], list[Failure]]:
+async def _fetch(client: "Client") -> tuple[list["BrokerStatus"], list[Failure]]:
+    from rmqctl.admin.brokers import fetch_broker_statuses, fetch_cluster
+    from rmqctl.admin.results import all_failed
+
     statuses, failures = await fetch_broker_statuses(client, await fetch_cluster(client))
     if len(failures) == len(statuses):
         raise all_failed(failure.error for failure in failures)
     return statuses, failures
 
 
-def to_listing(statuses: list[BrokerStatus], failures: list[Failure]) -> Listing:
+def to_listing(statuses: list["BrokerStatus"], failures: list[Failure]) -> Listing:
     """Make the listing of all replicas."""
     return Listing(
         kind="BrokerList",
@@ -48,7 +54,7 @@ def to_listing(statuses: list[BrokerStatus], failures: list[Failure]) -> Listing
     )
 
 
-def _item(status: BrokerStatus) -> dict[str, Any]:
+def _item(status: "BrokerStatus") -> dict[str, Any]:
     return {
         "clusterName": status.broker.cluster,
         "brokerName": status.broker.broker_name,
@@ -72,7 +78,7 @@ def _item(status: BrokerStatus) -> dict[str, Any]:
     }
 
 
-def _reasons(status: BrokerStatus) -> dict[str, str]:
+def _reasons(status: "BrokerStatus") -> dict[str, str]:
     values = {
         "version": status.version,
         "inTps": status.in_tps,

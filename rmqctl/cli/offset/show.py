@@ -1,13 +1,12 @@
 """rmqctl offset show: a group's progress, queue by queue."""
 
-# Without "from __future__ import annotations": typer evaluates the texts that it makes, at 1 ms each.
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
 from collections import Counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqctl.admin.offset_reading import GroupProgress
-from rmqctl.admin.offsets import fetch_group_progress
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import render
@@ -15,6 +14,9 @@ from rmqctl.cli.output.text import iso_time
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import QueueProgress
 from rmqctl.rules.durations import short_duration
+
+if TYPE_CHECKING:
+    from rmqctl.admin.offset_reading import GroupProgress
 
 HELP = """\b
 Examples:
@@ -46,12 +48,14 @@ def command(
     ] = None,
 ) -> int:
     """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.admin.offsets import fetch_group_progress
+
     invocation = Invocation(ctx)
     progress = invocation.ask(lambda client: fetch_group_progress(client, group, tuple(topic or ())))
     return render(to_listing(progress), invocation.display)
 
 
-def to_listing(progress: GroupProgress) -> Listing:
+def to_listing(progress: "GroupProgress") -> Listing:
     """Make the listing of a group's progress."""
     return Listing(
         kind="OffsetList",
@@ -90,7 +94,7 @@ def _item(row: QueueProgress) -> dict[str, Any]:
     }
 
 
-def _summary(progress: GroupProgress) -> dict[str, Any]:
+def _summary(progress: "GroupProgress") -> dict[str, Any]:
     """Sum up; a sum with an unknown part is unknown, and `lagAtLeast` says what is known of it."""
     lags = [row.lag for row in progress.rows]
     inflights = [row.inflight for row in progress.rows]
@@ -107,7 +111,7 @@ def _summary(progress: GroupProgress) -> dict[str, Any]:
     }
 
 
-def _notes(progress: GroupProgress) -> list[str]:
+def _notes(progress: "GroupProgress") -> list[str]:
     summary = _summary(progress)
     lag = summary["lag"] if summary["lag"] is not None else f"at least {summary['lagAtLeast']}"
     notes = [f"Group {progress.group}: {_members(progress)}, lag {lag}, {summary['consumeTps']:g} msg/s."]
@@ -118,7 +122,7 @@ def _notes(progress: GroupProgress) -> list[str]:
     return [*notes, *progress.notes]
 
 
-def _members(progress: GroupProgress) -> str:
+def _members(progress: "GroupProgress") -> str:
     if progress.state is GroupState.UNKNOWN:
         return "members unknown"
     if progress.state is GroupState.EMPTY:

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from rmqctl.admin.results import Failure
+from rmqctl.model.failure import Failure
 
 Item = Mapping[str, Any]
 

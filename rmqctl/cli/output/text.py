@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from datetime import UTC, datetime
+from typing import TextIO
 
 # Control characters (C0, DEL, C1), line separators, and marks that turn the writing direction: a name or body that
 # holds them could move the cursor, colour the screen or hide a part of itself.
@@ -30,9 +32,17 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def to_stderr(line: str) -> None:
-    """Write a line for people, beside the data."""
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
+    """Write a line for people, beside the data. When nobody reads it, the exit code still tells."""
+    try:
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+    except BrokenPipeError:
+        drop_rest(sys.stderr)
+
+
+def drop_rest(stream: TextIO) -> None:
+    """Let go of what a pipe without a reader has left: Python flushes once more at exit, which must find no pipe."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def iso_time(at_ms: int | None) -> str | None:

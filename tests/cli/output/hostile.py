@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rmqctl.admin.results import Failure
 from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.errors import UnreachableError
+from rmqctl.model.failure import Failure
 
 # What no output may hold as it is: controls (C0, DEL, C1), line separators, marks that turn the direction, surrogates.
 RAW = {chr(code) for code in (*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, 0x2028, 0x2029)}

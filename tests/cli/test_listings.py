@@ -1,0 +1,226 @@
+"""What the commands that ask a cluster show of its answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import pytest
+
+from rmqctl.admin.brokers import fetch_broker_statuses, fetch_cluster
+from rmqctl.admin.groups import fetch_group_list
+from rmqctl.admin.offsets import fetch_group_progress
+from rmqctl.cli.cluster import list as cluster_list
+from rmqctl.cli.group import list as group_list
+from rmqctl.cli.invocation import Display
+from rmqctl.cli.offset import show as offset_show
+from rmqctl.cli.output.listing import Listing
+from rmqctl.cli.output.render import render
+from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running
+from tests.scripted import V4_9_7, V5_4_0, passing, run
+
+_T = TypeVar("_T")
+Captured = pytest.CaptureFixture[str]
+
+
+def _cluster(version: int = V5_4_0) -> Cluster:
+    """Return a cluster with everything that makes a null somewhere."""
+    a, b = BrokerState("broker-a", version), BrokerState("broker-b", version)
+    for broker in (a, b):
+        broker.topics["T"] = [Queue(2201, 2000), Queue(100), Queue(100), Queue(10)]
+        broker.configured |= {"G", "idle", "TOOLS_CONSUMER"}
+    a.offsets["G"] = {"T": {0: 2101, 1: 0, 2: 101}}
+    b.offsets["G"] = {"T": {0: 1990, 1: 100, 2: 50, 3: 5}}
+    a.pulls["G", "T", 0] = 2201
+    a.groups["G"] = Group({"c1": running({("T", "broker-a", 0): held(1, 2101, 2101, 2101)})})
+    return Cluster(a, b)
+
+
+def _await(cluster: Cluster, coroutine: Coroutine[Any, Any, _T]) -> _T:
+    return run(passing(cluster.clock, coroutine))
+
+
+def _offsets(cluster: Cluster) -> Listing:
+    async def fetch() -> Listing:
+        async with cluster.client() as client:
+            return offset_show.to_listing(await fetch_group_progress(client, "G"))
+
+    return _await(cluster, fetch())
+
+
+def _groups(cluster: Cluster) -> Listing:
+    async def fetch() -> Listing:
+        async with cluster.client() as client:
+            return group_list.to_listing(await fetch_group_list(client))
+
+    return _await(cluster, fetch())
+
+
+def _brokers(cluster: Cluster) -> Listing:
+    async def fetch() -> Listing:
+        async with cluster.client() as client:
+            statuses, failures = await fetch_broker_statuses(client, await fetch_cluster(client))
+            return cluster_list.to_listing(statuses, failures)
+
+    return _await(cluster, fetch())
+
+
+_ALL = {"offset show": _offsets, "group list": _groups, "cluster list": _brokers}
+
+
+def _json(listing: Listing, capsys: Captured) -> dict[str, Any]:
+    render(listing, Display(format="json"))
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+@pytest.mark.parametrize("command", _ALL)
+@pytest.mark.parametrize("version", [V4_9_7, V5_4_0])
+@pytest.mark.parametrize("is_partial", [False, True], ids=["whole", "partial"])
+def test_every_null_in_json_has_its_reason(command: str, version: int, is_partial: bool, capsys: Captured) -> None:
+    cluster = _cluster(version)
+    if is_partial:
+        cluster.stop("broker-b")
+    document = _json(_ALL[command](cluster), capsys)
+    assert document["items"]
+    for item in document["items"]:
+        for key, value in item.items():
+            # A source stands beside a value, an Iso time beside its number, and no error is no unknown.
+            if value is None and not key.endswith(("Source", "Iso")) and key != "error":
+                assert key in item["reasons"], (command, key, item)
+
+
+@pytest.mark.parametrize("command", _ALL)
+def test_a_part_that_fails_is_exit_code_8_and_listed(command: str, capsys: Captured) -> None:
+    cluster = _cluster()
+    assert render(_ALL[command](cluster), Display(format="json")) == 0
+    cluster = _cluster()
+    cluster.stop("broker-b")
+    listing = _ALL[command](cluster)
+    assert render(listing, Display(format="json")) == 8
+    capsys.readouterr()
+    document = _json(listing, capsys)
+    assert [(error["brokerName"], error["name"]) for error in document["errors"]] == [("broker-b", "UNREACHABLE")]
+    render(listing, Display(with_notes=False))
+    assert capsys.readouterr().err.startswith("rmqctl: not read: broker-b: ")
+
+
+@pytest.mark.parametrize("command", _ALL)
+def test_every_column_is_a_key_of_json_and_every_row_fits_every_format(command: str, capsys: Captured) -> None:
+    listing = _ALL[command](_cluster())
+    for column in listing.columns:
+        assert all(column.key in item for item in listing.items), column.key
+    for form in ("table", "wide", "plain", "csv", "tsv", "name", "jsonl", "yaml"):
+        render(listing, Display(format=form))
+        lines = capsys.readouterr().out.splitlines()
+        if form in ("name", "jsonl"):
+            assert len(lines) == len(listing.items)
+        if form in ("table", "wide", "plain", "csv", "tsv"):
+            assert len(lines) == len(listing.items) + 1
+
+
+@pytest.mark.parametrize("command", _ALL)
+def test_no_column_is_there_twice(command: str) -> None:
+    columns = _ALL[command](_cluster()).columns
+    assert len({column.key for column in columns}) == len({column.heading for column in columns}) == len(columns)
+
+
+def test_a_stuck_head_is_seen_in_the_table(capsys: Captured) -> None:
+    render(_offsets(_cluster()), Display(with_headers=False))
+    first = capsys.readouterr().out.splitlines()[0].split()
+    # topic broker queue max consumer lag in-flight risk time-lag kept owner
+    assert first == ["T", "broker-a", "0", "2201", "2101", "100", "100", "99", "5s", "2d23h", "c1"]
+
+
+def test_an_offset_row_has_the_wires_names_and_exact_numbers(capsys: Captured) -> None:
+    document = _json(_offsets(_cluster()), capsys)
+    assert (document["kind"], document["group"]) == ("OffsetList", "G")
+    item = document["items"][0]
+    assert {
+        key: item[key] for key in ("topic", "brokerName", "queueId", "minOffset", "maxOffset", "consumerOffset")
+    } == {
+        "topic": "T",
+        "brokerName": "broker-a",
+        "queueId": 0,
+        "minOffset": 2000,
+        "maxOffset": 2201,
+        "consumerOffset": 2101,
+    }
+    assert (item["pullOffset"], item["lag"], item["inflight"], item["duplicateRisk"]) == (2201, 100, 100, 99)
+    assert (item["clientId"], item["clientIds"]) == ("c1", ["c1"])
+    assert (item["lastTimestamp"], item["lastTimestampIso"]) == (1_795_238_122_995, "2026-11-21T05:15:22.995Z")
+    assert (item["duplicateRiskSource"], item["timeLagSource"]) == ("BROKER", "HEAD_STORE_TIME")
+
+
+def test_a_sum_with_an_unknown_part_is_unknown_and_a_lower_bound_is_told(capsys: Captured) -> None:
+    # broker-a: 100, 100, beyond max, never committed; broker-b: 201 and 10 lost, 0, 50, 5.
+    document = _json(_offsets(_cluster()), capsys)
+    summary = document["summary"]
+    assert (summary["lag"], summary["lagAtLeast"], summary["lost"]) == (None, 456, 10)
+    assert (summary["state"], summary["memberCount"]) == ("ONLINE", 1)
+    render(_offsets(_cluster()), Display())
+    notes = capsys.readouterr().err
+    assert "Group G: 1 member, lag at least 456" in notes
+    assert "10 messages were deleted before this group read them." in notes
+    assert "Lag is unknown on 1 queue: NEVER_COMMITTED." in notes
+    assert "Lag is unknown on 1 queue: OFFSET_BEYOND_MAX." in notes
+
+
+def test_what_is_known_of_the_members_is_said(capsys: Captured) -> None:
+    cluster = _cluster()
+    cluster.brokers["broker-a"].groups.clear()
+    render(_offsets(cluster), Display())
+    assert "Group G: no members that brokers can see, " in capsys.readouterr().err
+    cluster.stop("broker-b")
+    render(_offsets(cluster), Display())
+    assert "Group G: members unknown, " in capsys.readouterr().err
+
+
+def test_names_are_what_other_commands_take(capsys: Captured) -> None:
+    cluster = _cluster()
+    render(_offsets(cluster), Display(format="name"))
+    assert capsys.readouterr().out.splitlines()[0] == "T@broker-a:0"
+    render(_groups(cluster), Display(format="name"))
+    assert capsys.readouterr().out.splitlines() == ["G", "idle"]
+    render(_brokers(cluster), Display(format="name"))
+    assert capsys.readouterr().out.splitlines() == ["broker-a", "broker-b"]
+
+
+def test_hidden_groups_are_noted(capsys: Captured) -> None:
+    render(_groups(_cluster()), Display())
+    assert "1 of RocketMQ's own groups are not shown" in capsys.readouterr().err
+
+
+def test_a_groups_lag_is_a_lower_bound_when_a_broker_is_down(capsys: Captured) -> None:
+    cluster = _cluster()
+    cluster.stop("broker-b")
+    render(_groups(cluster), Display(format="plain", with_headers=False))
+    assert capsys.readouterr().out.split()[:4] == ["G", "ONLINE", "1", ">=200"]
+
+
+def test_a_broker_that_is_down_keeps_its_line_with_the_errors_name(capsys: Captured) -> None:
+    cluster = _cluster()
+    cluster.stop("broker-b")
+    render(_brokers(cluster), Display(format="plain"))
+    line = capsys.readouterr().out.splitlines()[2].split()
+    assert line[:2] == ["C", "broker-b"]
+    assert line[-1] == "UNREACHABLE"
+
+
+def test_hostile_names_from_a_cluster_are_harmless_in_every_format(capsys: Captured) -> None:
+    a = BrokerState("broker-a", topics={"\x1b[31mT\u202e": [Queue(10)]})
+    a.offsets["G"] = {"\x1b[31mT\u202e": {0: 5}}
+    a.configured = {"G", "\x9bg\n[red]\ud800"}
+    cluster = Cluster(a)
+    for listing in (_offsets(cluster), _groups(cluster)):
+        for form in ("table", "wide", "plain", "csv", "tsv", "name", "json", "jsonl", "yaml"):
+            render(listing, Display(format=form))
+            captured = capsys.readouterr()
+            assert not set(captured.out + captured.err) & set("\x1b\x9b\u202e\ud800")
+
+
+def test_nothing_here_waits_for_real_time() -> None:
+    with pytest.raises(RuntimeError):
+        asyncio.get_running_loop()
