@@ -77,11 +77,8 @@ async def _our_loop(namesrv: str, address: str) -> float:
     return MESSAGE_COUNT / seconds
 
 
-_FIXED = struct.Struct(">iiiiiqqiq4siq4siiqi")
-
-
 async def _bare_loop(address: str) -> float:
-    """Pull with nothing but asyncio streams: one connection, a request a queue, each record's fixed fields unpacked."""
+    """Pull with nothing but asyncio streams and the same decoding: one connection, one request a queue at a time."""
     host, port = address.split(":")
     per_queue = MESSAGE_COUNT // QUEUE_COUNT
     reader, writer = await asyncio.open_connection(host, int(port), limit=1 << 18)
@@ -109,12 +106,8 @@ async def _bare_loop(address: str) -> float:
             waiting[opaque] = future
             writer.write(struct.pack(">II", 4 + len(header), len(header)) + header)
             answer, body = await future
-            at = 0
-            while at < len(body):
-                fields = _FIXED.unpack_from(body, at)
-                record = body[at : at + fields[0]]
-                total += fields[5]
-                at += len(record)
+            for message in iter_messages(body):
+                total += message.queue_offset
                 seen += 1
             offset = int(answer["extFields"]["nextBeginOffset"])
         assert total == per_queue * (per_queue - 1) // 2

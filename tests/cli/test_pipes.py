@@ -66,3 +66,14 @@ def test_an_output_without_unicode_shows_escapes_and_no_traceback(form: str) -> 
         )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert "\\u4e2d" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "closed", "exit_code"),
+    [("explain 206", ">&-", 0), ("no-such-command", "2>&-", 2), ("--help", ">&- 2>&-", 0)],
+)
+def test_a_closed_stream_is_no_traceback(words: str, closed: str, exit_code: int) -> None:
+    command = f"{sys.executable} -m rmqctl {words} {closed}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == exit_code
+    assert "Traceback" not in done.stderr

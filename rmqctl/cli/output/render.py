@@ -14,6 +14,7 @@ from rmqctl.errors import UsageError
 from rmqctl.rules.names import closest
 
 from .listing import Column, Item, Listing
+from .plain_table import plain_table
 from .text import printable, printable_json, to_stderr
 
 _API_VERSION = "rmqctl/v1"
@@ -153,15 +154,6 @@ def _table(listing: Listing, columns: list[Column], display: Display) -> str:
         from .rich_table import rich_table
 
         return rich_table(listing, columns, display)
-    import tabulate
-
-    # Room that tabulate adds beside short headings, on top of the two blanks between columns.
-    tabulate.MIN_PADDING = 0
-    text: str = tabulate.tabulate(
-        [[printable(column.cell(item)) for column in columns] for item in listing.items],
-        headers=[column.heading for column in columns] if display.with_headers else (),
-        tablefmt="plain",
-        disable_numparse=True,
-        colalign=["right" if column.is_number else "left" for column in columns],
-    )
-    return text + "\n"
+    rows = [[column.heading for column in columns]] if display.with_headers else []
+    rows += [[printable(column.cell(item)) for column in columns] for item in listing.items]
+    return plain_table(rows, [column.is_number for column in columns])
