@@ -23,6 +23,11 @@ _FAILED = pytest.StashKey[bool]()
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     ours = [item for item in items if here in item.path.parents]
+    # What 4.9 does not have is not run there, rather than called passed.
+    too_new = [item for item in ours if item.get_closest_marker("since_5") and "4.9.7" in item.name]
+    if too_new:
+        items[:] = [item for item in items if item not in too_new]
+        config.hook.pytest_deselected(items=too_new)
     missing = missing_tools()
     for item in ours:
         item.add_marker(pytest.mark.timeout(300))

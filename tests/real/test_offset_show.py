@@ -132,3 +132,25 @@ def test_a_broadcasting_group_has_no_lag_on_brokers(cluster: Cluster, rmqctl: Rm
     (listed,) = (item for item in rmqctl.items("group", "list") if item["group"] == "RadioGroup")
     assert (listed["lag"], listed["reasons"]["lag"]) == (None, "BROADCASTING")
     cluster.java.stop("radio")
+
+
+@pytest.mark.since_5
+def test_a_popping_group_is_told_from_a_pulling_one(cluster: Cluster, rmqctl: Rmqctl) -> None:
+    cluster.create_topic("Popped", queue_count=2)
+    for broker in cluster.brokers.values():
+        cluster.java.mqadmin(
+            "setConsumeMode", "-b", broker.address, "-t", "Popped", "-g", "PopGroup", "-m", "POP", "-q", "0"
+        )
+    client_id = cluster.java.consume("pop", "PopGroup", "Popped", pop="yes", stuck="m")
+    cluster.java.produce("Popped", 12)
+    cluster.java.wait_started("pop", 1)
+
+    result = rmqctl("offset", "show", "PopGroup", "--topic", "Popped", "-o", "json")
+
+    # Popped messages count as consumed at once: rmqctl must not call them finished.
+    assert result.exit_code == 0, result.stderr
+    items = result.document["items"]
+    assert {item["clientId"] for item in items} == {client_id}
+    assert {(item["inflight"], item["reasons"]["inflight"]) for item in items} == {(None, "POP")}
+    assert "Members pop" in rmqctl("offset", "show", "PopGroup", "--topic", "Popped").stderr
+    cluster.java.release("pop")

@@ -55,43 +55,30 @@ def to_listing(statuses: list["BrokerStatus"], failures: list[Failure]) -> Listi
 
 
 def _item(status: "BrokerStatus") -> dict[str, Any]:
+    measured = {
+        "version": status.version,
+        "inTps": status.in_tps,
+        "outTps": status.out_tps,
+        "putTodayCount": status.put_today_count,
+        "getTodayCount": status.get_today_count,
+        "commitLogDiskRatio": status.commit_log_disk_ratio,
+        "earliestMessageTimeStamp": status.earliest_message_at_ms,
+        "bootTimestamp": status.boot_at_ms,
+        "brokerActive": status.is_active,
+        "roundTripMs": None if status.round_trip_ms is None else round(status.round_trip_ms, 1),
+    }
     return {
         "clusterName": status.broker.cluster,
         "brokerName": status.broker.broker_name,
         "brokerId": status.broker_id,
         "role": "master" if status.broker_id == MASTER_ID else "slave",
         "brokerAddr": status.address,
-        "version": status.version,
-        "inTps": status.in_tps,
-        "outTps": status.out_tps,
-        "putTodayCount": status.put_today_count,
-        "getTodayCount": status.get_today_count,
-        "commitLogDiskRatio": status.commit_log_disk_ratio,
-        "earliestMessageTimeStamp": status.earliest_message_at_ms,
+        **measured,
         "earliestMessageTimeStampIso": iso_time(status.earliest_message_at_ms),
-        "bootTimestamp": status.boot_at_ms,
         "bootTimestampIso": iso_time(status.boot_at_ms),
-        "brokerActive": status.is_active,
-        "roundTripMs": None if status.round_trip_ms is None else round(status.round_trip_ms, 1),
         "error": status.error,
-        "reasons": _reasons(status),
+        "reasons": {name: status.error or "NOT_REPORTED" for name, value in measured.items() if value is None},
     }
-
-
-def _reasons(status: "BrokerStatus") -> dict[str, str]:
-    values = {
-        "version": status.version,
-        "inTps": status.in_tps,
-        "outTps": status.out_tps,
-        "putTodayCount": status.put_today_count,
-        "getTodayCount": status.get_today_count,
-        "commitLogDiskRatio": status.commit_log_disk_ratio,
-        "earliestMessageTimeStamp": status.earliest_message_at_ms,
-        "bootTimestamp": status.boot_at_ms,
-        "brokerActive": status.is_active,
-        "roundTripMs": status.round_trip_ms,
-    }
-    return {name: status.error or "NOT_REPORTED" for name, value in values.items() if value is None}
 
 
 def _show_rate(key: str) -> Any:

@@ -52,7 +52,7 @@ class Workbench:
         return self.call("produce", topic=topic, count=count, **options)
 
     def consume(self, consumer_id: str, group: str, topic: str, **options: object) -> str:
-        """Start a push consumer (expr, orderly, from, stuck, fail, broadcast, batch, threads); returns its id."""
+        """Start a push consumer (expr, orderly, from, stuck, fail, broadcast, pop, batch, threads); returns its id."""
         return self.call("consume", id=consumer_id, group=group, topic=topic, **options)
 
     def wait_consumed(self, consumer_id: str, count: int, timeout_s: float = 60) -> None:

@@ -158,7 +158,7 @@ public class Workbench {
         return last;
     }
 
-    /** id, group, topic, [expr], [orderly], [from=first|last], [stuck=prefix], [fail=prefix], [broadcast], [batch], [threads]. */
+    /** id, group, topic, [expr], [orderly], [from=first|last], [stuck=prefix], [fail=prefix], [broadcast], [pop] (5.x, with setConsumeMode), [batch], [threads]. */
     private static String consume(Map<String, String> options) throws Exception {
         Consumer consumer = new Consumer();
         DefaultMQPushConsumer push = new DefaultMQPushConsumer(options.get("group"));
@@ -167,6 +167,9 @@ public class Workbench {
             ? ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET : ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         if (options.containsKey("broadcast")) {
             setBroadcasting(push);
+        }
+        if (options.containsKey("pop")) {
+            push.getClass().getMethod("setClientRebalance", boolean.class).invoke(push, false);
         }
         if (options.containsKey("batch")) {
             push.setConsumeMessageBatchMaxSize(Integer.parseInt(options.get("batch")));
