@@ -7,7 +7,7 @@ from math import isfinite
 from msgspec import Struct
 
 from rmqctl.client.core import Client
-from rmqctl.errors import NotFoundError
+from rmqctl.errors import NotFoundError, UnreachableError
 from rmqctl.model.failure import Failure
 from rmqctl.model.route import Broker, ClusterInfo
 from rmqctl.protocol import bodies, headers
@@ -45,7 +45,6 @@ class BrokerStatus(Struct, frozen=True):
     earliest_message_at_ms: int | None = None
     boot_at_ms: int | None = None
     is_active: bool | None = None
-    round_trip_ms: float | None = None
     error: str | None = None
 
 
@@ -59,9 +58,7 @@ async def fetch_broker_statuses(client: Client, cluster: ClusterInfo) -> tuple[l
 
     async def ask(index: int) -> BrokerStatus:
         broker, broker_id, address = replicas[index]
-        started_s = client.clock.monotonic_s()
         response = await client.ask(address, headers.get_broker_runtime())
-        round_trip_ms = (client.clock.monotonic_s() - started_s) * 1000
         table = bodies.decode_key_values(response.body)
         return BrokerStatus(
             broker, broker_id, address,
@@ -74,7 +71,6 @@ async def fetch_broker_statuses(client: Client, cluster: ClusterInfo) -> tuple[l
             earliest_message_at_ms=_time(table.get("earliestMessageTimeStamp")),
             boot_at_ms=_time(table.get("bootTimestamp")),
             is_active={"true": True, "false": False}.get(table.get("brokerActive", "")),
-            round_trip_ms=round_trip_ms,
         )  # fmt: skip
 
     answers = await ask_all(range(len(replicas)), ask)
@@ -86,6 +82,14 @@ async def fetch_broker_statuses(client: Client, cluster: ClusterInfo) -> tuple[l
         else:
             rows.append(BrokerStatus(broker, broker_id, address, error=error.name))
             failures.append(Failure(broker.broker_name, "runtime", error))
+    for broker in cluster.brokers:
+        if not broker.addresses:
+            gone = UnreachableError(broker.broker_name, "the name server knows no address of it")
+            failures.append(Failure(broker.broker_name, "runtime", gone))
+    for broker in cluster.brokers:
+        if not broker.addresses:
+            gone = UnreachableError(broker.broker_name, "the name server knows no address of it")
+            failures.append(Failure(broker.broker_name, "runtime", gone))
     return rows, failures
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -22,7 +22,7 @@ from rmqctl.rules.progress import compute_lag
 
 from .brokers import fetch_cluster
 from .offsets import fetch_connections
-from .results import all_failed, ask_all
+from .results import all_failed, ask_all, slave_failures
 
 # Queue id to stored offset, by topic.
 _Offsets = Mapping[str, Mapping[int, int]]
@@ -45,7 +45,7 @@ class GroupSummary(Struct, frozen=True):
     topics: tuple[str, ...]
     lag: int | None
     lag_at_least: int
-    lost: int
+    lost: int | None
     broker_names: tuple[str, ...]
     reasons: Mapping[str, Unknown]
 
@@ -74,19 +74,17 @@ async def fetch_group_list(client: Client, *, with_system: bool = False) -> Grou
     names = {name for table in tables.ok.values() for name in table.names}
     shown = sorted(name for name in names if with_system or not is_system_group(name))
 
-    topic_places = [
-        (broker, topic)
-        for broker, table in tables.ok.items()
-        for topic in sorted({topic for name in shown for topic in table.offsets.get(name, {})})
-    ]
     group_places = [(broker, name) for broker in tables.ok for name in shown]
-    topic_answers, member_answers = await asyncio.gather(
-        ask_all(topic_places, lambda place: _fetch_topic(client, *place)),
-        ask_all(group_places, lambda place: fetch_connections(client, *place)),
-    )
+    member_answers = await ask_all(group_places, lambda place: fetch_connections(client, *place))
+    topics = {topic for table in tables.ok.values() for name in shown for topic in table.offsets.get(name, {})}
+    topics.update(topic for found in member_answers.ok.values() if found is not None for topic in found.subscriptions)
+    # At every broker: one that has the topic, but no offset of the group, holds messages that it never read.
+    topic_places = [(broker, topic) for broker in tables.ok for topic in sorted(topics)]
+    topic_answers = await ask_all(topic_places, lambda place: _fetch_topic(client, *place))
     failures = [Failure(broker.broker_name, "groups", error) for broker, error in tables.failed.items()]
     failures += _first_of_each_broker(topic_answers.failed, "max offsets")
     failures += _first_of_each_broker(member_answers.failed, "members")
+    failures += slave_failures(client)
     summaries = [
         _summarise(name, tables.ok, topic_answers.ok, member_answers.ok, is_whole=not tables.failed) for name in shown
     ]
@@ -141,20 +139,22 @@ def _summarise(
         state = GroupState.EMPTY if members_known else GroupState.UNKNOWN
 
     subscribed = {topic for item in connected for topic in item.subscriptions}
-    offsets_by_broker = [(broker, tables[broker].offsets.get(name, {})) for broker in knowing]
-    with_offsets = {topic for _, offsets in offsets_by_broker for topic in offsets}
+    with_offsets = {topic for broker in knowing for topic in tables[broker].offsets.get(name, {})}
     # A live group's offsets of topics that it left say nothing about it; brokers leave them out too (ConsumeStats).
-    counted = with_offsets & subscribed if subscribed else with_offsets
-    lag, lost, is_sure = _sum_lag(offsets_by_broker, counted, topics)
+    counted = subscribed or with_offsets
+    lag, lost, lag_reason = _sum_lag(name, tables, counted, topics)
 
     reasons: dict[str, Unknown] = {}
-    is_broadcasting = any(item.message_model == BROADCASTING for item in connected)
-    if is_broadcasting:
-        reasons["lag"] = Unknown.BROADCASTING
-    elif not is_whole or not is_sure:
-        reasons["lag"] = Unknown.BROKER_UNREACHABLE
-    elif not counted:
-        reasons["lag"] = Unknown.NEVER_COMMITTED
+    if any(item.message_model == BROADCASTING for item in connected):
+        lag, lost, lag_reason = 0, 0, Unknown.BROADCASTING
+    elif not is_whole:
+        lag_reason = Unknown.BROKER_UNREACHABLE
+    elif not with_offsets:
+        lag_reason = Unknown.NEVER_COMMITTED
+    if lag_reason is not None:
+        reasons["lag"] = lag_reason
+        if lag_reason in (Unknown.BROADCASTING, Unknown.BROKER_UNREACHABLE):
+            reasons["lost"] = lag_reason
     if state is GroupState.UNKNOWN:
         reasons["memberCount"] = Unknown.BROKER_UNREACHABLE
     if not client_ids:
@@ -169,31 +169,39 @@ def _summarise(
         client_version=version_name(min(m.version for m in connections.values())) if connections else None,
         topics=tuple(sorted(with_offsets | subscribed)),
         lag=None if "lag" in reasons else lag,
-        lag_at_least=0 if is_broadcasting else lag,
-        lost=0 if is_broadcasting else lost,
+        lag_at_least=lag,
+        lost=None if "lost" in reasons else lost,
         broker_names=tuple(sorted(broker.broker_name for broker in knowing)),
         reasons=reasons,
     )
 
 
 def _sum_lag(
-    offsets_by_broker: Iterable[tuple[Broker, _Offsets]],
+    name: str,
+    tables: Mapping[Broker, _Tables],
     counted: set[str],
     topics: Mapping[tuple[Broker, str], Mapping[int, TopicOffset]],
-) -> tuple[int, int, bool]:
-    """Return lag, losses, and whether every queue's largest offset was known. An offset out of range is no lag."""
+) -> tuple[int, int, Unknown | None]:
+    """Return lag, losses, and why the lag is not the whole one: the weightiest reason that any queue gives."""
     lag = lost = 0
-    is_sure = True
-    for broker, offsets in offsets_by_broker:
-        for topic in counted & set(offsets):
+    found: set[Unknown] = set()
+    for broker, table in tables.items():
+        for topic in counted:
             queues = topics.get((broker, topic))
             if queues is None:
-                is_sure = False
+                found.add(Unknown.BROKER_UNREACHABLE)
                 continue
-            for queue_id, consumer_offset in offsets[topic].items():
-                queue = queues.get(queue_id)
-                if queue is not None and 0 <= consumer_offset <= queue.max_offset:
+            offsets = table.offsets.get(name, {}).get(topic, {})
+            for queue_id, queue in queues.items():
+                consumer_offset = offsets.get(queue_id)
+                if consumer_offset is None:
+                    if queue.max_offset > queue.min_offset:
+                        found.add(Unknown.NEVER_COMMITTED)
+                elif not 0 <= consumer_offset <= queue.max_offset:
+                    found.add(Unknown.OFFSET_BEYOND_MAX)
+                else:
                     queue_lag, queue_lost = compute_lag(queue.min_offset, queue.max_offset, consumer_offset)
                     lag += queue_lag
                     lost += queue_lost or 0
-    return lag, lost, is_sure
+    order = (Unknown.BROKER_UNREACHABLE, Unknown.OFFSET_BEYOND_MAX, Unknown.NEVER_COMMITTED)
+    return lag, lost, next((reason for reason in order if reason in found), None)

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from rmqctl.errors import RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import BROADCASTING, GroupConnections, GroupState, ProcessQueue, RunningInfo
+from rmqctl.model.group import BROADCASTING, CONSUME_POP, GroupConnections, GroupState, ProcessQueue, RunningInfo
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.progress import QueueProgress, QueueReading, Unknown
 from rmqctl.model.queue import MessageQueue
@@ -24,10 +24,11 @@ class GroupProgress(Struct, frozen=True):
     """A group's progress: rows sorted by queue, and what could not be read.
 
     `member_count` counts client ids seen at any broker, None when that can't be known. `notes` are sentences for people
-    about what the numbers can't say.
+    about what the numbers can't say. `asked_topics` are those that the rows were narrowed to, none for all.
     """
 
     group: str
+    asked_topics: tuple[str, ...]
     state: GroupState
     member_count: int | None
     message_model: str | None
@@ -43,7 +44,6 @@ class BrokerView(Struct, frozen=True):
 
     broker: Broker
     address: str
-    from_slave: bool
     version: int
     stats: ConsumeStats
     connections: GroupConnections | None
@@ -61,6 +61,7 @@ class Reading(Struct):
     failed_brokers: Mapping[str, RmqctlError]
     routes: Mapping[str, TopicRoute] = field(default_factory=dict)
     topics: frozenset[str] = frozenset()
+    asked_topics: tuple[str, ...] = ()
     topic_offsets: dict[MessageQueue, TopicOffset] = field(default_factory=dict)
     spans: dict[MessageQueue, ConsumeTimeSpan] = field(default_factory=dict)
     stored: dict[MessageQueue, int | None] = field(default_factory=dict)
@@ -107,7 +108,9 @@ def conclude(group: str, reading: Reading) -> GroupProgress:
     else:
         state = GroupState.UNKNOWN if reading.failed_brokers else GroupState.EMPTY
     is_broadcasting = any(item.message_model == BROADCASTING for item in connected)
-    is_pop = any(info.pop_unacked for info in reading.running.ok.values())
+    is_pop = any(item.consume_type == CONSUME_POP for item in connected) or any(
+        info.pop_unacked for info in reading.running.ok.values()
+    )
     rows = tuple(
         compute_progress(
             _read_queue(mq, reading, has_members=bool(client_ids)), is_broadcasting=is_broadcasting, is_pop=is_pop
@@ -117,6 +120,7 @@ def conclude(group: str, reading: Reading) -> GroupProgress:
     )
     return GroupProgress(
         group=group,
+        asked_topics=reading.asked_topics,
         state=state,
         member_count=None if state is GroupState.UNKNOWN else len(client_ids),
         message_model=connected[0].message_model if connected else None,
@@ -135,11 +139,7 @@ def _missing_brokers(reading: Reading) -> list[Failure]:
 
 
 def _notes(reading: Reading, *, is_broadcasting: bool, is_pop: bool) -> list[str]:
-    notes = [
-        f"{name}: a slave answered for the master; its offsets can be 10 s old."
-        for name, view in sorted(reading.views.items())
-        if view.from_slave
-    ]
+    notes = []
     if is_broadcasting:
         notes.append("A broadcasting group keeps its offsets with each client: brokers can't tell its lag.")
     if is_pop:
@@ -184,6 +184,9 @@ def _read_queue(mq: MessageQueue, reading: Reading, *, has_members: bool) -> Que
         reasons["minOffset"] = Unknown.NOT_REPORTED
     # Consume stats tell the largest offset together with the group's own: both belong to one moment.
     max_offset = wrapper.broker_offset if wrapper else offsets.max_offset if offsets else None
+    if mq in reading.stored and max_offset is not None and offsets is not None:
+        # ... unless the group's was asked for later.
+        max_offset = max(max_offset, offsets.max_offset)
     if max_offset is None:
         reasons["maxOffset"] = Unknown.NOT_REPORTED
     pull_offset = wrapper.pull_offset if wrapper else None

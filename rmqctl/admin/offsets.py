@@ -7,10 +7,10 @@ tell the two apart in its first answer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rmqctl.client.core import Client
-from rmqctl.errors import BrokerError, NotFoundError, RmqctlError
+from rmqctl.errors import BrokerError, NotFoundError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConnections
 from rmqctl.model.queue import MessageQueue
@@ -25,7 +25,7 @@ from rmqctl.rules.progress import retention_ms
 from .brokers import fetch_cluster
 from .clients import fetch_running_infos
 from .offset_reading import BrokerView, GroupProgress, Reading, conclude
-from .results import all_failed, ask_all
+from .results import all_failed, ask_all, slave_failures
 
 
 async def fetch_group_progress(client: Client, group: str, topics: Sequence[str] = ()) -> GroupProgress:
@@ -43,6 +43,7 @@ async def fetch_group_progress(client: Client, group: str, topics: Sequence[str]
         views={broker.broker_name: view for broker, view in first.ok.items()},
         failed_brokers={broker.broker_name: error for broker, error in first.failed.items()},
         failures=[Failure(broker.broker_name, "offsets", error) for broker, error in first.failed.items()],
+        asked_topics=tuple(topics),
     )
     known_topics = {mq.topic for view in reading.views.values() for mq in view.stats.queues}
     for connections in reading.connections():
@@ -57,6 +58,7 @@ async def fetch_group_progress(client: Client, group: str, topics: Sequence[str]
         _settle_zeros(client, group, reading),
         _ask_retention(client, reading),
     )
+    reading.failures += slave_failures(client)
     return conclude(group, reading)
 
 
@@ -76,7 +78,6 @@ async def _ask_group(client: Client, broker: Broker, group: str) -> BrokerView:
     return BrokerView(
         broker=broker,
         address=stats.address,
-        from_slave=stats.from_slave,
         version=stats.command.version,
         stats=bodies.decode_consume_stats(stats.command.body),
         connections=connections,
@@ -109,10 +110,11 @@ async def _require_group(client: Client, group: str, reading: Reading) -> None:
     names = set().union(*tables.ok.values())
     if group in names:
         return
-    silent = sorted({*reading.failed_brokers, *tables.failed})
-    if silent:
-        hint = f"The brokers that answered don't know it, but {', '.join(silent)} did not answer."
-        raise NotFoundError("Group", group, hint=hint)
+    failed = {**reading.failed_brokers, **tables.failed}
+    if failed:
+        silent = ", ".join(sorted(failed))
+        sentence = f"Group {group} is not known to the brokers that answered, and {silent} did not answer."
+        raise all_failed(failed.values()).reworded(sentence)
     raise NotFoundError("Group", group, suggestions=closest(group, names))
 
 
@@ -228,19 +230,22 @@ async def _ask_retention(client: Client, reading: Reading) -> None:
         runtime = bodies.decode_key_values(runtime_answer.command.body)
         try:
             reserved_hours, disk_used_ratio = int(config["fileReservedTime"]), float(runtime["commitLogDiskRatio"])
-            disk_max_ratio = float(config["diskMaxUsedSpaceRatio"]) / 100
+            forced_at_ratio = _forced_cleaning_ratio(config)
         except (KeyError, ValueError):
             return None
         # A broker that can't tell says -1 (UtilAll.getDiskPartitionSpaceUsedPercent).
-        return retention_ms(reserved_hours, disk_used_ratio, disk_max_ratio) if 0 <= disk_used_ratio <= 1 else None
+        return retention_ms(reserved_hours, disk_used_ratio, forced_at_ratio) if 0 <= disk_used_ratio <= 1 else None
 
     answers = await ask_all(with_backlog, ask)
     reading.retention_ms |= {name: kept_ms for name, kept_ms in answers.ok.items() if kept_ms is not None}
-    # Without the right to read a broker's configuration the rest still stands: the rows say NOT_REPORTED.
-    reading.failures += [
-        Failure(name, "retention", error) for name, error in answers.failed.items() if not _is_refusal(error)
-    ]
+    reading.failures += [Failure(name, "retention", error) for name, error in answers.failed.items()]
 
 
-def _is_refusal(error: RmqctlError) -> bool:
-    return error.exit_code == 4
+def _forced_cleaning_ratio(config: Mapping[str, str]) -> float:
+    """Return how full the disk must be for files to go whatever their age (DefaultMessageStore.CleanCommitLogService).
+
+    4.9 takes it from a system property that no request tells, so its default stands. Both versions keep it in bounds.
+    """
+    if config.get("cleanFileForciblyEnable") == "false":
+        return 1.0
+    return min(max(float(config.get("diskSpaceCleanForciblyRatio", 85)) / 100, 0.3), 0.85)

@@ -8,7 +8,9 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
+from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError
+from rmqctl.model.failure import Failure
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -48,3 +50,8 @@ def all_failed(failures: Iterable[RmqctlError]) -> RmqctlError:
     """Return the error that stands for all when nobody answered: the first of those with the most weight."""
     order = {4: 0, 6: 1}
     return min(failures, key=lambda error: order.get(error.exit_code, 2))
+
+
+def slave_failures(client: Client) -> list[Failure]:
+    """Return a failure for each master whose slave answered instead: its copy of offsets can be 10 s old."""
+    return [Failure(name, "master, its slave answered", error) for name, error in sorted(client.silent_masters.items())]

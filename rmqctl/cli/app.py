@@ -53,6 +53,13 @@ def _run_root(argv: Sequence[str]) -> int:
         return _report(error, as_json=as_json)
     except (KeyboardInterrupt, typer.Abort):
         return 130
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # Errors of the network end in net/: this one is of the output.
+        drop_rest(sys.stdout)
+        reason = (error.strerror or str(error)).lower()
+        return _report(RmqctlError(f"The output can't be written: {reason}."), as_json=as_json)
 
 
 def root() -> LazyGroup:

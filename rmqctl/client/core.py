@@ -51,6 +51,8 @@ class Client:
         self.clock = clock or SystemClock()
         self.deadline = Deadline(self.clock, timeout_s)
         self.name_servers = tuple(name_servers)
+        # By broker name: why the master did not answer, for brokers whose slave did.
+        self.silent_masters: dict[str, RmqctlError] = {}
         self._pool = Pool(self.clock, connect=connect, handlers=handlers)
         self._gates: dict[str, asyncio.Semaphore] = {}
         self._routes: dict[str, asyncio.Future[TopicRoute]] = {}
@@ -104,6 +106,8 @@ class Client:
             except (UnreachableError, RemoteProtocolError) as error:
                 first_error = first_error or error
                 continue
+            if first_error is not None:
+                self.silent_masters[broker.broker_name] = first_error
             return Answer(response, address, from_slave=address != broker.master_address)
         if first_error is None:
             raise UnreachableError(broker.broker_name, "the name server knows no address of it")
@@ -114,9 +118,13 @@ class Client:
         first_error: RmqctlError | None = None
         for address in self.name_servers:
             try:
-                return await self.ask(address, command)
+                response = await self.ask(address, command)
             except (UnreachableError, RemoteProtocolError) as error:
                 first_error = first_error or error
+                continue
+            # The next question goes there first: a silent server before it has cost time enough.
+            self.name_servers = (address, *(other for other in self.name_servers if other != address))
+            return response
         if first_error is None:
             raise AssertionError("a client needs a name server")
         others = f" None of the {len(self.name_servers)} name servers answered." if len(self.name_servers) > 1 else ""

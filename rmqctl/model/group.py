@@ -59,7 +59,8 @@ class GroupConnections(Struct, frozen=True):
     subscriptions: Mapping[str, Subscription]
 
 
-BROADCASTING = "BROADCASTING"
+BROADCASTING = "BROADCASTING"  # MessageModel
+CONSUME_POP = "CONSUME_POP"  # ConsumeType
 
 
 class ProcessQueue(Struct, frozen=True):

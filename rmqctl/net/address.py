@@ -20,6 +20,8 @@ def parse_address(text: str) -> tuple[str, int]:
 
 def parse_name_servers(text: str) -> tuple[str, ...]:
     """Split a list of name servers at semicolons or commas, as RocketMQ's tools do. Raises UsageError."""
+    if "://" in text:
+        raise UsageError(f"{text!r} is a URL.", hint="HTTP discovery is not here yet: write host:port.")
     addresses = tuple(part.strip() for part in text.replace(",", ";").split(";") if part.strip())
     if not addresses:
         raise UsageError("No name server is given.", hint="Write host:port[;host:port], for example 10.0.0.5:9876.")

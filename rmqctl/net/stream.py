@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+import threading
 from typing import Protocol
 
 from rmqctl.errors import DeadlineError, UnreachableError, UsageError
@@ -89,7 +90,7 @@ async def connect_tcp(address: str, clock: Clock, timeout_s: float) -> Stream:
         # The user's own addresses were checked before: this one came from the cluster.
         raise UnreachableError(address, "this is no address") from None
     try:
-        reader, writer = await wait_for(clock, asyncio.open_connection(host, port, limit=_READ_BYTES), timeout_s)
+        reader, writer = await wait_for(clock, _open(host, port), timeout_s)
     except TimeoutError:
         raise DeadlineError(address, timeout_s) from None
     except OSError as error:
@@ -101,6 +102,55 @@ async def connect_tcp(address: str, clock: Clock, timeout_s: float) -> Stream:
     if sock is not None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return SocketStream(address, reader, writer)
+
+
+async def _open(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to the first address of a host that takes the connection. Raises OSError, ValueError."""
+    refusal: OSError | None = None
+    for address in await _resolve(host, port):
+        try:
+            return await asyncio.open_connection(address, port, limit=_READ_BYTES)
+        except OSError as error:
+            refusal = refusal or error
+    raise refusal or socket.gaierror("no address")
+
+
+async def _resolve(host: str, port: int) -> list[str]:
+    """Return a host's addresses. Raises OSError, ValueError.
+
+    Names are looked up in a thread that nobody waits for: a resolver can hang for 30 s, and asyncio's own executor
+    would hold the program until it comes back.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        return [str(entry[4][0]) for entry in found]
+    except socket.gaierror:
+        pass  # a name
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[list[str]] = loop.create_future()
+
+    def settle(found: list[str] | Exception) -> None:
+        if answer.done():
+            return
+        if isinstance(found, Exception):
+            answer.set_exception(found)
+        else:
+            answer.set_result(found)
+
+    def look_up() -> None:
+        found: list[str] | Exception
+        try:
+            entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            found = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
+        except (OSError, ValueError) as error:
+            found = error
+        try:
+            loop.call_soon_threadsafe(settle, found)
+        except RuntimeError:
+            pass  # the loop has ended meanwhile
+
+    threading.Thread(target=look_up, daemon=True).start()
+    return await answer
 
 
 _REASONS = {

@@ -140,11 +140,14 @@ def pulled_to(
 ) -> tuple[int | None, PulledSource | None]:
     """Say up to which offset a queue was pulled.
 
-    The broker's own note (5.x) is exact. Without it, a client that holds nothing has pulled up to its own position; one
-    that holds messages has pulled at most `window` beyond the first of them (consumeConcurrentlyMaxSpan and one batch),
-    for what it has finished out of order is not in its answer.
+    The broker's own note (5.x) counts from its own start, so a client that holds more is believed. Without a note, a
+    client that holds nothing has pulled up to its own position; one that holds messages has pulled at most `window`
+    beyond the first of them (consumeConcurrentlyMaxSpan and one batch), for what it has finished out of order is not in
+    its answer.
     """
     if broker_pull_offset is not None:
+        if held is not None and held.cached_count > 0 and held.cached_max_offset >= broker_pull_offset:
+            return held.cached_max_offset + 1, PulledSource.CLIENT
         return broker_pull_offset, PulledSource.BROKER
     if held is None or (held.cached_count == 0 and held.commit_offset is None):
         return None, None
@@ -173,12 +176,12 @@ def pull_window(properties: Mapping[str, str]) -> int:
         return _MAX_SPAN + _PULL_BATCH
 
 
-def retention_ms(reserved_hours: int, disk_used_ratio: float, disk_max_ratio: float) -> int:
+def retention_ms(reserved_hours: int, disk_used_ratio: float, forced_at_ratio: float) -> int:
     """Return how long a broker keeps a message for sure, in ms; ratios are 0 to 1.
 
-    fileReservedTime counts in hours (DefaultMessageStore.CleanCommitLogService); when the disk is fuller than
-    diskMaxUsedSpaceRatio files may go whatever their age, so nothing is sure.
+    fileReservedTime counts in hours. On a disk fuller than diskSpaceCleanForciblyRatio files go whatever their age, so
+    nothing is sure (DefaultMessageStore.CleanCommitLogService; above diskMaxUsedSpaceRatio only aged files go).
     """
-    if disk_used_ratio >= disk_max_ratio:
+    if disk_used_ratio >= forced_at_ratio:
         return 0
     return reserved_hours * 3_600_000

@@ -71,7 +71,9 @@ def test_a_group_is_known_by_its_configuration_or_by_its_offsets_alone() -> None
     configured, stored = _group(groups, "configured"), _group(groups, "stored")
     assert (configured.lag, configured.lag_at_least, configured.broker_names) == (None, 0, ("broker-a",))
     assert configured.reasons["lag"] is Unknown.NEVER_COMMITTED
-    assert (stored.lag, stored.broker_names) == (10, ("broker-b",))
+    # broker-a has messages of the topic too, which the group never read.
+    assert (stored.lag, stored.lag_at_least, stored.broker_names) == (None, 10, ("broker-b",))
+    assert stored.reasons["lag"] is Unknown.NEVER_COMMITTED
 
 
 def test_members_are_counted_once_by_client_id_and_the_oldest_version_is_told() -> None:
@@ -105,8 +107,8 @@ def test_a_broadcasting_group_has_no_lag_that_brokers_know() -> None:
     a, b = _brokers()
     a.groups["G"] = Group({"c1": running()}, message_model="BROADCASTING")
     group = _group(_fetch(Cluster(a, b)))
-    assert (group.lag, group.lag_at_least, group.lost) == (None, 0, 0)
-    assert group.reasons["lag"] is Unknown.BROADCASTING
+    assert (group.lag, group.lag_at_least, group.lost) == (None, 0, None)
+    assert group.reasons["lag"] is group.reasons["lost"] is Unknown.BROADCASTING
 
 
 def test_offsets_below_min_are_lost_and_those_beyond_max_or_below_zero_count_nothing() -> None:
@@ -114,7 +116,18 @@ def test_offsets_below_min_are_lost_and_those_beyond_max_or_below_zero_count_not
     a.topics["T"] = [Queue(100, 50), Queue(100), Queue(100)]
     a.offsets["G"] = {"T": {0: 20, 1: 101, 2: -1}}
     group = _group(_fetch(Cluster(a, b)))
-    assert (group.lag, group.lost) == (50 + 40, 30)
+    assert (group.lag, group.lag_at_least, group.lost) == (None, 50 + 40, 30)
+    assert group.reasons["lag"] is Unknown.OFFSET_BEYOND_MAX
+
+
+def test_a_live_group_stuck_on_its_first_messages_has_no_known_lag() -> None:
+    a, b = _brokers()
+    a.offsets["G"] = b.offsets["G"] = {"%RETRY%G": {0: 0}}
+    a.topics["%RETRY%G"] = b.topics["%RETRY%G"] = [Queue(0)]
+    a.groups["G"] = Group({"c1": running()}, ("T", "%RETRY%G"))
+    group = _group(_fetch(Cluster(a, b)))
+    assert (group.lag, group.lag_at_least) == (None, 0)
+    assert group.reasons["lag"] is Unknown.NEVER_COMMITTED
 
 
 def test_an_offset_of_a_queue_or_topic_that_is_gone_counts_nothing() -> None:

@@ -164,8 +164,11 @@ def test_a_brokers_retention_is_asked_only_where_something_is_unread() -> None:
 
 def test_a_disk_above_its_limit_keeps_nothing_for_sure() -> None:
     a, b = _brokers()
-    a.disk_ratio = 0.8
+    a.disk_ratio = 0.86
     assert _rows(_fetch(Cluster(a, b)))[A0].retention_left_ms == -5_000
+    # Above diskMaxUsedSpaceRatio (75) and below forced cleaning (85) only aged files go.
+    a.disk_ratio = 0.8
+    assert _rows(_fetch(Cluster(a, b)))[A0].retention_left_ms == 72 * 3_600_000 - 5_000
 
 
 @pytest.mark.parametrize("ratio", [-1.0, float("nan"), 80.0])
@@ -177,13 +180,14 @@ def test_a_disk_ratio_that_is_none_leaves_the_retention_unknown(ratio: float) ->
     assert row.reasons["retentionLeftMs"] is Unknown.NOT_REPORTED
 
 
-def test_a_configuration_that_may_not_be_read_is_no_failure() -> None:
+def test_a_configuration_that_may_not_be_read_is_named_and_the_rest_stands() -> None:
     cluster = Cluster(*_brokers())
     denied = refused(R.NO_PERMISSION, "no")
     for server in cluster.servers.values():
         server.table[Q.GET_BROKER_CONFIG] = denied
     progress = _fetch(cluster)
-    assert progress.failures == ()
+    assert {(failure.what, failure.error.exit_code) for failure in progress.failures} == {("retention", 4)}
+    assert all(row.lag is not None for row in progress.rows)
     assert {row.reasons["retentionLeftMs"] for row in progress.rows} == {Unknown.NOT_REPORTED}
 
 
@@ -414,13 +418,15 @@ def test_a_cluster_without_brokers_is_not_found() -> None:
         _fetch(cluster)
 
 
-def test_a_slave_answers_for_its_master_and_that_is_noted() -> None:
+def test_a_slave_answers_for_its_master_and_that_is_a_failure() -> None:
     cluster = Cluster(*_brokers())
     info = b'{"brokerAddrTable":{"broker-a":{"brokerAddrs":{0:"gone:1",1:"a:1"},"brokerName":"broker-a"}}}'
     cluster.name_server.table[Q.GET_BROKER_CLUSTER_INFO] = ok(info)
     progress = _fetch(cluster)
     assert _rows(progress)[A0].lag == 60
-    assert any("broker-a: a slave answered" in note for note in progress.notes)
+    assert [(failure.broker_name, failure.what) for failure in progress.failures] == [
+        ("broker-a", "master, its slave answered")
+    ]
 
 
 def test_answers_beside_the_first_that_fail_are_named_and_the_rest_stands() -> None:
@@ -458,12 +464,12 @@ def test_a_group_that_no_broker_knows_is_not_found_with_names_alike() -> None:
     assert "payments" in (caught.value.hint or "")
 
 
-def test_a_group_that_may_be_known_by_a_broker_that_is_down_is_not_found_with_that_said() -> None:
+def test_a_group_that_may_be_known_by_a_broker_that_is_down_is_not_called_missing() -> None:
     cluster = Cluster(*_brokers())
     cluster.stop("broker-b")
-    with pytest.raises(NotFoundError) as caught:
+    with pytest.raises(UnreachableError) as caught:
         _fetch(cluster, "nobody")
-    assert "broker-b did not answer" in (caught.value.hint or "")
+    assert "nobody is not known to the brokers that answered, and broker-b did not answer" in caught.value.sentence
 
 
 def test_a_group_that_nobody_can_look_up_is_an_error_of_its_own() -> None:

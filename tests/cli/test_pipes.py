@@ -77,3 +77,10 @@ def test_a_closed_stream_is_no_traceback(words: str, closed: str, exit_code: int
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == exit_code
     assert "Traceback" not in done.stderr
+
+
+def test_a_full_disk_is_one_sentence() -> None:
+    command = f"{sys.executable} -m rmqctl explain 206 > /dev/full"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "rmqctl: The output can't be written: no space left on device.\n"

@@ -32,7 +32,7 @@ _N = ("-n", "127.0.0.1:9")
         (("group", "list", "-n", ";"), "No name server is given.", None),
         (("group", "list", "-n", "nonsense"), "'nonsense' is no address.", "Write host:port"),
         (("group", "list", "-n", "h:1;h:99999"), "'h:99999' is no address.", "Write host:port"),
-        (("group", "list", "-n", "http://h"), "'http://h' is no address.", "Write host:port"),
+        (("group", "list", "-n", "http://h"), "'http://h' is a URL.", "HTTP discovery"),
         (("group", "list", *_N, "--timeout", "soon"), "--timeout: 'soon' is no duration", None),
         (("group", "list", *_N, "--timeout", ""), "--timeout: '' is no duration", None),
         (("group", "list", *_N, "--timeout", "-5s"), "--timeout: '-5s' is no duration", None),

@@ -311,6 +311,19 @@ def test_the_next_name_server_answers_for_one_that_does_not() -> None:
     run(scenario())
 
 
+def test_the_name_server_that_answered_is_asked_first_from_then_on() -> None:
+    async def scenario() -> None:
+        clock, network = _network()
+        silent = network.add("silent:1", {ASK: SILENCE})
+        network.add("good:1", {ASK: ok(b"answer")})
+        async with network.client("silent:1", "good:1") as client:
+            for _ in range(3):
+                assert (await passing(clock, client.ask_name_server(Command(ASK)))).body == b"answer"
+        assert silent.codes() == [ASK]
+
+    run(scenario())
+
+
 def test_the_only_name_server_that_does_not_answer_is_named_with_a_hint() -> None:
     async def scenario() -> None:
         _, network = _network()

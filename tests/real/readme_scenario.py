@@ -25,7 +25,7 @@ def set_the_scene(cluster: Cluster) -> None:
     cluster.java.consume("reports", "reports", "orders")
     cluster.java.wait_consumed("reports", 400)
     cluster.java.stop("reports")
-    cluster.java.consume("billing", "billing", "orders", stuck="a0-10")
+    cluster.java.consume("billing", "billing", "orders", stuck="a0-10", ip="10.1.0.7")
     cluster.java.wait_consumed("billing", 399)
     cluster.java.produce("orders", 3, queue="broker-b:1", prefix="late-")
     cluster.java.wait_consumed("billing", 402)

@@ -28,11 +28,19 @@ async def _held(namesrv: str) -> dict[str, object]:
 def test_reading_what_does_not_exist_creates_nothing(cluster: Cluster, rmqctl: Rmqctl) -> None:
     cluster.create_topic("Untouched")
     cluster.java.produce("Untouched", 8)
+    cluster.create_topic("Elsewhere")
+    cluster.java.produce("Elsewhere", 8)
+    cluster.java.consume("there", "ElsewhereGroup", "Elsewhere")
+    cluster.java.wait_consumed("there", 8)
+    cluster.java.stop("there")
     before = asyncio.run(_held(cluster.namesrv))
 
     assert rmqctl("offset", "show", "TypoGroup").exit_code == 5
     assert rmqctl("offset", "show", "TypoGroup", "--topic", "Untouched").exit_code == 5
     assert rmqctl("offset", "show", "TypoGroup", "--topic", "TypoTopic").exit_code == 5
+    # A group that has nothing in this topic: offsets, ages and retention are asked about all the same.
+    assert rmqctl("offset", "show", "ElsewhereGroup", "--topic", "Untouched").exit_code == 0
+    assert rmqctl("offset", "show", "ElsewhereGroup").exit_code == 0
     assert rmqctl("group", "list").exit_code == 0
     assert rmqctl("cluster", "list").exit_code == 0
 

@@ -392,3 +392,10 @@ def test_a_reading_is_left_as_it_was(reading: QueueReading) -> None:
     before = dict(reading.reasons)
     compute_progress(reading)
     assert reading.reasons == before
+
+
+def test_a_client_that_holds_more_than_the_broker_noted_is_believed() -> None:
+    """A note starts at 0 with its broker: after a restart a stuck client holds what the note does not know."""
+    held = ProcessQueue(cached_count=3, cached_min_offset=50, cached_max_offset=99, commit_offset=50, dropped=False)
+    assert pulled_to(50, held, 200, 2_032) == (100, PulledSource.CLIENT)
+    assert pulled_to(100, held, 200, 2_032) == (100, PulledSource.BROKER)

@@ -8,7 +8,7 @@ import typer
 
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
-from rmqctl.cli.output.render import render
+from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.text import iso_time
 from rmqctl.model.failure import Failure
 from rmqctl.model.route import MASTER_ID
@@ -29,6 +29,7 @@ A broker that the name server still names but that doesn't answer keeps its row,
 def command(ctx: typer.Context) -> int:
     """Run the command; its help is the registry's line and HELP."""
     invocation = Invocation(ctx)
+    choose_columns(_COLUMNS, invocation.display)
     statuses, failures = invocation.ask(_fetch)
     return render(to_listing(statuses, failures), invocation.display)
 
@@ -38,7 +39,7 @@ async def _fetch(client: "Client") -> tuple[list["BrokerStatus"], list[Failure]]
     from rmqctl.admin.results import all_failed
 
     statuses, failures = await fetch_broker_statuses(client, await fetch_cluster(client))
-    if len(failures) == len(statuses):
+    if all(status.error is not None for status in statuses):
         raise all_failed(failure.error for failure in failures)
     return statuses, failures
 
@@ -65,7 +66,6 @@ def _item(status: "BrokerStatus") -> dict[str, Any]:
         "earliestMessageTimeStamp": status.earliest_message_at_ms,
         "bootTimestamp": status.boot_at_ms,
         "brokerActive": status.is_active,
-        "roundTripMs": None if status.round_trip_ms is None else round(status.round_trip_ms, 1),
     }
     return {
         "clusterName": status.broker.cluster,
@@ -114,6 +114,5 @@ _COLUMNS = (
         "OLDEST", "earliestMessageTimeStamp", show=lambda item: item["earliestMessageTimeStampIso"] or "-", is_wide=True
     ),
     Column("STARTED", "bootTimestamp", show=lambda item: item["bootTimestampIso"] or "-", is_wide=True),
-    Column("RTT-MS", "roundTripMs", is_number=True, is_wide=True),
     Column("ERROR", "error", show=lambda item: item["error"] or "", is_alarm=lambda item: item["error"] is not None),
 )

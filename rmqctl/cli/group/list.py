@@ -8,7 +8,7 @@ import typer
 
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
-from rmqctl.cli.output.render import render
+from rmqctl.cli.output.render import choose_columns, render
 
 if TYPE_CHECKING:
     from rmqctl.admin.groups import GroupList, GroupSummary
@@ -37,6 +37,7 @@ def command(
     from rmqctl.admin.groups import fetch_group_list
 
     invocation = Invocation(ctx)
+    choose_columns(_COLUMNS, invocation.display)
     groups = invocation.ask(lambda client: fetch_group_list(client, with_system=system))
     return render(to_listing(groups), invocation.display)
 

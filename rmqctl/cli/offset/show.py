@@ -3,13 +3,14 @@
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
-from rmqctl.cli.output.render import render
+from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.text import iso_time
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import QueueProgress
@@ -51,6 +52,7 @@ def command(
     from rmqctl.admin.offsets import fetch_group_progress
 
     invocation = Invocation(ctx)
+    choose_columns(_COLUMNS, invocation.display)
     progress = invocation.ask(lambda client: fetch_group_progress(client, group, tuple(topic or ())))
     return render(to_listing(progress), invocation.display)
 
@@ -96,27 +98,36 @@ def _item(row: QueueProgress) -> dict[str, Any]:
 
 def _summary(progress: "GroupProgress") -> dict[str, Any]:
     """Sum up; a sum with an unknown part is unknown, and `lagAtLeast` says what is known of it."""
-    lags = [row.lag for row in progress.rows]
-    inflights = [row.inflight for row in progress.rows]
     return {
         "state": progress.state,
         "memberCount": progress.member_count,
         "consumeType": progress.consume_type,
         "messageModel": progress.message_model,
         "consumeTps": round(progress.consume_tps, 2),
-        "lag": None if None in lags else sum(lag for lag in lags if lag is not None),
-        "lagAtLeast": sum(lag for lag in lags if lag is not None),
-        "lost": sum(row.lost or 0 for row in progress.rows),
-        "inflight": None if None in inflights else sum(count for count in inflights if count is not None),
+        "lag": _sum(row.lag for row in progress.rows),
+        "lagAtLeast": sum(row.lag or 0 for row in progress.rows),
+        "lost": _sum(row.lost for row in progress.rows),
+        "inflight": _sum(row.inflight for row in progress.rows),
     }
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    known = list(counts)
+    return None if None in known else sum(count or 0 for count in known)
 
 
 def _notes(progress: "GroupProgress") -> list[str]:
     summary = _summary(progress)
     lag = summary["lag"] if summary["lag"] is not None else f"at least {summary['lagAtLeast']}"
-    notes = [f"Group {progress.group}: {_members(progress)}, lag {lag}, {summary['consumeTps']:g} msg/s."]
-    if summary["lost"]:
-        notes.append(f"{summary['lost']} messages were deleted before this group read them.")
+    if progress.asked_topics:
+        # The brokers' rate is that of the whole group.
+        what = f"Group {progress.group} in {', '.join(progress.asked_topics)}"
+        notes = [f"{what}: {_members(progress)}, lag {lag}."]
+    else:
+        notes = [f"Group {progress.group}: {_members(progress)}, lag {lag}, {summary['consumeTps']:g} msg/s."]
+    lost = sum(row.lost or 0 for row in progress.rows)
+    if lost:
+        notes.append(f"{lost} messages were deleted before this group read them.")
     unknown = Counter(str(row.reasons["lag"]) for row in progress.rows if row.lag is None)
     notes += [f"Lag is unknown on {_queues(count)}: {reason}." for reason, count in sorted(unknown.items())]
     return [*notes, *progress.notes]

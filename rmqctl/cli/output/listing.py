@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from rmqctl.errors import NotAuthorisedError
 from rmqctl.model.failure import Failure
 
 Item = Mapping[str, Any]
@@ -50,7 +51,9 @@ class Listing(Struct, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """0 when everything was read, 8 when a part of it was not."""
+        """0 when everything was read, 8 when a part of it was not, 4 when that was for want of a right."""
+        if any(failure.error.exit_code == NotAuthorisedError.exit_code for failure in self.failures):
+            return NotAuthorisedError.exit_code
         return 8 if self.failures else 0
 
     def errors(self) -> list[dict[str, Any]]:

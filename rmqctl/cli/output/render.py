@@ -7,6 +7,7 @@ import io
 import json
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from rmqctl.cli.invocation import Display
@@ -22,7 +23,7 @@ _API_VERSION = "rmqctl/v1"
 
 def render(listing: Listing, display: Display) -> int:
     """Write a listing in the wanted format and return the exit code."""
-    columns = _choose(listing, display)
+    columns = choose_columns(listing.columns, display)
     write = {"json": _json, "jsonl": _jsonl, "yaml": _yaml, "csv": _csv, "tsv": _tsv, "name": _names}.get(
         display.format
     )
@@ -45,8 +46,9 @@ def _warn(listing: Listing) -> None:
         to_stderr(f"rmqctl: not read: {what}: {printable(failure.error.sentence)}")
 
 
-def _choose(listing: Listing, display: Display) -> list[Column]:
-    by_key = {column.key: column for column in listing.columns}
+def choose_columns(known: Sequence[Column], display: Display) -> list[Column]:
+    """Return the columns to show. Raises UsageError for one that there is not; commands ask before the cluster."""
+    by_key = {column.key: column for column in known}
     for key in display.columns:
         if key not in by_key:
             like = closest(key, by_key)
@@ -55,8 +57,8 @@ def _choose(listing: Listing, display: Display) -> list[Column]:
     if display.columns:
         return [by_key[key] for key in display.columns]
     if display.format in ("table", "plain"):
-        return [column for column in listing.columns if not column.is_wide]
-    return list(listing.columns)
+        return [column for column in known if not column.is_wide]
+    return list(known)
 
 
 def _selected(listing: Listing, columns: list[Column], display: Display) -> list[dict[str, Any]]:

@@ -178,6 +178,9 @@ public class Workbench {
             push.setConsumeThreadMin(Integer.parseInt(options.get("threads")));
             push.setConsumeThreadMax(Integer.parseInt(options.get("threads")));
         }
+        if (options.containsKey("ip")) {
+            push.setClientIP(options.get("ip"));
+        }
         push.subscribe(options.get("topic"), options.getOrDefault("expr", "*"));
         consumer.stuckPrefix = options.get("stuck");
         String failing = options.get("fail");
