@@ -1,9 +1,8 @@
-"""How RocketMQ names retry topics, dead-letter topics and its own system groups (MixAll, TopicValidator)."""
+"""How RocketMQ names retry topics and its own system groups (MixAll, TopicValidator)."""
 
 from __future__ import annotations
 
 RETRY_PREFIX = "%RETRY%"
-DLQ_PREFIX = "%DLQ%"
 
 # BrokerController and SubscriptionGroupManager create these on every broker; no user's consumer is behind them.
 _SYSTEM_GROUPS = frozenset(
@@ -19,11 +18,6 @@ _SYSTEM_GROUPS = frozenset(
     }
 )
 _SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
-
-
-def retry_topic(group: str) -> str:
-    """Return the topic that a group's failed messages go back to."""
-    return RETRY_PREFIX + group
 
 
 def is_system_group(group: str) -> bool:

@@ -80,11 +80,6 @@ def query_consumer_offset(group: str, topic: str, queue_id: int) -> Command:
     return Command(RequestCode.QUERY_CONSUMER_OFFSET, fields)
 
 
-def get_max_offset(topic: str, queue_id: int) -> Command:
-    """Ask for the next offset to be written; 0 also for a topic that doesn't exist (GetMaxOffsetRequestHeader)."""
-    return Command(RequestCode.GET_MAX_OFFSET, {"topic": topic, "queueId": str(queue_id)})
-
-
 def get_broker_config() -> Command:
     """Ask for a broker's configuration (properties text)."""
     return Command(RequestCode.GET_BROKER_CONFIG)

@@ -2,12 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group, retry_topic
-
-
-def test_prefixes_are_rocketmqs() -> None:
-    assert (RETRY_PREFIX, DLQ_PREFIX) == ("%RETRY%", "%DLQ%")
-    assert retry_topic("my-group") == "%RETRY%my-group"
+from rmqctl.model.names import is_system_group
 
 
 @pytest.mark.parametrize(
