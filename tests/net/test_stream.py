@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+import threading
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -257,3 +258,25 @@ async def _connect(address: str) -> Stream:
 )
 def test_errors_of_the_system_are_told_in_a_few_plain_words(error: OSError, words: str) -> None:
     assert explain_os_error(error) == words
+
+
+def test_a_resolver_that_hangs_does_not_outlive_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    comes_back = threading.Event()
+
+    def hanging(host: str, port: int, *args: object, flags: int = 0, **options: object) -> list[object]:
+        if not flags:
+            comes_back.wait(30)
+        raise socket.gaierror(socket.EAI_NONAME, "not known")
+
+    async def scenario() -> None:
+        clock = VirtualClock()
+        monkeypatch.setattr(socket, "getaddrinfo", hanging)
+        connecting = asyncio.ensure_future(connect_tcp("slow.example:9876", clock, 1.0))
+        await clock.advance(1.0)
+        with pytest.raises(DeadlineError, match=r"no answer within 1\.0 s"):
+            await connecting
+
+    # Returns though the look-up still hangs: asyncio's own executor would be waited for here.
+    asyncio.run(scenario())
+    assert not comes_back.is_set()
+    comes_back.set()
