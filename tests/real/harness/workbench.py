@@ -55,19 +55,19 @@ class Workbench:
         """Start a push consumer (expr, orderly, from, stuck, fail, broadcast, pop, batch, threads); returns its id."""
         return self.call("consume", id=consumer_id, group=group, topic=topic, **options)
 
-    def wait_consumed(self, consumer_id: str, count: int, timeout_s: float = 60) -> None:
-        """Wait until a consumer's listener has finished at least count messages."""
-        self._wait_for("consumed", consumer_id, count, timeout_s)
+    def wait_consumed(self, consumer_ids: str, count: int, timeout_s: float = 60) -> None:
+        """Wait until the listeners of these consumers (blank-separated) have together finished count messages."""
+        self._wait_for("consumed", consumer_ids, count, timeout_s)
 
-    def wait_started(self, consumer_id: str, count: int, timeout_s: float = 60) -> None:
-        """Wait until a consumer's listener has been given at least count messages."""
-        self._wait_for("started", consumer_id, count, timeout_s)
+    def wait_started(self, consumer_ids: str, count: int, timeout_s: float = 60) -> None:
+        """Wait until the listeners of these consumers have together been given count messages."""
+        self._wait_for("started", consumer_ids, count, timeout_s)
 
-    def _wait_for(self, counter: str, consumer_id: str, count: int, timeout_s: float) -> None:
+    def _wait_for(self, counter: str, consumer_ids: str, count: int, timeout_s: float) -> None:
         give_up_at = time.monotonic() + timeout_s
-        while (seen := int(self.call(counter, id=consumer_id))) < count:
+        while (seen := sum(int(self.call(counter, id=name)) for name in consumer_ids.split())) < count:
             if time.monotonic() > give_up_at:
-                raise WorkbenchError(f"{consumer_id}: {counter} {seen} of {count} in {timeout_s} s")
+                raise WorkbenchError(f"{consumer_ids}: {counter} {seen} of {count} in {timeout_s} s")
             time.sleep(0.05)
 
     def persist(self, consumer_id: str) -> None:
