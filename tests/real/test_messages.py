@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from rmqctl.admin.messages import pull_queue
 from rmqctl.client.core import Client
@@ -25,9 +26,18 @@ def _pull(cluster: Cluster, topic: str, first_offset: int, end_offset: int) -> l
     return asyncio.run(scenario())
 
 
+def _wait_until_readable(cluster: Cluster, topic: str, count: int) -> None:
+    """A broker acknowledges a message a moment before it can be read (its consume queue is written after it)."""
+    give_up_at = time.monotonic() + 20
+    while len(_pull(cluster, topic, 0, count)) < count:
+        assert time.monotonic() < give_up_at
+        time.sleep(0.05)
+
+
 def test_a_range_of_a_queue_is_read_exactly(cluster: Cluster) -> None:
     cluster.create_topic("Read", queue_count=1, brokers=("broker-a",))
     cluster.java.produce("Read", 100, queue="broker-a:0", tag="TagA", keys="k")
+    _wait_until_readable(cluster, "Read", 100)
 
     messages = _pull(cluster, "Read", 10, 60)
 
@@ -43,6 +53,7 @@ def test_a_range_of_a_queue_is_read_exactly(cluster: Cluster) -> None:
 def test_a_body_that_java_compressed_is_read(cluster: Cluster) -> None:
     cluster.create_topic("Compressed", queue_count=1, brokers=("broker-a",))
     cluster.java.produce("Compressed", 1, size=100_000, queue="broker-a:0")
+    _wait_until_readable(cluster, "Compressed", 1)
 
     (message,) = _pull(cluster, "Compressed", 0, 1)
 
