@@ -86,10 +86,6 @@ async def fetch_broker_statuses(client: Client, cluster: ClusterInfo) -> tuple[l
         if not broker.addresses:
             gone = UnreachableError(broker.broker_name, "the name server knows no address of it")
             failures.append(Failure(broker.broker_name, "runtime", gone))
-    for broker in cluster.brokers:
-        if not broker.addresses:
-            gone = UnreachableError(broker.broker_name, "the name server knows no address of it")
-            failures.append(Failure(broker.broker_name, "runtime", gone))
     return rows, failures
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from rmqctl.client.core import Client
-from rmqctl.errors import BrokerError
+from rmqctl.errors import BrokerError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import BROADCASTING, GroupConnections, GroupState
 from rmqctl.model.names import is_system_group
@@ -91,11 +91,11 @@ async def fetch_group_list(client: Client, *, with_system: bool = False) -> Grou
     return GroupList(tuple(summaries), tuple(failures), len(names) - len(shown))
 
 
-def _first_of_each_broker(failed: Mapping[tuple[Broker, str], Exception], what: str) -> list[Failure]:
+def _first_of_each_broker(failed: Mapping[tuple[Broker, str], RmqctlError], what: str) -> list[Failure]:
     """Name each broker once: a broker that goes away fails a thousand requests for one reason."""
     first: dict[str, Failure] = {}
     for (broker, name), error in failed.items():
-        first.setdefault(broker.broker_name, Failure(broker.broker_name, f"{what} of {name}", error))  # type: ignore[arg-type]
+        first.setdefault(broker.broker_name, Failure(broker.broker_name, f"{what} of {name}", error))
     return list(first.values())
 
 

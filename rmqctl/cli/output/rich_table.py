@@ -14,7 +14,7 @@ from rich.text import Text
 
 from rmqctl.cli.invocation import Display
 
-from .listing import Column, Listing
+from .listing import Column, Item, Listing
 from .text import printable, to_stderr
 
 _GAP = 2  # blanks between two columns
@@ -76,10 +76,10 @@ def _fit(columns: list[Column], widths: Mapping[str, int], width: int, display: 
     return kept
 
 
-def _cell(column: Column, item: object) -> Text:
-    text = printable(column.cell(item))  # type: ignore[arg-type]
+def _cell(column: Column, item: Item) -> Text:
+    text = printable(column.cell(item))
     if text == "-":
         return Text(text, style="dim")
-    if column.is_alarm is not None and column.is_alarm(item):  # type: ignore[arg-type]
+    if column.is_alarm is not None and column.is_alarm(item):
         return Text(text, style="yellow")
     return Text(text)
