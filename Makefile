@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: demo test test-real check format bench readme lock clean compiled
+.PHONY: demo test test-real check format bench readme completions lock clean compiled
 
 demo: $(VENV)/.ready
 	@$(BIN)/rmqctl --help
@@ -45,6 +45,10 @@ compiled: $(VENV)/.ready
 # Runs README's examples against a real cluster and writes their output into it.
 readme: compiled
 	$(BIN)/python -m tests.real.readme_scenario
+
+# Writes the completion scripts and the table of words behind them.
+completions: $(VENV)/.ready
+	$(BIN)/python -m rmqctl.cli.completion_table
 
 # Takes the newest versions that pyproject.toml allows. Run by hand; the result is committed.
 lock:

@@ -2,6 +2,7 @@
 
 RmqctlError                 1  something failed
 ├── UsageError              2  the call's words or the configuration are wrong
+├── DeclinedError           3  the user was asked and said no
 ├── NotAuthorisedError      4  the cluster refused the credentials or the right
 ├── NotFoundError           5  the group, topic, broker or code does not exist
 ├── UnreachableError        6  nobody answered: refused, reset, unresolvable
@@ -9,7 +10,8 @@ RmqctlError                 1  something failed
 ├── ProtocolError           1
 │   ├── LocalProtocolError  1  we were about to send something that the protocol forbids
 │   └── RemoteProtocolError 1  the peer sent something that the protocol forbids
-└── BrokerError             1  the peer answered with an error code (code, remark, address)
+├── BrokerError             1  the peer answered with an error code (code, remark, address)
+└── PluginError             1  a plugin can't be loaded, or its code failed
 
 Two exit codes have no exception: 8 (some brokers answered, some did not) is a property of a result, and 130 is the
 shell's for Ctrl-C.
@@ -46,6 +48,13 @@ class UsageError(RmqctlError):
 
     exit_code = 2
     name = "USAGE"
+
+
+class DeclinedError(RmqctlError):
+    """The user was asked and said no, so nothing was changed."""
+
+    exit_code = 3
+    name = "DECLINED"
 
 
 class NotAuthorisedError(RmqctlError):
@@ -117,3 +126,9 @@ class BrokerError(RmqctlError):
         self.code = code
         self.name = code_name
         self.remark = remark
+
+
+class PluginError(RmqctlError):
+    """A plugin, or something that it brought along, failed."""
+
+    name = "PLUGIN"

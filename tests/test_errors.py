@@ -30,6 +30,7 @@ def test_exit_codes_are_the_agreed_ones() -> None:
     assert codes == {
         "RmqctlError": 1,
         "UsageError": 2,
+        "DeclinedError": 3,
         "NotAuthorisedError": 4,
         "NotFoundError": 5,
         "UnreachableError": 6,
@@ -38,6 +39,7 @@ def test_exit_codes_are_the_agreed_ones() -> None:
         "LocalProtocolError": 1,
         "RemoteProtocolError": 1,
         "BrokerError": 1,
+        "PluginError": 1,
     }
 
 

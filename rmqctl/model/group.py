@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 from msgspec import Struct
 
@@ -13,7 +14,8 @@ from .queue import MessageQueue
 class GroupState(StrEnum):
     """Whether a group has members, as far as its brokers can see.
 
-    EMPTY is not offline: clients behind a proxy, and clients that pull without a heartbeat, are not seen by brokers.
+    EMPTY is not offline: clients that pull without a heartbeat are not seen by brokers. UNKNOWN: nobody is seen, but
+    not every broker answered, or proxies are connected, whose clients no broker sees.
     """
 
     ONLINE = "ONLINE"
@@ -21,23 +23,54 @@ class GroupState(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
+class Proxies(StrEnum):
+    """Whether proxies, whose clients no broker sees, are connected to a cluster.
+
+    UNTOLD: a broker failed before any told of one. REFUSED: the account may not ask.
+    """
+
+    PRESENT = "PRESENT"
+    ABSENT = "ABSENT"
+    UNTOLD = "UNTOLD"
+    REFUSED = "REFUSED"
+
+
 class GroupConfig(Struct, frozen=True):
-    """One broker's configuration of a group (SubscriptionGroupConfig); each broker has its own copy."""
+    """One broker's configuration of a group (SubscriptionGroupConfig); each broker has its own copy.
+
+    `fields` are all of it under RocketMQ's names, also those that this version of rmqctl knows nothing of.
+    `forbidden_topics` are those that the group may not read there (5.x).
+    """
 
     group: str
     consume_enable: bool
     consume_broadcast_enable: bool
     retry_queue_count: int
     retry_max_times: int
+    fields: Mapping[str, Any]
+    forbidden_topics: tuple[str, ...] = ()
 
 
 class Subscription(Struct, frozen=True):
-    """One topic of a group's subscription (SubscriptionData). `version_ms` is the clock of the client that set it."""
+    """One topic of a group's subscription (SubscriptionData). `version_ms` is the clock of the client that set it.
+
+    `tags` are those of a tag expression, sorted; none for all messages and for SQL92.
+    """
 
     topic: str
     expression: str
     expression_type: str
     version_ms: int
+    tags: tuple[str, ...] = ()
+
+    @property
+    def filter_key(self) -> tuple[str, str]:
+        """What two subscriptions must share to let the same messages through: `A || B` is `B||A`."""
+        if self.expression_type != "TAG":
+            return self.expression_type, self.expression
+        # Who leaves the set of tags out has them in the expression all the same.
+        tags = self.tags or {tag.strip() for tag in self.expression.split("||")} - {""}
+        return self.expression_type, "||".join(sorted(tags)) or "*"
 
 
 class Member(Struct, frozen=True):
@@ -59,6 +92,33 @@ class GroupConnections(Struct, frozen=True):
     subscriptions: Mapping[str, Subscription]
 
 
+class MemberView(Struct, frozen=True):
+    """One client as all brokers see it: its connections by broker name, and the brokers that should see it and don't.
+
+    More than one address at one broker means that two clients share an id. Each connection has a port of its own.
+    """
+
+    client_id: str
+    addresses: Mapping[str, tuple[str, ...]]
+    unseen_at: tuple[str, ...]
+    languages: tuple[str, ...]
+    versions: tuple[int, ...]
+
+
+class SubscriptionView(Struct, frozen=True):
+    """One filter of one topic, who names it, and who doesn't name the topic at all.
+
+    `agrees` tells of the topic: all who were heard name it with the same filter. None: no client was heard.
+    """
+
+    subscription: Subscription
+    broker_names: tuple[str, ...]
+    client_ids: tuple[str, ...]
+    lacking_brokers: tuple[str, ...]
+    lacking_clients: tuple[str, ...]
+    agrees: bool | None
+
+
 BROADCASTING = "BROADCASTING"  # MessageModel
 CONSUME_POP = "CONSUME_POP"  # ConsumeType
 
@@ -74,6 +134,21 @@ class ProcessQueue(Struct, frozen=True):
     cached_max_offset: int
     commit_offset: int | None
     dropped: bool
+    cached_size_mib: int = 0
+    locked: bool = False
+    last_pull_at_ms: int | None = None
+    last_consume_at_ms: int | None = None
+
+
+class ConsumeStatus(Struct, frozen=True):
+    """A client's rates in one topic over the last minute, failures over the last hour (ConsumeStatus)."""
+
+    pull_rt_ms: float
+    pull_tps: float
+    consume_rt_ms: float
+    consume_ok_tps: float
+    consume_failed_tps: float
+    consume_failed_count: int
 
 
 class RunningInfo(Struct, frozen=True):
@@ -82,3 +157,5 @@ class RunningInfo(Struct, frozen=True):
     properties: Mapping[str, str]
     process_queues: Mapping[MessageQueue, ProcessQueue]
     pop_unacked: Mapping[MessageQueue, int]
+    statuses: Mapping[str, ConsumeStatus] = {}
+    subscriptions: tuple[Subscription, ...] = ()

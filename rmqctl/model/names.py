@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 RETRY_PREFIX = "%RETRY%"
+DLQ_PREFIX = "%DLQ%"
+_NAMESPACE_END = "%"
+
+# Proxies tell each other of their clients through it, so whoever is connected in it is a proxy (HeartbeatSyncer).
+PROXY_GROUP = "CID_DefaultHeartBeatSyncerTopic"
 
 # BrokerController and SubscriptionGroupManager create these on every broker; no user's consumer is behind them.
 _SYSTEM_GROUPS = frozenset(
@@ -15,11 +22,54 @@ _SYSTEM_GROUPS = frozenset(
         "CID_ONSAPI_PERMISSION",
         "CID_ONSAPI_OWNER",
         "__MONITOR_CONSUMER",
+        PROXY_GROUP,
     }
 )
 _SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 
 
+# Topics that every broker makes (TopicConfigManager, TopicValidator); rmq_sys_ and RMQ_SYS_ start more of them.
+_SYSTEM_TOPICS = frozenset(
+    {
+        "TBW102",
+        "SELF_TEST_TOPIC",
+        "BenchmarkTest",
+        "OFFSET_MOVED_EVENT",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "CHECKPOINT_TOPIC",
+        "DefaultHeartBeatSyncerTopic",  # of proxies (HeartbeatSyncer)
+    }
+)
+_SYSTEM_PREFIXES = ("rmq_sys_", "RMQ_SYS_")
+_DELAY_TOPIC = "SCHEDULE_TOPIC_XXXX"
+
+
+def is_system_topic(topic: str) -> bool:
+    """Tell RocketMQ's own topics, which brokers make by themselves (TopicValidator)."""
+    return topic in _SYSTEM_TOPICS or topic == _DELAY_TOPIC or topic.startswith(_SYSTEM_PREFIXES)
+
+
 def is_system_group(group: str) -> bool:
     """Tell RocketMQ's own groups, which brokers make by themselves, from users' groups."""
     return group in _SYSTEM_GROUPS or group.startswith(_SYSTEM_GROUP_PREFIX)
+
+
+def with_namespace(namespace: str, name: str) -> str:
+    """Return a group's or topic's full name, `NS%name`, behind the prefix of a retry or dead-letter topic.
+
+    A name that has the namespace already keeps it (NamespaceUtil.wrapNamespace); RocketMQ's own have none.
+    """
+    if is_system_group(name) or is_system_topic(name):
+        return name
+    prefix = next((prefix for prefix in (RETRY_PREFIX, DLQ_PREFIX) if name.startswith(prefix)), "")
+    bare = name.removeprefix(prefix)
+    start = f"{namespace}{_NAMESPACE_END}"
+    return f"{prefix}{bare}" if bare.startswith(start) else f"{prefix}{start}{bare}"
+
+
+def is_pop_retry_topic(group: str, topic: str, topics: Collection[str]) -> bool:
+    """Tell whether a topic holds what popping clients of the group have not acknowledged in one of its other topics.
+
+    `%RETRY%group_topic` and, where enableRetryTopicV2 is set, `%RETRY%group+topic` (KeyBuilder.buildPopRetryTopic).
+    """
+    return any(topic in (f"{RETRY_PREFIX}{group}_{other}", f"{RETRY_PREFIX}{group}+{other}") for other in topics)

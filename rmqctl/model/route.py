@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from .queue import MessageQueue
+from .topic import StaticMapping
 
 MASTER_ID = 0
 
@@ -33,25 +34,32 @@ class Broker(Struct, frozen=True):
 
 
 class QueueData(Struct, frozen=True):
-    """How many queues of a topic one broker has, and what may be done with them (RocketMQ's QueueData)."""
+    """How many queues of a topic one broker has, and what may be done with them (RocketMQ's QueueData).
+
+    `perm` are all bits (PermName); is_readable and is_writable are two of them.
+    """
 
     broker_name: str
     read_queue_count: int
     write_queue_count: int
     is_readable: bool
     is_writable: bool
+    perm: int = 6
 
 
 class TopicRoute(Struct, frozen=True):
     """A topic's route as one name server tells it (TopicRouteData).
 
     `is_static`: a static topic, whose logical queues are mapped onto brokers; the queues here are the physical ones.
+    `order_conf`: queues a broker for messages in order ("broker-a:4;broker-b:4"), None when the name server has none.
     """
 
     topic: str
     queue_data: tuple[QueueData, ...]
     brokers: tuple[Broker, ...]
     is_static: bool = False
+    order_conf: str | None = None
+    mappings: tuple[StaticMapping, ...] = ()
 
     def readable_queues(self) -> tuple[MessageQueue, ...]:
         """Return the queues that consumers share, sorted (MQClientInstance.topicRouteData2TopicSubscribeInfo)."""

@@ -11,10 +11,19 @@ from math import isfinite
 from typing import Any, TypeVar
 
 from rmqctl.errors import RemoteProtocolError
-from rmqctl.model.group import GroupConfig, GroupConnections, Member, ProcessQueue, RunningInfo, Subscription
+from rmqctl.model.group import (
+    ConsumeStatus,
+    GroupConfig,
+    GroupConnections,
+    Member,
+    ProcessQueue,
+    RunningInfo,
+    Subscription,
+)
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker, ClusterInfo, QueueData, TopicRoute
 from rmqctl.model.stats import ConsumeStats, ConsumeTimeSpan, OffsetWrapper, StoredOffsets, TopicOffset
+from rmqctl.model.topic import StaticMapping, TopicConfig
 
 from .flags import Permission
 from .java_json import loads
@@ -131,18 +140,72 @@ def decode_route(topic: str, body: bytes) -> TopicRoute:
             write_queue_count=_queue_count(item["writeQueueNums"]),
             is_readable=bool(_int(item["perm"]) & Permission.READ),
             is_writable=bool(_int(item["perm"]) & Permission.WRITE),
+            perm=_int(item["perm"]),
         )
         for item in _list(data["queueDatas"])
     ]
     brokers = sorted((_broker(item) for item in _list(data["brokerDatas"])), key=lambda broker: broker.broker_name)
-    is_static = bool(data.get("topicQueueMappingByBroker"))
-    return TopicRoute(topic, tuple(sorted(queue_data, key=lambda item: item.broker_name)), tuple(brokers), is_static)
+    mappings = [_static_mapping(name, item) for name, item in (data.get("topicQueueMappingByBroker") or {}).items()]
+    return TopicRoute(
+        topic,
+        tuple(sorted(queue_data, key=lambda item: item.broker_name)),
+        tuple(brokers),
+        is_static=bool(mappings),
+        order_conf=_str(data["orderTopicConf"]) if data.get("orderTopicConf") else None,
+        mappings=tuple(sorted(mappings, key=lambda mapping: mapping.broker_name)),
+    )
+
+
+def _static_mapping(broker_name: str, item: Mapping[str, Any]) -> StaticMapping:
+    queue_ids = (item.get("currIdMap") or {}).items()
+    return StaticMapping(
+        broker_name=_str(broker_name),
+        logical_queue_count=_queue_count(item["totalQueues"]),
+        epoch=_int(item.get("epoch", 0)),
+        queue_ids={_int_text(logical): _int(physical) for logical, physical in queue_ids},
+    )
 
 
 @_body
 def decode_topic_names(body: bytes) -> tuple[str, ...]:
     """Read the answer of GET_ALL_TOPIC_LIST_FROM_NAMESERVER (TopicList), sorted."""
     return tuple(sorted(_str(name) for name in _list(loads(body)["topicList"])))
+
+
+@_body
+def decode_topic_configs(body: bytes) -> dict[str, TopicConfig]:
+    """Read the answer of GET_ALL_TOPIC_CONFIG (TopicConfigSerializeWrapper)."""
+    return {_str(topic): _topic_config(item) for topic, item in loads(body)["topicConfigTable"].items()}
+
+
+@_body
+def decode_topic_config(body: bytes) -> TopicConfig:
+    """Read the answer of GET_TOPIC_CONFIG (TopicConfigAndQueueMapping)."""
+    return _topic_config(loads(body))
+
+
+def _topic_config(item: Mapping[str, Any]) -> TopicConfig:
+    return TopicConfig(
+        topic=_str(item["topicName"]),
+        read_queue_count=_queue_count(item["readQueueNums"]),
+        write_queue_count=_queue_count(item["writeQueueNums"]),
+        perm=_int(item["perm"]),
+        is_ordered=_bool(item.get("order", False)),
+        attributes={_str(name): _text(value) for name, value in (item.get("attributes") or {}).items()},
+    )
+
+
+@_body
+def decode_group_names(body: bytes) -> tuple[str, ...]:
+    """Read the answer of QUERY_TOPIC_CONSUME_BY_WHO (GroupList), sorted."""
+    return tuple(sorted(_str(name) for name in _list(loads(body)["groupList"])))
+
+
+@_body
+def decode_topic_put_tps(body: bytes) -> float | None:
+    """Read how many messages a second a topic gets from GET_TOPIC_STATS_INFO; None from brokers before 5.0."""
+    rate = loads(body).get("topicPutTps")
+    return _float(rate) if rate is not None else None
 
 
 @_body
@@ -188,6 +251,20 @@ def decode_consume_time_span(body: bytes) -> dict[MessageQueue, ConsumeTimeSpan]
 
 
 @_body
+def decode_broker_clock(body: bytes) -> int | None:
+    """Read a broker's own time in ms out of an answer of QUERY_CONSUME_TIME_SPAN.
+
+    It answers now - (-1) as the age where no message is next; None when every queue has one
+    (AdminBrokerProcessor.queryConsumeTimeSpan).
+    """
+    for item in _list(loads(body)["consumeTimeSpanSet"]):
+        age_ms = _int(item["delayTime"])
+        if age_ms > _NO_MESSAGE_AGE_MS:
+            return age_ms - 1
+    return None
+
+
+@_body
 def decode_connections(body: bytes) -> GroupConnections:
     """Read the answer of GET_CONSUMER_CONNECTION_LIST (ConsumerConnection), members sorted by client id."""
     data = loads(body)
@@ -201,13 +278,7 @@ def decode_connections(body: bytes) -> GroupConnections:
         for item in _list(data.get("connectionSet") or [])
     ]
     subscriptions = {
-        _str(topic): Subscription(
-            topic=topic,
-            expression=_str(item.get("subString") or ""),
-            expression_type=_str(item.get("expressionType") or "TAG"),
-            version_ms=_int(item.get("subVersion", 0)),
-        )
-        for topic, item in (data.get("subscriptionTable") or {}).items()
+        _str(topic): _subscription(topic, item) for topic, item in (data.get("subscriptionTable") or {}).items()
     }
     return GroupConnections(
         members=tuple(sorted(members, key=lambda member: (member.client_id, member.client_address))),
@@ -218,12 +289,22 @@ def decode_connections(body: bytes) -> GroupConnections:
     )
 
 
+def _subscription(topic: str, item: Mapping[str, Any]) -> Subscription:
+    return Subscription(
+        topic=topic,
+        expression=_str(item.get("subString") or ""),
+        expression_type=_str(item.get("expressionType") or "TAG"),
+        version_ms=_number(item.get("subVersion", 0)),
+        tags=tuple(sorted(_str(tag) for tag in _list(item.get("tagsSet") or []))),
+    )
+
+
 @_body
 def decode_running_info(body: bytes) -> RunningInfo:
     """Read the answer of GET_CONSUMER_RUNNING_INFO (ConsumerRunningInfo).
 
-    The client wrote it, not a broker. Other clients than Java leave parts out; C++ writes offsets as texts, and Go
-    spells `dropped` right.
+    The client wrote it, not a broker. Other clients than Java leave parts out; C++ writes offsets and versions as
+    texts, and Go spells `dropped` right.
     """
     data = loads(body)
     queues = {_queue(key): _process_queue(item) for key, item in (data.get("mqTable") or {}).items()}
@@ -231,16 +312,32 @@ def decode_running_info(body: bytes) -> RunningInfo:
         _queue(key): _int(item.get("waitAckCount", 0)) for key, item in (data.get("mqPopTable") or {}).items()
     }
     properties = {_str(key): _text(value) for key, value in (data.get("properties") or {}).items()}
-    return RunningInfo(properties, queues, pop_unacked)
+    statuses = {_str(topic): _consume_status(item) for topic, item in (data.get("statusTable") or {}).items()}
+    subscriptions = [_subscription(_str(item["topic"]), item) for item in _list(data.get("subscriptionSet") or [])]
+    return RunningInfo(properties, queues, pop_unacked, statuses, tuple(sorted(subscriptions, key=lambda s: s.topic)))
+
+
+def _consume_status(item: Mapping[str, Any]) -> ConsumeStatus:
+    return ConsumeStatus(
+        pull_rt_ms=_float(item.get("pullRT", 0.0)),
+        pull_tps=_float(item.get("pullTPS", 0.0)),
+        consume_rt_ms=_float(item.get("consumeRT", 0.0)),
+        consume_ok_tps=_float(item.get("consumeOKTPS", 0.0)),
+        consume_failed_tps=_float(item.get("consumeFailedTPS", 0.0)),
+        consume_failed_count=_int(item.get("consumeFailedMsgs", 0)),
+    )
+
+
+def _number(value: Any) -> int:
+    """Return an integer that C++ clients write as a text; they keep offsets unsigned, so -1 is the largest."""
+    if not isinstance(value, str):
+        return _int(value)
+    return _int(int(value) - 2**64 if int(value) >= 2**63 else int(value))
 
 
 def _process_queue(item: Mapping[str, Any]) -> ProcessQueue:
     def number(name: str, absent: int) -> int:
-        value = item.get(name, absent)
-        if not isinstance(value, str):
-            return _int(value)
-        # C++ keeps offsets unsigned, so its -1 is the largest.
-        return _int(int(value) - 2**64 if int(value) >= 2**63 else int(value))
+        return _number(item.get(name, absent))
 
     commit_offset = number("commitOffset", -1)
     return ProcessQueue(
@@ -249,12 +346,18 @@ def _process_queue(item: Mapping[str, Any]) -> ProcessQueue:
         cached_max_offset=number("cachedMsgMaxOffset", 0),
         commit_offset=commit_offset if commit_offset >= 0 else None,
         dropped=_bool(item.get("droped", item.get("dropped", False))),
+        cached_size_mib=number("cachedMsgSizeInMiB", 0),
+        locked=_bool(item.get("locked", False)),
+        last_pull_at_ms=_time(number("lastPullTimestamp", 0)),
+        last_consume_at_ms=_time(number("lastConsumeTimestamp", 0)),
     )
 
 
 @_body
 def decode_groups(body: bytes) -> dict[str, GroupConfig]:
     """Read the answer of GET_ALL_SUBSCRIPTIONGROUP_CONFIG (SubscriptionGroupWrapper)."""
+    data = loads(body)
+    forbidden = data.get("forbiddenTable") or {}
     return {
         group: GroupConfig(
             group=_str(group),
@@ -262,8 +365,10 @@ def decode_groups(body: bytes) -> dict[str, GroupConfig]:
             consume_broadcast_enable=_bool(item.get("consumeBroadcastEnable", True)),
             retry_queue_count=_int(item.get("retryQueueNums", 1)),
             retry_max_times=_int(item.get("retryMaxTimes", 16)),
+            fields={_str(name): value for name, value in item.items() if name != "groupName"},
+            forbidden_topics=tuple(sorted(_str(topic) for topic, bits in forbidden.get(group, {}).items() if bits)),
         )
-        for group, item in loads(body)["subscriptionGroupTable"].items()
+        for group, item in data["subscriptionGroupTable"].items()
     }
 
 
@@ -271,11 +376,13 @@ def decode_groups(body: bytes) -> dict[str, GroupConfig]:
 def decode_consumer_offsets(body: bytes) -> StoredOffsets:
     """Read the answer of GET_ALL_CONSUMER_OFFSET (ConsumerOffsetSerializeWrapper).
 
-    Keys are topic@group, split at the last @: a group's name can't hold one.
+    Keys are topic@group; names can't hold an @. Broadcasting clients of a proxy add a third part, which is no group.
     """
     groups: dict[str, dict[str, dict[int, int]]] = {}
     for key, offsets in (loads(body).get("offsetTable") or {}).items():
-        topic, _, group = _str(key).rpartition("@")
+        topic, _, group = _str(key).partition("@")
+        if "@" in group:
+            continue
         groups.setdefault(group, {})[topic] = {
             _int_text(queue_id): _int(offset) for queue_id, offset in offsets.items()
         }

@@ -6,6 +6,8 @@ are left out on purpose: GET_SUBSCRIPTIONGROUP_CONFIG creates the group, QUERY_C
 
 from __future__ import annotations
 
+import json
+
 from rmqctl.errors import RemoteProtocolError
 
 from .codes import RequestCode
@@ -30,6 +32,34 @@ def get_route(topic: str) -> Command:
 def get_all_topics() -> Command:
     """Ask a name server for the names of all topics."""
     return Command(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+
+
+def get_kv_config(namespace: str, key: str) -> Command:
+    """Ask a name server for one of its key-value pairs (GetKVConfigRequestHeader)."""
+    return Command(RequestCode.GET_KV_CONFIG, {"namespace": namespace, "key": key})
+
+
+def get_all_topic_configs() -> Command:
+    """Ask a broker for the configuration of all its topics. Without paging fields 5.x answers all, as 4.9 does."""
+    return Command(RequestCode.GET_ALL_TOPIC_CONFIG)
+
+
+def get_topic_config(topic: str) -> Command:
+    """Ask a broker of 5.x for the configuration of one topic (GetTopicConfigRequestHeader)."""
+    return Command(RequestCode.GET_TOPIC_CONFIG, {"topic": topic})
+
+
+def get_topic_groups(topic: str) -> Command:
+    """Ask which groups consume a topic, by connection or stored offset (QueryTopicConsumeByWhoRequestHeader)."""
+    return Command(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": topic})
+
+
+def get_earliest_store_time(topic: str, queue_id: int) -> Command:
+    """Ask when the oldest message of a queue was stored (GetEarliestMsgStoretimeRequestHeader).
+
+    Only for a queue that is known to be there: the store makes an entry for one that it is asked about.
+    """
+    return Command(RequestCode.GET_EARLIEST_MSG_STORETIME, {"topic": topic, "queueId": str(queue_id)})
 
 
 def get_consume_stats(group: str, topic: str | None = None) -> Command:
@@ -90,22 +120,91 @@ def get_broker_runtime() -> Command:
     return Command(RequestCode.GET_BROKER_RUNTIME_INFO)
 
 
-def pull_without_trace(topic: str, queue_id: int, queue_offset: int, *, max_count: int = 32) -> Command:
-    """Pull messages to look at them (PullMessageRequestHeader): nothing is committed, nobody's subscription is used."""
+def pull_without_trace(
+    topic: str,
+    queue_id: int,
+    queue_offset: int,
+    *,
+    max_count: int = 32,
+    expression: str = "*",
+    expression_type: str = "TAG",
+    hold_ms: int = 0,
+) -> Command:
+    """Pull messages to look at them (PullMessageRequestHeader): nothing is committed, nobody's subscription is used.
+
+    An SQL92 expression that can't be parsed filters nothing and is not refused: check_expression() asks before. At the
+    end of the queue the broker waits hold_ms for news, give or take the 5 s after which it looks
+    (PullRequestHoldService).
+    """
     fields = {
         "consumerGroup": TOOLS_CONSUMER_GROUP,
         "topic": topic,
         "queueId": str(queue_id),
         "queueOffset": str(queue_offset),
         "maxMsgNums": str(max_count),
-        "sysFlag": str(PullFlag.SUBSCRIPTION),
+        "sysFlag": str(PullFlag.SUBSCRIPTION | (PullFlag.SUSPEND if hold_ms else 0)),
         "commitOffset": "0",
-        "suspendTimeoutMillis": "0",
+        "suspendTimeoutMillis": str(hold_ms),
         "subVersion": "0",
-        "subscription": "*",
-        "expressionType": "TAG",
+        "subscription": expression,
+        "expressionType": expression_type,
     }
     return Command(RequestCode.PULL_MESSAGE, fields)
+
+
+def search_offset(topic: str, queue_id: int, at_ms: int) -> Command:
+    """Ask for the offset of a store time (SearchOffsetRequestHeader).
+
+    5.x answers the first message stored then or later; 4.9 any that was stored then, else the nearer neighbour.
+    """
+    fields = {"topic": topic, "queueId": str(queue_id), "timestamp": str(at_ms)}
+    return Command(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields)
+
+
+def get_min_offset(topic: str, queue_id: int) -> Command:
+    """Ask for the smallest offset that is left; 0 for a queue that there is not (GetMinOffsetRequestHeader)."""
+    return Command(RequestCode.GET_MIN_OFFSET, {"topic": topic, "queueId": str(queue_id)})
+
+
+def get_max_offset(topic: str, queue_id: int) -> Command:
+    """Ask for the next offset to be written; 0 for a queue that there is not (GetMaxOffsetRequestHeader)."""
+    return Command(RequestCode.GET_MAX_OFFSET, {"topic": topic, "queueId": str(queue_id)})
+
+
+def view_message(topic: str, commit_log_offset: int) -> Command:
+    """Ask for the message at a place of the commit log (ViewMessageRequestHeader); brokers don't check the topic."""
+    return Command(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": str(commit_log_offset), "topic": topic})
+
+
+def query_message(topic: str, key: str, *, max_count: int, begin_ms: int, end_ms: int) -> Command:
+    """Ask the index for messages with a key or unique key, the newest (QueryMessageRequestHeader).
+
+    The index compares hashes, and knows times to the second: both have to be checked again. Brokers answer fewer than
+    asked for (maxMsgsNumBatch, 64). Java's _UNIQUE_KEY_QUERY is not sent: it would only lower that to 32.
+    """
+    fields = {
+        "topic": topic,
+        "key": key,
+        "maxNum": str(max_count),
+        "beginTimestamp": str(begin_ms),
+        "endTimestamp": str(end_ms),
+    }
+    return Command(RequestCode.QUERY_MESSAGE, fields)
+
+
+def check_expression(topic: str, sql: str) -> Command:
+    """Ask whether an SQL92 expression can be used (CheckClientRequestBody). The broker compiles it and forgets it."""
+    subscription = {
+        "classFilterMode": False,
+        "codeSet": [],
+        "expressionType": "SQL92",
+        "subString": sql,
+        "subVersion": 0,
+        "tagsSet": [],
+        "topic": topic,
+    }
+    body = {"clientId": "rmqctl", "group": TOOLS_CONSUMER_GROUP, "namespace": "", "subscriptionData": subscription}
+    return Command(RequestCode.CHECK_CLIENT_CONFIG, body=json.dumps(body).encode())
 
 
 def int_field(response: Command, name: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Self
 
@@ -239,6 +239,8 @@ def _decimal(text: str) -> int | None:
 
 
 _BATCH_HEAD = struct.Struct(">iiii")  # size, magic, CRC, flag of one message in a batch
+# Brokers count them in 16 bits (BatchConsumeQueue); a small compressed record could stand for millions.
+_MAX_INNER = 2**15 - 1
 
 
 def _unwrap(outer: StoredMessage) -> Iterator[StoredMessage]:
@@ -251,6 +253,8 @@ def _unwrap(outer: StoredMessage) -> Iterator[StoredMessage]:
     topic, _ = outer._topic_and_properties()  # noqa: SLF001
     hosts = outer._fixed  # noqa: SLF001
     while at < len(body):
+        if index >= _MAX_INNER:
+            raise RemoteProtocolError(f"The peer sent an inner batch of more than {_MAX_INNER} messages.")
         try:
             size, _, _, flag = _BATCH_HEAD.unpack_from(body, at)
             (body_length,) = _SIZE.unpack_from(body, at + 16)
@@ -272,3 +276,17 @@ def _unwrap(outer: StoredMessage) -> Iterator[StoredMessage]:
     count = _decimal(properties.get(INNER_NUM, ""))
     if count is not None and count != index:
         raise RemoteProtocolError(f"The peer sent an inner batch of {index} messages that says it has {count}.")
+
+
+# For those who look at 200,000 messages a second: without a property's call for each.
+
+
+def stored_between(messages: list[StoredMessage], since_ms: int, until_ms: int) -> list[StoredMessage]:
+    """Return the messages that were stored in a span of time, both ends included."""
+    return [message for message in messages if since_ms <= message._fixed[11] <= until_ms]  # noqa: SLF001
+
+
+def perhaps_with(messages: list[StoredMessage], search: Callable[[bytes], object]) -> list[StoredMessage]:
+    """Return the messages whose record a search finds something in, and compressed ones, where it can't."""
+    compressed = MessageFlag.COMPRESSED
+    return [message for message in messages if search(message.record) or message._fixed[7] & compressed]  # noqa: SLF001

@@ -36,6 +36,20 @@ class UniqueKey(Struct, frozen=True):
     counter: int
 
 
+class ClientId(Struct, frozen=True):
+    """The id that the 5.x SDKs make (MessageIdCodec, version 1), 34 digits; it is the message's unique key as well."""
+
+    mac: str
+    pid: int
+    made_at_ms: int
+    counter: int
+
+
+# The SDKs count seconds from 2021-01-01T00:00:00Z.
+_CLIENT_ID_EPOCH_MS = 1_609_459_200_000
+_CLIENT_ID = struct.Struct(">B6sHII")
+
+
 def encode_offset_id(address: bytes, port: int, commit_log_offset: int) -> str:
     """Return the broker's id of a message from its store host's address (4 or 16 bytes), port and offset."""
     return (address + _PORT_AND_OFFSET.pack(port, commit_log_offset)).hex().upper()
@@ -54,6 +68,17 @@ def decode_unique_key(text: str) -> UniqueKey:
     """Read an id as the producer's kind. Raises ValueError when it can't be one."""
     host, rest = _split(text)
     return UniqueKey(host, *_PID_HASH_TIME_COUNTER.unpack(rest))
+
+
+def decode_client_id(text: str) -> ClientId:
+    """Read an id as one of the 5.x SDKs. Raises ValueError when it can't be one."""
+    try:
+        version, mac, pid, seconds, counter = _CLIENT_ID.unpack(bytes.fromhex(text))
+    except (ValueError, struct.error):
+        raise ValueError(f"{text!r} is no id of a 5.x SDK: one has 34 hexadecimal digits") from None
+    if version != 1:
+        raise ValueError(f"{text} is no id of a 5.x SDK: it would be of version {version}")
+    return ClientId(mac.hex(":"), pid, _CLIENT_ID_EPOCH_MS + seconds * 1000, counter)
 
 
 def _split(text: str) -> tuple[str, bytes]:

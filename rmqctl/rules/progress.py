@@ -58,6 +58,9 @@ def _lag(reading: QueueReading, reasons: dict[str, Unknown], *, is_broadcasting:
             return 0, 0
     elif max_offset is None:
         reason = reasons.get("maxOffset", Unknown.NOT_REPORTED)
+    elif min_offset is None and consumer_offset < max_offset:
+        # A part of what lies between may have been deleted.
+        reason = reasons.get("minOffset", Unknown.NOT_REPORTED)
     elif consumer_offset > max_offset:
         # The topic was made anew, or a reset went wrong: clients are sent back by PULL_OFFSET_MOVED.
         reason = Unknown.OFFSET_BEYOND_MAX

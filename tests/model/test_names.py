@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqctl.model.names import is_system_group
+from rmqctl.model.names import is_system_group, with_namespace
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,22 @@ def test_groups_that_brokers_make_are_system_groups(group: str) -> None:
 @pytest.mark.parametrize("group", ["", "orders", "CID_ORDERS", "tools_consumer", "MY_TOOLS_CONSUMER", "CID_RMQ_SYS"])
 def test_users_groups_are_none(group: str) -> None:
     assert not is_system_group(group)
+
+
+@pytest.mark.parametrize(
+    ("name", "full"),
+    [
+        ("G", "NS%G"),
+        ("NS%G", "NS%G"),
+        ("NS2%G", "NS%NS2%G"),
+        ("%RETRY%G", "%RETRY%NS%G"),
+        ("%RETRY%NS%G", "%RETRY%NS%G"),
+        ("%DLQ%G", "%DLQ%NS%G"),
+        ("%DLQ%NS%G", "%DLQ%NS%G"),
+        ("TOOLS_CONSUMER", "TOOLS_CONSUMER"),
+        ("CID_RMQ_SYS_TRANS", "CID_RMQ_SYS_TRANS"),
+        ("", "NS%"),
+    ],
+)
+def test_a_namespace_stands_before_a_name_and_behind_the_prefix_of_a_retry_topic(name: str, full: str) -> None:
+    assert with_namespace("NS", name) == full

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmqctl.errors import RemoteProtocolError
-from rmqctl.model.group import GroupConfig, Member, ProcessQueue, Subscription
+from rmqctl.model.group import ConsumeStatus, GroupConfig, Member, ProcessQueue, Subscription
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker, ClusterInfo, QueueData
 from rmqctl.model.stats import ConsumeTimeSpan, OffsetWrapper, TopicOffset
+from rmqctl.model.topic import StaticMapping, TopicConfig
 from rmqctl.protocol import bodies
 from rmqctl.protocol.java_json import ObjectMap, loads
 from tests.protocol.golden import Exchange, answer, answers, decode
@@ -26,6 +27,10 @@ SPAN = (
     '"messageQueue":{"brokerName":"b","queueId":2,"topic":"T"},"minTimeStamp":%d}]}'
 )
 OFFSETS = '{"dataVersion":{"counter":1},"offsetTable":{"T@G":{0:4,1:6},"%RETRY%G@G":{0:0},"a@b@G2":{7:-1}}}'
+TOPIC = (
+    '{"attributes":{"message.type":"FIFO"},"order":true,"perm":4,"readQueueNums":3,"topicFilterType":"SINGLE_TAG",'
+    '"topicName":"T","topicSysFlag":0,"writeQueueNums":2}'
+)
 DECODERS: dict[str, tuple[Callable[[bytes], Any], str]] = {
     "cluster_info": (bodies.decode_cluster_info, answer(answers(106)[0]).body.decode()),
     "route": (partial(bodies.decode_route, "ship"), answer(answers(105)[0]).body.decode()),
@@ -33,10 +38,15 @@ DECODERS: dict[str, tuple[Callable[[bytes], Any], str]] = {
     "consume_stats": (bodies.decode_consume_stats, answer(answers(208)[-1]).body.decode()),
     "topic_stats": (bodies.decode_topic_stats, answer(answers(202)[0]).body.decode()),
     "consume_time_span": (bodies.decode_consume_time_span, SPAN % (500, 1795237328000)),
+    "broker_clock": (bodies.decode_broker_clock, SPAN % (1795237330001, -1)),
     "connections": (bodies.decode_connections, answer(answers(203)[0]).body.decode()),
     "running_info": (bodies.decode_running_info, answer(answers(307)[0]).body.decode()),
     "groups": (bodies.decode_groups, answer(answers(201)[0]).body.decode()),
     "consumer_offsets": (bodies.decode_consumer_offsets, OFFSETS),
+    "topic_configs": (bodies.decode_topic_configs, f'{{"topicConfigTable":{{"T":{TOPIC}}}}}'),
+    "topic_config": (bodies.decode_topic_config, TOPIC),
+    "group_names": (bodies.decode_group_names, '{"groupList":["g2","g1"]}'),
+    "topic_put_tps": (bodies.decode_topic_put_tps, '{"offsetTable":{},"topicPutTps":0.5}'),
     "key_values": (bodies.decode_key_values, '{"table":{"brokerVersionDesc":"V5_4_0","putTps":"0.1 0.2 0.3"}}'),
 }
 MQ_KEY = r'\{"brokerName":"([^"]+)","queueId":(\d+),"topic":"([^"]+)"\}:\{'
@@ -118,10 +128,33 @@ def test_recorded_routes(exchange: Exchange) -> None:
     pattern = r'"perm":(\d),"readQueueNums":(\d+),"topicSysFlag":0,"writeQueueNums":(\d+)'
     ((perm, reads, writes),) = rows(pattern, body(exchange))
     assert perm in "67"
-    assert route.queue_data == (QueueData("broker-a", int(reads), int(writes), True, True),)
+    assert route.queue_data == (QueueData("broker-a", int(reads), int(writes), True, True, int(perm)),)
     assert route.brokers == (Broker("DefaultCluster", "broker-a", {0: "127.0.0.1:10911"}),)
     assert (route.topic, route.is_static) == (topic, False)
     assert route.readable_queues() == tuple(MessageQueue(topic, "broker-a", index) for index in range(int(reads)))
+
+
+def test_a_static_topics_mapping_and_an_order_configuration_are_read() -> None:
+    text = (
+        '{"brokerDatas":[],"orderTopicConf":"b:4","queueDatas":[],"topicQueueMappingByBroker":{"b":{"bname":"b",'
+        '"currIdMap":{0:2,3:1},"dirty":false,"epoch":7,"scope":"__global__","topic":"T","totalQueues":4}}}'
+    )
+    route = bodies.decode_route("T", text.encode())
+    assert (route.is_static, route.order_conf) == (True, "b:4")
+    assert route.mappings == (StaticMapping("b", 4, 7, {0: 2, 3: 1}),)
+
+
+def test_a_topics_configuration() -> None:
+    config = TopicConfig("T", 3, 2, 4, is_ordered=True, attributes={"message.type": "FIFO"})
+    assert bodies.decode_topic_config(TOPIC.encode()) == config
+    assert (config.is_readable, config.is_writable) == (True, False)
+    assert bodies.decode_topic_configs(f'{{"topicConfigTable":{{"T":{TOPIC}}}}}'.encode()) == {"T": config}
+
+
+def test_an_older_brokers_topic_has_no_attributes_and_no_rate() -> None:
+    older = TOPIC.replace('"attributes":{"message.type":"FIFO"},', "")
+    assert bodies.decode_topic_config(older.encode()).attributes == {}
+    assert bodies.decode_topic_put_tps(b'{"offsetTable":{}}') is None
 
 
 @recorded(206)
@@ -162,12 +195,21 @@ def test_recorded_running_info(exchange: Exchange) -> None:
     text = body(exchange)
     info = bodies.decode_running_info(text.encode())
     pattern = MQ_KEY + (
-        r'"cachedMsgCount":(\d+),"cachedMsgMaxOffset":(\d+),"cachedMsgMinOffset":(\d+),"cachedMsgSizeInMiB":\d+,'
-        r'"commitOffset":(-?\d+),"droped":(true|false)'
+        r'"cachedMsgCount":(\d+),"cachedMsgMaxOffset":(\d+),"cachedMsgMinOffset":(\d+),"cachedMsgSizeInMiB":(\d+),'
+        r'"commitOffset":(-?\d+),"droped":(true|false),"lastConsumeTimestamp":(\d+),"lastLockTimestamp":\d+,'
+        r'"lastPullTimestamp":(\d+),"locked":(true|false)'
     )
     assert info.process_queues == {
         mq(row): ProcessQueue(
-            int(row[3]), int(row[5]), int(row[4]), int(row[6]) if int(row[6]) >= 0 else None, row[7] == "true"
+            cached_count=int(row[3]),
+            cached_min_offset=int(row[5]),
+            cached_max_offset=int(row[4]),
+            commit_offset=int(row[7]) if int(row[7]) >= 0 else None,
+            dropped=row[8] == "true",
+            cached_size_mib=int(row[6]),
+            locked=row[11] == "true",
+            last_pull_at_ms=time(row[10]),
+            last_consume_at_ms=time(row[9]),
         )
         for row in rows(pattern, text)
     }
@@ -175,13 +217,41 @@ def test_recorded_running_info(exchange: Exchange) -> None:
     assert info.pop_unacked == {}
     assert info.properties["PROP_CONSUME_TYPE"] == "CONSUME_PASSIVELY"
     assert info.properties["PROP_CLIENT_VERSION"] == "V" + exchange.rocketmq.replace(".", "_")
+    # What follows the queues has no objects for keys.
+    told = json.loads("{" + text[text.index('"properties":') :])
+    assert info.properties == told["properties"]
+    assert info.statuses == {
+        topic: ConsumeStatus(
+            row["pullRT"],
+            row["pullTPS"],
+            row["consumeRT"],
+            row["consumeOKTPS"],
+            row["consumeFailedTPS"],
+            row["consumeFailedMsgs"],
+        )
+        for topic, row in told["statusTable"].items()
+    }
+    assert info.subscriptions == tuple(
+        Subscription(row["topic"], row["subString"], "TAG", row["subVersion"], tuple(sorted(row["tagsSet"])))
+        for row in sorted(told["subscriptionSet"], key=lambda row: row["topic"])
+    )
+    assert {item.topic for item in info.subscriptions} == set(info.statuses)
 
 
 def test_running_info_in_numbers() -> None:
     info = bodies.decode_running_info(body(answers(307)[0]).encode())
-    assert info.process_queues[MessageQueue("ship", "broker-a", 2)] == ProcessQueue(12, 9, 100, 9, False)
-    assert info.process_queues[MessageQueue("ship", "broker-a", 3)] == ProcessQueue(9, 6, 93, 6, False)
+    assert info.process_queues[MessageQueue("ship", "broker-a", 2)] == ProcessQueue(
+        12, 9, 100, 9, False, 0, True, 1795237369106, 1795237329101
+    )
+    assert info.process_queues[MessageQueue("ship", "broker-a", 3)] == ProcessQueue(
+        9, 6, 93, 6, False, 0, True, 1795237364103, 1795237329018
+    )
     assert info.properties["PROP_CONSUMER_START_TIMESTAMP"] == "1795237316399"
+    assert info.statuses["ship"] == ConsumeStatus(2709.5555555555557, 2.525, 0.0125, 2.0, 0.0, 0)
+    assert info.subscriptions == (
+        Subscription("%RETRY%ship-workers", "*", "TAG", 1795237316435),
+        Subscription("ship", "T1 || T2", "TAG", 1795237317356, ("T1", "T2")),
+    )
 
 
 def running_info(queue: dict[str, Any], **others: Any) -> Any:
@@ -204,6 +274,9 @@ def test_running_info_of_other_clients() -> None:
     assert running_info(cpp).process_queues[queue] == ProcessQueue(3, 5, 7, 5, True)
     unsigned = {**cpp, "commitOffset": "18446744073709551615"}
     assert running_info(unsigned).process_queues[queue].commit_offset is None
+    subscription = {"subString": "B || A", "subVersion": "1795237317356", "topic": "T", "tagsSet": ["B", "A"]}
+    (found,) = running_info(cpp, subscriptionSet=[subscription]).subscriptions
+    assert found == Subscription("T", "B || A", "TAG", 1795237317356, ("A", "B"))
     # rocketmq-client-go
     assert running_info({"dropped": True}).process_queues[queue] == ProcessQueue(0, 0, 0, None, True)
     assert running_info({}, properties={"consumeThreadMin": 20}).properties == {"consumeThreadMin": "20"}
@@ -233,17 +306,30 @@ def test_recorded_groups(exchange: Exchange) -> None:
             row["consumeBroadcastEnable"],
             row["retryQueueNums"],
             row["retryMaxTimes"],
+            {name: value for name, value in row.items() if name != "groupName"},
         )
         for group, row in told.items()
     }
-    assert bodies.decode_groups(body(exchange).encode())["ship-workers"] == GroupConfig(
-        "ship-workers", True, False, 1, 16
-    )
+    workers = bodies.decode_groups(body(exchange).encode())["ship-workers"]
+    assert (workers.consume_enable, workers.consume_broadcast_enable) == (True, False)
+    assert (workers.retry_queue_count, workers.retry_max_times) == (1, 16)
+    assert workers.fields["consumeFromMinEnable"] is False
+    assert ("groupRetryPolicy" in workers.fields) == (exchange.rocketmq == "5.4.0")
+
+
+def test_topics_that_a_group_may_not_read() -> None:
+    # SubscriptionGroupManager.setForbidden: bit 2 is the right to read (PermName.INDEX_PERM_READ), the only one used.
+    text = '{"forbiddenTable":{"g":{"T":4,"U":0,"A":4},"h":{"T":4}},"subscriptionGroupTable":{"g":{},"i":{}}}'
+    groups = bodies.decode_groups(text.encode())
+    assert groups["g"].forbidden_topics == ("A", "T")
+    assert groups["i"].forbidden_topics == ()
+    assert bodies.decode_groups(b'{"forbiddenTable":null,"subscriptionGroupTable":{}}') == {}
 
 
 def test_consumer_offsets() -> None:
     stored = bodies.decode_consumer_offsets(OFFSETS.encode())
-    assert stored.groups == {"G": {"T": {0: 4, 1: 6}, "%RETRY%G": {0: 0}}, "G2": {"a@b": {7: -1}}}
+    # The third is of a broadcasting client behind a proxy: topic@group@client.
+    assert stored.groups == {"G": {"T": {0: 4, 1: 6}, "%RETRY%G": {0: 0}}}
     assert bodies.decode_consumer_offsets(b"{}").groups == {}
 
 
@@ -258,6 +344,12 @@ def test_consume_time_span() -> None:
     assert unknown == {queue: ConsumeTimeSpan(None, 2000)}
     empty_queue = bodies.decode_consume_time_span((SPAN % (1795237330001, -1)).encode())
     assert empty_queue == {queue: ConsumeTimeSpan(None, None)}
+
+
+def test_a_brokers_clock_shows_where_no_message_is_next() -> None:
+    assert bodies.decode_broker_clock((SPAN % (1795237330001, -1)).encode()) == 1795237330000
+    assert bodies.decode_broker_clock((SPAN % (500, 1795237328000)).encode()) is None
+    assert bodies.decode_broker_clock(b'{"consumeTimeSpanSet":[]}') is None
 
 
 def test_key_values() -> None:
@@ -317,9 +409,25 @@ def test_unknown_keys_are_ignored() -> None:
         ("running_info", '{"properties":{"a":[1]}}'),
         ("groups", '{"subscriptionGroupTable":{"g":{"consumeEnable":"false"}}}'),
         ("groups", '{"subscriptionGroupTable":{"g":1}}'),
+        ("groups", '{"subscriptionGroupTable":{"g":{"retryQueueNums":null}}}'),
+        ("groups", '{"forbiddenTable":{"g":1},"subscriptionGroupTable":{"g":{}}}'),
+        ("running_info", '{"statusTable":{"T":{"pullRT":"1"}}}'),
+        ("running_info", '{"statusTable":{"T":{"consumeOKTPS":1e999}}}'),
+        ("running_info", '{"subscriptionSet":{"a":1}}'),
+        ("running_info", '{"subscriptionSet":[{}]}'),
+        ("running_info", '{"subscriptionSet":[{"topic":"T","tagsSet":"AB"}]}'),
         ("consumer_offsets", '{"offsetTable":{"T@G":{"x":1}}}'),
         ("consumer_offsets", '{"offsetTable":{"T@G":[1]}}'),
         ("consumer_offsets", '{"offsetTable":{{"a":1}:{0:1}}}'),
+        ("topic_configs", '{"topicConfigTable":{"T":1}}'),
+        ("topic_configs", '{"topicConfigTable":[]}'),
+        ("topic_config", TOPIC.replace('"perm":4', '"perm":"4"')),
+        ("topic_config", TOPIC.replace('"readQueueNums":3', '"readQueueNums":-1')),
+        ("topic_config", TOPIC.replace('"order":true', '"order":"true"')),
+        ("topic_config", TOPIC.replace('"FIFO"', "{}")),
+        ("group_names", '{"groupList":[1]}'),
+        ("topic_put_tps", '{"topicPutTps":"1"}'),
+        ("route", '{"queueDatas":[],"brokerDatas":[],"topicQueueMappingByBroker":{"b":{}}}'),
         ("key_values", '{"table":{"a":{}}}'),
         ("key_values", '{"table":[]}'),
     ],

@@ -380,6 +380,13 @@ def test_inner_messages_have_the_other_flags_of_the_outer() -> None:
     assert message.sys_flag == 0x40000000 | 0x700 | 0xE
 
 
+def test_inner_batch_bomb() -> None:
+    entry = struct.pack(">iiiiih", 22, 0, 0, 0, 0, 0)
+    bomb = inner(zlib.compress(entry * 1_000_000), sys_flag=COMPRESSED | 0x300)
+    with pytest.raises(RemoteProtocolError, match="more than 32767 messages"):
+        list(iter_messages(bomb))
+
+
 def test_inner_batch_flags_only_together() -> None:
     for sys_flag in (0x40, 0x80):
         message = one(RECORD.but(sys_flag=sys_flag, body=b"".join(BATCH)))

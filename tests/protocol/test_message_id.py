@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmqctl.protocol.message_id import OffsetId, UniqueKey, decode_offset_id, decode_unique_key, encode_offset_id
+from rmqctl.protocol.message_id import (
+    ClientId,
+    OffsetId,
+    UniqueKey,
+    decode_client_id,
+    decode_offset_id,
+    decode_unique_key,
+    encode_offset_id,
+)
 from tests.protocol.golden import EXCHANGES, answer, decode
 
 ADDRESSES = st.ip_addresses(v=4) | st.ip_addresses(v=6)
@@ -91,3 +99,17 @@ def test_any_text_is_an_id_or_a_value_error(text: str) -> None:
             decode_id(text)
         except ValueError:
             continue
+
+
+def test_an_id_of_a_5x_sdk_is_read() -> None:
+    # Version 1, network card, process, seconds since 2021, counter.
+    read = decode_client_id("01ABCDEF12345617D9000000100000000A")
+    assert read == ClientId("ab:cd:ef:12:34:56", 0x17D9, 1_609_459_216_000, 10)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "01", "01ABCDEF12345617D9000000100000000", "01ABCDEF12345617D9000000100000000AB", "0" * 34, "zz" * 17]
+)
+def test_what_is_no_id_of_a_5x_sdk_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"no id of a 5\.x SDK"):
+        decode_client_id(text)

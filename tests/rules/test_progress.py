@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from rmqctl.model.group import ProcessQueue
 from rmqctl.model.progress import PulledSource, QueueProgress, QueueReading, TimeLagSource, Unknown
@@ -184,10 +185,16 @@ def test_a_group_whose_whole_backlog_was_deleted_has_no_lag() -> None:
     assert progress.reasons["retentionLeftMs"] is Unknown.NOTHING_UNREAD
 
 
-def test_without_a_min_offset_losses_are_unknown_and_the_lag_stands() -> None:
+def test_without_a_min_offset_the_lag_may_hold_deleted_messages_and_is_unknown() -> None:
     progress = compute_progress(_reading(min_offset=None, reasons={"minOffset": Unknown.NOT_REPORTED}))
-    assert (progress.lag, progress.lost) == (100, None)
-    assert progress.reasons["lost"] is Unknown.NOT_REPORTED
+    assert (progress.lag, progress.lost) == (None, None)
+    assert progress.reasons["lag"] is progress.reasons["lost"] is Unknown.NOT_REPORTED
+
+
+def test_without_a_min_offset_nothing_is_unread_at_the_end_of_a_queue() -> None:
+    reading = _reading(min_offset=None, reasons={"minOffset": Unknown.NOT_REPORTED})
+    progress = compute_progress(structs.replace(reading, consumer_offset=reading.max_offset))
+    assert (progress.lag, progress.lost) == (0, None)
 
 
 def test_an_offset_beyond_max_is_no_negative_lag() -> None:

@@ -1,0 +1,104 @@
+"""A broker's configuration: which settings matter to consumers, which are secret, which may differ in a replica."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+REDACTED = "(redacted)"
+
+# What decides how groups are created, balanced, reset, delayed and kept; shown in this order.
+CONSUMER_SETTINGS = (
+    "brokerPermission",
+    "autoCreateTopicEnable",
+    "autoCreateSubscriptionGroup",
+    "defaultTopicQueueNums",
+    "messageDelayLevel",
+    "timerWheelEnable",
+    "timerMaxDelaySec",
+    "longPollingEnable",
+    "enablePropertyFilter",
+    "filterSupportRetry",
+    "useServerSideResetOffset",
+    "rejectPullConsumerEnable",
+    "notifyConsumerIdsChangedEnable",
+    "disableConsumeIfConsumerReadSlowly",
+    "enableRetryTopicV2",
+    "popConsumerKVServiceEnable",
+    "slaveReadEnable",
+    "offsetCheckInSlave",
+    "maxMessageSize",
+    "flushDiskType",
+    "traceTopicEnable",
+    "aclEnable",
+    "authenticationEnabled",
+    "authorizationEnabled",
+)
+RETENTION_SETTINGS = (
+    "fileReservedTime",
+    "deleteWhen",
+    "diskMaxUsedSpaceRatio",
+    "diskSpaceCleanForciblyRatio",
+    "diskSpaceWarningLevelRatio",
+    "cleanFileForciblyEnable",
+    "mappedFileSizeCommitLog",
+)
+
+# A broker answers GET_BROKER_CONFIG with its whole properties file, so with whatever secret stands in it.
+_SECRET_NAME = re.compile(
+    r"password|passwd|passphrase|secret|credential|token|accesskey|privatekey|apikey|signature"
+    r"|initauthenticationuser|metricsgrpcexporterheader|socksproxyconfig"
+)
+_SECRET_VALUE = re.compile(
+    r"(password|passwd|secret_?key|access_?key)[\"']?\s*[:=]|://[^/\s:@]*:[^/\s@]+@", re.IGNORECASE
+)
+
+_NOTHING = ("", "{}")  # socksProxyConfig has the second when there is no proxy
+
+# What makes a replica this one: where it is, and who it is.
+_OWN_SETTINGS = frozenset(
+    {
+        "brokerId",
+        "brokerRole",
+        "brokerIP1",
+        "brokerIP2",
+        "listenPort",
+        "fastListenPort",
+        "haListenPort",
+        "haMasterAddress",
+        "brokerConfigPath",
+        "rocketmqHome",
+        "bindAddress",
+    }
+)
+_OWN_PREFIX = "storePath"
+
+
+def redacted(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings, sorted, with the values of those that hold a secret taken out."""
+    return {name: _shown(name, settings[name]) for name in sorted(settings)}
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Tell whether a setting can hold a secret, by its name or by what its value looks like."""
+    return (
+        _SECRET_NAME.search(re.sub(r"[-_.]", "", name).lower()) is not None or _SECRET_VALUE.search(value) is not None
+    )
+
+
+def _shown(name: str, value: str) -> str:
+    return REDACTED if value not in _NOTHING and is_secret(name, value) else value
+
+
+def differing(master: Mapping[str, str], slave: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
+    """Return the settings in which a slave differs from its master, without those that must; None: not set there.
+
+    Secrets are compared, and not shown.
+    """
+    found = {}
+    for name in sorted({*master, *slave}):
+        if name in _OWN_SETTINGS or name.startswith(_OWN_PREFIX) or master.get(name) == slave.get(name):
+            continue
+        values = [None if name not in side else _shown(name, side[name]) for side in (master, slave)]
+        found[name] = (values[0], values[1])
+    return found

@@ -1,0 +1,114 @@
+"""Conditions on the rows of a list, `lag>0` or `group~^pay`, and their order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+_OPERATORS = ("!=", ">=", "<=", "!~", "=", ">", "<", "~")
+_CONDITION = re.compile(rf"\s*([A-Za-z][A-Za-z0-9_.]*)\s*({'|'.join(map(re.escape, _OPERATORS))})(.*)", re.DOTALL)
+_UNKNOWN = "unknown"
+
+
+class Condition(Struct, frozen=True):
+    """One condition: the row's key, an operator, and the text to compare with ("unknown" stands for null)."""
+
+    key: str
+    operator: str
+    text: str
+
+
+def parse_condition(text: str) -> Condition:
+    """Read `KEY OPERATOR VALUE`. Raises ValueError with a sentence."""
+    match = _CONDITION.fullmatch(text)
+    if match is None:
+        raise ValueError(
+            f"{text!r} is no condition: write KEY, one of {' '.join(_OPERATORS)}, and a value, as in lag>0"
+        )
+    key, operator, value = match.groups()
+    if operator in ("~", "!~"):
+        try:
+            re.compile(value.strip())
+        except re.error as error:
+            raise ValueError(f"{value.strip()!r} is no regular expression: {error}") from None
+    if operator == "=":
+        value = value.removeprefix("=")  # as in most languages
+    return Condition(key, operator, value.strip())
+
+
+def require_comparable(condition: Condition, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Raise ValueError for a text that is compared with numbers and is none: no row could ever meet it."""
+    if condition.operator in ("~", "!~") or condition.text == _UNKNOWN or _number(condition.text) is not None:
+        return
+    values = [row.get(condition.key) for row in rows]
+    if any(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        raise ValueError(f"{condition.text!r} is no number, and {condition.key} is one")
+
+
+def is_met(condition: Condition, row: Mapping[str, Any]) -> bool:
+    """Tell whether a row meets a condition.
+
+    A value that is unknown is neither equal, larger nor smaller: only `KEY=unknown` finds it, and `KEY!=VALUE` keeps
+    it. A list meets =, ~ when one of its members does, and !=, !~ when none does.
+    """
+    value = row.get(condition.key)
+    if condition.operator in ("!=", "!~"):
+        return not is_met(Condition(condition.key, condition.operator.removeprefix("!"), condition.text), row)
+    if condition.operator == "=" and condition.text == _UNKNOWN:
+        return value is None
+    values = value if isinstance(value, list | tuple) else [value]
+    return any(_compare(each, condition.operator, condition.text) for each in values if each is not None)
+
+
+def _compare(value: Any, operator: str, text: str) -> bool:
+    if operator == "~":
+        return re.search(text, _as_text(value)) is not None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        wanted = _number(text)
+        return wanted is not None and _ORDER[operator](value, wanted)
+    return _ORDER[operator](_as_text(value), text)
+
+
+def _as_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _number(text: str) -> int | float | None:
+    """Return a number as written: integers exactly, for offsets are beyond what a float holds."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return None
+
+
+_ORDER: dict[str, Callable[[Any, Any], bool]] = {
+    "=": lambda a, b: bool(a == b),
+    ">": lambda a, b: bool(a > b),
+    "<": lambda a, b: bool(a < b),
+    ">=": lambda a, b: bool(a >= b),
+    "<=": lambda a, b: bool(a <= b),
+}
+
+
+def ordered(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> list[Mapping[str, Any]]:
+    """Return rows sorted by keys, the first one weighing most; `-key` is the largest first. Unknown comes last."""
+    result = list(rows)
+    for key in reversed(keys):
+        name = key.removeprefix("-")
+        known = [row for row in result if row.get(name) is not None]
+        unknown = [row for row in result if row.get(name) is None]
+        known.sort(key=lambda row: _rank(row[name]), reverse=key.startswith("-"))
+        result = known + unknown
+    return result
+
+
+def _rank(value: Any) -> tuple[int, Any]:
+    """Make values of different kinds comparable: numbers, then texts."""
+    if isinstance(value, int | float):
+        return (0, value)
+    return (1, " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))

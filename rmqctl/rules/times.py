@@ -1,0 +1,120 @@
+"""Points in time as people write them: ISO 8601, epoch s or ms, mqadmin's format, words, durations back from now."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, tzinfo
+from enum import StrEnum
+
+from .durations import parse_duration_ms
+
+_MAX_MS = 253_402_300_799_999  # the last ms of the year 9999
+_MQADMIN = re.compile(r"(\d{4}-\d{2}-\d{2})#(\d{2}:\d{2}:\d{2})(?::(\d{3}))?")  # UtilAll.YYYY_MM_DD_HH_MM_SS_SSS
+# fromisoformat() alone takes more than that, such as any letter between date and time.
+_ISO = re.compile(
+    r"(\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)?)?|\d{8}[Tt]\d{4}(\d\d)?)([Zz]|[+-]\d\d(:?\d\d)?)?", re.ASCII
+)
+_KNOWN = "write 2026-11-21T10:00Z, 2026-11-21#10:00:00:000, an epoch time in s or ms, now, or 2h for two hours ago"
+
+
+class Edge(StrEnum):
+    """The ends of what a queue holds, which are no times."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+def parse_time(text: str, now_ms: int, zone: tzinfo | None = None) -> int | Edge:
+    """Return a point in time in ms since the epoch, or an end of the queue.
+
+    A time without a zone is in `zone`, None being the machine's. A duration, with or without a minus, is counted back
+    from now. An epoch time has 10 digits (s) or 13 (ms): other numbers could be dates, and are refused.
+    Raises ValueError with a sentence.
+    """
+    given = text.strip()
+    word = given.lower()
+    if word in (Edge.EARLIEST, Edge.LATEST):
+        return Edge(word)
+    if word == "now":
+        return now_ms
+    if re.fullmatch(r"[0-9]+", given):
+        return _epoch_ms(given, text)
+    at_ms = _date_ms(given, text, zone)
+    if at_ms is None:
+        at_ms = _ago_ms(given, text, now_ms)
+    if not 0 <= at_ms <= _MAX_MS:
+        raise ValueError(f"{text!r} is not between the years 1970 and 9999")
+    return at_ms
+
+
+def _epoch_ms(given: str, text: str) -> int:
+    if len(given) == 10:
+        return int(given) * 1000
+    if len(given) == 13:
+        return int(given)
+    raise ValueError(f"{text!r} can be read in several ways: an epoch time has 10 digits (s) or 13 (ms)")
+
+
+def _date_ms(given: str, text: str, zone: tzinfo | None) -> int | None:
+    """Read a date with a time; None when it does not look like one."""
+    mqadmin = _MQADMIN.fullmatch(given)
+    if mqadmin is not None:
+        day, time, ms = mqadmin.groups()
+        given = f"{day}T{time}.{ms or '000'}"
+    if re.match(r"\d{4}-\d|\d{8}[Tt]", given, re.ASCII) is None:
+        return None
+    if _ISO.fullmatch(given) is None:
+        raise ValueError(f"{text!r} is no time: {_KNOWN}")
+    try:
+        at = datetime.fromisoformat(given.upper())
+    except ValueError:
+        raise ValueError(f"{text!r} is no time: {_KNOWN}") from None
+    if at.tzinfo is None:
+        if zone is not None:
+            at = at.replace(tzinfo=zone)
+        return _local_ms(at, text)
+    return _ms(at, text)
+
+
+def _local_ms(at: datetime, text: str) -> int:
+    """Return a local time that there is once. An hour that clocks skip or repeat would be a guess."""
+    first_ms, second_ms = _ms(at.replace(fold=0), text), _ms(at.replace(fold=1), text)
+    if first_ms != second_ms:
+        raise ValueError(f"{text!r} is skipped or comes twice where clocks are set: add a zone, as in +01:00 or Z")
+    return first_ms
+
+
+def _ms(at: datetime, text: str) -> int:
+    try:
+        aware = at.astimezone()  # naive: in the machine's zone
+        return round((aware - datetime.fromtimestamp(0, aware.tzinfo)) / timedelta(milliseconds=1))
+    except (OverflowError, ValueError, OSError):
+        raise ValueError(f"{text!r} is not between the years 1970 and 9999") from None
+
+
+def _ago_ms(given: str, text: str, now_ms: int) -> int:
+    try:
+        return now_ms - parse_duration_ms(given.removeprefix("-"))
+    except ValueError:
+        raise ValueError(f"{text!r} is no time: {_KNOWN}") from None
+
+
+_ZONES_MS = 14 * 3_600_000  # no zone is further from UTC
+
+
+def month_times_ms(since_month_ms: int, now_ms: int, count: int = 3) -> list[int]:
+    """Return the latest times that lie so long after the start of a month in UTC, the newest first.
+
+    Unique keys tell only this much of when they were made (MessageClientIDSetter), counted in the producer's zone: the
+    true time is up to 14 hours off, and its month may be any. None when no month is that long.
+    """
+    month = datetime.fromtimestamp(now_ms / 1000, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    times: list[int] = []
+    for _ in range(count + 1):
+        start_ms = round(month.timestamp() * 1000)
+        following = (month + timedelta(days=32)).replace(day=1)
+        at_ms = start_ms + since_month_ms
+        if at_ms <= now_ms + _ZONES_MS and at_ms < round(following.timestamp() * 1000) + _ZONES_MS:
+            times.append(at_ms)
+        month = (month - timedelta(days=1)).replace(day=1)
+    return times[:count]
