@@ -8,21 +8,35 @@ from types import TracebackType
 from typing import Self
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from rmqctl.errors import BrokerError, DeadlineError, NotFoundError, RemoteProtocolError, RmqctlError, UnreachableError
-from rmqctl.model.route import Broker, TopicRoute
-from rmqctl.net.clock import Clock, Deadline, SystemClock
-from rmqctl.net.stream import connect_tcp
+from rmqctl.errors import (
+    BrokerError,
+    DeadlineError,
+    NotAuthorisedError,
+    NotFoundError,
+    RemoteProtocolError,
+    RmqctlError,
+    UnreachableError,
+)
+from rmqctl.model.route import MASTER_ID, Broker, ClusterInfo, TopicRoute
+from rmqctl.net.clock import Clock, Deadline, SystemClock, pause
+from rmqctl.net.stream import SocketStream, Stream, connect_tcp
+from rmqctl.net.tls import TlsFacts
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
-from rmqctl.protocol.command import Command
+from rmqctl.protocol.command import Command, HeaderEncoding
 
+from .auth import Credentials, signed
+from .identity import misplaced_name_server
 from .link import Handler
 from .pool import Connect, Pool
 from .refusal import refusal
 
 # Requests in flight to one address; brokers queue admin requests in a pool of 16 threads.
 _IN_FLIGHT_PER_ADDRESS = 64
+# Brokers answer SYSTEM_BUSY to what waited too long in their queues ([TIMEOUT_CLEAN_QUEUE]), and mean: again, later.
+_BUSY_PAUSES_S = (0.2, 0.5)
 
 
 class Answer(Struct, frozen=True):
@@ -36,7 +50,9 @@ class Answer(Struct, frozen=True):
 class Client:
     """Asks a cluster. Only reads so far: each may be sent again, on a new connection or to another server.
 
-    `deadline` bounds everything that is asked through this client.
+    `deadline` bounds everything that is asked through this client. `address_map` leads to brokers that registered with
+    addresses which can't be reached from here: it gives host:port for a broker's name (its master), name/id (a slave)
+    or registered address. `encoding` is that of the header; requests whose code does not fit it go as JSON.
     """
 
     def __init__(
@@ -47,15 +63,24 @@ class Client:
         clock: Clock | None = None,
         connect: Connect = connect_tcp,
         handlers: Mapping[int, Handler] | None = None,
+        credentials: Credentials | None = None,
+        address_map: Mapping[str, str] | None = None,
+        encoding: HeaderEncoding = HeaderEncoding.JSON,
+        open_ended: bool = False,
     ) -> None:
         self.clock = clock or SystemClock()
-        self.deadline = Deadline(self.clock, timeout_s)
+        self.deadline = Deadline(self.clock, timeout_s, open_ended=open_ended)
         self.name_servers = tuple(name_servers)
         # By broker name: why the master did not answer, for brokers whose slave did.
         self.silent_masters: dict[str, RmqctlError] = {}
-        self._pool = Pool(self.clock, connect=connect, handlers=handlers)
+        self._credentials = credentials
+        self._encoding = encoding
+        self._address_map = dict(address_map or {})
+        self._connect = connect
+        self._pool = Pool(self.clock, connect=self._connect_mapped, handlers=handlers)
         self._gates: dict[str, asyncio.Semaphore] = {}
         self._routes: dict[str, asyncio.Future[TopicRoute]] = {}
+        self._cluster: asyncio.Future[ClusterInfo] | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -69,30 +94,92 @@ class Client:
         """Close all connections."""
         await self._pool.aclose()
 
-    async def ask(self, address: str, command: Command, *, accept: Container[int] = (ResponseCode.SUCCESS,)) -> Command:
-        """Return the answer of one server to a read. A connection that ends under it is opened once more.
+    async def ask(
+        self,
+        address: str,
+        command: Command,
+        *,
+        accept: Container[int] = (ResponseCode.SUCCESS,),
+        held_s: float = 0.0,
+    ) -> Command:
+        """Return the answer of one server to a read.
 
-        Raises UnreachableError, RemoteProtocolError, NotAuthorisedError, and BrokerError for a code not in `accept`.
+        A connection that ends under it is opened once more, and a server that is too busy gets a moment, twice.
+
+        `held_s` is how long the server may keep it back on purpose (long polling); such requests don't count among
+        those in flight. Raises UnreachableError, RemoteProtocolError, NotAuthorisedError, and BrokerError for a code
+        not in `accept`.
         """
+        response = await self._ask_in_turn(address, command, held_s)
+        for pause_s in _BUSY_PAUSES_S:
+            if response.code != ResponseCode.SYSTEM_BUSY or self.deadline.remaining_s() <= pause_s:
+                break
+            await pause(self.clock, pause_s)
+            response = await self._ask_in_turn(address, command, held_s)
+        if response.code not in accept:
+            raise refusal(address, response, self._credentials)
+        return response
+
+    async def _ask_in_turn(self, address: str, command: Command, held_s: float) -> Command:
+        if held_s:
+            return await self._ask_twice(address, command, held_s)
         gate = self._gates.get(address)
         if gate is None:
             gate = self._gates[address] = asyncio.Semaphore(_IN_FLIGHT_PER_ADDRESS)
         async with gate:
-            try:
-                response = await self._ask_once(address, command)
-            except UnreachableError as error:
-                if error.name != UnreachableError.name or self.deadline.remaining_s() == 0:
-                    raise
-                response = await self._ask_once(address, command)
-        if response.code not in accept:
-            raise refusal(address, response)
-        return response
+            return await self._ask_twice(address, command, 0.0)
 
-    async def _ask_once(self, address: str, command: Command) -> Command:
+    async def _ask_twice(self, address: str, command: Command, held_s: float) -> Command:
+        try:
+            return await self._ask_once(address, command, held_s)
+        except UnreachableError as error:
+            if error.name != UnreachableError.name or self.deadline.remaining_s() == 0:
+                raise
+            return await self._ask_once(address, command, held_s)
+
+    async def _ask_once(self, address: str, command: Command, held_s: float) -> Command:
         if self.deadline.remaining_s() == 0:
             raise DeadlineError(address, self.deadline.seconds)
         link = await self._pool.link(address, self.deadline.attempt_s())
-        return await link.request(command, self.deadline.attempt_s())
+        timeout_s = min(self.deadline.attempt_s() + held_s, self.deadline.remaining_s())
+        try:
+            return await link.request(self._prepared(command), timeout_s)
+        except DeadlineError:
+            if held_s:
+                # A connection that a firewall has forgotten, or whose host is gone, would stay silent for a quarter of
+                # an hour.
+                await self._pool.drop(link)
+            raise
+
+    def _prepared(self, command: Command) -> Command:
+        if self._encoding is not HeaderEncoding.JSON and command.code < 1 << 15:
+            command = replace(command, encoding=self._encoding)
+        return command if self._credentials is None else signed(command, self._credentials)
+
+    async def _connect_mapped(self, address: str, clock: Clock, timeout_s: float) -> Stream:
+        target = self._address_map.get(address, address)
+        try:
+            return await self._connect(target, clock, timeout_s)
+        except UnreachableError as error:
+            if target == address:
+                raise
+            raise error.reworded(f"{address} (mapped to {error.sentence.rstrip('.')}).") from None
+
+    async def tls_facts(self, address: str) -> TlsFacts | None:
+        """Return what TLS agrees on with a server, on a connection of its own; None where connections are plain."""
+        stream = await self._connect_mapped(address, self.clock, self.deadline.attempt_s())
+        try:
+            return stream.tls_facts() if isinstance(stream, SocketStream) else None
+        finally:
+            await stream.aclose()
+
+    def map_addresses(self, brokers: Sequence[Broker]) -> None:
+        """Note where to reach brokers that the map names: from now on their registered addresses lead there."""
+        for broker in brokers:
+            for broker_id, address in broker.addresses.items():
+                name = broker.broker_name if broker_id == MASTER_ID else f"{broker.broker_name}/{broker_id}"
+                if name in self._address_map:
+                    self._address_map[address] = self._address_map[name]
 
     async def ask_broker(self, broker: Broker, command: Command) -> Answer:
         """Return a broker's answer to a read: the master's, or a slave's when the master can't be reached.
@@ -100,6 +187,8 @@ class Client:
         Raises the master's error when nobody answers.
         """
         first_error: RmqctlError | None = None
+        if broker.addresses and broker.master_address is None:
+            first_error = UnreachableError(broker.broker_name, "no master is registered")
         for address in broker.read_addresses:
             try:
                 response = await self.ask(address, command)
@@ -122,14 +211,35 @@ class Client:
             except (UnreachableError, RemoteProtocolError) as error:
                 first_error = first_error or error
                 continue
-            # The next question goes there first: a silent server before it has cost time enough.
-            self.name_servers = (address, *(other for other in self.name_servers if other != address))
+            except RmqctlError:
+                self._prefer(address)
+                raise
+            self._prefer(address)
             return response
         if first_error is None:
             raise AssertionError("a client needs a name server")
-        others = f" None of the {len(self.name_servers)} name servers answered." if len(self.name_servers) > 1 else ""
-        hint = first_error.hint or "Check the address (-n, NAMESRV_ADDR) and that the name server runs."
-        raise first_error.reworded(f"Name server {first_error.sentence}{others}", hint=hint)
+        raise unanswered(first_error, len(self.name_servers))
+
+    def _prefer(self, address: str) -> None:
+        """Ask this name server first from now on: it answered, and a silent one before it has cost time enough."""
+        self.name_servers = (address, *(other for other in self.name_servers if other != address))
+
+    async def cluster(self) -> ClusterInfo:
+        """Return all brokers that the name server knows, asked once; there may be none."""
+        if self._cluster is None:
+            self._cluster = asyncio.ensure_future(self._fetch_cluster())
+        return await asyncio.shield(self._cluster)
+
+    async def _fetch_cluster(self) -> ClusterInfo:
+        try:
+            response = await self.ask_name_server(headers.get_cluster_info())
+        except (BrokerError, NotAuthorisedError) as error:
+            if isinstance(error, BrokerError) and error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                raise
+            raise await misplaced_name_server(self.ask, self.name_servers[0], error) from None
+        cluster = bodies.decode_cluster_info(response.body)
+        self.map_addresses(cluster.brokers)
+        return cluster
 
     async def route(self, topic: str) -> TopicRoute:
         """Return a topic's route, asked once. Raises NotFoundError."""
@@ -145,4 +255,13 @@ class Client:
             if error.code == ResponseCode.TOPIC_NOT_EXIST:
                 raise NotFoundError("Topic", topic) from None
             raise
-        return bodies.decode_route(topic, response.body)
+        route = bodies.decode_route(topic, response.body)
+        self.map_addresses(route.brokers)
+        return route
+
+
+def unanswered(first_error: RmqctlError, asked_count: int) -> RmqctlError:
+    """Return the error for a question that no name server answered; `first_error` is the first one's."""
+    others = f" None of the {asked_count} name servers answered." if asked_count > 1 else ""
+    hint = first_error.hint or "Check the address (-n, NAMESRV_ADDR) and that the name server runs."
+    return first_error.reworded(f"Name server {first_error.sentence}{others}", hint=hint)

@@ -27,6 +27,7 @@ class Link:
         self._connection = Connection()
         self._waiting: dict[int, asyncio.Future[Command]] = {}
         self._end: RmqctlError | None = None
+        self._heard = False
         self._handling: set[asyncio.Task[None]] = set()
         self._reading = asyncio.ensure_future(self._read())
 
@@ -80,6 +81,7 @@ class Link:
         connection = self._connection
         try:
             while data := await self._stream.receive():
+                self._heard = True
                 connection.receive_data(data)
                 while (event := connection.next_event()) is not None:
                     if isinstance(event, RequestReceived):
@@ -88,7 +90,11 @@ class Link:
                         answer = self._waiting.get(event.command.opaque)
                         if answer is not None and not answer.done():
                             answer.set_result(event.command)
-            self._fail(UnreachableError(self.address, "the connection was closed before the answer came"))
+            # What servers that take nothing but TLS do, and gRPC ports.
+            hint = (
+                None if self._heard else "If the server wants TLS, give --tls; if it is no remoting port, another one."
+            )
+            self._fail(UnreachableError(self.address, "the connection was closed before the answer came", hint=hint))
         except RemoteProtocolError as error:
             self._fail(error.reworded(f"{self.address}: {error.sentence}"))
         except RmqctlError as error:

@@ -61,6 +61,13 @@ class Pool:
         self._failed.pop(address, None)
         return link
 
+    async def drop(self, link: Link) -> None:
+        """Close one connection; the next request to its address opens another."""
+        for address, known in list(self._links.items()):
+            if known is link:
+                del self._links[address]
+        await link.aclose()
+
     async def aclose(self) -> None:
         """Close every connection; none is opened any more."""
         self._closed = True

@@ -14,14 +14,14 @@ def parse_address(text: str) -> tuple[str, int]:
     host, separator, port = text.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not separator or not host or _PORT.fullmatch(port) is None or not 0 < int(port) < 65536:
-        raise UsageError(f"{text!r} is no address.", hint="Write host:port, for example 10.0.0.5:9876.")
+        # A URL with a slash too few may hold a password.
+        shown = "What stands before and after an @" if "@" in text else repr(text)
+        raise UsageError(f"{shown} is no address.", hint="Write host:port, for example 10.0.0.5:9876.")
     return host, int(port)
 
 
 def parse_name_servers(text: str) -> tuple[str, ...]:
     """Split a list of name servers at semicolons or commas, as RocketMQ's tools do. Raises UsageError."""
-    if "://" in text:
-        raise UsageError(f"{text!r} is a URL.", hint="HTTP discovery is not here yet: write host:port.")
     addresses = tuple(part.strip() for part in text.replace(",", ";").split(";") if part.strip())
     if not addresses:
         raise UsageError("No name server is given.", hint="Write host:port[;host:port], for example 10.0.0.5:9876.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import math
 import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
@@ -101,15 +102,18 @@ class VirtualClock:
 
 
 class Deadline:
-    """The time by which a whole command must be done. One attempt of several gets a slice of it."""
+    """The time by which a whole command must be done. One attempt of several gets a slice of it.
+
+    An open-ended one never comes: it only bounds each attempt.
+    """
 
     # Three stages can each meet one silent peer before the command's time is up.
     _ATTEMPTS = 3
 
-    def __init__(self, clock: Clock, seconds: float) -> None:
+    def __init__(self, clock: Clock, seconds: float, *, open_ended: bool = False) -> None:
         self.clock = clock
         self.seconds = seconds
-        self._at_s = clock.monotonic_s() + seconds
+        self._at_s = math.inf if open_ended else clock.monotonic_s() + seconds
 
     def remaining_s(self) -> float:
         """Return what is left, 0 when it is over."""
@@ -118,6 +122,16 @@ class Deadline:
     def attempt_s(self) -> float:
         """Return how long one attempt may take, so that a silent peer leaves time to ask the others."""
         return min(self.remaining_s(), self.seconds / self._ATTEMPTS)
+
+
+async def pause(clock: Clock, seconds: float) -> None:
+    """Let time pass on the given clock."""
+    over = asyncio.Event()
+    timer = clock.call_later(seconds, over.set)
+    try:
+        await over.wait()
+    finally:
+        timer.cancel()
 
 
 async def wait_for(clock: Clock, awaitable: Awaitable[_T], timeout_s: float) -> _T:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+import ssl
 import threading
 from typing import Protocol
 
@@ -12,8 +13,11 @@ from rmqctl.errors import DeadlineError, UnreachableError, UsageError
 
 from .address import parse_address
 from .clock import Clock, wait_for
+from .tls import TlsFacts, explain_tls_error, read_facts
 
 _READ_BYTES = 1 << 18
+# How long a peer may take to say goodbye; asyncio would wait 30 s for one that doesn't.
+_TLS_SHUTDOWN_S = 0.5
 
 
 class Stream(Protocol):
@@ -48,7 +52,7 @@ class SocketStream:
         try:
             return await self._reader.read(_READ_BYTES)
         except OSError as error:
-            raise UnreachableError(self.peer, explain_os_error(error)) from None
+            raise _unreachable(self.peer, error) from None
 
     def write(self, data: bytes) -> None:
         """See Stream.
@@ -70,7 +74,12 @@ class SocketStream:
         try:
             await self._writer.drain()
         except OSError as error:
-            raise UnreachableError(self.peer, explain_os_error(error)) from None
+            raise _unreachable(self.peer, error) from None
+
+    def tls_facts(self) -> TlsFacts | None:
+        """Return what TLS agreed on, None for a plain connection."""
+        connection = self._writer.get_extra_info("ssl_object")
+        return None if connection is None else read_facts(connection)
 
     async def aclose(self) -> None:
         """See Stream."""
@@ -82,19 +91,25 @@ class SocketStream:
             pass  # the other side was faster
 
 
-async def connect_tcp(address: str, clock: Clock, timeout_s: float) -> Stream:
-    """Open a connection to host:port. Raises UnreachableError or DeadlineError in plain words."""
+async def connect_tcp(address: str, clock: Clock, timeout_s: float, *, tls: ssl.SSLContext | None = None) -> Stream:
+    """Open a connection to host:port, with TLS when a context is given. Raises UnreachableError or DeadlineError."""
     try:
         host, port = parse_address(address)
     except UsageError:
         # The user's own addresses were checked before: this one came from the cluster.
         raise UnreachableError(address, "this is no address") from None
     try:
-        reader, writer = await wait_for(clock, _open(host, port), timeout_s)
+        reader, writer = await wait_for(clock, _open(host, port, tls), timeout_s)
     except TimeoutError:
         raise DeadlineError(address, timeout_s) from None
+    except ConnectionResetError as error:
+        if tls is None or error.errno is not None:
+            raise _unreachable(address, error) from None
+        # asyncio's own, for a connection that ended under the handshake.
+        hint = "Without --tls the connection is plain."
+        raise UnreachableError(address, "it ended the TLS handshake", hint=hint) from None
     except OSError as error:
-        raise UnreachableError(address, explain_os_error(error)) from None
+        raise _unreachable(address, error) from None
     except ValueError:
         # A host that is no text for IDNA (an empty or overlong label) or holds a NUL fails before it is looked up.
         raise UnreachableError(address, "the host name does not resolve") from None
@@ -104,18 +119,36 @@ async def connect_tcp(address: str, clock: Clock, timeout_s: float) -> Stream:
     return SocketStream(address, reader, writer)
 
 
-async def _open(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+def _unreachable(address: str, error: OSError) -> UnreachableError:
+    if isinstance(error, ssl.SSLError):
+        reason, hint = explain_tls_error(error)
+        return UnreachableError(address, reason, hint=hint)
+    return UnreachableError(address, explain_os_error(error))
+
+
+async def _open(host: str, port: int, tls: ssl.SSLContext | None) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connect to the first address of a host that takes the connection. Raises OSError, ValueError."""
     refusal: OSError | None = None
-    for address in await _resolve(host, port):
+    for address in await resolve(host, port):
         try:
-            return await asyncio.open_connection(address, port, limit=_READ_BYTES)
+            if tls is None:
+                return await asyncio.open_connection(address, port, limit=_READ_BYTES)
+            return await asyncio.open_connection(
+                address,
+                port,
+                limit=_READ_BYTES,
+                ssl=tls,
+                server_hostname=host,
+                ssl_shutdown_timeout=_TLS_SHUTDOWN_S,
+            )
+        except ssl.SSLError:
+            raise
         except OSError as error:
             refusal = refusal or error
     raise refusal or socket.gaierror("no address")
 
 
-async def _resolve(host: str, port: int) -> list[str]:
+async def resolve(host: str, port: int) -> list[str]:
     """Return a host's addresses. Raises OSError, ValueError.
 
     Names are looked up in a thread that nobody waits for: a resolver can hang for 30 s, and asyncio's own executor

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from rmqctl.client.auth import Credentials, signed
 from rmqctl.client.core import Client
 from rmqctl.errors import (
     BrokerError,
@@ -16,7 +18,7 @@ from rmqctl.errors import (
 from rmqctl.model.route import Broker
 from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.codes import RequestCode, ResponseCode
-from rmqctl.protocol.command import Command
+from rmqctl.protocol.command import Command, HeaderEncoding
 from tests.scripted import DROP, SILENCE, Late, Raw, ScriptedNetwork, ok, passing, refused, run
 
 ASK = 9_001
@@ -422,9 +424,9 @@ def test_a_topic_without_a_route_is_not_found_and_that_is_asked_once_too() -> No
 def test_another_refusal_of_a_route_is_an_error_of_its_own() -> None:
     async def scenario() -> None:
         _, network = _network()
-        network.add("ns:1", {ROUTE: refused(ResponseCode.SYSTEM_BUSY)})
+        network.add("ns:1", {ROUTE: refused(ResponseCode.SYSTEM_ERROR)})
         async with network.client("ns:1") as client:
-            with pytest.raises(BrokerError, match="SYSTEM_BUSY"):
+            with pytest.raises(BrokerError, match="SYSTEM_ERROR"):
                 await client.route("T")
 
     run(scenario())
@@ -490,3 +492,208 @@ def test_a_request_that_is_pushed_to_the_client_reaches_its_handler() -> None:
         assert answer.body == b"a:1"
 
     run(scenario())
+
+
+# Signatures
+
+
+def _client(network: ScriptedNetwork, **settings: Any) -> Client:
+    return Client(["ns:1"], clock=network.clock, connect=network.connect, **settings)
+
+
+_OPERATOR = Credentials("operator", "secret")
+
+
+def _is_signed(command: Command) -> bool:
+    fields = {name: value for name, value in command.ext_fields.items() if name != "Signature"}
+    expected = signed(Command(command.code, fields, command.body), _OPERATOR).ext_fields["Signature"]
+    return command.ext_fields.get("Signature") == expected
+
+
+@pytest.mark.parametrize("encoding", HeaderEncoding)
+def test_every_request_is_signed_whoever_is_asked_and_when_it_is_asked_again(encoding: HeaderEncoding) -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        name_server = network.add("ns:1", {ROUTE: ok(ROUTE_BODY)})
+        server = network.add("a:1", {ASK: ok()})
+        server.fail_next(ASK, DROP)
+        async with _client(network, credentials=_OPERATOR, encoding=encoding) as client:
+            route = await client.route("T")
+            await client.ask_broker(route.brokers[0], Command(ASK, {"b": "ü"}, b"body"))
+        asked = [*name_server.asked, *server.asked]
+        assert [command.code for command in asked] == [ROUTE, ASK, ASK]
+        assert all(_is_signed(command) for command in asked)
+        assert {command.encoding for command in asked} == {encoding}
+
+    run(scenario())
+
+
+def test_without_credentials_nothing_is_signed() -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        server = network.add("a:1", {ASK: ok()})
+        async with _client(network) as client:
+            await client.ask("a:1", Command(ASK, {"b": "c"}))
+        assert server.asked[0].ext_fields == {"b": "c"}
+
+    run(scenario())
+
+
+# The encoding of headers
+
+
+@pytest.mark.parametrize(
+    ("code", "encoding"),
+    [
+        (11, HeaderEncoding.ROCKETMQ),
+        (32_767, HeaderEncoding.ROCKETMQ),
+        (32_768, HeaderEncoding.JSON),
+        (200_050, HeaderEncoding.JSON),
+    ],
+)
+def test_a_code_that_does_not_fit_the_binary_header_goes_as_json(code: int, encoding: HeaderEncoding) -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        server = network.add("a:1", {code: ok(b"answer")})
+        async with _client(network, encoding=HeaderEncoding.ROCKETMQ) as client:
+            assert (await client.ask("a:1", Command(code, {"topic": "T"}))).body == b"answer"
+        (command,) = server.asked
+        assert (command.code, command.encoding, command.ext_fields) == (code, encoding, {"topic": "T"})
+
+    run(scenario())
+
+
+# Brokers behind other addresses
+
+CLUSTER = RequestCode.GET_BROKER_CLUSTER_INFO
+CLUSTER_BODY = (
+    b'{"brokerAddrTable":{"broker-a":{"brokerAddrs":{0:"10.0.0.1:1",1:"10.0.0.2:1"},"brokerName":"broker-a",'
+    b'"cluster":"C"}},"clusterAddrTable":{}}'
+)
+
+
+@pytest.mark.parametrize(
+    ("address_map", "reached"),
+    [
+        ({"broker-a": "here:1"}, "here:1"),
+        ({"10.0.0.1:1": "here:1"}, "here:1"),
+        ({"broker-a/1": "here:1"}, "10.0.0.1:1"),
+        ({"broker-b": "here:1"}, "10.0.0.1:1"),
+    ],
+    ids=["by name", "by registered address", "another replica", "another broker"],
+)
+@pytest.mark.parametrize("source", ["cluster", "route"])
+def test_a_mapped_broker_is_reached_at_its_other_address(
+    address_map: dict[str, str], reached: str, source: str
+) -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        route_body = ROUTE_BODY.replace(b'"0":"a:1"', b'"0":"10.0.0.1:1"')
+        network.add("ns:1", {CLUSTER: ok(CLUSTER_BODY), ROUTE: ok(route_body)})
+        for address in ("here:1", "10.0.0.1:1", "10.0.0.2:1"):
+            network.add(address, {ASK: ok(address.encode())})
+        async with _client(network, address_map=address_map) as client:
+            brokers = (await (client.cluster() if source == "cluster" else client.route("T"))).brokers
+            answer = await client.ask_broker(brokers[0], Command(ASK))
+        assert answer.command.body.decode() == reached
+        # It keeps the name that the cluster knows it by.
+        assert (answer.address, answer.from_slave) == ("10.0.0.1:1", False)
+
+    run(scenario())
+
+
+def test_a_slave_is_mapped_by_its_id() -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        network.add("ns:1", {CLUSTER: ok(CLUSTER_BODY)})
+        network.add("here:2", {ASK: ok(b"slave")})
+        async with _client(network, address_map={"broker-a/1": "here:2"}) as client:
+            broker = (await client.cluster()).brokers[0]
+            answer = await client.ask_broker(broker, Command(ASK))
+        assert (answer.command.body, answer.address, answer.from_slave) == (b"slave", "10.0.0.2:1", True)
+
+    run(scenario())
+
+
+def test_a_mapped_address_that_can_not_be_reached_is_named_with_the_one_it_stands_for() -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        network.add("ns:1", {CLUSTER: ok(CLUSTER_BODY)})
+        async with _client(network, address_map={"broker-a": "here:1"}) as client:
+            broker = (await client.cluster()).brokers[0]
+            with pytest.raises(UnreachableError) as caught:
+                await client.ask(broker.addresses[0], Command(ASK))
+        assert caught.value.sentence == "10.0.0.1:1 (mapped to here:1: connection refused)."
+
+    run(scenario())
+
+
+def test_the_cluster_is_asked_for_once() -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        name_server = network.add("ns:1", {CLUSTER: ok(CLUSTER_BODY)})
+        async with _client(network) as client:
+            assert await asyncio.gather(client.cluster(), client.cluster()) == [await client.cluster()] * 2
+        assert name_server.codes() == [CLUSTER]
+
+    run(scenario())
+
+
+# Without a deadline for the whole
+
+
+def test_an_open_ended_client_goes_on_while_each_request_has_its_time() -> None:
+    async def scenario() -> None:
+        clock, network = _network()
+        server = network.add("a:1", {ASK: Late(2, ok())})
+        async with _client(network, timeout_s=9.0, open_ended=True) as client:
+            for _ in range(10):
+                await passing(clock, client.ask("a:1", Command(ASK)))
+            assert clock.monotonic_s() >= 20
+            server.table[ASK] = Late(4, ok())
+            with pytest.raises(DeadlineError, match=r"no answer within 3\.0 s"):
+                await passing(clock, client.ask("a:1", Command(ASK)))
+
+    run(scenario())
+
+
+def test_a_request_that_the_server_may_hold_has_that_much_more_time_and_room_of_its_own() -> None:
+    clock, network = _network()
+    server = network.add("b:1", {RequestCode.PULL_MESSAGE: Late(14.0, ok()), RequestCode.GET_BROKER_CONFIG: ok()})
+
+    async def scenario() -> None:
+        async with _client(network, open_ended=True) as client:
+            held = [
+                asyncio.ensure_future(client.ask("b:1", Command(RequestCode.PULL_MESSAGE), held_s=15.0))
+                for _ in range(100)
+            ]
+            await clock.advance(1)
+            assert len(server.asked) == 100
+            # A hundred that are held leave the way free for others.
+            await passing(clock, client.ask("b:1", Command(RequestCode.GET_BROKER_CONFIG)))
+            await clock.advance(14)
+            assert all(answer.result().code == 0 for answer in held)
+            server.table[RequestCode.PULL_MESSAGE] = SILENCE
+            with pytest.raises(DeadlineError):
+                await passing(clock, client.ask("b:1", Command(RequestCode.PULL_MESSAGE), held_s=15.0))
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(("busy_count", "is_answered"), [(1, True), (2, True), (3, False)])
+def test_a_busy_server_gets_a_moment(busy_count: int, *, is_answered: bool) -> None:
+    clock, network = _network()
+    server = network.add("a:1", {ASK: ok()})
+    for _ in range(busy_count):
+        server.fail_next(ASK, refused(ResponseCode.SYSTEM_BUSY, "[TIMEOUT_CLEAN_QUEUE]broker busy"))
+
+    async def scenario() -> None:
+        async with network.client("ns:1") as client:
+            if is_answered:
+                assert (await passing(clock, client.ask("a:1", Command(ASK)), step_s=0.1)).code == ResponseCode.SUCCESS
+            else:
+                with pytest.raises(BrokerError, match="SYSTEM_BUSY"):
+                    await passing(clock, client.ask("a:1", Command(ASK)), step_s=0.1)
+
+    run(scenario())
+    assert len(server.asked) == min(busy_count + 1, 3)
