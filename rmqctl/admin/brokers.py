@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import isfinite
-
 from msgspec import Struct
 
 from rmqctl.client.core import Client
@@ -12,14 +10,14 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.route import Broker, ClusterInfo
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.versions import version_name
+from rmqctl.rules.runtime_table import BrokerRuntime, read_runtime
 
 from .results import ask_all
 
 
 async def fetch_cluster(client: Client) -> ClusterInfo:
     """Return all brokers that the name server knows. Raises NotFoundError when it knows none."""
-    response = await client.ask_name_server(headers.get_cluster_info())
-    cluster = bodies.decode_cluster_info(response.body)
+    cluster = await client.cluster()
     if not cluster.brokers:
         raise NotFoundError(
             "A broker", f"at name server {client.name_servers[0]}", hint="No broker has registered with it, or not yet."
@@ -46,6 +44,7 @@ class BrokerStatus(Struct, frozen=True):
     boot_at_ms: int | None = None
     is_active: bool | None = None
     error: str | None = None
+    runtime: BrokerRuntime | None = None
 
 
 async def fetch_broker_statuses(client: Client, cluster: ClusterInfo) -> tuple[list[BrokerStatus], list[Failure]]:
@@ -59,18 +58,19 @@ async def fetch_broker_statuses(client: Client, cluster: ClusterInfo) -> tuple[l
     async def ask(index: int) -> BrokerStatus:
         broker, broker_id, address = replicas[index]
         response = await client.ask(address, headers.get_broker_runtime())
-        table = bodies.decode_key_values(response.body)
+        runtime = read_runtime(bodies.decode_key_values(response.body))
         return BrokerStatus(
             broker, broker_id, address,
-            version=_version(table.get("brokerVersionDesc"), response.version),
-            in_tps=_first_rate(table, "putTps"),
-            out_tps=_first_rate(table, "getTransferredTps", "getTransferedTps"),
-            put_today_count=_difference(table, "msgPutTotalTodayNow", "msgPutTotalTodayMorning"),
-            get_today_count=_difference(table, "msgGetTotalTodayNow", "msgGetTotalTodayMorning"),
-            commit_log_disk_ratio=_ratio(table.get("commitLogDiskRatio")),
-            earliest_message_at_ms=_time(table.get("earliestMessageTimeStamp")),
-            boot_at_ms=_time(table.get("bootTimestamp")),
-            is_active={"true": True, "false": False}.get(table.get("brokerActive", "")),
+            version=plain_version(runtime.version or version_name(response.version)),
+            in_tps=runtime.put_tps.last_10s,
+            out_tps=runtime.get_tps.last_10s,
+            put_today_count=runtime.put_today_count,
+            get_today_count=runtime.get_today_count,
+            commit_log_disk_ratio=runtime.commit_log_disk_ratio,
+            earliest_message_at_ms=runtime.earliest_message_at_ms,
+            boot_at_ms=runtime.boot_at_ms,
+            is_active=runtime.is_active,
+            runtime=runtime,
         )  # fmt: skip
 
     answers = await ask_all(range(len(replicas)), ask)
@@ -89,41 +89,6 @@ async def fetch_broker_statuses(client: Client, cluster: ClusterInfo) -> tuple[l
     return rows, failures
 
 
-def _version(described: str | None, ordinal: int) -> str:
-    return (described or version_name(ordinal)).removeprefix("V").replace("_", ".")
-
-
-def _first_rate(table: dict[str, str], *names: str) -> float | None:
-    """Return the 10 s rate of "10s 60s 600s"; it is empty in a broker's first seconds."""
-    for name in names:
-        for part in table.get(name, "").split():
-            return _float(part)
-    return None
-
-
-def _difference(table: dict[str, str], now: str, morning: str) -> int | None:
-    try:
-        return int(table[now]) - int(table[morning])
-    except (KeyError, ValueError):
-        return None
-
-
-def _float(text: str | None) -> float | None:
-    try:
-        number = float(text or "")
-    except ValueError:
-        return None
-    return number if isfinite(number) else None  # Java divides by zero into NaN, which JSON can't hold
-
-
-def _ratio(text: str | None) -> float | None:
-    ratio = _float(text)
-    return ratio if ratio is not None and 0 <= ratio <= 1 else None
-
-
-def _time(text: str | None) -> int | None:
-    try:
-        at_ms = int(text or "")
-    except ValueError:
-        return None
-    return at_ms if at_ms > 0 else None
+def plain_version(name: str) -> str:
+    """Return a version's name (MQVersion), `V5_4_0`, with dots; one that is none, such as HIGHER_VERSION, as it is."""
+    return name.removeprefix("V").replace("_", ".") if name[1:2].isdigit() else name

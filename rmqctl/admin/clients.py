@@ -3,16 +3,56 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from rmqctl.client.core import Client
-from rmqctl.model.group import GroupConnections, RunningInfo
+from rmqctl.errors import BrokerError, NotAuthorisedError
+from rmqctl.model.failure import Failure
+from rmqctl.model.group import GroupConnections, Proxies, RunningInfo
+from rmqctl.model.names import PROXY_GROUP
+from rmqctl.model.route import Broker
 from rmqctl.protocol import bodies, headers
+from rmqctl.protocol.codes import ResponseCode
 
 from .results import Answers, ask_all
 
 # A relayed question holds one of a broker's 16 admin threads until the client answers, up to 10 s.
 _RELAYED_AT_ONCE = 8
+
+
+async def fetch_connections(client: Client, broker: Broker, group: str) -> GroupConnections | None:
+    """Return who is connected to a broker in a group, None for nobody."""
+    _, found = await fetch_placed_connections(client, broker, group)
+    return found
+
+
+async def fetch_placed_connections(client: Client, broker: Broker, group: str) -> tuple[str, GroupConnections | None]:
+    """Return the address that answered, a master's or slave's, and who is connected there; None for nobody."""
+    try:
+        answer = await client.ask_broker(broker, headers.get_connections(group))
+    except BrokerError as error:
+        if error.code == ResponseCode.CONSUMER_NOT_ONLINE:
+            return error.address, None
+        raise
+    return answer.address, bodies.decode_connections(answer.command.body)
+
+
+async def find_proxies(client: Client, brokers: Iterable[Broker]) -> tuple[Proxies, list[Failure]]:
+    """Tell whether proxies are connected to any broker, and what failed where that is UNTOLD.
+
+    A refusal is no failure of what was asked for: only groups without a visible member need to know.
+    """
+    answers = await ask_all(brokers, lambda broker: fetch_connections(client, broker, PROXY_GROUP))
+    if any(found is not None for found in answers.ok.values()):
+        return Proxies.PRESENT, []
+    failures = [
+        Failure(broker.broker_name, "proxies", error)
+        for broker, error in answers.failed.items()
+        if not isinstance(error, NotAuthorisedError)
+    ]
+    if failures:
+        return Proxies.UNTOLD, failures
+    return (Proxies.REFUSED if answers.failed else Proxies.ABSENT), []
 
 
 async def fetch_running_infos(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, RmqctlError
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import BROADCASTING, GroupConnections, GroupState
+from rmqctl.model.group import BROADCASTING, GroupConnections, GroupState, Proxies
 from rmqctl.model.names import is_system_group
 from rmqctl.model.progress import Unknown
 from rmqctl.model.route import Broker
@@ -19,21 +19,26 @@ from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.versions import version_name
 from rmqctl.rules.progress import compute_lag
+from rmqctl.rules.wildcards import is_pattern
 
-from .brokers import fetch_cluster
-from .offsets import fetch_connections
-from .results import all_failed, ask_all, slave_failures
+from .brokers import fetch_cluster, plain_version
+from .clients import fetch_connections, find_proxies
+from .group_names import pick
+from .offset_reading import agreed, reason_of, unseen_reason
+from .results import Answers, all_failed, ask_all, slave_failures
 
 # Queue id to stored offset, by topic.
 _Offsets = Mapping[str, Mapping[int, int]]
+# Min and max by queue id, by broker and topic.
+_TopicAnswers = Answers[tuple[Broker, str], Mapping[int, TopicOffset]]
 
 
 class GroupSummary(Struct, frozen=True):
     """One group over all brokers. A null's reason is in `reasons` under its JSON name.
 
     `lag` is None when a part of it is not known; `lag_at_least` sums what is. `lost` counts messages that were deleted
-    before the group read them. `topics` are those with a stored offset or a live subscription. `client_version` is the
-    oldest among the members.
+    before the group read them, in the same way. `topics` are those with a stored offset or a live subscription.
+    `client_version` is the oldest among the members.
     """
 
     group: str
@@ -46,6 +51,7 @@ class GroupSummary(Struct, frozen=True):
     lag: int | None
     lag_at_least: int
     lost: int | None
+    lost_at_least: int
     broker_names: tuple[str, ...]
     reasons: Mapping[str, Unknown]
 
@@ -65,14 +71,24 @@ class _Tables(Struct, frozen=True):
     offsets: Mapping[str, _Offsets]
 
 
-async def fetch_group_list(client: Client, *, with_system: bool = False) -> GroupList:
-    """Return all groups of the cluster. Raises the brokers' error when none of them answers."""
+async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with_system: bool = False) -> GroupList:
+    """Return all groups of the cluster, or those that names and patterns pick.
+
+    Raises NotFoundError for a pattern that picks none, and the brokers' error when none of them answers.
+    """
     cluster = await fetch_cluster(client)
     tables = await ask_all(cluster.brokers, lambda broker: _fetch_tables(client, broker))
     if not tables.ok:
         raise all_failed(tables.failed.values())
     names = {name for table in tables.ok.values() for name in table.names}
-    shown = sorted(name for name in names if with_system or not is_system_group(name))
+    if patterns:
+        # Whoever names a system group wants to see it.
+        named = {pattern for pattern in patterns if not is_pattern(pattern)}
+        silent = {broker.broker_name: error for broker, error in tables.failed.items()}
+        names = set(pick("Group", patterns, names, silent))
+        shown = sorted(name for name in names if with_system or name in named or not is_system_group(name))
+    else:
+        shown = sorted(name for name in names if with_system or not is_system_group(name))
 
     group_places = [(broker, name) for broker in tables.ok for name in shown]
     member_answers = await ask_all(group_places, lambda place: fetch_connections(client, *place))
@@ -81,22 +97,38 @@ async def fetch_group_list(client: Client, *, with_system: bool = False) -> Grou
     # At every broker: one that has the topic, but no offset of the group, holds messages that it never read.
     topic_places = [(broker, topic) for broker in tables.ok for topic in sorted(topics)]
     topic_answers = await ask_all(topic_places, lambda place: _fetch_topic(client, *place))
+    proxies, proxy_failures = await find_proxies(client, tables.ok)
     failures = [Failure(broker.broker_name, "groups", error) for broker, error in tables.failed.items()]
     failures += _first_of_each_broker(topic_answers.failed, "max offsets")
     failures += _first_of_each_broker(member_answers.failed, "members")
     failures += slave_failures(client)
     summaries = [
-        _summarise(name, tables.ok, topic_answers.ok, member_answers.ok, is_whole=not tables.failed) for name in shown
+        _summarise(
+            name,
+            tables.ok,
+            topic_answers,
+            member_answers,
+            tables.failed,
+            proxies=Proxies.ABSENT if is_system_group(name) else proxies,
+        )
+        for name in shown
     ]
+    if any(summary.state is GroupState.UNKNOWN for summary in summaries):
+        failures += proxy_failures
     return GroupList(tuple(summaries), tuple(failures), len(names) - len(shown))
 
 
 def _first_of_each_broker(failed: Mapping[tuple[Broker, str], RmqctlError], what: str) -> list[Failure]:
     """Name each broker once: a broker that goes away fails a thousand requests for one reason."""
-    first: dict[str, Failure] = {}
+    by_broker: dict[str, list[tuple[str, RmqctlError]]] = {}
     for (broker, name), error in failed.items():
-        first.setdefault(broker.broker_name, Failure(broker.broker_name, f"{what} of {name}", error))
-    return list(first.values())
+        by_broker.setdefault(broker.broker_name, []).append((name, error))
+    failures = []
+    for broker_name, each in by_broker.items():
+        name, error = each[0]
+        more = f" and {len(each) - 1} more" if len(each) > 1 else ""
+        failures.append(Failure(broker_name, f"{what} of {name}{more}", error))
+    return failures
 
 
 async def _fetch_tables(client: Client, broker: Broker) -> _Tables:
@@ -123,20 +155,22 @@ async def _fetch_topic(client: Client, broker: Broker, topic: str) -> Mapping[in
 def _summarise(
     name: str,
     tables: Mapping[Broker, _Tables],
-    topics: Mapping[tuple[Broker, str], Mapping[int, TopicOffset]],
-    members: Mapping[tuple[Broker, str], GroupConnections | None],
+    topics: _TopicAnswers,
+    members: Answers[tuple[Broker, str], GroupConnections | None],
+    failed: Mapping[Broker, RmqctlError],
     *,
-    is_whole: bool,
+    proxies: Proxies,
 ) -> GroupSummary:
     knowing = [broker for broker, table in tables.items() if name in table.names]
-    members_known = is_whole and all((broker, name) in members for broker in tables)
-    connected = [found for broker in tables if (found := members.get((broker, name))) is not None]
+    connected = [found for broker in tables if (found := members.ok.get((broker, name))) is not None]
     connections = {(member.client_id, member.client_address): member for item in connected for member in item.members}
     client_ids = {client_id for client_id, _ in connections}
+    untold = [members.failed[broker, name] for broker in tables if (broker, name) in members.failed]
+    unseen = unseen_reason([*failed.values(), *untold], proxies)
     if client_ids:
         state = GroupState.ONLINE
     else:
-        state = GroupState.EMPTY if members_known else GroupState.UNKNOWN
+        state = GroupState.EMPTY if unseen is None else GroupState.UNKNOWN
 
     subscribed = {topic for item in connected for topic in item.subscriptions}
     with_offsets = {topic for broker in knowing for topic in tables[broker].offsets.get(name, {})}
@@ -147,30 +181,36 @@ def _summarise(
     reasons: dict[str, Unknown] = {}
     if any(item.message_model == BROADCASTING for item in connected):
         lag, lost, lag_reason = 0, 0, Unknown.BROADCASTING
-    elif not is_whole:
-        lag_reason = Unknown.BROKER_UNREACHABLE
+    elif failed:
+        lag_reason = reason_of(failed.values())
     elif not with_offsets:
         lag_reason = Unknown.NEVER_COMMITTED
     if lag_reason is not None:
-        reasons["lag"] = lag_reason
-        if lag_reason in (Unknown.BROADCASTING, Unknown.BROKER_UNREACHABLE):
-            reasons["lost"] = lag_reason
-    if state is GroupState.UNKNOWN:
-        reasons["memberCount"] = Unknown.BROKER_UNREACHABLE
+        reasons["lag"] = reasons["lost"] = lag_reason
     if not client_ids:
-        no_members = Unknown.NO_MEMBERS if state is GroupState.EMPTY else Unknown.BROKER_UNREACHABLE
+        no_members = unseen or Unknown.NO_MEMBERS
         reasons |= dict.fromkeys(("consumeType", "messageModel", "clientVersion"), no_members)
+        if state is GroupState.UNKNOWN:
+            reasons["memberCount"] = no_members
+    consume_type = agreed(item.consume_type for item in connected)
+    message_model = agreed(item.message_model for item in connected)
+    if connected:
+        for key, value in (("consumeType", consume_type), ("messageModel", message_model)):
+            reasons |= {} if value is not None else {key: Unknown.BROKERS_DIFFER}
     return GroupSummary(
         group=name,
         state=state,
         member_count=None if state is GroupState.UNKNOWN else len(client_ids),
-        consume_type=connected[0].consume_type if client_ids else None,
-        message_model=connected[0].message_model if client_ids else None,
-        client_version=version_name(min(m.version for m in connections.values())) if connections else None,
+        consume_type=consume_type if client_ids else None,
+        message_model=message_model if client_ids else None,
+        client_version=plain_version(version_name(min(m.version for m in connections.values())))
+        if connections
+        else None,
         topics=tuple(sorted(with_offsets | subscribed)),
         lag=None if "lag" in reasons else lag,
         lag_at_least=lag,
         lost=None if "lost" in reasons else lost,
+        lost_at_least=lost,
         broker_names=tuple(sorted(broker.broker_name for broker in knowing)),
         reasons=reasons,
     )
@@ -180,16 +220,16 @@ def _sum_lag(
     name: str,
     tables: Mapping[Broker, _Tables],
     counted: set[str],
-    topics: Mapping[tuple[Broker, str], Mapping[int, TopicOffset]],
+    topics: _TopicAnswers,
 ) -> tuple[int, int, Unknown | None]:
     """Return lag, losses, and why the lag is not the whole one: the weightiest reason that any queue gives."""
     lag = lost = 0
     found: set[Unknown] = set()
     for broker, table in tables.items():
         for topic in counted:
-            queues = topics.get((broker, topic))
+            queues = topics.ok.get((broker, topic))
             if queues is None:
-                found.add(Unknown.BROKER_UNREACHABLE)
+                found.add(reason_of([topics.failed[broker, topic]]))
                 continue
             offsets = table.offsets.get(name, {}).get(topic, {})
             for queue_id, queue in queues.items():
@@ -203,5 +243,5 @@ def _sum_lag(
                     queue_lag, queue_lost = compute_lag(queue.min_offset, queue.max_offset, consumer_offset)
                     lag += queue_lag
                     lost += queue_lost or 0
-    order = (Unknown.BROKER_UNREACHABLE, Unknown.OFFSET_BEYOND_MAX, Unknown.NEVER_COMMITTED)
+    order = (Unknown.BROKER_UNREACHABLE, Unknown.NOT_AUTHORISED, Unknown.OFFSET_BEYOND_MAX, Unknown.NEVER_COMMITTED)
     return lag, lost, next((reason for reason in order if reason in found), None)

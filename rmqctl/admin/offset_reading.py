@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct, field
 
-from rmqctl.errors import RmqctlError, UnreachableError
+from rmqctl.errors import NotAuthorisedError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import BROADCASTING, CONSUME_POP, GroupConnections, GroupState, ProcessQueue, RunningInfo
-from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.group import (
+    BROADCASTING,
+    CONSUME_POP,
+    GroupConnections,
+    GroupState,
+    ProcessQueue,
+    Proxies,
+    RunningInfo,
+)
+from rmqctl.model.names import RETRY_PREFIX, is_pop_retry_topic
 from rmqctl.model.progress import QueueProgress, QueueReading, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker, TopicRoute
@@ -23,17 +31,19 @@ from .results import Answers
 class GroupProgress(Struct, frozen=True):
     """A group's progress: rows sorted by queue, and what could not be read.
 
-    `member_count` counts client ids seen at any broker, None when that can't be known. `notes` are sentences for people
-    about what the numbers can't say. `asked_topics` are those that the rows were narrowed to, none for all.
+    `member_count` counts client ids seen at any broker, None when that can't be known, for `unseen_reason`.
+    `consume_tps` is None when a broker was not heard. `notes` are sentences for people about what the numbers can't
+    say. `asked_topics` are those that the rows were narrowed to, none for all.
     """
 
     group: str
     asked_topics: tuple[str, ...]
     state: GroupState
     member_count: int | None
+    unseen_reason: Unknown | None
     message_model: str | None
     consume_type: str | None
-    consume_tps: float
+    consume_tps: float | None
     rows: tuple[QueueProgress, ...]
     failures: tuple[Failure, ...]
     notes: tuple[str, ...]
@@ -68,6 +78,7 @@ class Reading(Struct):
     retention_ms: dict[str, int] = field(default_factory=dict)
     running: Answers[str, RunningInfo] = field(default_factory=lambda: Answers({}, {}))
     failures: list[Failure] = field(default_factory=list)
+    proxies: Proxies = Proxies.ABSENT
 
     def connections(self) -> list[GroupConnections]:
         """Return what each broker with members said of them."""
@@ -103,14 +114,18 @@ def conclude(group: str, reading: Reading) -> GroupProgress:
     """Make the rows of what was read."""
     connected = reading.connections()
     client_ids = {member.client_id for item in connected for member in item.members}
+    unseen = unseen_reason(reading.failed_brokers.values(), reading.proxies)
     if client_ids:
         state = GroupState.ONLINE
     else:
-        state = GroupState.UNKNOWN if reading.failed_brokers else GroupState.EMPTY
+        state = GroupState.EMPTY if unseen is None else GroupState.UNKNOWN
     is_broadcasting = any(item.message_model == BROADCASTING for item in connected)
-    is_pop = any(item.consume_type == CONSUME_POP for item in connected) or any(
-        info.pop_unacked for info in reading.running.ok.values()
+    is_pop = (
+        any(item.consume_type == CONSUME_POP for item in connected)
+        or any(info.pop_unacked for info in reading.running.ok.values())
+        or any(is_pop_retry_topic(group, topic, reading.topics) for topic in reading.topics)
     )
+    is_partial = bool(reading.failed_brokers or reading.orphans())
     rows = tuple(
         compute_progress(
             _read_queue(mq, reading, has_members=bool(client_ids)), is_broadcasting=is_broadcasting, is_pop=is_pop
@@ -123,13 +138,38 @@ def conclude(group: str, reading: Reading) -> GroupProgress:
         asked_topics=reading.asked_topics,
         state=state,
         member_count=None if state is GroupState.UNKNOWN else len(client_ids),
-        message_model=connected[0].message_model if connected else None,
-        consume_type=connected[0].consume_type if connected else None,
-        consume_tps=sum(view.stats.consume_tps for view in reading.views.values()),
+        unseen_reason=unseen if state is GroupState.UNKNOWN else None,
+        message_model=agreed(found.message_model for found in connected),
+        consume_type=agreed(found.consume_type for found in connected),
+        consume_tps=None if is_partial else sum(view.stats.consume_tps for view in reading.views.values()),
         rows=rows,
         failures=(*reading.failures, *_missing_brokers(reading)),
         notes=tuple(_notes(reading, is_broadcasting=is_broadcasting, is_pop=is_pop)),
     )
+
+
+def agreed(values: Iterable[str]) -> str | None:
+    """Return what all brokers say, None when they say different things or nobody says anything."""
+    different = set(values)
+    return different.pop() if len(different) == 1 else None
+
+
+def reason_of(errors: Iterable[RmqctlError]) -> Unknown:
+    """Return why brokers told nothing: they refused, or (some of them) did not answer."""
+    is_refused = all(isinstance(error, NotAuthorisedError) for error in errors)
+    return Unknown.NOT_AUTHORISED if is_refused else Unknown.BROKER_UNREACHABLE
+
+
+_UNSEEN = {
+    Proxies.PRESENT: Unknown.BEHIND_PROXY,
+    Proxies.UNTOLD: Unknown.BROKER_UNREACHABLE,
+    Proxies.REFUSED: Unknown.NOT_AUTHORISED,
+}
+
+
+def unseen_reason(failed: Collection[RmqctlError], proxies: Proxies) -> Unknown | None:
+    """Say why a group in which nobody is seen may have members all the same, None when it can't."""
+    return reason_of(failed) if failed else _UNSEEN.get(proxies)
 
 
 def _missing_brokers(reading: Reading) -> list[Failure]:
@@ -144,6 +184,8 @@ def _notes(reading: Reading, *, is_broadcasting: bool, is_pop: bool) -> list[str
         notes.append("A broadcasting group keeps its offsets with each client: brokers can't tell its lag.")
     if is_pop:
         notes.append("Members pop: messages that are out count as consumed here until they come back.")
+    if reading.proxies is Proxies.PRESENT and not reading.connections():
+        notes.append("Proxies are connected to this cluster: brokers don't see the members that come through them.")
     notes += [
         f"{topic} is a static topic: the rows are its physical queues."
         for topic, route in sorted(reading.routes.items())
@@ -168,7 +210,7 @@ def _read_queue(mq: MessageQueue, reading: Reading, *, has_members: bool) -> Que
     view = reading.views.get(mq.broker_name)
     if view is None:
         is_named = mq.broker_name in reading.failed_brokers
-        gone = Unknown.BROKER_UNREACHABLE if is_named else Unknown.BROKER_NOT_REGISTERED
+        gone = reason_of([reading.failed_brokers[mq.broker_name]]) if is_named else Unknown.BROKER_NOT_REGISTERED
         reasons |= dict.fromkeys(_READ_FROM_BROKER, gone)
         return QueueReading(mq, client_ids=client_ids, reasons=reasons)
 
@@ -242,7 +284,10 @@ def _owners(
     elif not owners and reading.running.failed:
         reasons["clientId"] = Unknown.CLIENT_SILENT
     elif not owners and has_members:
-        reasons["clientId"] = Unknown.NOT_ASSIGNED
+        # Others may hold it that no broker sees.
+        behind = reading.proxies is Proxies.PRESENT
+        reasons["clientId"] = Unknown.BEHIND_PROXY if behind else Unknown.NOT_ASSIGNED
     elif not owners:
-        reasons["clientId"] = Unknown.BROKER_UNREACHABLE if reading.failed_brokers else Unknown.NO_MEMBERS
+        unseen = unseen_reason(reading.failed_brokers.values(), reading.proxies)
+        reasons["clientId"] = unseen or Unknown.NO_MEMBERS
     return tuple(owners), held

@@ -12,29 +12,65 @@ from collections.abc import Mapping, Sequence
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, NotFoundError
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import GroupConnections
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker, TopicRoute
 from rmqctl.model.stats import ConsumeTimeSpan, TopicOffset
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
-from rmqctl.protocol.versions import V5_0_0
-from rmqctl.rules.names import closest
 from rmqctl.rules.progress import retention_ms
+from rmqctl.rules.wildcards import is_pattern
 
 from .brokers import fetch_cluster
-from .clients import fetch_running_infos
+from .clients import fetch_connections, fetch_running_infos, find_proxies
+from .group_names import fetch_matching_groups, pick, require_group
 from .offset_reading import BrokerView, GroupProgress, Reading, conclude
-from .results import all_failed, ask_all, slave_failures
+from .queues import fetch_route
+from .results import all_failed, ask_all, only_or_failed, slave_failures
+from .stored_offsets import fetch_stored_offsets
+
+# More would only wait in each other's way for the brokers' admin threads.
+_GROUPS_AT_ONCE = 8
 
 
 async def fetch_group_progress(client: Client, group: str, topics: Sequence[str] = ()) -> GroupProgress:
-    """Return a group's progress in all its topics, or in the given ones.
+    """Return a group's progress in all its topics, or in the given ones; `*` and `?` in a topic stand for any text.
 
     Raises NotFoundError for a group or topic that doesn't exist, and the brokers' error when none of them answers.
     """
+    return conclude(group, await read_group(client, group, topics))
+
+
+async def fetch_matching_progress(
+    client: Client, groups: Sequence[str], topics: Sequence[str] = ()
+) -> tuple[list[GroupProgress], list[Failure]]:
+    """Return the progress of all groups that names and patterns pick, and what failed for one group as a whole.
+
+    Raises what fetch_group_progress raises when no group could be read.
+    """
+    names, failures = await fetch_matching_groups(client, groups)
+
+    async def fetch(name: str) -> GroupProgress:
+        return conclude(name, await read_group(client, name, topics, only_consumed=name not in groups))
+
+    answers = await ask_all(names, fetch, at_once=_GROUPS_AT_ONCE)
+    failures += [
+        Failure(None, f"group {name}", error)
+        for name, error in answers.failed.items()
+        # Of groups that a pattern picks, those without the topics are not meant.
+        if name in groups or not (isinstance(error, NotFoundError) and error.kind == "Topic")
+    ]
+    return only_or_failed(answers), failures
+
+
+async def read_group(client: Client, group: str, topics: Sequence[str] = (), *, only_consumed: bool = False) -> Reading:
+    """Read everything that a group's progress is made of. Raises what fetch_group_progress raises.
+
+    `only_consumed`: topics that the group does not consume don't count, even when they are named.
+    """
+    names = [topic for topic in topics if not is_pattern(topic)]
+    patterns = [topic for topic in topics if is_pattern(topic)]
     cluster, wanted_routes = await asyncio.gather(
-        fetch_cluster(client), asyncio.gather(*(_route(client, topic) for topic in topics))
+        fetch_cluster(client), asyncio.gather(*(fetch_route(client, topic) for topic in names))
     )
     first = await ask_all(cluster.brokers, lambda broker: _ask_group(client, broker, group))
     if not first.ok:
@@ -48,27 +84,49 @@ async def fetch_group_progress(client: Client, group: str, topics: Sequence[str]
     known_topics = {mq.topic for view in reading.views.values() for mq in view.stats.queues}
     for connections in reading.connections():
         known_topics.update(connections.subscriptions)
-    if not known_topics:
-        await _require_group(client, group, reading)
-    reading.topics = frozenset(topics or known_topics)
+    if not known_topics and not reading.connections():
+        await require_group(
+            client, group, {name: view.broker for name, view in reading.views.items()}, reading.failed_brokers
+        )
+    if patterns or only_consumed:
+        await _ask_members(client, group, reading)
+        known_topics |= _topics_of_members(reading)
+    if only_consumed and topics:
+        names = [topic for topic in names if topic in known_topics]
+        if not names and not patterns:
+            raise NotFoundError("Topic", topics[0])
+    picked = pick("Topic", patterns, known_topics, reading.failed_brokers) if patterns else ()
+    reading.topics = frozenset([*names, *picked] if topics else known_topics)
     await _find_routes(client, reading, wanted_routes)
     await asyncio.gather(
-        _ask_places(client, group, reading),
-        _ask_members(client, group, reading),
-        _settle_zeros(client, group, reading),
+        _ask_topics(client, group, reading, reading.topics),
+        *([] if patterns or only_consumed else [_ask_members(client, group, reading)]),
         _ask_retention(client, reading),
+        _ask_proxies(client, reading),
     )
+    untold = _topics_of_members(reading) - reading.topics
+    if untold and not topics:
+        reading.topics |= untold
+        await _find_routes(client, reading, list(reading.routes.values()))
+        await _ask_topics(client, group, reading, untold)
     reading.failures += slave_failures(client)
-    return conclude(group, reading)
+    return reading
 
 
-async def _route(client: Client, topic: str) -> TopicRoute:
-    try:
-        return await client.route(topic)
-    except NotFoundError:
-        response = await client.ask_name_server(headers.get_all_topics())
-        names = bodies.decode_topic_names(response.body)
-        raise NotFoundError("Topic", topic, suggestions=closest(topic, names)) from None
+def _topics_of_members(reading: Reading) -> frozenset[str]:
+    """Return the topics that members say they consume.
+
+    Where members want different topics, brokers name only those of whoever was heard last, and leave the others out of
+    their answers.
+    """
+    infos = reading.running.ok.values()
+    subscribed = {item.topic for info in infos for item in info.subscriptions}
+    return frozenset(subscribed | {mq.topic for info in infos for mq in info.process_queues})
+
+
+async def _ask_topics(client: Client, group: str, reading: Reading, topics: frozenset[str]) -> None:
+    """Ask for everything about the queues of some topics."""
+    await asyncio.gather(_ask_places(client, group, reading, topics), _settle_zeros(client, group, reading, topics))
 
 
 async def _ask_group(client: Client, broker: Broker, group: str) -> BrokerView:
@@ -84,40 +142,6 @@ async def _ask_group(client: Client, broker: Broker, group: str) -> BrokerView:
     )
 
 
-async def fetch_connections(client: Client, broker: Broker, group: str) -> GroupConnections | None:
-    """Return who is connected to a broker in a group, None for nobody."""
-    try:
-        answer = await client.ask_broker(broker, headers.get_connections(group))
-    except BrokerError as error:
-        if error.code == ResponseCode.CONSUMER_NOT_ONLINE:
-            return None
-        raise
-    return bodies.decode_connections(answer.command.body)
-
-
-async def _require_group(client: Client, group: str, reading: Reading) -> None:
-    """Raise NotFoundError unless a broker that answers has the group's configuration, or somebody is connected."""
-    if reading.connections():
-        return
-
-    async def ask(name: str) -> set[str]:
-        answer = await client.ask_broker(reading.views[name].broker, headers.get_all_groups())
-        return set(bodies.decode_groups(answer.command.body))
-
-    tables = await ask_all(reading.views, ask)
-    if not tables.ok:
-        raise all_failed(tables.failed.values())
-    names = set().union(*tables.ok.values())
-    if group in names:
-        return
-    failed = {**reading.failed_brokers, **tables.failed}
-    if failed:
-        silent = ", ".join(sorted(failed))
-        sentence = f"Group {group} is not known to the brokers that answered, and {silent} did not answer."
-        raise all_failed(failed.values()).reworded(sentence)
-    raise NotFoundError("Group", group, suggestions=closest(group, names))
-
-
 async def _find_routes(client: Client, reading: Reading, known: Sequence[TopicRoute]) -> None:
     routes = {route.topic: route for route in known}
     found = await ask_all(reading.topics - set(routes), client.route)
@@ -130,9 +154,10 @@ async def _find_routes(client: Client, reading: Reading, known: Sequence[TopicRo
     ]
 
 
-async def _ask_places(client: Client, group: str, reading: Reading) -> None:
-    """Ask for min and max offsets and for ages, of every topic at every broker that has it."""
-    places = sorted({(mq.broker_name, mq.topic) for mq in reading.queues() if mq.broker_name in reading.views})
+async def _ask_places(client: Client, group: str, reading: Reading, topics: frozenset[str]) -> None:
+    """Ask for min and max offsets and for ages, of the topics at every broker that has them."""
+    queues = [mq for mq in reading.queues() if mq.topic in topics]
+    places = sorted({(mq.broker_name, mq.topic) for mq in queues if mq.broker_name in reading.views})
 
     async def ask_offsets(place: tuple[str, str]) -> dict[MessageQueue, TopicOffset]:
         name, topic = place
@@ -165,48 +190,28 @@ async def _ask_members(client: Client, group: str, reading: Reading) -> None:
     ]
 
 
-async def _settle_zeros(client: Client, group: str, reading: Reading) -> None:
-    """Fill reading.stored for queues whose offset the first answers leave open: shown as 0, or not shown.
+async def _ask_proxies(client: Client, reading: Reading) -> None:
+    reading.proxies, failures = await find_proxies(client, [view.broker for view in reading.views.values()])
+    if not reading.connections():
+        reading.failures += failures
 
-    5.x tells one by one (QUERY_CONSUMER_OFFSET); 4.9 answers 0 there too, so its whole table is read instead.
-    """
+
+async def _settle_zeros(client: Client, group: str, reading: Reading, topics: frozenset[str]) -> None:
+    """Fill reading.stored for queues whose offset the first answers leave open: shown as 0, or not shown."""
     open_queues: dict[str, list[MessageQueue]] = {}
     for mq in reading.queues():
         view = reading.views.get(mq.broker_name)
-        if view is not None and view.sure_offset(mq) is None:
+        if mq.topic in topics and view is not None and view.sure_offset(mq) is None:
             open_queues.setdefault(mq.broker_name, []).append(mq)
 
     async def settle(name: str) -> None:
         view = reading.views[name]
-        if view.version < V5_0_0:
-            answer = await client.ask_broker(view.broker, headers.get_all_consumer_offsets())
-            table = bodies.decode_consumer_offsets(answer.command.body).groups.get(group, {})
-            reading.stored |= {
-                mq: _none_below_zero(table.get(mq.topic, {}).get(mq.queue_id)) for mq in open_queues[name]
-            }
-            return
-        answers = await ask_all(open_queues[name], lambda mq: _stored_offset(client, view.broker, group, mq))
-        reading.stored |= answers.ok
-        if answers.failed:
-            raise next(iter(answers.failed.values()))
+        reading.stored |= await fetch_stored_offsets(
+            client, view.broker, group, open_queues[name], version=view.version
+        )
 
     settled = await ask_all(open_queues, settle)
     reading.failures += [Failure(name, "stored offsets", error) for name, error in settled.failed.items()]
-
-
-async def _stored_offset(client: Client, broker: Broker, group: str, mq: MessageQueue) -> int | None:
-    try:
-        answer = await client.ask_broker(broker, headers.query_consumer_offset(group, mq.topic, mq.queue_id))
-    except BrokerError as error:
-        if error.code == ResponseCode.QUERY_NOT_FOUND:
-            return None
-        raise
-    return _none_below_zero(headers.int_field(answer.command, "offset"))
-
-
-def _none_below_zero(offset: int | None) -> int | None:
-    """Return a stored offset; clients take one below 0 for none (RemoteBrokerOffsetStore), and brokers store any."""
-    return offset if offset is not None and offset >= 0 else None
 
 
 async def _ask_retention(client: Client, reading: Reading) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from msgspec import Struct
@@ -23,15 +23,20 @@ class Answers(Struct, Generic[K, V], frozen=True):
     failed: Mapping[K, RmqctlError]
 
 
-async def ask_all(keys: Iterable[K], call: Callable[[K], Awaitable[V]]) -> Answers[K, V]:
-    """Call for every key at once; the client bounds how many are in flight. Only rmqctl's own errors are data."""
+async def ask_all(keys: Iterable[K], call: Callable[[K], Awaitable[V]], *, at_once: int | None = None) -> Answers[K, V]:
+    """Call for every key at once, or for so many; the client bounds how many requests are in flight.
+
+    Only rmqctl's own errors are data.
+    """
     asked = list(keys)
+    gate = asyncio.Semaphore(at_once or max(len(asked), 1))
 
     async def one(key: K) -> V | RmqctlError:
-        try:
-            return await call(key)
-        except RmqctlError as error:
-            return error
+        async with gate:
+            try:
+                return await call(key)
+            except RmqctlError as error:
+                return error
 
     ok: dict[K, V] = {}
     failed: dict[K, RmqctlError] = {}
@@ -55,3 +60,29 @@ def all_failed(failures: Iterable[RmqctlError]) -> RmqctlError:
 def slave_failures(client: Client) -> list[Failure]:
     """Return a failure for each master whose slave answered instead: its copy of offsets can be 10 s old."""
     return [Failure(name, "master, its slave answered", error) for name, error in sorted(client.silent_masters.items())]
+
+
+def only_or_failed(answers: Answers[K, V]) -> list[V]:
+    """Return what came back, in order. Raises the weightiest error when nothing did."""
+    if answers.failed and not answers.ok:
+        raise all_failed(answers.failed.values())
+    return list(answers.ok.values())
+
+
+def merge_failures(by_group: Mapping[str, Sequence[Failure]]) -> list[Failure]:
+    """Return what failed for several groups, each reason of a broker once: it fails the same way for all of them."""
+    if len(by_group) == 1:
+        return [failure for failures in by_group.values() for failure in failures]
+    groups: dict[tuple[str | None, str, str], list[str]] = {}
+    first: dict[tuple[str | None, str, str], Failure] = {}
+    for group, failures in by_group.items():
+        for failure in failures:
+            key = (failure.broker_name, failure.what, failure.error.name)
+            first.setdefault(key, failure)
+            groups.setdefault(key, []).append(group)
+    merged = []
+    for key, failure in first.items():
+        more_count = len(groups[key]) - 1
+        more = f" and {more_count} more group{'s' if more_count > 1 else ''}" if more_count else ""
+        merged.append(Failure(failure.broker_name, f"{failure.what} of {groups[key][0]}{more}", failure.error))
+    return merged

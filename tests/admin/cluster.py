@@ -51,15 +51,46 @@ def held(cached_count: int = 0, first: int = 0, last: int = 0, commit: int = -1,
     }
 
 
+def subscribed(topic: str, expression: str = "*", version_ms: int = 1_795_238_115_408, kind: str = "TAG") -> Any:
+    """Return one subscription as brokers and clients write it (SubscriptionData); tags are in no order."""
+    tags = [] if expression == "*" or kind != "TAG" else [tag.strip() for tag in expression.split("||")]
+    return {
+        "classFilterMode": False,
+        "codeSet": [],
+        "expressionType": kind,
+        "subString": expression,
+        "subVersion": version_ms,
+        "tagsSet": tags,
+        "topic": topic,
+    }
+
+
+def rates(ok_tps: float = 0.0, failed_tps: float = 0.0, rt_ms: float = 0.0, failed_count: int = 0) -> Any:
+    """Return what a client counts in one topic (ConsumeStatus)."""
+    return {
+        "consumeFailedMsgs": failed_count,
+        "consumeFailedTPS": failed_tps,
+        "consumeOKTPS": ok_tps,
+        "consumeRT": rt_ms,
+        "pullRT": 10.0,
+        "pullTPS": ok_tps,
+    }
+
+
 def running(
     holds: Mapping[Any, Any] | None = None,
     pops: Mapping[Any, int] | None = None,
+    *,
+    subscriptions: Iterable[Any] = (),
+    statuses: Mapping[str, Any] | None = None,
     **properties: str,
 ) -> Command:
     """Return a client's answer about itself (ConsumerRunningInfo); queues as (topic, broker name, queue id)."""
     tables = {
         "mqTable": java_map((mq_key(*mq), value) for mq, value in (holds or {}).items()),
         "properties": json.dumps(properties),
+        "statusTable": json.dumps(statuses or {}),
+        "subscriptionSet": json.dumps(list(subscriptions)),
     }
     if pops is not None:
         tables["mqPopTable"] = java_map((mq_key(*mq), {"waitAckCount": count}) for mq, count in pops.items())
@@ -75,6 +106,11 @@ class Group:
     message_model: str = "CLUSTERING"
     consume_type: str = "CONSUME_PASSIVELY"
     client_version: int = V5_4_0
+    consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
+    # What is not as usual: subscriptions, languages and connections, by topic or client id.
+    subscriptions: dict[str, Any] = field(default_factory=dict)
+    languages: dict[str, str] = field(default_factory=dict)
+    addresses: dict[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass
@@ -87,9 +123,17 @@ class BrokerState:
     offsets: dict[str, dict[str, dict[int, int]]] = field(default_factory=dict)
     pulls: dict[tuple[str, str, int], int] = field(default_factory=dict)
     configured: set[str] = field(default_factory=set)
+    # Fields of a group's configuration that are not what they usually are; topics that it may not read.
+    group_configs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    forbidden: dict[str, dict[str, int]] = field(default_factory=dict)
     groups: dict[str, Group] = field(default_factory=dict)
     reserved_hours: int = 72
     disk_ratio: float = 0.5
+    # Fields of a topic's configuration that are not what they usually are, by topic.
+    topic_configs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # More lines of the configuration, more rows of the runtime table.
+    settings: dict[str, str] = field(default_factory=dict)
+    runtime: dict[str, str] = field(default_factory=dict)
 
     def table(self) -> dict[int, Reply]:
         """Return the answers by request code."""
@@ -104,7 +148,50 @@ class BrokerState:
             Q.QUERY_CONSUMER_OFFSET: self._one_offset,
             Q.GET_BROKER_CONFIG: self._config,
             Q.GET_BROKER_RUNTIME_INFO: self._runtime,
+            Q.GET_ALL_TOPIC_CONFIG: self._all_topics,
+            Q.GET_TOPIC_CONFIG: self._one_topic,
+            Q.QUERY_TOPIC_CONSUME_BY_WHO: self._topic_groups,
+            Q.GET_EARLIEST_MSG_STORETIME: self._earliest,
         }
+
+    def topic_config(self, topic: str) -> dict[str, Any]:
+        """Return a topic's configuration: as many queues as there are, unless `topic_configs` says otherwise."""
+        count = len(self.topics[topic])
+        config = {
+            "order": False,
+            "perm": 6,
+            "readQueueNums": count,
+            "topicFilterType": "SINGLE_TAG",
+            "topicName": topic,
+            "topicSysFlag": 0,
+            "writeQueueNums": count,
+        }
+        if self.version >= V5_0_0:
+            config["attributes"] = {}
+        return config | self.topic_configs.get(topic, {})
+
+    def _all_topics(self, request: Command) -> Command:
+        table = {topic: self.topic_config(topic) for topic in self.topics}
+        return _json({"dataVersion": {"counter": 1, "timestamp": 1_795_237_317_402}, "topicConfigTable": table})
+
+    def _one_topic(self, request: Command) -> Command:
+        topic = request.ext_fields["topic"]
+        if self.version < V5_0_0:
+            return refused(R.REQUEST_CODE_NOT_SUPPORTED, f" request type {request.code} not supported")
+        if topic not in self.topics:
+            return refused(R.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {topic}")
+        return _json(self.topic_config(topic))
+
+    def _topic_groups(self, request: Command) -> Command:
+        topic = request.ext_fields["topic"]
+        names = {name for name, group in self.groups.items() if topic in group.topics}
+        names |= {name for name, topics in self.offsets.items() if topic in topics}
+        return _json({"groupList": sorted(names)})
+
+    def _earliest(self, request: Command) -> Command:
+        queue = self.topics[request.ext_fields["topic"]][int(request.ext_fields["queueId"])]
+        is_empty = queue.max_offset == queue.min_offset
+        return ok(timestamp="-1" if is_empty else str(1_795_238_100_000 - queue.oldest_age_ms))
 
     def _consume_stats(self, request: Command) -> Command:
         group = request.ext_fields["consumerGroup"]
@@ -131,25 +218,20 @@ class BrokerState:
         if group is None:
             return refused(R.CONSUMER_NOT_ONLINE, "the consumer group not online")
         members = [
-            {"clientAddr": "192.0.2.2:50000", "clientId": name, "language": "JAVA", "version": group.client_version}
-            for name in group.members
-        ]
-        subscriptions = {
-            topic: {
-                "classFilterMode": False,
-                "codeSet": [],
-                "expressionType": "TAG",
-                "subString": "*",
-                "subVersion": 1_795_238_115_408,
-                "tagsSet": [],
-                "topic": topic,
+            {
+                "clientAddr": address,
+                "clientId": name,
+                "language": group.languages.get(name, "JAVA"),
+                "version": group.client_version,
             }
-            for topic in group.topics
-        }
+            for name in group.members
+            for address in group.addresses.get(name, ["192.0.2.2:50000"])
+        ]
+        subscriptions = {topic: group.subscriptions.get(topic, subscribed(topic)) for topic in group.topics}
         return _json(
             {
                 "connectionSet": members,
-                "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
+                "consumeFromWhere": group.consume_from_where,
                 "consumeType": group.consume_type,
                 "messageModel": group.message_model,
                 "subscriptionTable": subscriptions,
@@ -214,10 +296,13 @@ class BrokerState:
                 "retryMaxTimes": 16,
                 "retryQueueNums": 1,
                 "whichBrokerWhenConsumeSlowly": 1,
+                **(_SINCE_5 if self.version >= V5_0_0 else {}),
+                **self.group_configs.get(name, {}),
             }
             for name in sorted(self.configured)
         }
-        return _json({"dataVersion": {"counter": 2, "timestamp": 1_795_237_317_402}, "subscriptionGroupTable": groups})
+        wrapper = {"dataVersion": {"counter": 2, "timestamp": 1_795_237_317_402}, "subscriptionGroupTable": groups}
+        return _json({**wrapper, "forbiddenTable": self.forbidden} if self.version >= V5_0_0 else wrapper)
 
     def _all_offsets(self, request: Command) -> Command:
         rows = [
@@ -239,6 +324,7 @@ class BrokerState:
     def _config(self, request: Command) -> Command:
         return ok(
             f"brokerName={self.name}\nfileReservedTime={self.reserved_hours}\ndiskMaxUsedSpaceRatio=75\n".encode()
+            + "".join(f"{name}={value}\n" for name, value in self.settings.items()).encode()
         )
 
     def _runtime(self, request: Command) -> Command:
@@ -256,9 +342,19 @@ class BrokerState:
                     "msgPutTotalTodayMorning": "100",
                     "msgPutTotalTodayNow": "140",
                     "putTps": "4.5 2.0 1.0",
+                    **self.runtime,
                 }
             }
         )
+
+
+_SINCE_5 = {
+    "attributes": {},
+    "consumeMessageOrderly": False,
+    "consumeTimeoutMinute": 15,
+    "groupRetryPolicy": {"type": "CUSTOMIZED"},
+    "groupSysFlag": 0,
+}
 
 
 def _json(value: object) -> Command:
@@ -273,6 +369,7 @@ class Cluster:
         self.network = ScriptedNetwork(self.clock)
         self.brokers = {broker.name: broker for broker in brokers}
         self.addresses: dict[str, str] = {}
+        self.kv_configs: dict[tuple[str, str], str] = {}
         self.servers: dict[str, ScriptedServer] = {
             broker.name: self.network.add(self.address(broker.name), broker.table(), version=broker.version)
             for broker in brokers
@@ -283,6 +380,7 @@ class Cluster:
                 Q.GET_BROKER_CLUSTER_INFO: self._cluster_info,
                 Q.GET_ROUTEINFO_BY_TOPIC: self._route,
                 Q.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self._topic_names,
+                Q.GET_KV_CONFIG: self._kv_config,
             },
         )
 
@@ -325,15 +423,19 @@ class Cluster:
                 "queueDatas": [
                     {
                         "brokerName": broker.name,
-                        "perm": 6,
-                        "readQueueNums": len(broker.topics[topic]),
+                        "perm": broker.topic_config(topic)["perm"],
+                        "readQueueNums": broker.topic_config(topic)["readQueueNums"],
                         "topicSysFlag": 0,
-                        "writeQueueNums": len(broker.topics[topic]),
+                        "writeQueueNums": broker.topic_config(topic)["writeQueueNums"],
                     }
                     for broker in having
                 ],
             }
         )
+
+    def _kv_config(self, request: Command) -> Command:
+        value = self.kv_configs.get((request.ext_fields["namespace"], request.ext_fields["key"]))
+        return ok(value=value) if value is not None else refused(R.QUERY_NOT_FOUND, "No config item")
 
     def _topic_names(self, request: Command) -> Command:
         return _json({"topicList": sorted({topic for broker in self.brokers.values() for topic in broker.topics})})

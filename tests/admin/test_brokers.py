@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rmqctl.admin.brokers import BrokerStatus, fetch_broker_statuses, fetch_cluster
+from rmqctl.admin.brokers import BrokerStatus, fetch_broker_statuses, fetch_cluster, plain_version
 from rmqctl.errors import NotFoundError
 from rmqctl.model.failure import Failure
 from rmqctl.protocol.codes import RequestCode as Q
@@ -99,3 +99,10 @@ def test_an_empty_runtime_table_is_all_unknown() -> None:
 def test_a_name_server_that_knows_no_broker_is_not_found() -> None:
     with pytest.raises(NotFoundError, match="at name server ns:1 does not exist"):
         _fetch(Cluster())
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"), [("V5_4_0", "5.4.0"), ("HIGHER_VERSION", "HIGHER_VERSION"), ("ORDINAL_3", "ORDINAL_3"), ("", "")]
+)
+def test_a_version_is_shown_with_dots_and_what_is_none_as_it_is(name: str, shown: str) -> None:
+    assert plain_version(name) == shown

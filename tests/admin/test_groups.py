@@ -5,10 +5,11 @@ import pytest
 from rmqctl.admin.groups import GroupList, GroupSummary, fetch_group_list
 from rmqctl.errors import NotFoundError, RemoteProtocolError, UnreachableError
 from rmqctl.model.group import GroupState
+from rmqctl.model.names import PROXY_GROUP
 from rmqctl.model.progress import Unknown
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
-from tests.scripted import V4_9_7, V5_4_0, ok, passing, refused, run
+from tests.scripted import V4_9_7, V5_4_0, Reply, ok, passing, refused, run
 
 from .cluster import BrokerState, Cluster, Group, Queue, running
 from .test_offsets import HOSTILE
@@ -25,10 +26,10 @@ def _brokers(version: int = V5_4_0) -> tuple[BrokerState, BrokerState]:
     return a, b
 
 
-def _fetch(cluster: Cluster, *, with_system: bool = False) -> GroupList:
+def _fetch(cluster: Cluster, *patterns: str, with_system: bool = False) -> GroupList:
     async def scenario() -> GroupList:
         async with cluster.client() as client:
-            return await passing(cluster.clock, fetch_group_list(client, with_system=with_system))
+            return await passing(cluster.clock, fetch_group_list(client, patterns, with_system=with_system))
 
     return run(scenario())
 
@@ -62,6 +63,32 @@ def test_system_groups_are_counted_and_shown_on_demand() -> None:
     assert shown.hidden_system_count == 0
 
 
+@pytest.mark.parametrize(
+    ("patterns", "with_system", "names", "hidden_count"),
+    [
+        (["G"], False, ["G"], 0),
+        (["?"], False, ["G"], 0),
+        (["*"], False, ["G"], 2),
+        (["*"], True, ["CID_RMQ_SYS_TRANS", "G", "TOOLS_CONSUMER"], 0),
+        (["TOOLS*", "G"], False, ["G"], 1),
+        (["TOOLS_CONSUMER"], False, ["TOOLS_CONSUMER"], 0),
+    ],
+)
+def test_patterns_pick_and_who_names_a_system_group_sees_it(
+    patterns: list[str], with_system: bool, names: list[str], hidden_count: int
+) -> None:
+    cluster = Cluster(*_brokers())
+    groups = _fetch(cluster, *patterns, with_system=with_system)
+    assert [group.group for group in groups.groups] == names
+    assert groups.hidden_system_count == hidden_count
+
+
+@pytest.mark.parametrize("pattern", ["x*", "g", "GG"])
+def test_a_pattern_or_name_that_picks_none_is_not_found(pattern: str) -> None:
+    with pytest.raises(NotFoundError):
+        _fetch(Cluster(*_brokers()), pattern)
+
+
 def test_a_group_is_known_by_its_configuration_or_by_its_offsets_alone() -> None:
     a, b = _brokers()
     a.configured.add("configured")
@@ -81,7 +108,7 @@ def test_members_are_counted_once_by_client_id_and_the_oldest_version_is_told() 
     a.groups["G"] = Group({"c1": running(), "c2": running()}, client_version=V5_4_0)
     b.groups["G"] = Group({"c2": running(), "c3": running()}, client_version=V4_9_7)
     group = _group(_fetch(Cluster(a, b)))
-    assert (group.state, group.member_count, group.client_version) == (GroupState.ONLINE, 3, "V4_9_7")
+    assert (group.state, group.member_count, group.client_version) == (GroupState.ONLINE, 3, "4.9.7")
     assert (group.message_model, group.consume_type) == ("CLUSTERING", "CONSUME_PASSIVELY")
     assert group.reasons == {}
 
@@ -116,7 +143,8 @@ def test_offsets_below_min_are_lost_and_those_beyond_max_or_below_zero_count_not
     a.topics["T"] = [Queue(100, 50), Queue(100), Queue(100)]
     a.offsets["G"] = {"T": {0: 20, 1: 101, 2: -1}}
     group = _group(_fetch(Cluster(a, b)))
-    assert (group.lag, group.lag_at_least, group.lost) == (None, 50 + 40, 30)
+    assert (group.lag, group.lag_at_least, group.lost, group.lost_at_least) == (None, 50 + 40, None, 30)
+    assert group.reasons["lost"] is group.reasons["lag"]
     assert group.reasons["lag"] is Unknown.OFFSET_BEYOND_MAX
 
 
@@ -172,7 +200,8 @@ def test_a_broker_that_goes_away_on_the_way_is_named_once_for_each_kind_of_quest
     groups = _fetch(cluster)
     assert [(failure.broker_name, failure.what) for failure in groups.failures] == [
         ("broker-b", "max offsets of T"),
-        ("broker-b", "members of G"),
+        ("broker-b", "members of G and 50 more"),
+        ("broker-b", "proxies"),
     ]
     group = _group(groups)
     assert (group.lag, group.lag_at_least, group.state) == (None, 60, GroupState.UNKNOWN)
@@ -209,3 +238,33 @@ def test_a_hostile_answer_of_one_broker_never_breaks_the_whole(code: Q) -> None:
         assert _group(groups).lag_at_least >= 60
         for failure in groups.failures:
             assert isinstance(failure.error, RemoteProtocolError)
+
+
+def _ask_of_proxies_fails(cluster: Cluster, name: str, reply: Reply) -> None:
+    usual = cluster.brokers[name].table()[Q.GET_CONSUMER_CONNECTION_LIST]
+    cluster.servers[name].table[Q.GET_CONSUMER_CONNECTION_LIST] = lambda request: (
+        reply if request.ext_fields["consumerGroup"] == PROXY_GROUP else usual
+    )
+
+
+def test_a_group_without_members_is_unknown_while_nobody_can_tell_of_proxies() -> None:
+    cluster = Cluster(*_brokers())
+    _ask_of_proxies_fails(cluster, "broker-b", refused(R.SYSTEM_BUSY))
+    groups = _fetch(cluster)
+    assert [(failure.broker_name, failure.what) for failure in groups.failures] == [("broker-b", "proxies")]
+    group = _group(groups)
+    assert (group.state, group.member_count) == (GroupState.UNKNOWN, None)
+    assert group.reasons["memberCount"] is Unknown.BROKER_UNREACHABLE
+
+    cluster.brokers["broker-a"].groups[PROXY_GROUP] = Group({"proxy": running()})
+    groups = _fetch(cluster)
+    assert (groups.failures, _group(groups).reasons["memberCount"]) == ((), Unknown.BEHIND_PROXY)
+
+
+def test_an_account_that_may_not_know_of_proxies_can_not_call_a_group_empty() -> None:
+    cluster = Cluster(*_brokers())
+    for name in cluster.brokers:
+        _ask_of_proxies_fails(cluster, name, refused(R.NO_PERMISSION))
+    groups = _fetch(cluster)
+    assert (groups.failures, _group(groups).state) == ((), GroupState.UNKNOWN)
+    assert _group(groups).reasons["memberCount"] is Unknown.NOT_AUTHORISED

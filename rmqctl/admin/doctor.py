@@ -1,0 +1,168 @@
+"""Checks the way to a cluster: name servers, brokers, rights, TLS, clocks."""
+
+from __future__ import annotations
+
+import asyncio
+
+from rmqctl.client.core import Client
+from rmqctl.client.identity import ServerKind
+from rmqctl.errors import NotAuthorisedError, RmqctlError
+from rmqctl.model.finding import Finding, Status
+from rmqctl.model.route import MASTER_ID
+from rmqctl.rules.durations import short_duration
+from rmqctl.rules.views import differing_views
+
+from .probe import fetch_refused_reads, measure_clock
+from .servers import ClusterServer, fetch_servers
+
+_MAX_SKEW_MS = 1_000
+_EXPIRY_WARNING_MS = 30 * 86_400_000
+
+
+async def fetch_cluster_findings(client: Client, *, is_signed: bool, tls_verify: str | None) -> list[Finding]:
+    """Make every check of a cluster; what goes wrong with it is a finding. `tls_verify` is None for plain."""
+    servers = await fetch_servers(client)
+    name_servers = [server for server in servers if server.broker_name is None]
+    brokers = [server for server in servers if server.broker_name is not None]
+    findings = [_reached(server) for server in name_servers]
+    findings += _agreement(name_servers)
+    findings += [_reached(server) for server in brokers]
+    answering = [
+        server for server in brokers if server.probe.kind is ServerKind.BROKER and server.probe.rtt_ms is not None
+    ]
+    if any(server.error is None for server in name_servers) and not brokers:
+        hint = "Start one, or wait 30 s."
+        findings.append(Finding("brokers", "cluster", Status.WARN, "no broker has registered", hint))
+    findings += _masters(brokers)
+    findings += _versions(brokers)
+    found = await asyncio.gather(
+        *(_rights(client, server, is_signed=is_signed) for server in answering),
+        *(_tls(client, server, tls_verify) for server in servers if server.probe.rtt_ms is not None),
+        *(_clock(client, server) for server in answering),
+    )
+    return findings + list(found)
+
+
+def _name(server: ClusterServer) -> str:
+    if server.broker_name is None:
+        return server.probe.address
+    return f"{server.broker_name}/{server.broker_id} {server.probe.address}"
+
+
+def _reached(server: ClusterServer) -> Finding:
+    check = "name server" if server.broker_name is None else "broker"
+    error, probe = server.error, server.probe
+    if error is not None and not isinstance(error, NotAuthorisedError):
+        return Finding(check, _name(server), Status.FAIL, error.sentence.rstrip("."), error.hint, error=error)
+    kind = str(probe.kind or "unknown").lower().replace("_", " ")
+    found = kind if probe.version is None else f"{kind} {probe.version}"
+    if probe.rtt_ms is not None:
+        found += f", {probe.rtt_ms:.1f} ms"
+    measured = {"kind": probe.kind, "version": probe.version, "rttMs": probe.rtt_ms}
+    return Finding(check, _name(server), Status.OK, found, measured=measured)
+
+
+def _agreement(name_servers: list[ClusterServer]) -> list[Finding]:
+    """Compare which brokers each name server lists. Brokers register with each of them on their own."""
+    views = {
+        server.probe.address: {
+            f"{broker.broker_name}/{broker_id} at {address}"
+            for broker in server.probe.cluster.brokers
+            for broker_id, address in broker.addresses.items()
+        }
+        for server in name_servers
+        if server.probe.cluster is not None
+    }
+    if len(views) < 2:
+        return []
+    missing = differing_views(views)
+    if not missing:
+        return [Finding("name servers agree", "cluster", Status.OK, f"{len(views)} list the same brokers")]
+    hint = "Brokers register with each name server on their own: check namesrvAddr of those that are missing."
+    found = "; ".join(f"{address} does not list {', '.join(names)}" for address, names in missing.items())
+    return [Finding("name servers agree", "cluster", Status.WARN, found, hint)]
+
+
+def _masters(brokers: list[ClusterServer]) -> list[Finding]:
+    """Name brokers of which only slaves are registered: name servers forget a dead master, 5.x at once."""
+    with_master = {server.broker_name for server in brokers if server.broker_id == MASTER_ID}
+    names = sorted({server.broker_name for server in brokers if server.broker_name is not None} - with_master)
+    hint = "Its slaves answer reads with what they have copied; nothing can be written to it."
+    return [Finding("masters", name, Status.WARN, "no master is registered", hint) for name in names]
+
+
+def _versions(brokers: list[ClusterServer]) -> list[Finding]:
+    versions = sorted({server.probe.version for server in brokers if server.probe.version is not None})
+    if not versions:
+        return []
+    if len(versions) == 1:
+        return [Finding("broker versions", "cluster", Status.OK, versions[0])]
+    return [
+        Finding(
+            "broker versions", "cluster", Status.WARN, ", ".join(versions),
+            "Brokers of several versions answer differently: some columns are known for a part only.",
+        )
+    ]  # fmt: skip
+
+
+async def _rights(client: Client, server: ClusterServer, *, is_signed: bool) -> Finding:
+    name = _name(server)
+    try:
+        refused, read_count = await fetch_refused_reads(client, server.probe.address)
+    except RmqctlError as error:
+        return Finding("rights", name, Status.UNKNOWN, error.sentence.rstrip("."), error.hint)
+    how = "signed" if is_signed else "not signed"
+    if not refused:
+        return Finding("rights", name, Status.OK, f"all {read_count} reads are allowed, {how}")
+    codes = [read.command.code for read in refused]
+    measured = {"refusedCodes": codes}
+    if len(refused) == read_count:
+        told = server.error or NotAuthorisedError(f"{server.probe.address} refuses every read.")
+        return Finding("rights", name, Status.FAIL, f"all reads are refused, {how}", told.hint, measured, told)
+    wanted = "; ".join(sorted({read.right for read in refused}))
+    lost = ", ".join(dict.fromkeys(part for read in refused for part in read.commands.split(", ")))
+    found = f"{len(refused)} of {read_count} reads are refused, {how} ({', '.join(map(str, codes))})"
+    return Finding("rights", name, Status.WARN, found, f"Wanted: {wanted}; without them {lost} know less.", measured)
+
+
+async def _tls(client: Client, server: ClusterServer, verify: str | None) -> Finding:
+    name = _name(server)
+    if verify is None:
+        return Finding("TLS", name, Status.OK, "plain connection")
+    try:
+        facts = await client.tls_facts(server.probe.address)
+    except RmqctlError as error:
+        return Finding("TLS", name, Status.UNKNOWN, error.sentence.rstrip("."), error.hint)
+    if facts is None:
+        return Finding("TLS", name, Status.UNKNOWN, "the connection tells nothing of it")
+    found = f"{facts.protocol}, {facts.cipher}"
+    measured = {"protocol": facts.protocol, "certificateExpiresAt": facts.expires_at_ms, "verify": verify}
+    if verify == "none":
+        found += ", any certificate is trusted"
+        return Finding("TLS", name, Status.WARN, found, "Use --tls-verify ca, or full.", measured)
+    if facts.expires_at_ms is None:
+        return Finding("TLS", name, Status.UNKNOWN, f"{found}, the certificate tells no end", measured=measured)
+    left_ms = facts.expires_at_ms - client.clock.now_ms()
+    found += f", certificate valid for {short_duration(left_ms)}"
+    if left_ms < _EXPIRY_WARNING_MS:
+        return Finding("TLS", name, Status.WARN, found, "Renew the server's certificate.", measured)
+    return Finding("TLS", name, Status.OK, found, measured=measured)
+
+
+async def _clock(client: Client, server: ClusterServer) -> Finding:
+    name = _name(server)
+    try:
+        skew = await measure_clock(client, server.probe.address)
+    except RmqctlError as error:
+        return Finding("clock", name, Status.UNKNOWN, error.sentence.rstrip("."), error.hint)
+    if skew is None:
+        return Finding("clock", name, Status.UNKNOWN, "the broker does not tell its time")
+    found = f"{skew.middle_ms:+} ms of ours, give or take {skew.error_ms}"
+    measured = {"skewLowMs": skew.low_ms, "skewHighMs": skew.high_ms}
+    is_skewed = skew.exceeds(_MAX_SKEW_MS)
+    if is_skewed:
+        hint = "Ages and time lags are the broker's own; subscription versions by this clock may be ordered wrongly."
+        return Finding("clock", name, Status.WARN, found, hint, measured)
+    if is_skewed is None:
+        return Finding("clock", name, Status.UNKNOWN, found, "Answers take too long to tell.", measured)
+    return Finding("clock", name, Status.OK, found, measured=measured)

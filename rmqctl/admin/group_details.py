@@ -1,0 +1,159 @@
+"""One group as each broker and each of its members tells it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from rmqctl.client.core import Client
+from rmqctl.errors import BrokerError, NotFoundError
+from rmqctl.model.failure import Failure
+from rmqctl.model.group import GroupConfig, GroupConnections, GroupState, RunningInfo
+from rmqctl.model.names import DLQ_PREFIX
+from rmqctl.model.progress import Unknown
+from rmqctl.model.route import Broker, TopicRoute
+from rmqctl.protocol import bodies, headers
+from rmqctl.protocol.codes import ResponseCode
+
+from .brokers import fetch_cluster
+from .clients import fetch_placed_connections, fetch_running_infos, find_proxies
+from .group_names import fetch_configs, require_group
+from .offset_reading import GroupProgress, conclude, unseen_reason
+from .offsets import read_group
+from .results import Answers, all_failed, ask_all, slave_failures
+
+
+class GroupMembers(Struct, frozen=True):
+    """Who is in a group.
+
+    `connections` are by broker that answered, None where nobody is connected; `running` is by client id what each says
+    of itself, or why it doesn't; `unseen_reason` says why UNKNOWN is no EMPTY; `topic_brokers` names the brokers of
+    each topic that the group wants.
+    """
+
+    group: str
+    state: GroupState
+    unseen_reason: Unknown | None
+    connections: Mapping[str, GroupConnections | None]
+    running: Answers[str, RunningInfo]
+    topic_brokers: Mapping[str, tuple[str, ...]]
+    failures: tuple[Failure, ...]
+
+
+async def fetch_group_members(client: Client, group: str) -> GroupMembers:
+    """Ask every broker who is connected, and every member what it is doing.
+
+    Raises NotFoundError for a group that doesn't exist, and the brokers' error when none of them answers.
+    """
+    brokers = {broker.broker_name: broker for broker in (await fetch_cluster(client)).brokers}
+    answers = await ask_all(brokers, lambda name: fetch_placed_connections(client, brokers[name], group))
+    if not answers.ok:
+        raise all_failed(answers.failed.values())
+    connections = {name: found for name, (_, found) in answers.ok.items()}
+    connected = {name: found for name, found in connections.items() if found is not None and found.members}
+    if not connected:
+        await require_group(client, group, {name: brokers[name] for name in answers.ok}, answers.failed)
+    through = {answers.ok[name][0]: found for name, found in connected.items()}
+    running = await fetch_running_infos(client, group, through)
+    topics = {topic for found in connected.values() for topic in found.subscriptions}
+    topics.update(item.topic for info in running.ok.values() for item in info.subscriptions)
+    routes = await ask_all(topics, client.route)
+    failures = [Failure(name, "members", error) for name, error in answers.failed.items()]
+    failures += [Failure(None, f"running info of {client_id}", error) for client_id, error in running.failed.items()]
+    unseen = None
+    if not connected:
+        proxies, proxy_failures = await find_proxies(client, [brokers[name] for name in answers.ok])
+        failures += proxy_failures
+        unseen = unseen_reason(answers.failed.values(), proxies)
+    state = GroupState.ONLINE if connected else GroupState.EMPTY if unseen is None else GroupState.UNKNOWN
+    failures += [
+        Failure(None, f"route of {topic}", error)
+        for topic, error in routes.failed.items()
+        if not isinstance(error, NotFoundError)
+    ]
+    failures += slave_failures(client)
+    return GroupMembers(group, state, unseen, connections, running, _broker_names(routes.ok), tuple(failures))
+
+
+def _broker_names(routes: Mapping[str, TopicRoute]) -> dict[str, tuple[str, ...]]:
+    return {topic: tuple(data.broker_name for data in route.queue_data) for topic, route in routes.items()}
+
+
+class GroupConfigs(Struct, frozen=True):
+    """A group's configuration by broker that answered, None where it has none."""
+
+    group: str
+    configs: Mapping[str, GroupConfig | None]
+    failures: tuple[Failure, ...]
+
+
+async def fetch_group_configs(client: Client, group: str) -> GroupConfigs:
+    """Return what every broker has configured for a group.
+
+    Raises NotFoundError for a group of which no broker has a configuration or an offset.
+    """
+    brokers = {broker.broker_name: broker for broker in (await fetch_cluster(client)).brokers}
+    tables = await require_group(client, group, brokers, {})
+    failures = [Failure(name, "configuration", error) for name, error in tables.failed.items()]
+    configs = {name: table.get(group) for name, table in tables.ok.items()}
+    return GroupConfigs(group, configs, (*failures, *slave_failures(client)))
+
+
+class GroupDetails(Struct, frozen=True):
+    """All of a group. `dead_letter_count` are messages kept in its dead-letter topic, None when a broker is not heard.
+
+    `configs` are by broker that answered, None where it has none.
+    """
+
+    progress: GroupProgress
+    connections: Mapping[str, GroupConnections | None]
+    running: Answers[str, RunningInfo]
+    topic_brokers: Mapping[str, tuple[str, ...]]
+    configs: Mapping[str, GroupConfig | None]
+    dead_letter_count: int | None
+    failures: tuple[Failure, ...]
+
+
+async def fetch_group_details(client: Client, group: str) -> GroupDetails:
+    """Return all of one group. Raises what fetch_group_progress raises."""
+    brokers = {broker.broker_name: broker for broker in (await fetch_cluster(client)).brokers}
+    # At once: members that do not answer can take all the time that there is.
+    reading, tables, dead = await asyncio.gather(
+        read_group(client, group), fetch_configs(client, brokers), _count_dead_letters(client, group, brokers)
+    )
+    # A broker that failed before fails here for the same reason.
+    failures = [
+        Failure(name, what, error)
+        for what, answers in (("configuration", tables), ("dead letters", dead))
+        for name, error in answers.failed.items()
+        if name not in reading.failed_brokers
+    ]
+    is_whole = not dead.failed and not reading.orphans()
+    progress = conclude(group, reading)
+    return GroupDetails(
+        progress=progress,
+        connections={name: view.connections for name, view in reading.views.items()},
+        running=reading.running,
+        topic_brokers=_broker_names(reading.routes),
+        configs={name: table.get(group) for name, table in tables.ok.items()},
+        dead_letter_count=sum(dead.ok.values()) if is_whole else None,
+        failures=(*progress.failures, *failures),
+    )
+
+
+async def _count_dead_letters(client: Client, group: str, brokers: Mapping[str, Broker]) -> Answers[str, int]:
+    """Return by broker how many messages it keeps in the group's dead-letter topic."""
+
+    async def ask(name: str) -> int:
+        try:
+            answer = await client.ask_broker(brokers[name], headers.get_topic_stats(f"{DLQ_PREFIX}{group}"))
+        except BrokerError as error:
+            if error.code == ResponseCode.TOPIC_NOT_EXIST:
+                return 0
+            raise
+        offsets = bodies.decode_topic_stats(answer.command.body)
+        return sum(max(0, queue.max_offset - queue.min_offset) for queue in offsets.values())
+
+    return await ask_all(brokers, ask)

@@ -1,0 +1,121 @@
+"""Which groups there are: by name, by pattern, by what each broker has configured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from rmqctl.client.core import Client
+from rmqctl.errors import NotFoundError, RmqctlError
+from rmqctl.model.failure import Failure
+from rmqctl.model.group import GroupConfig
+from rmqctl.model.names import is_system_group
+from rmqctl.model.route import Broker
+from rmqctl.protocol import bodies, headers
+from rmqctl.rules.names import closest
+from rmqctl.rules.wildcards import is_pattern, require_matching
+
+from .brokers import fetch_cluster
+from .results import Answers, all_failed, ask_all
+
+
+async def fetch_configs(client: Client, brokers: Mapping[str, Broker]) -> Answers[str, dict[str, GroupConfig]]:
+    """Return every group's configuration, by broker and group.
+
+    By the list of all groups: the request for one of them (GET_SUBSCRIPTIONGROUP_CONFIG) creates what it doesn't find.
+    """
+
+    async def ask(name: str) -> dict[str, GroupConfig]:
+        answer = await client.ask_broker(brokers[name], headers.get_all_groups())
+        return bodies.decode_groups(answer.command.body)
+
+    return await ask_all(brokers, ask)
+
+
+async def require_group(
+    client: Client, group: str, brokers: Mapping[str, Broker], failed_brokers: Mapping[str, RmqctlError]
+) -> Answers[str, dict[str, GroupConfig]]:
+    """Return all configurations. Raises NotFoundError for a group of which no broker has a configuration or an offset.
+
+    A group that was deleted can leave its offsets behind. `failed_brokers` are those that failed before: without them
+    it can't be said that there is no such group.
+    """
+    tables = await fetch_configs(client, brokers)
+    if not tables.ok:
+        raise all_failed(tables.failed.values())
+    if any(group in table for table in tables.ok.values()):
+        return tables
+
+    async def has_offsets(name: str) -> bool:
+        answer = await client.ask_broker(brokers[name], headers.get_all_consumer_offsets())
+        return group in bodies.decode_consumer_offsets(answer.command.body).groups
+
+    stored = await ask_all(tables.ok, has_offsets)
+    if not any(stored.ok.values()):
+        require_known(group, tables, {**failed_brokers, **stored.failed})
+    return tables
+
+
+def require_known(
+    group: str, tables: Answers[str, dict[str, GroupConfig]], failed_brokers: Mapping[str, RmqctlError]
+) -> None:
+    """Raise NotFoundError for a group that no table has, and the failures' error when a broker is not heard."""
+    names = {name for table in tables.ok.values() for name in table}
+    if group in names:
+        return
+    failed = {**failed_brokers, **tables.failed}
+    if failed:
+        silent = ", ".join(sorted(failed))
+        sentence = f"Group {group} is not known to the brokers that answered, and {silent} did not answer."
+        raise all_failed(failed.values()).reworded(sentence)
+    raise NotFoundError("Group", group, suggestions=closest(group, names))
+
+
+async def fetch_matching_groups(client: Client, patterns: Sequence[str]) -> tuple[tuple[str, ...], list[Failure]]:
+    """Return the names that patterns pick, sorted, and what could not be read for it.
+
+    Names without wildcards are taken as they are, unasked.
+
+    Groups that have offsets but no configuration left are found as well; RocketMQ's own only by their names. Raises
+    NotFoundError for a pattern that picks none, and the brokers' error when none of them answers.
+    """
+    if not any(map(is_pattern, patterns)):
+        return tuple(dict.fromkeys(patterns)), []
+    cluster = await fetch_cluster(client)
+
+    async def ask(broker: Broker) -> set[str]:
+        configs = await client.ask_broker(broker, headers.get_all_groups())
+        offsets = await client.ask_broker(broker, headers.get_all_consumer_offsets())
+        return {
+            *bodies.decode_groups(configs.command.body),
+            *bodies.decode_consumer_offsets(offsets.command.body).groups,
+        }
+
+    found = await ask_all(cluster.brokers, ask)
+    if not found.ok:
+        raise all_failed(found.failed.values())
+    names = {name for group_names in found.ok.values() for name in group_names if not is_system_group(name)}
+    failures = [Failure(broker.broker_name, "names of groups", error) for broker, error in found.failed.items()]
+    names |= {pattern for pattern in patterns if not is_pattern(pattern)}
+    return pick("Group", patterns, names, _by_name(found.failed)), failures
+
+
+def _by_name(failed: Mapping[Broker, RmqctlError]) -> dict[str, RmqctlError]:
+    return {broker.broker_name: error for broker, error in failed.items()}
+
+
+def pick(
+    kind: str, patterns: Sequence[str], names: Iterable[str], failed_brokers: Mapping[str, RmqctlError]
+) -> tuple[str, ...]:
+    """Return what patterns pick of the names that brokers told, sorted.
+
+    Raises NotFoundError for one that picks none; the failed brokers' error instead when there are any: what it means
+    may be there.
+    """
+    try:
+        return require_matching(kind, patterns, names)
+    except NotFoundError as error:
+        if not failed_brokers:
+            raise
+        silent = ", ".join(sorted(failed_brokers))
+        sentence = f"{error.sentence.removesuffix('.')} on the brokers that answered, and {silent} did not answer."
+        raise all_failed(failed_brokers.values()).reworded(sentence) from None

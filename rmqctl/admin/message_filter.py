@@ -1,0 +1,50 @@
+"""What a message must be like: the conditions of `message find`, checked on the message itself."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from rmqctl.protocol.message import StoredMessage, perhaps_with, stored_between
+from rmqctl.protocol.properties import KEYS, UNIQ_KEY
+from rmqctl.rules.tags import has_tag
+
+_END_OF_TIME_MS = 2**63 - 1
+
+
+class MessageFilter(Struct, frozen=True):
+    """All of these must hold; None and empty ones do. Times are store times, both ends belong to the span."""
+
+    since_ms: int | None = None
+    until_ms: int | None = None
+    key: str | None = None
+    tags: frozenset[str] = frozenset()
+    contains: bytes | None = None
+    properties: tuple[tuple[str, str], ...] = ()
+
+    def select(self, messages: list[StoredMessage]) -> list[StoredMessage]:
+        """Return the messages that meet every condition. Raises RemoteProtocolError for one that can't be read."""
+        if self.since_ms is not None or self.until_ms is not None:
+            until_ms = _END_OF_TIME_MS if self.until_ms is None else self.until_ms
+            messages = stored_between(messages, self.since_ms or 0, until_ms)
+        for name, value in self.properties:
+            # Most messages are settled without reading all their properties.
+            written = value.encode(errors="surrogateescape")
+            messages = [m for m in messages if written in m.record and m.properties.get(name) == value]
+        if self.tags:
+            messages = [message for message in messages if has_tag(self.tags, message.tags)]
+        if self.key is not None:
+            messages = [message for message in messages if has_key(message, self.key)]
+        if self.contains is not None:
+            # A regular expression finds a fixed text in 1 KiB in 0.5 us whatever is around it; `in` takes up to 3 us.
+            # The whole record is searched first: taking the body out of it costs as much again.
+            search = re.compile(re.escape(self.contains)).search
+            messages = [message for message in perhaps_with(messages, search) if search(message.body)]
+        return messages
+
+
+def has_key(message: StoredMessage, key: str) -> bool:
+    """Tell whether a message carries a key: one of its business keys, or the producer's unique key."""
+    properties = message.properties
+    return key in properties.get(KEYS, "").split(" ") or properties.get(UNIQ_KEY) == key

@@ -1,0 +1,177 @@
+"""Finding single messages: by either kind of id, or by their place in a queue."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+
+from rmqctl.client.core import Client
+from rmqctl.errors import BrokerError, NotFoundError, RemoteProtocolError, RmqctlError, UsageError
+from rmqctl.model.failure import Failure
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.route import Broker
+from rmqctl.protocol import headers
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.protocol.message import iter_messages
+from rmqctl.protocol.message_id import OffsetId, decode_client_id, decode_offset_id, decode_unique_key
+
+from .brokers import fetch_cluster
+from .message_filter import MessageFilter
+from .message_index import find_indexed
+from .messages import FoundMessage, pull_queue
+from .queues import QueueChoice, QueueSpan, chosen_queues, fetch_route, fetch_spans
+from .results import all_failed, slave_failures
+
+# A unique key is one message's and its retries'; more than these are somebody's mistake.
+_SAME_ID_COUNT = 1_000
+
+
+class Lookup:
+    """What was found for several ids, and what was not."""
+
+    def __init__(self) -> None:
+        self.found: list[FoundMessage] = []
+        self.failures: list[Failure] = []
+        self.is_cut = False
+
+
+async def find_by_ids(client: Client, ids: list[str], topic: str | None) -> Lookup:
+    """Return the messages with these ids, in their order.
+
+    An id as the broker makes them is asked only of a broker of this cluster that has the address in it; everything
+    else, and what is not there, is looked for as a unique key in the topic. Raises UsageError for what is no id or
+    needs a topic, and the weightiest error when none is found.
+    """
+    for text in ids:
+        decode_id(text)
+    cluster = await fetch_cluster(client)
+    lookup = Lookup()
+    for text in ids:
+        try:
+            found, failures = await _find_by_id(client, cluster.brokers, text, topic)
+        except RmqctlError as error:
+            lookup.failures.append(Failure(None, f"message {text}", error))
+            continue
+        lookup.found += found
+        lookup.failures += failures
+    if not lookup.found:
+        raise all_failed(failure.error for failure in lookup.failures)
+    lookup.failures += slave_failures(client)
+    return lookup
+
+
+def decode_id(text: str) -> OffsetId | None:
+    """Return an id read as the broker's kind, None when it can only be a unique key. Raises UsageError."""
+    try:
+        return decode_offset_id(text)
+    except ValueError:
+        pass
+    try:
+        decode_client_id(text)
+    except ValueError:
+        pass
+    else:
+        return None
+    try:
+        decode_unique_key(text)
+    except ValueError as error:
+        raise UsageError(f"{error}.", hint="A business key is looked for with --topic TOPIC --key KEY.") from None
+    return None
+
+
+async def _find_by_id(
+    client: Client, brokers: tuple[Broker, ...], text: str, topic: str | None
+) -> tuple[list[FoundMessage], list[Failure]]:
+    offset_id = decode_id(text)
+    address = _address(offset_id) if offset_id is not None else ""
+    owner = next((broker for broker in brokers if address in broker.addresses.values()), None)
+    failures: list[Failure] = []
+    if offset_id is not None and owner is not None:
+        try:
+            found = await _view(client, owner, topic, offset_id)
+        except RmqctlError as error:
+            failures.append(Failure(owner.broker_name, f"message {text}", error))
+        else:
+            if found is not None:
+                return [found], []
+    if topic is None:
+        if failures:
+            raise failures[0].error
+        if owner is not None:
+            hint = "Its file may have been deleted. If it is a unique key, name the topic with --topic."
+            raise NotFoundError(
+                f"A message at offset {offset_id and offset_id.commit_log_offset} of", address, hint=hint
+            )
+        raise UsageError(
+            f"{text} is a unique key, or the id of a broker outside this cluster: name its topic with --topic.",
+            hint=f"rmqctl message decode-id {text} shows both readings.",
+        )
+    route = await fetch_route(client, topic)
+    indexed = await find_indexed(client, route, MessageFilter(key=text), limit=_SAME_ID_COUNT)
+    failures += indexed.failures
+    if indexed.found:
+        return list(indexed.found), failures
+    if failures:
+        raise all_failed(failure.error for failure in failures)
+    hint = f"No broker of {topic} has it as a unique key or key; the index forgets messages when their file goes."
+    raise NotFoundError("Message", text, hint=hint)
+
+
+def _address(offset_id: OffsetId) -> str:
+    host = f"[{offset_id.host}]" if ":" in offset_id.host else offset_id.host
+    return f"{host}:{offset_id.port}"
+
+
+async def _view(client: Client, owner: Broker, topic: str | None, offset_id: OffsetId) -> FoundMessage | None:
+    """Read the message at a place of a broker's log; None when there is none, or another begins elsewhere."""
+    try:
+        answer = await client.ask_broker(owner, headers.view_message(topic or "", offset_id.commit_log_offset))
+    except BrokerError as error:
+        # SYSTEM_ERROR for a place without a message, and for one in the middle of it.
+        if error.code in (ResponseCode.SYSTEM_ERROR, ResponseCode.QUERY_NOT_FOUND):
+            return None
+        raise
+    try:
+        messages = list(iter_messages(answer.command.body))
+    except RemoteProtocolError:
+        return None  # the place is no message's beginning
+    for message in messages:
+        if message.commit_log_offset == offset_id.commit_log_offset:
+            mq = MessageQueue(message.topic, owner.broker_name, message.queue_id)
+            return FoundMessage(mq, message.queue_offset, message)
+    return None
+
+
+async def find_by_place(client: Client, topic: str, queue: QueueChoice, first_offset: int, count: int) -> Lookup:
+    """Return messages of one queue from an offset on. Raises NotFoundError for an offset that is not there."""
+    route = await fetch_route(client, topic)
+    queues = chosen_queues(route, [queue])
+    if len(queues) != 1:
+        raise UsageError(f"--offset needs one queue, as in --queue {queues[0].broker_name}:{queues[0].queue_id}.")
+    spans, failures = await fetch_spans(client, route, queues)
+    if failures:
+        raise failures[0].error
+    span = spans[0]
+    if not span.min_offset <= first_offset < span.max_offset:
+        raise NotFoundError(f"Offset {first_offset} of", str(span.mq), hint=_range_hint(span))
+    lookup = Lookup()
+
+    def unreadable(queue_offset: int, error: RmqctlError) -> None:
+        lookup.found.append(FoundMessage(span.mq, queue_offset, None, error))
+
+    end_offset = min(span.max_offset, first_offset + count)
+    async with aclosing(
+        pull_queue(client, span.address, span.mq, first_offset, end_offset, on_unreadable=unreadable)
+    ) as pulls:
+        async for messages in pulls:
+            lookup.found += [FoundMessage(span.mq, message.queue_offset, message) for message in messages]
+    lookup.found.sort(key=lambda found: found.queue_offset)
+    lookup.failures += slave_failures(client)
+    if not lookup.found:
+        raise NotFoundError(f"Offset {first_offset} of", str(span.mq), hint=_range_hint(span))
+    return lookup
+
+
+def _range_hint(span: QueueSpan) -> str:
+    if span.min_offset == span.max_offset:
+        return f"The queue is empty; the next offset to be written is {span.max_offset}."
+    return f"The queue holds {span.min_offset} to {span.max_offset - 1}."

@@ -1,0 +1,129 @@
+"""The queues of a topic to read messages from, with the part of each that belongs to a span of time."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from rmqctl.client.core import Client
+from rmqctl.errors import NotFoundError, UnreachableError, UsageError
+from rmqctl.model.failure import Failure
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.route import Broker, TopicRoute
+from rmqctl.protocol import bodies, headers
+from rmqctl.rules.names import closest
+
+from .results import ask_all
+
+
+class QueueSpan(Struct, frozen=True):
+    """Offsets of one queue that are wanted, from first_offset up to, not including, end_offset.
+
+    `address` is the replica that told so; `min_offset` and `max_offset` are what it holds.
+    """
+
+    mq: MessageQueue
+    address: str
+    first_offset: int
+    end_offset: int
+    min_offset: int
+    max_offset: int
+
+
+class QueueChoice(Struct, frozen=True):
+    """Queues of one broker that were asked for, as `broker-a:0`, `broker-a:0-3` or `broker-a`."""
+
+    broker_name: str
+    first_id: int = 0
+    last_id: int = (1 << 31) - 1
+
+    def has(self, mq: MessageQueue) -> bool:
+        """Tell whether a queue is one of those."""
+        return mq.broker_name == self.broker_name and self.first_id <= mq.queue_id <= self.last_id
+
+
+def parse_queue_choice(text: str) -> QueueChoice:
+    """Read `BROKER`, `BROKER:ID` or `BROKER:ID-ID`. Raises ValueError with a sentence."""
+    match = re.fullmatch(r"([^:\s]+)(?::(\d{1,9})(?:-(\d{1,9}))?)?", text.strip(), re.ASCII)
+    if match is None:
+        raise ValueError(f"{text!r} names no queue: write broker-a:0, broker-a:0-3 or broker-a")
+    if match[2] is None:
+        return QueueChoice(match[1])
+    first_id = int(match[2])
+    last_id = int(match[3]) if match[3] is not None else first_id
+    if last_id < first_id:
+        raise ValueError(f"{text!r} names no queue: {last_id} is less than {first_id}")
+    return QueueChoice(match[1], first_id, last_id)
+
+
+async def fetch_route(client: Client, topic: str) -> TopicRoute:
+    """Return a topic's route. Raises NotFoundError, with names that look alike."""
+    try:
+        return await client.route(topic)
+    except NotFoundError:
+        response = await client.ask_name_server(headers.get_all_topics())
+        names = bodies.decode_topic_names(response.body)
+        raise NotFoundError("Topic", topic, suggestions=closest(topic, names)) from None
+
+
+def chosen_queues(route: TopicRoute, choices: Sequence[QueueChoice]) -> list[MessageQueue]:
+    """Return the readable queues that were asked for, all without a choice. Raises UsageError for one there is not."""
+    queues = route.readable_queues()
+    if not queues:
+        raise UsageError(f"Topic {route.topic} has no queue that can be read.", hint="Its permission forbids it.")
+    for choice in choices:
+        if not any(choice.has(mq) for mq in queues):
+            there = ", ".join(f"{data.broker_name}:0-{data.read_queue_count - 1}" for data in route.queue_data)
+            wanted = choice.broker_name if choice.last_id >= 1 << 30 else f"{choice.broker_name}:{choice.first_id}"
+            raise UsageError(f"Topic {route.topic} has no readable queue {wanted}.", hint=f"It has {there}.")
+    return [mq for mq in queues if not choices or any(choice.has(mq) for choice in choices)]
+
+
+async def fetch_spans(
+    client: Client,
+    route: TopicRoute,
+    queues: Sequence[MessageQueue],
+    *,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+) -> tuple[list[QueueSpan], list[Failure]]:
+    """Return the spans that hold every message stored from since_ms to until_ms, and the queues that can't be read.
+
+    A span may begin and end some messages too wide: its reader checks store times. 4.9 answers a search by time with
+    any message of that ms, else with the nearer neighbour, so it is asked for 1 ms before and 1 ms after.
+    """
+    brokers = {broker.broker_name: broker for broker in route.brokers}
+
+    async def ask(mq: MessageQueue) -> QueueSpan:
+        broker = brokers.get(mq.broker_name)
+        if broker is None:
+            raise UnreachableError(mq.broker_name, "the name server knows no address of it")
+        return await _fetch_span(client, broker, mq, since_ms, until_ms)
+
+    answers = await ask_all(queues, ask)
+    failures = [
+        Failure(mq.broker_name, f"messages of queue {mq.queue_id}", error) for mq, error in answers.failed.items()
+    ]
+    return list(answers.ok.values()), failures
+
+
+async def _fetch_span(
+    client: Client, broker: Broker, mq: MessageQueue, since_ms: int | None, until_ms: int | None
+) -> QueueSpan:
+    lowest, highest = await asyncio.gather(
+        client.ask_broker(broker, headers.get_min_offset(mq.topic, mq.queue_id)),
+        client.ask_broker(broker, headers.get_max_offset(mq.topic, mq.queue_id)),
+    )
+    min_offset = headers.int_field(lowest.command, "offset")
+    max_offset = headers.int_field(highest.command, "offset")
+    first_offset, end_offset = min_offset, max_offset
+    if since_ms is not None and since_ms > 0:
+        found = await client.ask(highest.address, headers.search_offset(mq.topic, mq.queue_id, since_ms - 1))
+        first_offset = max(min_offset, min(headers.int_field(found, "offset"), max_offset))
+    if until_ms is not None:
+        found = await client.ask(highest.address, headers.search_offset(mq.topic, mq.queue_id, until_ms + 1))
+        end_offset = max(first_offset, min(max_offset, headers.int_field(found, "offset") + 1))
+    return QueueSpan(mq, highest.address, first_offset, end_offset, min_offset, max_offset)

@@ -1,0 +1,59 @@
+"""Whether a cluster can be reached: every name server, every broker."""
+
+from __future__ import annotations
+
+import asyncio
+
+from msgspec import Struct
+
+from rmqctl.client.core import Client
+from rmqctl.client.identity import ServerKind
+from rmqctl.errors import RmqctlError, UsageError
+
+from .probe import ServerProbe, probe_server
+
+
+class ClusterServer(Struct, frozen=True):
+    """A server of a cluster and how it answered. `broker_name` is None for a name server."""
+
+    probe: ServerProbe
+    broker_name: str | None = None
+    broker_id: int | None = None
+
+    @property
+    def error(self) -> RmqctlError | None:
+        """What is wrong with it, None when nothing is."""
+        expected = ServerKind.NAME_SERVER if self.broker_name is None else ServerKind.BROKER
+        kind = self.probe.kind
+        if self.probe.error is None and kind is not None and kind is not expected:
+            wanted, found = (str(name).lower().replace("_", " ") for name in (expected, kind))
+            what = "unknown" if kind is ServerKind.UNKNOWN else f"a {found}"
+            hint = "The address leads to something else than the broker: see --map-address."
+            sentence = f"{self.probe.address} is no {wanted} ({what})."
+            return UsageError(sentence, hint=hint if self.broker_name else None)
+        return self.probe.error
+
+
+async def fetch_servers(client: Client) -> list[ClusterServer]:
+    """Ask every name server, then every replica of every broker that any of them names. Raises nothing of theirs."""
+    found = [ClusterServer(probe) for probe in await probe_all(client, client.name_servers)]
+    for server in found:
+        if server.probe.cluster is not None:
+            client.map_addresses(server.probe.cluster.brokers)
+    replicas = {
+        (broker.broker_name, broker_id, address): None
+        for server in found
+        if server.probe.cluster is not None
+        for broker in server.probe.cluster.brokers
+        for broker_id, address in broker.addresses.items()
+    }
+    probes = await probe_all(client, [address for *_, address in replicas])
+    found += [
+        ClusterServer(probe, name, broker_id) for probe, (name, broker_id, _) in zip(probes, replicas, strict=True)
+    ]
+    return found
+
+
+async def probe_all(client: Client, addresses: tuple[str, ...] | list[str]) -> list[ServerProbe]:
+    """Probe servers at once, in order."""
+    return list(await asyncio.gather(*(probe_server(client, address) for address in addresses)))

@@ -1,0 +1,135 @@
+"""A topic's route, as every name server tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from rmqctl.client.core import Client, unanswered
+from rmqctl.errors import BrokerError, NotFoundError, RmqctlError
+from rmqctl.model.failure import Failure
+from rmqctl.model.route import Broker, QueueData, TopicRoute
+from rmqctl.model.topic import StaticMapping, TopicFinding
+from rmqctl.protocol import bodies, headers
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.rules.names import closest
+from rmqctl.rules.topics import route_findings
+
+from .results import Answers, all_failed, ask_all
+
+_ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"  # NamesrvUtil.NAMESPACE_ORDER_TOPIC_CONFIG
+
+
+class RoutePart(Struct, frozen=True):
+    """What some name servers say of one broker in a topic's route; others that say something else have a part too.
+
+    `broker` is None when the route has queues of it but not its addresses.
+    """
+
+    data: QueueData
+    broker: Broker | None
+    mapping: StaticMapping | None
+    name_servers: tuple[str, ...]
+    findings: tuple[TopicFinding, ...]
+
+
+class RouteReport(Struct, frozen=True):
+    """A topic's route at all name servers. `without_route`: name servers that do not know the topic.
+
+    `order_confs`: the order configuration by name server, "broker-a:4;broker-b:4", None where it has none;
+    `order_in_route`: those that put it into the route, so that clients see it (orderMessageEnable).
+    """
+
+    topic: str
+    parts: tuple[RoutePart, ...]
+    asked: tuple[str, ...]
+    without_route: tuple[str, ...]
+    order_confs: Mapping[str, str | None]
+    order_in_route: tuple[str, ...]
+    is_static: bool
+    failures: tuple[Failure, ...]
+
+    @property
+    def is_agreed(self) -> bool:
+        """Whether all name servers that answered say the same."""
+        return len(set(self.order_confs.values())) <= 1 and not any(
+            TopicFinding.NAME_SERVERS_DIFFER in part.findings for part in self.parts
+        )
+
+
+async def fetch_route_report(client: Client, topic: str) -> RouteReport:
+    """Ask every name server for a topic's route.
+
+    Raises NotFoundError when those that answer have none, and their error when none of them answers.
+    """
+    asked = client.name_servers
+    answers = await ask_all(asked, lambda address: _fetch_route(client, address, topic))
+    if not answers.ok:
+        raise unanswered(all_failed(answers.failed.values()), len(asked))
+    routes = {address: route for address in asked if (route := answers.ok.get(address)) is not None}
+    if not routes:
+        raise await _not_found(client, topic, answers)
+    without_route = tuple(address for address, route in answers.ok.items() if route is None)
+    answering = tuple(answers.ok)
+    confs = await ask_all(answering, lambda address: _fetch_order_conf(client, address, topic))
+    failures = [Failure(None, f"route at name server {name}", error) for name, error in answers.failed.items()]
+    failures += [Failure(None, f"order at name server {name}", error) for name, error in confs.failed.items()]
+    return RouteReport(
+        topic=topic,
+        parts=tuple(_parts(routes, answering)),
+        asked=asked,
+        without_route=without_route,
+        order_confs=confs.ok,
+        order_in_route=tuple(address for address, route in routes.items() if route.order_conf is not None),
+        is_static=any(route.is_static for route in routes.values()),
+        failures=tuple(failures),
+    )
+
+
+async def _fetch_route(client: Client, address: str, topic: str) -> TopicRoute | None:
+    try:
+        answer = await client.ask(address, headers.get_route(topic))
+    except BrokerError as error:
+        if error.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
+        raise
+    return bodies.decode_route(topic, answer.body)
+
+
+async def _fetch_order_conf(client: Client, address: str, topic: str) -> str | None:
+    """Ask for what updateOrderConf stores; most name servers keep it to themselves."""
+    command = headers.get_kv_config(_ORDER_NAMESPACE, topic)
+    answer = await client.ask(address, command, accept=(ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND))
+    return answer.ext_fields.get("value") if answer.code == ResponseCode.SUCCESS else None
+
+
+async def _not_found(client: Client, topic: str, answers: Answers[str, TopicRoute | None]) -> RmqctlError:
+    if answers.failed:
+        silent = ", ".join(answers.failed)
+        sentence = f"The name servers that answered have no route of topic {topic}, and {silent} did not answer."
+        return all_failed(answers.failed.values()).reworded(sentence)
+    names = bodies.decode_topic_names((await client.ask_name_server(headers.get_all_topics())).body)
+    return NotFoundError("Topic", topic, suggestions=closest(topic, names))
+
+
+def _parts(routes: Mapping[str, TopicRoute], answering: tuple[str, ...]) -> list[RoutePart]:
+    """Put together what is said alike, broker by broker; what is said differently stays apart."""
+    said: list[tuple[QueueData, Broker | None, StaticMapping | None, list[str]]] = []
+    for address, route in routes.items():
+        brokers = {broker.broker_name: broker for broker in route.brokers}
+        mappings = {mapping.broker_name: mapping for mapping in route.mappings}
+        for data in route.queue_data:
+            part = (data, brokers.get(data.broker_name), mappings.get(data.broker_name))
+            alike = next((names for *other, names in said if tuple(other) == part), None)
+            if alike is None:
+                said.append((*part, [address]))
+            else:
+                alike.append(address)
+    parts = []
+    for data, broker, mapping, names in sorted(said, key=lambda part: part[0].broker_name):
+        findings = route_findings(data, broker)
+        if len(names) < len(answering):
+            findings.append(TopicFinding.NAME_SERVERS_DIFFER)
+        parts.append(RoutePart(data, broker, mapping, tuple(names), tuple(findings)))
+    return parts

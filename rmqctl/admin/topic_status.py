@@ -1,0 +1,230 @@
+"""One topic, queue by queue: offsets, times, who consumes it, and whether its brokers and its route agree."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from rmqctl.client.core import Client
+from rmqctl.errors import BrokerError, NotFoundError, RmqctlError, UnreachableError
+from rmqctl.model.failure import Failure
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.route import Broker, QueueData, TopicRoute
+from rmqctl.model.stats import TopicOffset
+from rmqctl.model.topic import TopicConfig, TopicFinding
+from rmqctl.protocol import bodies, headers
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.rules.names import closest
+from rmqctl.rules.topics import compare_with_route, config_findings
+
+from .brokers import fetch_cluster
+from .results import Answers, all_failed, ask_all, slave_failures
+from .topics import TopicStats, fetch_topic_stats
+
+
+class QueueStatus(Struct, frozen=True):
+    """One queue of a topic on one broker. None: not known, or there is no message; `offsets` None: no answer.
+
+    `is_read` and `is_written` tell whether clients that follow the broker's configuration use the queue.
+    """
+
+    mq: MessageQueue
+    offsets: TopicOffset | None
+    earliest_at_ms: int | None
+    is_read: bool | None
+    is_written: bool | None
+    error: RmqctlError | None = None
+
+    @property
+    def message_count(self) -> int | None:
+        """Messages that are kept."""
+        return None if self.offsets is None else max(self.offsets.max_offset - self.offsets.min_offset, 0)
+
+
+class BrokerTopic(Struct, frozen=True):
+    """A topic on one broker: what its configuration says, what the route says; None: unknown or not there.
+
+    `groups` are those that consume it there: connected, or with a stored offset.
+    """
+
+    broker_name: str
+    config: TopicConfig | None
+    in_route: QueueData | None
+    put_tps: float | None
+    groups: tuple[str, ...] | None
+    error: RmqctlError | None = None
+
+
+class TopicStatus(Struct, frozen=True):
+    """A topic's queues, sorted, its brokers, what does not fit, and what could not be read."""
+
+    topic: str
+    queues: tuple[QueueStatus, ...]
+    brokers: tuple[BrokerTopic, ...]
+    findings: tuple[TopicFinding, ...]
+    failures: tuple[Failure, ...]
+    is_static: bool
+
+
+class _Told(Struct, frozen=True):
+    """What one broker that has the topic says of it."""
+
+    stats: TopicStats
+    config: TopicConfig | None
+    groups: tuple[str, ...]
+
+
+async def fetch_topic_status(client: Client, topic: str) -> TopicStatus:
+    """Ask all brokers about a topic. Raises NotFoundError, and the brokers' error when none of them answers."""
+    cluster, route = await asyncio.gather(fetch_cluster(client), _fetch_route(client, topic))
+    answers = await ask_all(cluster.brokers, lambda broker: _ask_broker(client, broker, topic))
+    if not answers.ok:
+        raise all_failed(answers.failed.values())
+    told = {broker: found for broker, found in answers.ok.items() if found is not None}
+    if not told and route is None:
+        raise await _not_found(client, topic, answers)
+    in_route = {data.broker_name: data for data in route.queue_data} if route is not None else {}
+    # A broker that failed and that the route does not name is no part of this topic, as far as anybody knows.
+    failed = {
+        broker.broker_name: error
+        for broker, error in answers.failed.items()
+        if route is None or broker.broker_name in in_route
+    }
+    for name in set(in_route) - {broker.broker_name for broker in cluster.brokers}:
+        failed[name] = UnreachableError(name, "the route names it, and the name server knows no address of it")
+    failures = [Failure(name, "topic", error) for name, error in sorted(failed.items())]
+    earliest = await _fetch_earliest(client, topic, told, failures)
+    queues = [row for broker, found in told.items() for row in _queues(topic, broker, found, earliest)]
+    queues += [
+        row
+        for name, error in failed.items()
+        if name in in_route
+        for row in _unknown_queues(topic, in_route[name], error)
+    ]
+    brokers = [_broker_topic(broker.broker_name, found, in_route) for broker, found in told.items()]
+    having = {item.broker_name for item in brokers}
+    brokers += [
+        BrokerTopic(name, None, in_route.get(name), None, None if name in failed else (), failed.get(name))
+        for name in {**in_route, **failed}
+        if name not in having
+    ]
+    return TopicStatus(
+        topic=topic,
+        queues=tuple(sorted(queues, key=lambda row: row.mq)),
+        brokers=tuple(sorted(brokers, key=lambda item: item.broker_name)),
+        findings=tuple(_findings(answers, queues, in_route, has_route=route is not None)),
+        failures=(*failures, *slave_failures(client)),
+        is_static=route is not None and route.is_static,
+    )
+
+
+async def _fetch_route(client: Client, topic: str) -> TopicRoute | None:
+    try:
+        return await client.route(topic)
+    except NotFoundError:
+        return None
+
+
+async def _not_found(client: Client, topic: str, answers: Answers[Broker, _Told | None]) -> RmqctlError:
+    if answers.failed:
+        silent = ", ".join(sorted(broker.broker_name for broker in answers.failed))
+        sentence = f"Topic {topic} is not known to those that answered, and {silent} did not answer."
+        return all_failed(answers.failed.values()).reworded(sentence)
+    names = bodies.decode_topic_names((await client.ask_name_server(headers.get_all_topics())).body)
+    return NotFoundError("Topic", topic, suggestions=closest(topic, names))
+
+
+async def _ask_broker(client: Client, broker: Broker, topic: str) -> _Told | None:
+    stats, config, groups_answer = await asyncio.gather(
+        fetch_topic_stats(client, broker, topic),
+        _fetch_config(client, broker, topic),
+        client.ask_broker(broker, headers.get_topic_groups(topic)),
+    )
+    return None if stats is None else _Told(stats, config, bodies.decode_group_names(groups_answer.command.body))
+
+
+async def _fetch_config(client: Client, broker: Broker, topic: str) -> TopicConfig | None:
+    """Ask for one configuration, and where the broker is too old for that question for all of them."""
+    try:
+        answer = await client.ask_broker(broker, headers.get_topic_config(topic))
+    except BrokerError as error:
+        if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            answer = await client.ask_broker(broker, headers.get_all_topic_configs())
+            return bodies.decode_topic_configs(answer.command.body).get(topic)
+        if error.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
+        raise
+    return bodies.decode_topic_config(answer.command.body)
+
+
+async def _fetch_earliest(
+    client: Client, topic: str, told: Mapping[Broker, _Told], failures: list[Failure]
+) -> Mapping[tuple[Broker, int], int | None]:
+    """Ask for the oldest message's store time, of queues that have messages; the broker reads that message."""
+    places = [
+        (broker, queue_id)
+        for broker, found in told.items()
+        for queue_id, offsets in found.stats.queues.items()
+        if offsets.max_offset > offsets.min_offset
+    ]
+
+    async def ask(place: tuple[Broker, int]) -> int | None:
+        broker, queue_id = place
+        answer = await client.ask_broker(broker, headers.get_earliest_store_time(topic, queue_id))
+        at_ms = headers.int_field(answer.command, "timestamp")
+        return at_ms if at_ms > 0 else None
+
+    answers = await ask_all(places, ask)
+    first: dict[str, RmqctlError] = {}
+    for (broker, _), error in answers.failed.items():
+        first.setdefault(broker.broker_name, error)
+    failures += [Failure(name, "oldest messages", error) for name, error in sorted(first.items())]
+    return answers.ok
+
+
+def _queues(
+    topic: str, broker: Broker, told: _Told, earliest: Mapping[tuple[Broker, int], int | None]
+) -> list[QueueStatus]:
+    config = told.config
+    return [
+        QueueStatus(
+            mq=MessageQueue(topic, broker.broker_name, queue_id),
+            offsets=offsets,
+            earliest_at_ms=earliest.get((broker, queue_id)),
+            is_read=None if config is None else config.is_readable and queue_id < config.read_queue_count,
+            is_written=None if config is None else config.is_writable and queue_id < config.write_queue_count,
+        )
+        for queue_id, offsets in told.stats.queues.items()
+    ]
+
+
+def _unknown_queues(topic: str, data: QueueData, error: RmqctlError) -> list[QueueStatus]:
+    return [
+        QueueStatus(MessageQueue(topic, data.broker_name, queue_id), None, None, None, None, error)
+        for queue_id in range(max(data.read_queue_count, data.write_queue_count))
+    ]
+
+
+def _broker_topic(name: str, told: _Told, in_route: Mapping[str, QueueData]) -> BrokerTopic:
+    return BrokerTopic(name, told.config, in_route.get(name), told.stats.put_tps, told.groups)
+
+
+def _findings(
+    answers: Answers[Broker, _Told | None],
+    queues: list[QueueStatus],
+    in_route: Mapping[str, QueueData],
+    *,
+    has_route: bool,
+) -> list[TopicFinding]:
+    told = {broker.broker_name: found for broker, found in answers.ok.items()}
+    configs = {name: None if found is None else found.config for name, found in told.items()}
+    found = config_findings(config for config in configs.values() if config is not None)
+    if has_route:
+        found += sorted(set(compare_with_route(configs, in_route).values()))
+    else:
+        found.insert(0, TopicFinding.NOT_AT_NAME_SERVER)
+    if any(row.is_read is False and row.message_count for row in queues):
+        found.append(TopicFinding.UNREAD_MESSAGES)
+    return found

@@ -1,0 +1,179 @@
+"""Topics: which there are, and whether name server and brokers say the same of each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from rmqctl.client.core import Client
+from rmqctl.errors import BrokerError
+from rmqctl.model.failure import Failure
+from rmqctl.model.route import Broker, ClusterInfo
+from rmqctl.model.stats import TopicOffset
+from rmqctl.model.topic import TopicConfig, TopicFinding, TopicKind
+from rmqctl.protocol import bodies, headers
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.rules.topics import compare_with_route, config_findings, kind_of, own_topics
+from rmqctl.rules.wildcards import matching, require_matching
+
+from .brokers import fetch_cluster
+from .results import all_failed, ask_all, slave_failures
+
+_SHOWN_UNASKED = frozenset({TopicKind.NORMAL, TopicKind.LIGHT})
+
+
+class TopicStats(Struct, frozen=True):
+    """One broker's answer of GET_TOPIC_STATS_INFO, by queue id. `put_tps` is None from brokers before 5.0."""
+
+    queues: Mapping[int, TopicOffset]
+    put_tps: float | None
+
+
+class TopicSummary(Struct, frozen=True):
+    """One topic over all brokers: each one's own configuration by broker name, sorted.
+
+    `is_whole`: all brokers answered. `stats` are by broker name; None when they were not asked for.
+    """
+
+    topic: str
+    kind: TopicKind
+    at_name_server: bool
+    configs: Mapping[str, TopicConfig]
+    is_whole: bool
+    findings: tuple[TopicFinding, ...] = ()
+    stats: Mapping[str, TopicStats] | None = None
+
+
+class TopicList(Struct, frozen=True):
+    """Topics sorted by name, what could not be read, and how many of other kinds were left out."""
+
+    topics: tuple[TopicSummary, ...]
+    failures: tuple[Failure, ...]
+    hidden_count: int
+
+
+async def fetch_topic_list(
+    client: Client,
+    patterns: Sequence[str] = (),
+    *,
+    among: Sequence[str] = (),
+    with_system: bool = False,
+    with_stats: bool = False,
+) -> TopicList:
+    """Return the topics that a pattern matches, or all; retry, dead-letter and RocketMQ's own only when wanted.
+
+    `among`: patterns of the topics that count at all, such as those of a namespace; there may be none of them.
+
+    Raises NotFoundError for a pattern or name that nothing matches, and the brokers' error when none of them answers.
+    """
+    cluster, names_answer = await asyncio.gather(
+        fetch_cluster(client), client.ask_name_server(headers.get_all_topics())
+    )
+    names = bodies.decode_topic_names(names_answer.body)
+    tables = await ask_all(cluster.brokers, lambda broker: _fetch_configs(client, broker))
+    if not tables.ok:
+        raise all_failed(tables.failed.values())
+    own = own_topics(cluster)
+    known = sorted({*names, *(topic for table in tables.ok.values() for topic in table)})
+    if among:
+        known = list(matching(among, known))
+    if patterns:
+        wanted = require_matching("Topic", patterns, known)
+    else:
+        wanted = tuple(topic for topic in known if with_system or kind_of(topic, own) in _SHOWN_UNASKED)
+    configs = {
+        topic: {broker.broker_name: table[topic] for broker, table in tables.ok.items() if topic in table}
+        for topic in wanted
+    }
+    at_name_server = frozenset(names)
+    failures = [Failure(broker.broker_name, "topics", error) for broker, error in tables.failed.items()]
+    disagreeing = await _compare_routes(client, cluster, tables.ok, at_name_server.intersection(wanted), failures)
+    stats = await _fetch_all_stats(client, tables.ok, wanted, failures) if with_stats else None
+    failures += slave_failures(client)
+    summaries = [
+        TopicSummary(
+            topic=topic,
+            kind=kind_of(topic, own),
+            at_name_server=topic in at_name_server,
+            configs=configs[topic],
+            is_whole=not tables.failed,
+            findings=tuple(_findings(configs[topic], topic in at_name_server, disagreeing.get(topic, ()))),
+            stats=None if stats is None else stats.get(topic, {}),
+        )
+        for topic in wanted
+    ]
+    return TopicList(tuple(summaries), tuple(failures), 0 if patterns else len(known) - len(wanted))
+
+
+def _findings(
+    configs: Mapping[str, TopicConfig], at_name_server: bool, disagreeing: Sequence[TopicFinding]
+) -> list[TopicFinding]:
+    found = [] if at_name_server else [TopicFinding.NOT_AT_NAME_SERVER]
+    return [*found, *config_findings(configs.values()), *disagreeing]
+
+
+async def _fetch_configs(client: Client, broker: Broker) -> dict[str, TopicConfig]:
+    answer = await client.ask_broker(broker, headers.get_all_topic_configs())
+    return bodies.decode_topic_configs(answer.command.body)
+
+
+async def _compare_routes(
+    client: Client,
+    cluster: ClusterInfo,
+    tables: Mapping[Broker, Mapping[str, TopicConfig]],
+    topics: frozenset[str],
+    failures: list[Failure],
+) -> dict[str, list[TopicFinding]]:
+    """Compare routes with what brokers have, for topics that not every broker of the cluster has.
+
+    A topic that all have can only be in the route of all; to ask for two thousand routes takes as long as the rest.
+    """
+    clusters = {broker.cluster for broker in cluster.brokers}
+    own = own_topics(cluster) | clusters
+    partly = [topic for topic in sorted(topics - own) if not all(topic in table for table in tables.values())]
+    routes = await ask_all(partly, client.route)
+    # A topic without a route was deleted in between, or is a name that the name server keeps for itself.
+    others = [error for error in routes.failed.values() if isinstance(error, BrokerError) or error.exit_code != 5]
+    if others:
+        failures.append(Failure(None, "routes of topics", others[0]))
+    found = {}
+    for topic, route in routes.ok.items():
+        configs = {broker.broker_name: table.get(topic) for broker, table in tables.items()}
+        differing = compare_with_route(configs, {data.broker_name: data for data in route.queue_data})
+        found[topic] = sorted(set(differing.values()))
+    return found
+
+
+async def _fetch_all_stats(
+    client: Client,
+    tables: Mapping[Broker, Mapping[str, TopicConfig]],
+    topics: Sequence[str],
+    failures: list[Failure],
+) -> dict[str, dict[str, TopicStats]]:
+    places = [(broker, topic) for broker, table in tables.items() for topic in topics if topic in table]
+    answers = await ask_all(places, lambda place: fetch_topic_stats(client, *place))
+    silent: set[str] = set()
+    for (broker, topic), error in answers.failed.items():
+        if broker.broker_name not in silent:
+            silent.add(broker.broker_name)
+            failures.append(Failure(broker.broker_name, f"statistics of {topic}", error))
+    found: dict[str, dict[str, TopicStats]] = {}
+    for (broker, topic), stats in answers.ok.items():
+        if stats is not None:
+            found.setdefault(topic, {})[broker.broker_name] = stats
+    return found
+
+
+async def fetch_topic_stats(client: Client, broker: Broker, topic: str) -> TopicStats | None:
+    """Return what a broker says of a topic's queues; None when it has no such topic."""
+    try:
+        answer = await client.ask_broker(broker, headers.get_topic_stats(topic))
+    except BrokerError as error:
+        if error.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
+        raise
+    body = answer.command.body
+    queues = {mq.queue_id: offsets for mq, offsets in bodies.decode_topic_stats(body).items()}
+    return TopicStats(queues, bodies.decode_topic_put_tps(body))

@@ -1,0 +1,81 @@
+"""Traces of messages: found by the index of the topic that clients write them to."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from rmqctl.client.core import Client
+from rmqctl.errors import NotFoundError, RemoteProtocolError, UsageError
+from rmqctl.model.failure import Failure
+from rmqctl.model.trace import TraceRecord, TraceStep
+from rmqctl.protocol.message import StoredMessage
+from rmqctl.protocol.trace import decode_trace
+from rmqctl.rules.trace import trace_steps
+
+from .message_filter import MessageFilter
+from .message_index import find_indexed
+from .message_lookup import find_by_ids
+from .results import all_failed, slave_failures
+
+TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+_ENABLE = "Producers and consumers write traces when they are made with enableMsgTrace=true"
+# Messages of the trace topic with one key, the newest; each holds several records.
+_MAX_MESSAGES = 10_000
+
+
+class Trace(Struct, frozen=True):
+    """What was written down about a message, or about all messages with a key, in the order of times."""
+
+    steps: tuple[TraceStep, ...]
+    failures: tuple[Failure, ...]
+    unreadable_count: int
+    crowded: tuple[str, ...]
+    is_cut: bool = False
+
+
+async def fetch_trace(client: Client, trace_topic: str, *, msg_id: str | None = None, key: str | None = None) -> Trace:
+    """Return the trace of a message id, or of a business key.
+
+    The broker's own id of a message is looked up first: traces know only the producer's. Raises NotFoundError.
+    """
+    wanted = key if msg_id is None else await _unique_key(client, msg_id)
+    if wanted is None:
+        raise AssertionError("a trace is asked for by an id or a key")
+    try:
+        route = await client.route(trace_topic)
+    except NotFoundError:
+        hint = f"{_ENABLE}, and brokers make the topic with traceTopicEnable=true; --trace-topic names another one."
+        raise NotFoundError("The trace topic", trace_topic, hint=hint) from None
+    indexed = await find_indexed(client, route, MessageFilter(key=wanted), limit=_MAX_MESSAGES)
+    failures = (*indexed.failures, *slave_failures(client))
+    if indexed.failures and len(indexed.failures) == len(route.brokers):
+        raise all_failed(failure.error for failure in failures)
+    records: list[TraceRecord] = []
+    unreadable_count = 0
+    for found in indexed.found:
+        if found.message is None:
+            continue
+        read, count = _decode(found.message)
+        unreadable_count += count
+        records += [record for record in read if wanted in (record.msg_id, *(record.keys or "").split(" "))]
+    if not records and not failures:
+        hint = f"{_ENABLE}; they come some seconds late. If they write to another topic, name it with --trace-topic."
+        raise NotFoundError(f"A trace in {trace_topic} of", wanted, hint=hint)
+    return Trace(tuple(trace_steps(records)), failures, unreadable_count, indexed.crowded, indexed.is_cut)
+
+
+async def _unique_key(client: Client, msg_id: str) -> str:
+    """Return the producer's id of a message; what can't be found by the broker's id is taken for one."""
+    try:
+        lookup = await find_by_ids(client, [msg_id], None)
+    except (NotFoundError, UsageError):
+        return msg_id
+    message = lookup.found[0].message
+    return msg_id if message is None else message.message_id
+
+
+def _decode(message: StoredMessage) -> tuple[list[TraceRecord], int]:
+    try:
+        return decode_trace(message.body, message.born_host)
+    except RemoteProtocolError:
+        return [], 1
