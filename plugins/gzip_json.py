@@ -1,0 +1,36 @@
+"""A plugin for rmqctl: the codec `gzip-json` reads bodies that are gzipped JSON, as many HTTP gateways send them.
+
+rmqctl message get --topic orders --key o-17 --plugin gzip_json.py --codec gzip-json
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from rmqctl.plugin.hookspecs import BodyCodec, hookimpl
+
+# A few KiB can stand for gigabytes.
+MAX_BYTES = 64 * 1024 * 1024
+
+
+def decode(body: bytes, properties: Mapping[str, str], topic: str) -> Any:  # noqa: ARG001
+    """Return the JSON value in a gzipped body. Raises ValueError."""
+    inflater = zlib.decompressobj(wbits=31)
+    try:
+        data = inflater.decompress(body, MAX_BYTES)
+    except zlib.error as error:
+        raise ValueError(f"the body is not gzip ({error})") from None
+    if inflater.unconsumed_tail:
+        raise ValueError(f"the body is larger than {MAX_BYTES} bytes when decompressed")
+    if not inflater.eof:
+        raise ValueError("the gzipped body is cut off")
+    return json.loads(data)
+
+
+@hookimpl
+def rmqctl_body_codecs() -> Mapping[str, BodyCodec]:
+    """See rmqctl.plugin.hookspecs."""
+    return {"gzip-json": decode}

@@ -1,0 +1,1 @@
+"""What plugins can add: the hooks, and how their modules are found."""
