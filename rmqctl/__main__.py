@@ -6,7 +6,6 @@ import gc
 import io
 import os
 import sys
-from pathlib import Path
 
 
 def main() -> None:
@@ -15,9 +14,13 @@ def main() -> None:
     gc.set_threshold(50_000)
 
     # Started with a closed stdout or stderr (>&-), Python has none.
-    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 -- open until the process ends
-    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115 -- open until the process ends
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115
 
+    if sys.argv[1:2] == ["complete-words"]:
+        from rmqctl.cli.complete import main as complete
+
+        os._exit(complete(sys.argv[2:]))
     from rmqctl.cli.app import run
 
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -12,7 +12,7 @@ from typer._click.exceptions import UsageError as ClickUsageError
 
 from rmqctl.errors import RmqctlError, UsageError
 
-from .globals import global_params, version_param
+from .globals import RunState, global_params, version_param
 from .lazy import LazyGroup
 from .output.text import drop_rest, printable, to_stderr
 
@@ -38,19 +38,20 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _run_root(argv: Sequence[str]) -> int:
-    as_json = _wants_json(argv)
+    state = RunState(as_json=_wants_json(argv))
     try:
-        result = root().main(args=list(argv), prog_name="rmqctl", standalone_mode=False)
+        result = root().main(args=list(argv), prog_name="rmqctl", standalone_mode=False, obj=state)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except ClickException as error:
-        return _report(_usage_error(error), as_json=as_json)
+        return _report(_usage_error(error), as_json=state.as_json)
     except RmqctlError as error:
         if "--debug" in argv:
             import traceback
 
-            traceback.print_exc()
-        return _report(error, as_json=as_json)
+            for line in traceback.format_exc().splitlines():
+                to_stderr(printable(line))
+        return _report(error, as_json=state.as_json)
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except BrokenPipeError:
@@ -59,7 +60,7 @@ def _run_root(argv: Sequence[str]) -> int:
         # Errors of the network end in net/: this one is of the output.
         drop_rest(sys.stdout)
         reason = (error.strerror or str(error)).lower()
-        return _report(RmqctlError(f"The output can't be written: {reason}."), as_json=as_json)
+        return _report(RmqctlError(f"The output can't be written: {reason}."), as_json=state.as_json)
 
 
 def root() -> LazyGroup:

@@ -15,13 +15,25 @@ FORMATS = ("table", "wide", "plain", "json", "jsonl", "yaml", "csv", "tsv", "nam
 # Where the given values are kept: each option hands its own to _store() as it is parsed, at the root or at the command.
 _KEY = "rmqctl.globals"
 
+_REPEATED = frozenset({"where", "map_address"})
+
 # name: (declarations, metavar or None for a flag, help)
 _OPTIONS: dict[str, tuple[tuple[str, ...], str | None, str]] = {
-    "namesrv": (("-n", "--namesrv"), "ADDR", "Name servers, host:port[;host:port]. Env: NAMESRV_ADDR."),
-    "context": (("--context",), "NAME", "A context of the configuration file."),
+    "namesrv": (("-n", "--namesrv"), "ADDR", "Name servers, host:port[;host:port] or a URL. Env: NAMESRV_ADDR."),
+    "context": (("--context",), "NAME", "A context of the configuration file. Env: RMQCTL_CONTEXT."),
+    "namespace": (("--namespace",), "NS", "Groups and topics are those of this namespace (NS%name)."),
     "output": (("-o", "--output"), "FORMAT", f"{', '.join(FORMATS)}."),
     "columns": (("--columns",), "A,B", "Columns to show, by their JSON names."),
+    "where": (("--where",), "KEY>VALUE", "Only rows that meet this; = != > < >= <= ~ !~. May be repeated."),
+    "sort": (("--sort",), "A,-B", "Order of the rows by JSON names; -B is the largest first."),
     "timeout": (("--timeout",), "TIME", "Deadline of the whole command. [default: 10s]"),
+    "credentials": (("--credentials",), "FILE", "accessKey and secretKey. Env: RMQCTL_ACCESS_KEY, RMQCTL_SECRET_KEY."),
+    "tls": (("--tls",), None, "Speak TLS; so do the options that begin with --tls."),
+    "tls_ca": (("--tls-ca",), "FILE", "Certificates of the authorities to trust (PEM)."),
+    "tls_cert": (("--tls-cert",), "FILE", "Our own certificate (PEM)."),
+    "tls_key": (("--tls-key",), "FILE", "Its key, where the certificate's file doesn't hold it."),
+    "tls_verify": (("--tls-verify",), "HOW", "full, ca (not whose it is) or none (trust anybody). [default: full]"),
+    "map_address": (("--map-address",), "BROKER=ADDR", "Reach a broker at another address. May be repeated."),
     "no_headers": (("--no-headers",), None, "Leave out the row of headings."),
     "quiet": (("-q", "--quiet"), None, "No notes, only data and warnings."),
     "no_color": (("--no-color",), None, "No colour. Env: NO_COLOR."),
@@ -29,8 +41,15 @@ _OPTIONS: dict[str, tuple[tuple[str, ...], str | None, str]] = {
 }
 
 
+class RunState:
+    """What the front door learns of a run besides its exit code: whether errors are to be JSON."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json
+
+
 def _store(ctx: Any, param: Any, value: Any) -> Any:
-    if value not in (None, False):
+    if value not in (None, False, ()):
         given_globals(ctx)[param.name] = value
     return value
 
@@ -52,6 +71,7 @@ def global_params() -> tuple[TyperOption, ...]:
             param_decls=[name, *declarations],
             type=str if metavar else None,
             is_flag=metavar is None,
+            multiple=name in _REPEATED,
             default=None if metavar else False,
             metavar=metavar,
             help=text,

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from copy import copy
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
 from rmqctl.errors import UsageError
+from rmqctl.model.names import with_namespace
 from rmqctl.rules.durations import parse_duration_ms
+from rmqctl.rules.filters import Condition, parse_condition
 from rmqctl.rules.names import closest
 
-from .config import ContextConfig, read_context
-from .globals import FORMATS, given_globals
+from .config import TLS_KEYS, ContextConfig, read_context
+from .globals import FORMATS, RunState, given_globals
 
+if TYPE_CHECKING:
+    from .access import Access
+
+TLS_VERIFICATIONS = ("full", "ca", "none")
+HEADER_ENCODINGS = ("JSON", "ROCKETMQ")
 _T = TypeVar("_T")
 _DEFAULT_TIMEOUT_MS = 10_000
+# Options that mean the same whatever the cluster.
+_OF_ANY_CLUSTER = ("timeout", "debug")
 
 
 class Display(Struct, frozen=True):
@@ -27,6 +37,8 @@ class Display(Struct, frozen=True):
     with_headers: bool = True
     with_notes: bool = True
     with_color: bool = True
+    conditions: tuple[Condition, ...] = ()
+    sort_keys: tuple[str, ...] = ()
 
 
 class Invocation:
@@ -35,13 +47,21 @@ class Invocation:
     def __init__(self, ctx: Any, *, needs_cluster: bool = True) -> None:
         self._given = given_globals(ctx)
         self._context: ContextConfig | None = None
+        self._is_context_named = False
         if needs_cluster:
             self._context = self._read_context()
         self.display = self._display()
+        state = ctx.find_root().obj
+        if isinstance(state, RunState) and self.display.format in ("json", "jsonl"):
+            # The format may be a context's; a mistake in the words themselves is known before.
+            state.as_json = True
 
     def _read_context(self) -> ContextConfig | None:
         """Read a context that is named; the current one only when neither -n nor the environment stand above it."""
         wanted = self._given.get("context")
+        if wanted is None and "namesrv" not in self._given:
+            wanted = os.environ.get("RMQCTL_CONTEXT") or None
+        self._is_context_named = wanted is not None
         if wanted is None and ("namesrv" in self._given or os.environ.get("NAMESRV_ADDR")):
             return None
         return read_context(wanted)
@@ -58,16 +78,28 @@ class Invocation:
             like = closest(output, FORMATS)
             hint = f"Did you mean {like[0]}?" if like else f"Known are {', '.join(FORMATS)}."
             raise UsageError(f"{output!r} is no output format.", hint=hint)
-        columns = tuple(part.strip() for part in self._given.get("columns", "").split(",") if part.strip())
-        if "columns" in self._given and not columns:
-            raise UsageError("--columns names no column.")
         return Display(
             format=output,
-            columns=columns,
+            columns=self._list("columns"),
             with_headers="no_headers" not in self._given,
             with_notes="quiet" not in self._given,
             with_color="no_color" not in self._given,
+            conditions=self._conditions(),
+            sort_keys=self._list("sort"),
         )
+
+    def _list(self, name: str) -> tuple[str, ...]:
+        """Return the words of an option that takes several, split at commas."""
+        words = tuple(part.strip() for part in self._given.get(name, "").split(",") if part.strip())
+        if name in self._given and not words:
+            raise UsageError(f"--{name} names no column.")
+        return words
+
+    def _conditions(self) -> tuple[Condition, ...]:
+        try:
+            return tuple(parse_condition(text) for text in self._given.get("where", ()))
+        except ValueError as error:
+            raise UsageError(f"--where: {error}.") from None
 
     @property
     def timeout_ms(self) -> int:
@@ -84,11 +116,15 @@ class Invocation:
             raise UsageError(f"{where}: 0 leaves no time to ask anybody.")
         return timeout_ms
 
-    def name_servers(self) -> tuple[str, ...]:
-        """Return the name servers to ask. Raises UsageError when none are named anywhere."""
-        from rmqctl.net.address import parse_name_servers
-
+    def name_servers(self) -> str:
+        """Return the name servers to ask, as text. Raises UsageError when none are named anywhere."""
         text = self._setting("namesrv")
+        if text is None and self._context is not None and self._is_context_named:
+            # Falling back on NAMESRV_ADDR would show another cluster, signed with this context's credentials.
+            raise UsageError(
+                f"Context {self._context.name} names no name server.",
+                hint=f"rmqctl context set {self._context.name} namesrv=HOST:9876",
+            )
         if text is None:
             text = os.environ.get("NAMESRV_ADDR")
         if not text:
@@ -96,17 +132,90 @@ class Invocation:
                 "No name server is given.",
                 hint="Use -n HOST:9876, the variable NAMESRV_ADDR, or a context of the configuration file.",
             )
-        return parse_name_servers(text)
+        return text
 
-    def ask(self, question: Callable[[Any], Awaitable[_T]]) -> _T:
-        """Run one question against the cluster, with a client that lives as long."""
-        name_servers, timeout_ms = self.name_servers(), self.timeout_ms
+    def full_name(self, name: str) -> str:
+        """Return a group's or topic's name with the namespace of this run (NamespaceUtil.wrapNamespace)."""
+        namespace = self._setting("namespace")
+        return name if not namespace else with_namespace(namespace, name)
+
+    def remember(self, kind: str, names: Iterable[str], *, is_whole: bool = True) -> None:
+        """Note names that the cluster has told, for completion; see names_cache."""
+        from .names_cache import remember_names
+
+        remember_names(self.name_servers(), kind, names, is_whole=is_whole)
+
+    def ask(self, question: Callable[[Any], Awaitable[_T]], *, open_ended: bool = False) -> _T:
+        """Run one question against the cluster, with a client that lives as long.
+
+        `open_ended`: without a deadline for the whole, unless --timeout was given; each request still has one.
+        """
+        access = self.access()
+        open_ended = open_ended and "timeout" not in self._given
         import asyncio
 
-        from rmqctl.client.core import Client
-
         async def run() -> _T:
-            async with Client(name_servers, timeout_s=timeout_ms / 1000) as client:
+            async with await access.connect(open_ended=open_ended) as client:
                 return await question(client)
 
         return asyncio.run(run())
+
+    def of(self, context: ContextConfig) -> Invocation:
+        """Return the same run for another context's cluster; what was given for a cluster stays behind."""
+        other = copy(self)
+        other._context = context  # noqa: SLF001 -- it is one of us
+        other._given = {name: value for name, value in self._given.items() if name in _OF_ANY_CLUSTER}  # noqa: SLF001
+        return other
+
+    def access(self) -> Access:
+        """Return how to reach the cluster. Raises UsageError for settings and files that can't be used."""
+        from .access import Access
+
+        context = self._context
+        name_servers, timeout_ms = self.name_servers(), self.timeout_ms
+        credentials_path = self._given.get("credentials")
+        if credentials_path is None and context is not None:
+            credentials_path = context.path(context.credentials)
+        return Access(
+            name_servers,
+            timeout_ms / 1000,
+            credentials_path=credentials_path,
+            tls=self._tls(),
+            address_map=self._address_map(),
+            header=self._header(),
+        )
+
+    def _tls(self) -> Mapping[str, str] | None:
+        """Return the TLS settings by their names in the configuration file, None for plain connections."""
+        context = self._context
+        settings: dict[str, str] | None = None
+        if context is not None and context.tls is not None:
+            files = {key: context.path(name) or "" for key, name in context.tls.items() if key != "verify"}
+            settings = {**context.tls, **files}
+        given = {key: self._given[f"tls_{key}"] for key in TLS_KEYS if f"tls_{key}" in self._given}
+        if given or "tls" in self._given:
+            settings = {**(settings or {}), **given}
+        if settings is not None and settings.get("verify", "full") not in TLS_VERIFICATIONS:
+            raise UsageError(
+                f"{settings['verify']!r} is no way to verify certificates.",
+                hint=f"Known are {', '.join(TLS_VERIFICATIONS)}.",
+            )
+        return settings
+
+    def _address_map(self) -> dict[str, str]:
+        mapped = dict(self._context.map_address) if self._context is not None else {}
+        for pair in self._given.get("map_address", ()):
+            broker, separator, address = pair.partition("=")
+            if not separator or not broker.strip():
+                raise UsageError(
+                    f"--map-address {pair!r} is no BROKER=HOST:PORT.",
+                    hint="BROKER is a broker's name, name/ID for a slave, or the address that it registered.",
+                )
+            mapped[broker.strip()] = address.strip()
+        return mapped
+
+    def _header(self) -> str:
+        text = getattr(self._context, "header", None) or os.environ.get("ROCKETMQ_SERIALIZE_TYPE") or "JSON"
+        if text.upper() not in HEADER_ENCODINGS:
+            raise UsageError(f"{text!r} is no encoding of headers.", hint="Known are JSON and ROCKETMQ (binary).")
+        return text.upper()

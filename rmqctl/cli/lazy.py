@@ -62,11 +62,26 @@ class LazyGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
+class Command(TyperCommand):
+    """A command whose help tells its own options first, and then those that every command takes."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write both lists."""
+        shared = global_params()
+        every, self.params = self.params, [param for param in self.params if param not in shared]
+        try:
+            super().format_options(ctx, formatter)
+        finally:
+            self.params = every
+        with formatter.section("Options of every command"):
+            formatter.write_dl([record for param in shared if (record := param.get_help_record(ctx)) is not None])
+
+
 def load_command(name: str, module_name: str, summary: str) -> TyperCommand:
     """Import a command's module and make its function a command with the global options."""
     module = import_module(module_name)
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name=name, help=f"{summary}\n\n{module.HELP}")(module.command)
+    app.command(name=name, cls=Command, help=f"{summary}\n\n{module.HELP}")(module.command)
     made = get_command(app)
     made.params.extend(global_params())
     return cast("TyperCommand", made)

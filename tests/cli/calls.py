@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import socket
 import subprocess
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from rmqctl.cli.app import run
+from tests.schemas import check_document, is_whole_document
 
 
 class Result(NamedTuple):
@@ -24,15 +26,18 @@ class Result(NamedTuple):
     def error(self) -> dict[str, Any]:
         """The one JSON document on stderr."""
         document: dict[str, Any] = json.loads(self.err)
+        check_document(document)
         return document
 
 
 def call(capsys: pytest.CaptureFixture[str], *argv: str) -> Result:
-    """Run in this process."""
+    """Run in this process. A document that it prints must be as its schema says."""
     capsys.readouterr()
     code = run(argv)
     captured = capsys.readouterr()
     assert "Traceback" not in captured.err
+    if captured.out and is_whole_document(argv) and argv[0] != "schema":
+        check_document(json.loads(captured.out))
     return Result(code, captured.out, captured.err)
 
 
@@ -43,7 +48,8 @@ def spawn(*argv: str, code: str = "", **settings: Any) -> subprocess.CompletedPr
 
 
 def closed_address() -> str:
-    """Return an address of loopback where nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+    """Return an address of loopback where nobody listens. It stays taken, so that no server of another test gets it."""
+    probe = socket.socket()
+    atexit.register(probe.close)
+    probe.bind(("127.0.0.1", 0))
+    return f"127.0.0.1:{probe.getsockname()[1]}"

@@ -15,4 +15,5 @@ def config_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     for name in ("NAMESRV_ADDR", "NO_COLOR", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("RMQCTL_CACHE", str(tmp_path / "cache"))
     return path

@@ -20,6 +20,7 @@ async def _session(server: ScriptedServer, reader: asyncio.StreamReader, writer:
             connection.receive_data(data)
             while (event := connection.next_event()) is not None:
                 assert isinstance(event, RequestReceived)
+                server.asked.append(event.command)
                 reply = server.reply_to(event.command)
                 while callable(reply):
                     reply = reply(event.command)

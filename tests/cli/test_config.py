@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from rmqctl.cli.config import config_path, read_context
+from rmqctl.cli.config import read_context
+from rmqctl.cli.config_place import config_path
 
 from .calls import Result, call, closed_address
 
@@ -88,12 +89,14 @@ def test_an_empty_flag_is_a_mistake_and_does_not_fall_back_to_another_cluster(
     assert "No name server is given" in result.err
 
 
-def test_a_context_without_a_name_server_leaves_it_to_the_environment(
+def test_a_named_context_without_a_name_server_never_leads_to_another_cluster(
     ports: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert call(capsys, "group", "list", "--context", "bare").code == 2
     monkeypatch.setenv("NAMESRV_ADDR", ports["env"])
-    assert _asked(call(capsys, "group", "list", "--context", "bare")) == ports["env"]
+    result = call(capsys, "group", "list", "--context", "bare")
+    assert (result.code, result.out) == (2, "")
+    assert "Context bare names no name server." in result.err
+    assert _asked(call(capsys, "group", "list", "--context", "bare", "-n", ports["flag"])) == ports["flag"]
 
 
 # What else a context says
@@ -147,7 +150,9 @@ def test_an_unknown_setting_gets_a_suggestion(config_file: Path, capsys: pytest.
     config_file.write_text('[contexts.c]\nnamserv = "a:1"')
     assert "Did you mean namesrv?" in call(capsys, "group", "list", "--context", "c").err
     config_file.write_text('[contexts.c]\nzzz = "a:1"')
-    assert "Known are namesrv, timeout, output." in call(capsys, "group", "list", "--context", "c").err
+    assert (
+        "Known are namesrv, description, namespace, credentials," in call(capsys, "group", "list", "--context", "c").err
+    )
 
 
 def test_a_configuration_that_is_not_utf_8_is_a_mistake(config_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -210,3 +215,10 @@ def test_a_context_is_read_as_written(ports: dict[str, str]) -> None:
 def test_without_the_variable_the_file_is_in_the_users_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RMQCTL_CONFIG")
     assert config_path().parts[-2:] == ("rmqctl", "config.toml")
+
+
+def test_errors_are_json_when_the_contexts_format_is(config_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config_file.write_text(f'[contexts.c]\nnamesrv = "{closed_address()}"\noutput = "json"')
+    result = call(capsys, "group", "list", "--context", "c")
+    assert (result.code, result.out) == (6, "")
+    assert result.error["name"] == "UNREACHABLE"

@@ -11,7 +11,7 @@ import pytest
 
 from rmqctl.admin.brokers import fetch_broker_statuses, fetch_cluster
 from rmqctl.admin.groups import fetch_group_list
-from rmqctl.admin.offsets import fetch_group_progress
+from rmqctl.admin.offsets import fetch_group_progress, fetch_matching_progress
 from rmqctl.cli.cluster import list as cluster_list
 from rmqctl.cli.group import list as group_list
 from rmqctl.cli.invocation import Display
@@ -19,6 +19,7 @@ from rmqctl.cli.offset import show as offset_show
 from rmqctl.cli.output.listing import Listing
 from rmqctl.cli.output.render import render
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running
+from tests.schemas import check_document
 from tests.scripted import V4_9_7, V5_4_0, passing, run
 
 _T = TypeVar("_T")
@@ -45,7 +46,7 @@ def _await(cluster: Cluster, coroutine: Coroutine[Any, Any, _T]) -> _T:
 def _offsets(cluster: Cluster) -> Listing:
     async def fetch() -> Listing:
         async with cluster.client() as client:
-            return offset_show.to_listing(await fetch_group_progress(client, "G"))
+            return offset_show.to_listing([await fetch_group_progress(client, "G")])
 
     return _await(cluster, fetch())
 
@@ -73,6 +74,7 @@ _ALL = {"offset show": _offsets, "group list": _groups, "cluster list": _brokers
 def _json(listing: Listing, capsys: Captured) -> dict[str, Any]:
     render(listing, Display(format="json"))
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    check_document(document)
     return document
 
 
@@ -186,6 +188,84 @@ def test_names_are_what_other_commands_take(capsys: Captured) -> None:
     assert capsys.readouterr().out.splitlines() == ["G", "idle"]
     render(_brokers(cluster), Display(format="name"))
     assert capsys.readouterr().out.splitlines() == ["broker-a", "broker-b"]
+
+
+# Several groups, and only what is behind
+
+
+def _matching(cluster: Cluster, *patterns: str, only_with_lag: bool = False) -> Listing:
+    async def fetch() -> Listing:
+        async with cluster.client() as client:
+            found, failures = await fetch_matching_progress(client, patterns)
+            return offset_show.to_listing(found, failures, only_with_lag=only_with_lag)
+
+    return _await(cluster, fetch())
+
+
+def test_several_groups_stand_in_a_column_and_have_each_its_sums(capsys: Captured) -> None:
+    cluster = _cluster()
+    for broker in cluster.brokers.values():
+        broker.offsets["H"] = {"T": {0: 2201, 1: 100, 2: 100, 3: 10}}
+    listing = _matching(cluster, "*")
+    render(listing, Display(format="plain"))
+    captured = capsys.readouterr()
+    assert captured.out.split()[:3] == ["GROUP", "TOPIC", "BROKER"]
+    assert {line.split()[0] for line in captured.out.splitlines()[1:]} == {"G", "H"}
+    notes = captured.err.splitlines()
+    assert [note.split(":")[0] for note in notes if note.startswith("Group ")] == ["Group G", "Group H", "Group idle"]
+    document = _json(listing, capsys)
+    assert (document["group"], document["summary"]) == (None, None)
+    assert [(each["group"], each["lag"], each["lagAtLeast"]) for each in document["summaries"]] == [
+        ("G", None, 456),
+        ("H", 0, 0),
+        ("idle", None, 0),
+    ]
+    assert document["summaries"][2]["reasons"]["lag"] == "NEVER_COMMITTED"
+
+
+def test_one_group_needs_no_column_of_its_own(capsys: Captured) -> None:
+    render(_matching(_cluster(), "G"), Display(format="plain"))
+    assert capsys.readouterr().out.split()[:2] == ["TOPIC", "BROKER"]
+    render(_matching(_cluster(), "G"), Display(format="wide"))
+    assert capsys.readouterr().out.split()[:2] == ["GROUP", "TOPIC"]
+
+
+def test_what_failed_for_several_groups_is_said_once(capsys: Captured) -> None:
+    cluster = _cluster()
+    cluster.stop("broker-b")
+    document = _json(_matching(cluster, "*"), capsys)
+    assert [error["what"] for error in document["errors"]] == ["names of groups", "offsets of G and 1 more group"]
+
+
+def test_only_with_lag_leaves_out_what_is_read_and_keeps_what_is_not_known(capsys: Captured) -> None:
+    every = _json(_matching(_cluster(), "G"), capsys)["items"]
+    behind = _json(_matching(_cluster(), "G", only_with_lag=True), capsys)["items"]
+    assert [item for item in every if item["lag"] != 0] == behind
+    assert {item["lag"] for item in behind} >= {None, 100}
+    assert 0 < len(behind) < len(every)
+
+
+def test_when_nothing_is_behind_that_is_said(capsys: Captured) -> None:
+    a = BrokerState("broker-a", topics={"T": [Queue(10)]}, configured={"G"}, offsets={"G": {"T": {0: 10}}})
+    cluster = Cluster(a)
+    render(_matching(cluster, "G", only_with_lag=True), Display())
+    assert capsys.readouterr().err.splitlines()[0] == "No queue is behind."
+    a.offsets.clear()
+    render(_matching(cluster, "G", only_with_lag=True), Display())
+    assert "it has never consumed" in capsys.readouterr().err
+
+
+def test_groups_that_are_not_behind_can_be_left_out(capsys: Captured) -> None:
+    cluster = _cluster()
+    for broker in cluster.brokers.values():
+        broker.offsets["done"] = {"T": {0: 2201, 1: 100, 2: 100, 3: 10}}
+
+    async def fetch() -> Listing:
+        async with cluster.client() as client:
+            return group_list.to_listing(await fetch_group_list(client, ["*"]), only_with_lag=True)
+
+    listing = _await(cluster, fetch())
+    assert [item["group"] for item in _json(listing, capsys)["items"]] == ["G", "idle"]
 
 
 def test_hidden_groups_are_noted(capsys: Captured) -> None:

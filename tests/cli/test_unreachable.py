@@ -8,11 +8,36 @@ from rmqctl.cli.registry import COMMANDS
 
 from .calls import call, closed_address
 
-_ASKING = [words for words in COMMANDS if words != "explain"]
+_ASKING = {
+    "offset show": ["my-group"],
+    "offset peek": ["my-group", "--topic", "t"],
+    "group list": [],
+    "group describe": ["my-group"],
+    "group members": ["my-group"],
+    "group subscriptions": ["my-group"],
+    "group config": ["my-group"],
+    "cluster list": [],
+    "topic list": [],
+    "topic route": ["t"],
+    "topic status": ["t"],
+    "broker show": ["broker-a"],
+    "message get": ["0A0000010000A4B100000000000002F1"],
+    "message find": ["t"],
+    "message tail": ["t"],
+    "message trace": ["0A0000010000A4B100000000000002F1"],
+}
+# The last one tells of what can't be reached as a result.
+_NOT_ASKING = {"explain", "schema", "message decode-id", "completion", "doctor"}
+_STREAMING = {"message tail"}
 
 
 def _argv(words: str) -> list[str]:
-    return [*words.split(), *(["my-group"] if words == "offset show" else [])]
+    return [*words.split(), *_ASKING[words]]
+
+
+def test_every_command_that_asks_a_cluster_is_tested_here() -> None:
+    known = {words for words in COMMANDS if not words.startswith("context ")}
+    assert known - _NOT_ASKING == set(_ASKING)
 
 
 @pytest.mark.parametrize("words", _ASKING)
@@ -29,7 +54,8 @@ def test_a_name_server_that_refuses_exits_6_at_once(words: str, capsys: pytest.C
 
 @pytest.mark.parametrize("words", _ASKING)
 def test_it_is_told_as_json_when_json_was_asked_for(words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    result = call(capsys, *_argv(words), "-n", closed_address(), "-o", "json")
+    form = "jsonl" if words in _STREAMING else "json"
+    result = call(capsys, *_argv(words), "-n", closed_address(), "-o", form)
     assert (result.code, result.out) == (6, "")
     assert (result.error["name"], result.error["exitCode"]) == ("UNREACHABLE", 6)
     assert "connection refused" in result.error["message"]

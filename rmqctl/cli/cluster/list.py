@@ -23,6 +23,9 @@ Examples:
   rmqctl cluster list -o wide
   rmqctl cluster list -o json | jq '.items[] | select(.commitLogDiskRatio > 0.8)'
 
+In wide tables SENDS-WAIT and PULLS-WAIT are requests that wait for a thread and the wait of the first one; TIMER are
+messages on the timer wheel and how late it is.
+
 A broker that the name server still names but that doesn't answer keeps its row, with what went wrong."""
 
 
@@ -31,6 +34,7 @@ def command(ctx: typer.Context) -> int:
     invocation = Invocation(ctx)
     choose_columns(_COLUMNS, invocation.display)
     statuses, failures = invocation.ask(_fetch)
+    invocation.remember("brokers", (status.broker.broker_name for status in statuses))
     return render(to_listing(statuses, failures), invocation.display)
 
 
@@ -66,6 +70,7 @@ def _item(status: "BrokerStatus") -> dict[str, Any]:
         "earliestMessageTimeStamp": status.earliest_message_at_ms,
         "bootTimestamp": status.boot_at_ms,
         "brokerActive": status.is_active,
+        **_load(status),
     }
     return {
         "clusterName": status.broker.cluster,
@@ -79,6 +84,58 @@ def _item(status: "BrokerStatus") -> dict[str, Any]:
         "error": status.error,
         "reasons": {name: status.error or "NOT_REPORTED" for name, value in measured.items() if value is None},
     }
+
+
+def _load(status: "BrokerStatus") -> dict[str, Any]:
+    """Return what only a wide table shows, under RocketMQ's names."""
+    runtime = status.runtime
+    if runtime is None:
+        return dict.fromkeys(_LOAD)
+    pools = {pool.name: pool for pool in runtime.pools}
+    waiting = [(pools[name].queue_size, pools[name].head_wait_ms) if name in pools else (None, None) for name in _NAMED]
+    values = (
+        runtime.put_yesterday_count,
+        runtime.get_yesterday_count,
+        *(number for pair in waiting for number in pair),
+        runtime.page_cache_lock_ms,
+        runtime.dispatch_behind_bytes,
+        runtime.timer_read_behind_s,
+        runtime.timer_offset_behind,
+        runtime.timer_congest_count,
+    )
+    return dict(zip(_LOAD, values, strict=True))
+
+
+_YES_NO = {True: "yes", False: "no", None: "-"}
+_NAMED = ("send", "pull")
+_LOAD = (
+    "putYesterdayCount",
+    "getYesterdayCount",
+    "sendThreadPoolQueueSize",
+    "sendThreadPoolQueueHeadWaitTimeMills",
+    "pullThreadPoolQueueSize",
+    "pullThreadPoolQueueHeadWaitTimeMills",
+    "pageCacheLockTimeMills",
+    "dispatchBehindBytes",
+    "timerReadBehind",
+    "timerOffsetBehind",
+    "timerCongestNum",
+)
+
+
+def _show_pool(prefix: str) -> Any:
+    def show(item: Item) -> str:
+        size, wait_ms = item[f"{prefix}Size"], item[f"{prefix}HeadWaitTimeMills"]
+        return "-" if size is None else f"{size} {'-' if wait_ms is None else wait_ms}ms"
+
+    return show
+
+
+def _show_timer(item: Item) -> str:
+    if item["timerCongestNum"] is None:
+        return "-"
+    late_s = item["timerReadBehind"]
+    return f"{item['timerCongestNum']} {'-' if late_s is None else f'{late_s}s'}"
 
 
 def _show_rate(key: str) -> Any:
@@ -110,6 +167,14 @@ _COLUMNS = (
     ),
     Column("IN-TODAY", "putTodayCount", is_number=True, is_wide=True),
     Column("OUT-TODAY", "getTodayCount", is_number=True, is_wide=True),
+    Column("IN-YESTERDAY", "putYesterdayCount", is_number=True, is_wide=True),
+    Column("OUT-YESTERDAY", "getYesterdayCount", is_number=True, is_wide=True),
+    Column("SENDS-WAIT", "sendThreadPoolQueueSize", show=_show_pool("sendThreadPoolQueue"), is_wide=True),
+    Column("PULLS-WAIT", "pullThreadPoolQueueSize", show=_show_pool("pullThreadPoolQueue"), is_wide=True),
+    Column("TIMER", "timerCongestNum", show=_show_timer, is_wide=True),
+    Column("PAGE-LOCK-MS", "pageCacheLockTimeMills", is_number=True, is_wide=True),
+    Column("NOT-DISPATCHED", "dispatchBehindBytes", is_number=True, is_wide=True),
+    Column("ACTIVE", "brokerActive", show=lambda item: _YES_NO[item["brokerActive"]], is_wide=True),
     Column(
         "OLDEST", "earliestMessageTimeStamp", show=lambda item: item["earliestMessageTimeStampIso"] or "-", is_wide=True
     ),

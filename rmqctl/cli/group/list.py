@@ -16,14 +16,17 @@ if TYPE_CHECKING:
 HELP = """\b
 Examples:
   rmqctl group list
-  rmqctl group list -o name | grep '^payments-'
+  rmqctl group list 'payments-*'
+  rmqctl group list --only-with-lag --sort -lag
+  rmqctl group list --where state=EMPTY --where 'lag>0'
   rmqctl group list -o json | jq '.items[] | select(.state == "EMPTY" and .lag > 0)'
 
 \b
 States:
   ONLINE    a broker sees members
-  EMPTY     no broker sees a member; clients behind a proxy are not seen by brokers
-  UNKNOWN   no member was seen, but not every broker answered
+  EMPTY     no broker sees a member
+  UNKNOWN   no broker sees a member, but not every broker answered, or proxies are connected, whose clients brokers
+            don't see
 
 Groups come from the brokers' own tables, so that those without a retry topic are there too. LAG sums the queues that
 have a stored offset."""
@@ -31,6 +34,13 @@ have a stored offset."""
 
 def command(
     ctx: typer.Context,
+    patterns: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[GROUP]...", help="Only these; * and ? stand for any text.", show_default=False),
+    ] = None,
+    only_with_lag: Annotated[
+        bool, typer.Option("--only-with-lag", help="Only groups that are behind, or may be.")
+    ] = False,
     system: Annotated[bool, typer.Option("--system", help="Also RocketMQ's own groups.")] = False,
 ) -> int:
     """Run the command; its help is the registry's line and HELP."""
@@ -38,11 +48,16 @@ def command(
 
     invocation = Invocation(ctx)
     choose_columns(_COLUMNS, invocation.display)
-    groups = invocation.ask(lambda client: fetch_group_list(client, with_system=system))
-    return render(to_listing(groups), invocation.display)
+    names = [invocation.full_name(pattern) for pattern in patterns or ()]
+    if not names and invocation.full_name("*") != "*":
+        names = [invocation.full_name("*")]
+    groups = invocation.ask(lambda client: fetch_group_list(client, names, with_system=system))
+    is_whole = not names and not groups.failures
+    invocation.remember("groups", (group.group for group in groups.groups), is_whole=is_whole)
+    return render(to_listing(groups, only_with_lag=only_with_lag), invocation.display)
 
 
-def to_listing(groups: "GroupList") -> Listing:
+def to_listing(groups: "GroupList", *, only_with_lag: bool = False) -> Listing:
     """Make the listing of all groups."""
     notes = []
     if groups.hidden_system_count:
@@ -50,11 +65,11 @@ def to_listing(groups: "GroupList") -> Listing:
     return Listing(
         kind="GroupList",
         columns=_COLUMNS,
-        items=[_item(group) for group in groups.groups],
+        items=[_item(group) for group in groups.groups if group.lag != 0 or not only_with_lag],
         name=lambda item: str(item["group"]),
         failures=groups.failures,
         notes=notes,
-        empty="No consumer groups.",
+        empty="No group is behind." if only_with_lag and groups.groups else "No consumer groups.",
     )
 
 
@@ -66,6 +81,7 @@ def _item(group: "GroupSummary") -> dict[str, Any]:
         "lag": group.lag,
         "lagAtLeast": group.lag_at_least,
         "lost": group.lost,
+        "lostAtLeast": group.lost_at_least,
         "topicCount": len(group.topics),
         "topics": list(group.topics),
         "consumeType": group.consume_type,
@@ -76,10 +92,15 @@ def _item(group: "GroupSummary") -> dict[str, Any]:
     }
 
 
-def _show_lag(item: Item) -> str:
-    if item["lag"] is not None:
-        return str(item["lag"])
-    return f">={item['lagAtLeast']}" if item["lagAtLeast"] else "-"
+def show_count(key: str) -> Any:
+    """Return what shows a count, or the part of it that is known."""
+
+    def show(item: Item) -> str:
+        if item[key] is not None:
+            return str(item[key])
+        return f">={item[f'{key}AtLeast']}" if item[f"{key}AtLeast"] else "-"
+
+    return show
 
 
 # What RocketMQ's ConsumeType names mean to those who write consumers.
@@ -98,8 +119,15 @@ _COLUMNS = (
     Column("GROUP", "group"),
     Column("STATE", "state", is_alarm=lambda item: item["state"] != "ONLINE" and bool(item["lagAtLeast"])),
     Column("MEMBERS", "memberCount", is_number=True),
-    Column("LAG", "lag", show=_show_lag, is_number=True, is_alarm=lambda item: bool(item["lagAtLeast"])),
-    Column("LOST", "lost", is_number=True, is_wide=True, is_alarm=lambda item: bool(item["lost"])),
+    Column("LAG", "lag", show=show_count("lag"), is_number=True, is_alarm=lambda item: bool(item["lagAtLeast"])),
+    Column(
+        "LOST",
+        "lost",
+        show=show_count("lost"),
+        is_number=True,
+        is_wide=True,
+        is_alarm=lambda item: bool(item["lostAtLeast"]),
+    ),
     Column("TOPICS", "topicCount", is_number=True),
     Column("TYPE", "consumeType", show=_show_type, gives_way=True),
     Column("MODEL", "messageModel", show=_show_model, gives_way=True),

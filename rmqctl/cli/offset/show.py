@@ -3,7 +3,7 @@
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,8 +12,9 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.text import iso_time
+from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
-from rmqctl.model.progress import QueueProgress
+from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.rules.durations import short_duration
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ HELP = """\b
 Examples:
   rmqctl offset show my-group                     all topics of the group
   rmqctl offset show my-group --topic orders      one topic
+  rmqctl offset show 'pay-*' --only-with-lag      every group that begins so, queues that are behind
   rmqctl offset show my-group -o wide             every column
+  rmqctl offset show my-group --sort -lag         the largest lag first
   rmqctl offset show my-group -o json | jq '[.items[] | select(.lag > 1000)]'
 
 \b
@@ -43,36 +46,68 @@ A dash is unknown, never 0; -o json names the reason of each."""
 
 def command(
     ctx: typer.Context,
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.", show_default=False)],
+    groups: Annotated[
+        list[str],
+        typer.Argument(metavar="GROUP...", help="Consumer groups; * and ? stand for any text.", show_default=False),
+    ],
     topic: Annotated[
-        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic. May be repeated.")
+        list[str] | None,
+        typer.Option("--topic", metavar="TOPIC", help="Only this topic; * and ? as well. May be repeated."),
     ] = None,
+    only_with_lag: Annotated[
+        bool, typer.Option("--only-with-lag", help="Only queues with a lag, or none known.")
+    ] = False,
 ) -> int:
     """Run the command; its help is the registry's line and HELP."""
-    from rmqctl.admin.offsets import fetch_group_progress
+    from rmqctl.admin.offsets import fetch_matching_progress
 
     invocation = Invocation(ctx)
-    choose_columns(_COLUMNS, invocation.display)
-    progress = invocation.ask(lambda client: fetch_group_progress(client, group, tuple(topic or ())))
-    return render(to_listing(progress), invocation.display)
+    choose_columns(_columns(is_many=True), invocation.display)
+    topics = tuple(invocation.full_name(name) for name in topic or ())
+    names = [invocation.full_name(group) for group in groups]
+    found, failures = invocation.ask(lambda client: fetch_matching_progress(client, names, topics))
+    return render(to_listing(found, failures, only_with_lag=only_with_lag), invocation.display)
 
 
-def to_listing(progress: "GroupProgress") -> Listing:
-    """Make the listing of a group's progress."""
+def to_listing(
+    found: "list[GroupProgress]", failures: Sequence[Failure] = (), *, only_with_lag: bool = False
+) -> Listing:
+    """Make the listing of one or more groups' progress."""
+    from rmqctl.admin.results import merge_failures
+
+    is_many = len(found) > 1
+    items = [_item(progress.group, row) for progress in found for row in progress.rows]
+    failed = merge_failures({progress.group: progress.failures for progress in found})
+    groups = [progress.group for progress in found]
     return Listing(
         kind="OffsetList",
-        columns=_COLUMNS,
-        items=[_item(row) for row in progress.rows],
-        name=lambda item: f"{item['topic']}@{item['brokerName']}:{item['queueId']}",
-        failures=progress.failures,
-        extra={"group": progress.group, "summary": _summary(progress)},
-        notes=_notes(progress),
-        empty=f"Group {progress.group} has no offsets and no subscription: it has never consumed.",
+        columns=_columns(is_many=is_many),
+        items=[item for item in items if item["lag"] != 0] if only_with_lag else items,
+        name=lambda item: f"{item['group']} {_queue_name(item)}" if is_many else _queue_name(item),
+        failures=[*failures, *failed],
+        extra={
+            "group": groups[0] if len(groups) == 1 else None,
+            "summary": summarise(found[0]) if len(found) == 1 else None,
+            "summaries": [{"group": progress.group, **summarise(progress)} for progress in found],
+        },
+        notes=[note for progress in found for note in _notes(progress)],
+        empty="No queue is behind." if only_with_lag and items else _never_consumed(groups),
     )
 
 
-def _item(row: QueueProgress) -> dict[str, Any]:
+def _queue_name(item: Item) -> str:
+    return f"{item['topic']}@{item['brokerName']}:{item['queueId']}"
+
+
+def _never_consumed(groups: list[str]) -> str:
+    if len(groups) == 1:
+        return f"Group {groups[0]} has no offsets and no subscription: it has never consumed."
+    return "None of these groups has offsets or a subscription: they have never consumed."
+
+
+def _item(group: str, row: QueueProgress) -> dict[str, Any]:
     return {
+        "group": group,
         "topic": row.mq.topic,
         "brokerName": row.mq.broker_name,
         "queueId": row.mq.queue_id,
@@ -96,35 +131,55 @@ def _item(row: QueueProgress) -> dict[str, Any]:
     }
 
 
-def _summary(progress: "GroupProgress") -> dict[str, Any]:
+def summarise(progress: "GroupProgress") -> dict[str, Any]:
     """Sum up; a sum with an unknown part is unknown, and `lagAtLeast` says what is known of it."""
-    return {
+    summary = {
         "state": progress.state,
         "memberCount": progress.member_count,
         "consumeType": progress.consume_type,
         "messageModel": progress.message_model,
-        "consumeTps": round(progress.consume_tps, 2),
-        "lag": _sum(row.lag for row in progress.rows),
+        "consumeTps": None if progress.consume_tps is None else round(progress.consume_tps, 2),
+        "lag": sum_known(row.lag for row in progress.rows),
         "lagAtLeast": sum(row.lag or 0 for row in progress.rows),
-        "lost": _sum(row.lost for row in progress.rows),
-        "inflight": _sum(row.inflight for row in progress.rows),
+        "lost": sum_known(row.lost for row in progress.rows),
+        "inflight": sum_known(row.inflight for row in progress.rows),
     }
+    unseen = progress.unseen_reason or Unknown.NO_MEMBERS
+    if progress.state is GroupState.ONLINE:
+        unseen = Unknown.BROKERS_DIFFER
+    reasons = {key: str(unseen) for key in ("memberCount", "consumeType", "messageModel") if summary[key] is None}
+    if progress.consume_tps is None:
+        reasons["consumeTps"] = str(Unknown.BROKER_UNREACHABLE)
+    for key in ("lag", "lost", "inflight"):
+        if summary[key] is None:
+            unknown = Counter(str(row.reasons[key]) for row in progress.rows if getattr(row, key) is None)
+            nothing = Unknown.BROKER_UNREACHABLE if progress.failures else Unknown.NEVER_COMMITTED
+            reasons[key] = unknown.most_common(1)[0][0] if unknown else str(nothing)
+    return {**summary, "reasons": reasons}
 
 
-def _sum(counts: Iterable[int | None]) -> int | None:
+def show_tps(rate: float | None) -> str:
+    """Return a group's rate in words."""
+    return "rate unknown" if rate is None else f"{rate:g} msg/s"
+
+
+def sum_known(counts: Iterable[int | None]) -> int | None:
+    """Return the sum, None when a part of it is not known, or when there is nothing to sum up."""
     known = list(counts)
-    return None if None in known else sum(count or 0 for count in known)
+    return sum(count or 0 for count in known) if known and None not in known else None
 
 
 def _notes(progress: "GroupProgress") -> list[str]:
-    summary = _summary(progress)
-    lag = summary["lag"] if summary["lag"] is not None else f"at least {summary['lagAtLeast']}"
+    summary = summarise(progress)
+    lag = summary["lag"]
+    if lag is None:
+        lag = f"at least {summary['lagAtLeast']}" if progress.rows else "unknown"
     if progress.asked_topics:
         # The brokers' rate is that of the whole group.
         what = f"Group {progress.group} in {', '.join(progress.asked_topics)}"
         notes = [f"{what}: {_members(progress)}, lag {lag}."]
     else:
-        notes = [f"Group {progress.group}: {_members(progress)}, lag {lag}, {summary['consumeTps']:g} msg/s."]
+        notes = [f"Group {progress.group}: {_members(progress)}, lag {lag}, {show_tps(summary['consumeTps'])}."]
     lost = sum(row.lost or 0 for row in progress.rows)
     if lost:
         notes.append(f"{lost} messages were deleted before this group read them.")
@@ -170,6 +225,11 @@ def _is_behind(item: Item) -> bool:
 def _is_soon_gone(item: Item) -> bool:
     left_ms = item["retentionLeftMs"]
     return left_ms is not None and left_ms < 6 * 3_600_000
+
+
+def _columns(*, is_many: bool) -> tuple[Column, ...]:
+    """Return the columns; a single group's name stands in none of them unless all are wanted."""
+    return (Column("GROUP", "group", is_wide=not is_many), *_COLUMNS)
 
 
 _COLUMNS = (

@@ -37,8 +37,20 @@ class Column(Struct, frozen=True):
         return self.show(item) if self.show is not None else _plain(item, self.key)
 
 
+class Section(Struct, frozen=True):
+    """A part of an item that is shown in full: lines of name and value, or a table."""
+
+    title: str | None = None
+    facts: Sequence[tuple[str, str]] = ()
+    columns: Sequence[Column] = ()
+    items: Sequence[Item] = ()
+
+
 class Listing(Struct, frozen=True):
-    """One result. `extra` are more top-level JSON keys, `notes` sentences for people; `name` names an item alone."""
+    """One result. `extra` are more top-level JSON keys, `notes` sentences for people; `name` names an item alone.
+
+    With `sections`, people see each item in full, one part after the other, instead of a row; its flag is "wide".
+    """
 
     kind: str
     columns: Sequence[Column]
@@ -48,6 +60,7 @@ class Listing(Struct, frozen=True):
     extra: Mapping[str, Any] = field(default_factory=dict)
     notes: Sequence[str] = ()
     empty: str = "Nothing to show."
+    sections: Callable[[Item, bool], Sequence[Section]] | None = None
 
     @property
     def exit_code(self) -> int:

@@ -10,11 +10,14 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from rmqctl.cli.invocation import Display
 from rmqctl.errors import UsageError
+from rmqctl.rules.filters import is_met, ordered, require_comparable
 from rmqctl.rules.names import closest
 
-from .listing import Column, Item, Listing
+from .listing import Column, Item, Listing, Section
 from .plain_table import plain_table
 from .text import printable, printable_json, to_stderr
 
@@ -24,6 +27,7 @@ _API_VERSION = "rmqctl/v1"
 def render(listing: Listing, display: Display) -> int:
     """Write a listing in the wanted format and return the exit code."""
     columns = choose_columns(listing.columns, display)
+    listing = _arranged(listing, display)
     write = {"json": _json, "jsonl": _jsonl, "yaml": _yaml, "csv": _csv, "tsv": _tsv, "name": _names}.get(
         display.format
     )
@@ -59,6 +63,29 @@ def choose_columns(known: Sequence[Column], display: Display) -> list[Column]:
     if display.format in ("table", "plain"):
         return [column for column in known if not column.is_wide]
     return list(known)
+
+
+def _arranged(listing: Listing, display: Display) -> Listing:
+    """Return the listing with only the rows that meet all conditions, in the wanted order."""
+    wanted = [condition.key for condition in display.conditions]
+    wanted += [key.removeprefix("-") for key in display.sort_keys]
+    if not wanted or not listing.items:
+        return listing
+    known = {column.key for column in listing.columns}.union(*listing.items)
+    for key in wanted:
+        if key not in known:
+            like = closest(key, known)
+            raise UsageError(
+                f"There is no key {key!r} to filter or sort by.",
+                hint=f"Did you mean {like[0]}?" if like else f"Known are {', '.join(sorted(known))}.",
+            )
+    for condition in display.conditions:
+        try:
+            require_comparable(condition, listing.items)
+        except ValueError as error:
+            raise UsageError(f"--where: {error}.") from None
+    kept = [item for item in listing.items if all(is_met(condition, item) for condition in display.conditions)]
+    return replace(listing, items=ordered(kept, display.sort_keys), empty="No row meets the conditions.")
 
 
 def _selected(listing: Listing, columns: list[Column], display: Display) -> list[dict[str, Any]]:
@@ -133,9 +160,11 @@ def _tsv(listing: Listing, columns: list[Column], display: Display) -> str:
 
 
 def _raw(value: Any) -> str:
-    """Return a value for csv and tsv: exact numbers, empty for unknown, lists joined by blanks."""
+    """Return a value for csv and tsv: exact numbers, empty for unknown, lists joined by blanks, tables as JSON."""
     if value is None:
         return ""
+    if isinstance(value, dict) or (isinstance(value, (list, tuple)) and any(isinstance(each, dict) for each in value)):
+        return printable(_dumps(value))
     if isinstance(value, (list, tuple)):
         return printable(" ".join(map(str, value)))
     if isinstance(value, bool):
@@ -152,10 +181,41 @@ def _table(listing: Listing, columns: list[Column], display: Display) -> str:
         if display.with_notes:
             to_stderr(printable(listing.empty))
         return ""
-    if display.format != "plain" and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+    if listing.sections is None or display.columns:
+        return _rows(listing.items, columns, display)
+    is_wide = display.format == "wide"
+    shown = [_section(part, display) for item in listing.items for part in listing.sections(item, is_wide)]
+    return "\n".join(shown)
+
+
+def _section(section: Section, display: Display) -> str:
+    """Return one part of an item that is shown in full."""
+    text = _heading(section.title, display) if section.title is not None else ""
+    text += plain_table([(printable(name), printable(value)) for name, value in section.facts], (False, False))
+    if section.items:
+        is_wide = display.format == "wide"
+        columns = [column for column in section.columns if is_wide or not column.is_wide]
+        text += _rows(section.items, columns, display)
+    return text
+
+
+def _is_rich(display: Display) -> bool:
+    return display.format != "plain" and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _heading(title: str, display: Display) -> str:
+    if not _is_rich(display):
+        return f"{printable(title)}\n"
+    from .rich_table import rich_heading
+
+    return rich_heading(title, display)
+
+
+def _rows(items: Sequence[Item], columns: Sequence[Column], display: Display) -> str:
+    if _is_rich(display):
         from .rich_table import rich_table
 
-        return rich_table(listing, columns, display)
+        return rich_table(items, columns, display)
     rows = [[column.heading for column in columns]] if display.with_headers else []
-    rows += [[printable(column.cell(item)) for column in columns] for item in listing.items]
+    rows += [[printable(column.cell(item)) for column in columns] for item in items]
     return plain_table(rows, [column.is_number for column in columns])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -14,17 +14,18 @@ from rich.text import Text
 
 from rmqctl.cli.invocation import Display
 
-from .listing import Column, Item, Listing
+from .listing import Column, Item
 from .text import printable, to_stderr
 
 _GAP = 2  # blanks between two columns
 _FOLDED = 8  # no text is folded into less
 
 
-def rich_table(listing: Listing, columns: list[Column], display: Display) -> str:
+def rich_table(items: Sequence[Item], columns: Sequence[Column], display: Display) -> str:
     """Return a table for a terminal of the present width. Numbers are never wrapped nor cut: it is rather too wide."""
     width = max(shutil.get_terminal_size().columns, 20)
-    widths = _widths(listing, columns)
+    columns = list(columns)
+    widths = _widths(items, columns)
     if display.format == "table" and not display.columns:
         columns = _fit(columns, widths, width, display)
     narrowest = [widths[column.key] if column.is_number else min(widths[column.key], _FOLDED) for column in columns]
@@ -38,8 +39,18 @@ def rich_table(listing: Listing, columns: list[Column], display: Display) -> str
             no_wrap=column.is_number,
             overflow="fold",
         )
-    for item in listing.items:
+    for item in items:
         table.add_row(*(_cell(column, item) for column in columns))
+    return _written(table, width, with_color=with_color)
+
+
+def rich_heading(title: str, display: Display) -> str:
+    """Return the title of a section as a line."""
+    with_color = display.with_color and not os.environ.get("NO_COLOR")
+    return _written(Text(printable(title), style="bold" if with_color else ""), 10_000, with_color=with_color)
+
+
+def _written(shown: Table | Text, width: int, *, with_color: bool) -> str:
     out = io.StringIO()
     console = Console(
         file=out,
@@ -50,14 +61,14 @@ def rich_table(listing: Listing, columns: list[Column], display: Display) -> str
         markup=False,
         emoji=False,
     )
-    console.print(table)
+    console.print(shown)
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
-def _widths(listing: Listing, columns: list[Column]) -> dict[str, int]:
+def _widths(items: Sequence[Item], columns: list[Column]) -> dict[str, int]:
     """Return how wide each column is when nothing of it is folded."""
     return {
-        column.key: max(cell_len(column.heading), *(cell_len(printable(column.cell(item))) for item in listing.items))
+        column.key: max(cell_len(column.heading), *(cell_len(printable(column.cell(item))) for item in items))
         for column in columns
     }
 

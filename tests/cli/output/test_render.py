@@ -216,3 +216,12 @@ def test_unknown_is_a_dash_in_tables_and_empty_in_csv(capsys: Captured) -> None:
 
 def test_the_listing_of_these_tests_has_a_column_of_each_kind() -> None:
     assert {(column.is_number, column.is_wide) for column in COLUMNS} == {(False, False), (True, False), (False, True)}
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv"])
+def test_tables_in_a_cell_are_json_rather_than_pythons_own_words(form: str, capsys: Captured) -> None:
+    for value in ({"a": ["\x1b[31m", None, True]}, [{"a": 1}]):
+        shown = listing(items=[{**items()[0], "name": value}])
+        out = _render(capsys, shown, format=form, columns=("name",), with_headers=False)[1]
+        cell = next(csv.reader([out])) if form == "csv" else [out.rstrip("\n")]
+        assert json.loads(cell[0]) == value

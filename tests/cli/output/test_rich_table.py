@@ -23,7 +23,7 @@ def _table(monkeypatch: pytest.MonkeyPatch, made: Listing, width: int, **display
     monkeypatch.setenv("COLUMNS", str(width))
     shown = Display(**{"with_color": False, **display})
     columns = [column for column in made.columns if not column.is_wide or shown.format == "wide"]
-    return rich_table(made, columns, shown)
+    return rich_table(made.items, columns, shown)
 
 
 @pytest.mark.parametrize("width", [80, 200])

@@ -1,0 +1,69 @@
+"""How to reach a cluster: from settings to a client that is connected to nobody yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from msgspec import Struct, field
+
+from rmqctl.client.auth import Credentials
+from rmqctl.client.core import Client
+from rmqctl.net.address import parse_address, parse_name_servers
+from rmqctl.net.clock import Deadline, SystemClock
+from rmqctl.net.stream import connect_tcp
+from rmqctl.protocol.command import HeaderEncoding
+
+from .secrets import credentials_of_environment, read_credentials
+
+
+class Access(Struct, frozen=True):
+    """Settings as given. `tls` is by the names of the configuration file (ca, cert, key, verify), None for plain."""
+
+    name_servers: str
+    timeout_s: float
+    credentials_path: str | None = None
+    tls: Mapping[str, str] | None = None
+    address_map: Mapping[str, str] = field(default_factory=dict)
+    header: str = "JSON"
+
+    def credentials(self) -> Credentials | None:
+        """Return who asks: the file that is named, else the environment."""
+        return (
+            credentials_of_environment() if self.credentials_path is None else read_credentials(self.credentials_path)
+        )
+
+    async def connect(self, *, open_ended: bool = False) -> Client:
+        """Return a client; a look-up of name servers by URL takes its time from the same deadline.
+
+        Raises UsageError, and what the look-up raises.
+        """
+        clock = SystemClock()
+        deadline = Deadline(clock, self.timeout_s, open_ended=open_ended)
+        credentials = self.credentials()
+        for address in self.address_map.values():
+            parse_address(address)
+        context = None
+        if self.tls is not None:
+            from rmqctl.net.tls import TlsSettings, make_context
+
+            tls = self.tls
+            context = make_context(
+                TlsSettings(tls.get("ca"), tls.get("cert"), tls.get("key"), tls.get("verify", "full"))
+            )
+        if "://" in self.name_servers:
+            from rmqctl.net.discovery import discover
+
+            name_servers = await discover(self.name_servers.strip(), deadline.attempt_s(), context)
+        else:
+            name_servers = parse_name_servers(self.name_servers)
+        return Client(
+            name_servers,
+            timeout_s=self.timeout_s if open_ended else deadline.remaining_s(),
+            clock=clock,
+            connect=partial(connect_tcp, tls=context),
+            credentials=credentials,
+            address_map=self.address_map,
+            encoding=HeaderEncoding[self.header],
+            open_ended=open_ended,
+        )

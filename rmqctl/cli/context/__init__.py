@@ -1,0 +1,1 @@
+"""Commands about contexts of the configuration file."""

@@ -1,0 +1,52 @@
+"""rmqctl context delete: take a context out of the configuration file."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
+from typing import Annotated, Any
+
+import typer
+
+from rmqctl.cli.config import read_config
+from rmqctl.cli.config_place import config_path
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.text import printable, to_stderr
+from rmqctl.errors import NotFoundError
+from rmqctl.rules.names import closest
+
+HELP = """\b
+Examples:
+  rmqctl context delete old
+  rmqctl context delete old --yes
+
+Asks on a terminal; elsewhere it needs --yes. Files that the context names, such as its credentials, stay."""
+
+
+def command(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The context.", show_default=False)],
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.cli.config_edit import change_config
+    from rmqctl.cli.confirm import confirm
+
+    invocation = Invocation(ctx, needs_cluster=False)
+    config = read_config()
+    if config is None or name not in config.contexts:
+        raise NotFoundError("Context", name, suggestions=closest(name, config.contexts if config is not None else ()))
+    plan = [f"Takes the context {name} out of {config_path()}."]
+    if name == config.current:
+        plan.append("It is the current context: afterwards there is none.")
+    confirm(plan, is_confirmed=yes)
+
+    def change(document: Any) -> None:
+        contexts = document.get("contexts", {})
+        if name not in contexts:
+            raise NotFoundError("Context", name)
+        del contexts[name]
+        if document.get("current-context") == name:
+            del document["current-context"]
+
+    change_config(change)
+    if invocation.display.with_notes:
+        to_stderr(printable(f"The context {name} is gone."))
+    return 0

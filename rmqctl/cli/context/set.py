@@ -1,0 +1,61 @@
+"""rmqctl context set: make a context, or change one."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
+from typing import Annotated, Any
+
+import typer
+
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.text import printable, to_stderr
+
+HELP = """\b
+Examples:
+  rmqctl context set prod namesrv='10.0.0.1:9876;10.0.0.2:9876' timeout=20s protected=true
+  rmqctl context set prod credentials=prod.credentials tls.ca=ca.pem
+  rmqctl context set dev namesrv=127.0.0.1:9876 map-address.broker-a=127.0.0.1:10911
+  rmqctl context set prod timeout= tls=false
+
+\b
+Settings:
+  namesrv=HOST:PORT[;HOST:PORT] or a URL   namespace=NS       description=TEXT
+  credentials=FILE                         timeout=10s        output=FORMAT
+  header=JSON|ROCKETMQ                     readonly=true      protected=true
+  tls=true|false  tls.ca=FILE  tls.cert=FILE  tls.key=FILE  tls.verify=full|ca|none
+  map-address.BROKER=HOST:PORT
+
+An empty value takes a setting away. Files are relative to the folder of the configuration file. Secrets can't be set:
+accessKey and secretKey belong into the credentials file. Comments in the configuration file stay."""
+
+
+def command(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The context; a new one is made.", show_default=False)],
+    settings: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...", help="Settings.", show_default=False)],
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.cli.config_edit import change_config
+    from rmqctl.cli.context_settings import parse_setting
+    from rmqctl.errors import UsageError
+
+    invocation = Invocation(ctx, needs_cluster=False)
+    if not name.strip() or not name.isprintable():
+        raise UsageError(f"{name!r} is no name for a context.")
+    parsed = [parse_setting(text) for text in settings]
+    is_new = False
+
+    def change(document: Any) -> None:
+        nonlocal is_new
+        import tomlkit
+
+        contexts = document.setdefault("contexts", tomlkit.table(is_super_table=True))
+        is_new = name not in contexts
+        if is_new:
+            contexts[name] = tomlkit.table()
+        for setting in parsed:
+            setting.apply(contexts[name])
+
+    path = change_config(change)
+    if invocation.display.with_notes:
+        made = f"Made the context {name} in {path}." if is_new else f"Changed the context {name} in {path}."
+        to_stderr(printable(made))
+    return 0

@@ -1,0 +1,74 @@
+"""rmqctl context show: one context of the configuration file, without its secrets."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
+from typing import Annotated
+
+import typer
+
+from rmqctl.cli.config import read_config
+from rmqctl.cli.context.list import COLUMNS, to_item
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.listing import Item, Listing, Section
+from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.errors import UsageError
+
+HELP = """\b
+Examples:
+  rmqctl context show
+  rmqctl context show prod
+  rmqctl context show prod -o json | jq .items[0].namesrv
+
+Without NAME it is the current one. Files are named with their folders; what stands in them is not shown, nor are a
+URL's password and query."""
+
+
+def command(
+    ctx: typer.Context,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The context.", show_default=False)] = None,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    invocation = Invocation(ctx, needs_cluster=False)
+    choose_columns(COLUMNS, invocation.display)
+    config = read_config()
+    name = name if name is not None else (config.current if config is not None else None)
+    if config is None or name is None:
+        raise UsageError("There is no current context.", hint="rmqctl context use NAME chooses one.")
+    listing = Listing(
+        kind="ContextList",
+        columns=COLUMNS,
+        items=[to_item(config, config.context(name))],
+        name=lambda item: str(item["context"]),
+        sections=_sections,
+    )
+    return render(listing, invocation.display)
+
+
+_FACTS = (
+    ("Context", "context"),
+    ("Description", "description"),
+    ("Name servers", "namesrv"),
+    ("Namespace", "namespace"),
+    ("Credentials", "credentials"),
+    ("Header", "header"),
+    ("Timeout", "timeout"),
+    ("Output", "output"),
+)
+
+
+_MARKS = {"current": "isCurrent", "readonly": "readonly", "protected": "protected"}
+
+
+def _plain(value: str | None) -> str:
+    return "-" if value is None else value
+
+
+def _sections(item: Item, is_wide: bool) -> list[Section]:
+    facts = [(title, _plain(item[key])) for title, key in _FACTS if is_wide or item[key] is not None]
+    marks = [word for word, key in _MARKS.items() if item[key]]
+    if marks:
+        facts.append(("Marks", ", ".join(marks)))
+    if item["tls"] is not None:
+        settings = [f"{key} {value}" for key, value in item["tls"].items() if value is not None]
+        facts.append(("TLS", ", ".join(settings)))
+    facts += [(f"Reach {broker}", f"at {address}") for broker, address in item["mapAddress"].items()]
+    return [Section(facts=facts)]

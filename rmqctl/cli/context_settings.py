@@ -1,0 +1,116 @@
+"""The settings of a context as words of a command line: `timeout=5s`, `tls.ca=ca.pem`, `map-address.broker-a=h:1`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from rmqctl.errors import UsageError
+from rmqctl.net.address import parse_address, parse_name_servers
+from rmqctl.net.discovery import shown_url
+from rmqctl.rules.durations import parse_duration_ms
+from rmqctl.rules.names import closest
+
+from .config import FLAGS, TABLES, TEXTS, TLS_KEYS
+from .globals import FORMATS
+from .invocation import HEADER_ENCODINGS, TLS_VERIFICATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+KEYS = (*TEXTS, *FLAGS, "tls", *(f"tls.{key}" for key in TLS_KEYS), "map-address", "map-address.BROKER")
+_SECRET = re.compile(r"secret|password|passwd|token|access-?_?key", re.IGNORECASE)
+_WORD = re.compile(r"[\w.-]*")
+
+
+class Setting(Struct, frozen=True):
+    """One setting to write: where it stands, and its value; None takes it away."""
+
+    path: tuple[str, ...]
+    value: str | bool | dict[str, str] | None
+
+    def apply(self, context: MutableMapping[str, Any]) -> None:
+        """Write it into a context's table of the file. Raises UsageError where the file has something else."""
+        import tomlkit
+
+        table = context
+        if not isinstance(table, dict):
+            raise UsageError("The context is no table in the configuration file: mend it by hand.")
+        for key in self.path[:-1]:
+            if key not in table:
+                if self.value is None:
+                    return
+                table[key] = tomlkit.table()
+            table = table[key]
+            if not isinstance(table, dict):
+                raise UsageError(f"{key} is no table in the configuration file: {key}= takes it away.")
+        if self.value is None:
+            table.pop(self.path[-1], None)
+        elif self.value == {}:
+            table.setdefault(self.path[-1], tomlkit.table())
+        else:
+            table[self.path[-1]] = self.value
+
+
+def parse_setting(text: str) -> Setting:
+    """Read KEY=VALUE; an empty value takes the setting away. Raises UsageError, and never repeats a secret."""
+    key, separator, value = text.partition("=")
+    key, value = key.strip(), value.strip()
+    if _SECRET.search(key) and not key.startswith("map-address."):  # a broker may be called anything
+        word = _WORD.match(key)  # where another sign stands for =, the secret is behind it
+        raise UsageError(
+            f"{word[0] if word else ''} is a secret, and the configuration holds none.",
+            hint="Put accessKey and secretKey into a file that only you can read, and name it: credentials=FILE.",
+        )
+    name, dot, part = key.partition(".")
+    if key not in KEYS and not (name == "map-address" and part):
+        like = closest(key, KEYS)
+        hint = f"Did you mean {like[0]}?" if like else f"Known are {', '.join(KEYS)}."
+        raise UsageError(f"A context has no setting {key!r}.", hint=hint)
+    if not separator:
+        raise UsageError(f"{key} has no value: write {key}=VALUE, or {key}= to take it away.")
+    path = (name, part) if dot else (name,)
+    return Setting(path, None if not value else _checked(key, name, value))
+
+
+def _checked(key: str, name: str, value: str) -> str | bool | dict[str, str] | None:
+    """Return a value as the file has it, None for a table that is switched off. Raises UsageError."""
+    if not value.isprintable():
+        raise UsageError(f"{key}: a value is one line of printable text.")
+    if key in (*FLAGS, "tls"):
+        _require(key, value, ("true", "false"))
+        if key != "tls":
+            return value == "true"
+        return {} if value == "true" else None
+    if key in TABLES:
+        raise UsageError(f"{key} is a table: set {key}.BROKER=HOST:PORT, or {key}= to take all of it away.")
+    if key == "namesrv":
+        if "://" in value:
+            shown_url(value)
+        else:
+            parse_name_servers(value)
+    elif key == "timeout":
+        try:
+            timeout_ms = parse_duration_ms(value)
+        except ValueError as error:
+            raise UsageError(f"{key}: {error}.") from None
+        if timeout_ms == 0:
+            raise UsageError(f"{key}: 0 leaves no time to ask anybody.")
+    elif key == "output":
+        _require(key, value, FORMATS)
+    elif key == "header":
+        _require(key, value.upper(), HEADER_ENCODINGS)
+    elif key == "tls.verify":
+        _require(key, value, TLS_VERIFICATIONS)
+    elif name == "map-address":
+        parse_address(value)
+    return value
+
+
+def _require(key: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        like = closest(value, known)
+        hint = f"Did you mean {like[0]}?" if like else f"Known are {', '.join(known)}."
+        raise UsageError(f"{key} can't be {value!r}.", hint=hint)

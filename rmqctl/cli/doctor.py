@@ -1,0 +1,117 @@
+"""rmqctl doctor: whether the installation, the configuration and the way to the cluster are as they should be."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from rmqctl.cli.config_place import config_path
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.listing import Column, Listing
+from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.cli.output.text import iso_time
+from rmqctl.errors import RmqctlError, UsageError
+from rmqctl.model.finding import Finding, Status
+
+if TYPE_CHECKING:
+    from rmqctl.client.core import Client
+
+HELP = """\b
+Examples:
+  rmqctl doctor
+  rmqctl doctor -n 10.0.0.5:9876
+  rmqctl doctor --context prod --where status!=OK
+  rmqctl doctor -o json | jq '.items[] | select(.check == "clock")'
+
+\b
+States:
+  OK        as it should be
+  WARN      works, and may bite
+  FAIL      does not work; exit code 6 when a server can't be reached, 4 for want of a right, else 1
+  UNKNOWN   could not be checked
+
+Clocks are compared by a question that a broker answers with its own time; the bounds are the question's round trip.
+Nothing is changed and no trace is left."""
+
+
+def command(ctx: typer.Context) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.cli.installation import fetch_installation_findings
+
+    invocation = Invocation(ctx, needs_cluster=False)
+    choose_columns(_COLUMNS, invocation.display)
+    display = invocation.display
+    findings = fetch_installation_findings(config_path())
+    try:
+        invocation = Invocation(ctx)
+        display = invocation.display
+        findings += _cluster_findings(invocation)
+    except RmqctlError as error:
+        sentence = error.sentence.rstrip(".")
+        findings.append(Finding("connection", "cluster", Status.FAIL, sentence, error.hint, error=error))
+    render(to_listing(findings), display)
+    return _exit_code(findings)
+
+
+def _cluster_findings(invocation: Invocation) -> list[Finding]:
+    try:
+        invocation.name_servers()
+    except UsageError as error:
+        return [Finding("cluster", "cluster", Status.UNKNOWN, "no cluster is named, so none was checked", error.hint)]
+    access = invocation.access()
+    verify = None if access.tls is None else access.tls.get("verify", "full")
+    is_signed = access.credentials() is not None
+
+    async def ask(client: "Client") -> list[Finding]:
+        from rmqctl.admin.doctor import fetch_cluster_findings
+
+        return await fetch_cluster_findings(client, is_signed=is_signed, tls_verify=verify)
+
+    return invocation.ask(ask)
+
+
+def _exit_code(findings: list[Finding]) -> int:
+    """Return 0 when nothing failed, else the weightiest of the reasons."""
+    failed = [finding.error for finding in findings if finding.status is Status.FAIL]
+    if not failed:
+        return 0
+    codes = [1 if error is None else error.exit_code for error in failed]
+    return next((code for code in (4, 6) if code in codes), 1)
+
+
+def to_listing(findings: list[Finding]) -> Listing:
+    """Make the listing of all checks."""
+    counts = {status: sum(finding.status is status for finding in findings) for status in Status}
+    return Listing(
+        kind="Doctor",
+        columns=_COLUMNS,
+        items=[_item(finding) for finding in findings],
+        name=lambda item: f"{item['check']}: {item['subject']}: {item['status']}",
+        extra={"summary": {str(status): count for status, count in counts.items()}},
+        notes=[", ".join(f"{count} {status}" for status, count in counts.items() if count) + "."],
+    )
+
+
+def _item(finding: Finding) -> dict[str, Any]:
+    measured = dict(finding.measured)
+    if "certificateExpiresAt" in measured:
+        measured["certificateExpiresAtIso"] = iso_time(measured["certificateExpiresAt"])
+    return {
+        "check": finding.check,
+        "subject": finding.subject,
+        "status": str(finding.status),
+        "found": finding.found,
+        "hint": finding.hint,
+        "measured": measured,
+        "error": None if finding.error is None else finding.error.name,
+    }
+
+
+_COLUMNS = (
+    Column("STATUS", "status", is_alarm=lambda item: item["status"] != "OK"),
+    Column("CHECK", "check"),
+    Column("OF", "subject"),
+    Column("FOUND", "found"),
+    Column("HINT", "hint", show=lambda item: item["hint"] or ""),
+)

@@ -1,0 +1,299 @@
+"""rmqctl group describe: all of a group on one page."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.offset.show import show_tps, sum_known, summarise
+from rmqctl.cli.output.listing import Column, Item, Listing, Section
+from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.model.failure import Failure
+from rmqctl.model.group import GroupState
+from rmqctl.model.progress import QueueProgress, Unknown
+from rmqctl.rules.durations import short_duration
+
+from .config import COLUMNS as CONFIG_COLUMNS
+from .config import config_items
+from .list import show_count
+from .members import COLUMNS as MEMBER_COLUMNS
+from .members import member_item, nobody
+from .subscriptions import COLUMNS as SUBSCRIPTION_COLUMNS
+from .subscriptions import subscription_item
+
+if TYPE_CHECKING:
+    from rmqctl.admin.group_details import GroupDetails
+
+HELP = """\b
+Examples:
+  rmqctl group describe my-group
+  rmqctl group describe 'payments-*'
+  rmqctl group describe my-group -o wide
+  rmqctl group describe my-group -o json | jq '.items[0].attention'
+
+Progress by topic, members, subscriptions, configuration, dead letters, and under "Attention" whatever brokers and
+clients do not agree on. `rmqctl offset show` has the queues one by one."""
+
+_GROUPS_AT_ONCE = 4
+
+
+def command(
+    ctx: typer.Context,
+    groups: Annotated[
+        list[str],
+        typer.Argument(metavar="GROUP...", help="Consumer groups; * and ? stand for any.", show_default=False),
+    ],
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.admin.group_details import fetch_group_details
+    from rmqctl.admin.group_names import fetch_matching_groups
+    from rmqctl.admin.results import ask_all, only_or_failed
+    from rmqctl.client.core import Client
+
+    invocation = Invocation(ctx)
+    choose_columns(_COLUMNS, invocation.display)
+
+    async def fetch(client: Client) -> "tuple[list[GroupDetails], list[Failure]]":
+        names, failures = await fetch_matching_groups(client, [invocation.full_name(group) for group in groups])
+        answers = await ask_all(names, lambda name: fetch_group_details(client, name), at_once=_GROUPS_AT_ONCE)
+        failures += [Failure(None, f"group {name}", error) for name, error in answers.failed.items()]
+        return only_or_failed(answers), failures
+
+    return render(to_listing(*invocation.ask(fetch)), invocation.display)
+
+
+def to_listing(found: list["GroupDetails"], failed: Sequence[Failure] = ()) -> Listing:
+    """Make the listing of groups, each shown in full."""
+    from rmqctl.admin.results import merge_failures
+
+    failures = merge_failures({details.progress.group: details.failures for details in found})
+    return Listing(
+        kind="GroupDetails",
+        columns=_COLUMNS,
+        items=[_item(details) for details in found],
+        name=lambda item: str(item["group"]),
+        failures=[*failed, *failures],
+        sections=_sections,
+    )
+
+
+def _item(details: "GroupDetails") -> dict[str, Any]:
+    from rmqctl.rules.group_views import member_views, subscription_views
+
+    progress = details.progress
+    members = [
+        member_item(view, details.running)
+        for view in member_views(details.connections, details.running.ok, details.topic_brokers)
+    ]
+    views = subscription_views(progress.group, details.connections, details.running.ok)
+    subscriptions = [subscription_item(view) for view in views]
+    configs = config_items(details.configs)
+    starts = {found.consume_from_where for found in details.connections.values() if found and found.consume_from_where}
+    item: dict[str, Any] = {
+        "group": progress.group,
+        **summarise(progress),
+        "consumeFromWhere": next(iter(starts)) if len(starts) == 1 else None,
+        "strategies": sorted({member["strategy"] for member in members if member["strategy"]}),
+        "clientVersions": sorted({member["clientVersion"] for member in members}),
+        "deadLetterCount": details.dead_letter_count,
+        "topics": [_topic_item(topic, rows) for topic, rows in _by_topic(progress.rows).items()],
+        "members": members,
+        "subscriptions": subscriptions,
+        "configs": configs,
+        "notes": list(progress.notes),
+    }
+    item["attention"] = _attention(item)
+    # summarise() gave the reasons for the sums.
+    if not starts:
+        item["reasons"]["consumeFromWhere"] = str(progress.unseen_reason or Unknown.NO_MEMBERS)
+    elif len(starts) > 1:
+        item["reasons"]["consumeFromWhere"] = "BROKERS_DIFFER"
+    if details.dead_letter_count is None:
+        item["reasons"]["deadLetterCount"] = "BROKER_UNREACHABLE"
+    return item
+
+
+def _by_topic(rows: tuple[QueueProgress, ...]) -> dict[str, list[QueueProgress]]:
+    topics: dict[str, list[QueueProgress]] = {}
+    for row in rows:
+        topics.setdefault(row.mq.topic, []).append(row)
+    return topics
+
+
+def _topic_item(topic: str, rows: list[QueueProgress]) -> dict[str, Any]:
+    ages = [row.time_lag_ms for row in rows if row.time_lag_ms is not None]
+    # Who holds them is not known as long as a member doesn't tell, or may be behind a proxy.
+    reasons = {row.reasons.get("clientId") for row in rows}
+    untold = next((reason for reason in (Unknown.CLIENT_SILENT, Unknown.BEHIND_PROXY) if reason in reasons), None)
+    return {
+        "topic": topic,
+        "queueCount": len(rows),
+        "ownedQueueCount": sum(bool(row.client_ids) for row in rows) if untold is None else None,
+        "lag": sum_known(row.lag for row in rows),
+        "lagAtLeast": sum(row.lag or 0 for row in rows),
+        "lost": sum_known(row.lost for row in rows),
+        "lostAtLeast": sum(row.lost or 0 for row in rows),
+        "inflight": sum_known(row.inflight for row in rows),
+        "duplicateRisk": sum_known(row.duplicate_risk for row in rows),
+        "timeLagMs": max(ages) if len(ages) == len(rows) else None,
+        "reasons": {
+            name: str(next(row.reasons[name] for row in rows if getattr(row, attribute) is None))
+            for name, attribute in _SUMMED.items()
+            if any(getattr(row, attribute) is None for row in rows)
+        }
+        | ({} if untold is None else {"ownedQueueCount": str(untold)}),
+    }
+
+
+_SUMMED = {
+    "lag": "lag",
+    "lost": "lost",
+    "inflight": "inflight",
+    "duplicateRisk": "duplicate_risk",
+    "timeLagMs": "time_lag_ms",
+}
+
+
+def _attention(item: Item) -> list[str]:
+    """Say what an owner of the group should look at."""
+    found = []
+    online = item["state"] == GroupState.ONLINE
+    for member in item["members"]:
+        if member["unseenAt"]:
+            found.append(f"{member['clientId']} is not seen by {', '.join(member['unseenAt'])}.")
+        if member["isIdShared"]:
+            found.append(
+                f"{member['clientId']} has several connections to one broker: clients share the id, "
+                "or a lost connection still counts there."
+            )
+    for key, what in (("messageModel", "modes"), ("consumeType", "ways")):
+        told = sorted({member[key] for member in item["members"] if member[key]})
+        if len(told) > 1:
+            found.append(f"Members consume in different {what}: {', '.join(told)}.")
+    if len(item["strategies"]) > 1:
+        found.append(f"Members share queues in different ways: {', '.join(item['strategies'])}.")
+    found += [
+        f"Brokers and members do not agree on the subscription of {topic}: messages may be lost."
+        for topic in sorted({each["topic"] for each in item["subscriptions"] if each["agrees"] is False})
+    ]
+    found += _config_attention(item["configs"])
+    for topic in item["topics"]:
+        unowned = 0 if topic["ownedQueueCount"] is None else topic["queueCount"] - topic["ownedQueueCount"]
+        if online and unowned and item["messageModel"] != "BROADCASTING":
+            found.append(f"{unowned} of {topic['queueCount']} queues of {topic['topic']} are held by nobody.")
+        if topic["lostAtLeast"]:
+            count = str(topic["lost"] or f"At least {topic['lostAtLeast']}")
+            found.append(f"{count} messages of {topic['topic']} were deleted before the group read them.")
+    if item["deadLetterCount"]:
+        found.append(f"{item['deadLetterCount']} dead letters are kept.")
+    return found
+
+
+def _config_attention(configs: list[dict[str, Any]]) -> list[str]:
+    found = []
+    differing = sorted({name for config in configs for name in config["differingFields"]})
+    if differing:
+        found.append(f"Brokers have different settings: {', '.join(differing)}.")
+    for config in configs:
+        name = config["brokerName"]
+        if not config["isConfigured"]:
+            found.append(f"{name} has no configuration of this group.")
+        if config["consumeEnable"] is False:
+            found.append(f"{name} lets nobody of this group pull (consumeEnable=false).")
+        if config["retryQueueNums"] is not None and config["retryQueueNums"] <= 0:
+            found.append(f"{name} has no retry queue for it: failed messages are acknowledged and lost.")
+        if config["forbiddenTopics"]:
+            found.append(f"{name} forbids it to read {', '.join(config['forbiddenTopics'])}.")
+    return found
+
+
+def _sections(item: Item, is_wide: bool) -> list[Section]:
+    parts = [Section(facts=_facts(item))]
+    if item["topics"]:
+        parts.append(Section("Topics", columns=_TOPIC_COLUMNS, items=item["topics"]))
+    if item["members"]:
+        parts.append(Section("Members", columns=MEMBER_COLUMNS, items=item["members"]))
+    if item["subscriptions"]:
+        parts.append(Section("Subscriptions", columns=SUBSCRIPTION_COLUMNS, items=item["subscriptions"]))
+    if is_wide or any(config["differingFields"] or not config["isConfigured"] for config in item["configs"]):
+        parts.append(Section("Configuration", columns=CONFIG_COLUMNS, items=item["configs"]))
+    if item["attention"]:
+        parts.append(Section("Attention", facts=[("!", sentence) for sentence in item["attention"]]))
+    return parts
+
+
+def _facts(item: Item) -> list[tuple[str, str]]:
+    facts = [("Group", item["group"]), ("State", _state(item))]
+    for heading, key in (
+        ("Consume type", "consumeType"),
+        ("Message model", "messageModel"),
+        ("Starts", "consumeFromWhere"),
+    ):
+        if item[key] is not None:
+            facts.append((heading, item[key]))
+    if item["strategies"]:
+        facts.append(("Strategy", ", ".join(item["strategies"])))
+    if item["clientVersions"]:
+        facts.append(("Clients", ", ".join(item["clientVersions"])))
+    lag = "unknown" if item["lag"] is None and not item["lagAtLeast"] else _at_least(item)
+    facts.append(("Lag", f"{lag}, {show_tps(item['consumeTps'])}"))
+    facts.append(("Dead letters", _or_dash(item["deadLetterCount"])))
+    settled = [config for config in item["configs"] if config["isConfigured"]]
+    if settled and not settled[0]["differingFields"]:
+        count = settled[0]["retryQueueNums"]
+        queues = f"{_or_dash(count)} retry queue{'s' if count != 1 else ''} a broker"
+        facts.append(("Retries", f"{_or_dash(settled[0]['retryMaxTimes'])}, {queues}"))
+    facts += [("Note", note) for note in item["notes"]]
+    return facts
+
+
+def _at_least(item: Item) -> str:
+    return str(item["lag"]) if item["lag"] is not None else f"at least {item['lagAtLeast']}"
+
+
+def _or_dash(value: Any) -> str:
+    return "-" if value is None else str(value)
+
+
+def _state(item: Item) -> str:
+    if item["state"] == GroupState.ONLINE:
+        count = item["memberCount"]
+        return f"ONLINE, {count} member{'s' if count != 1 else ''}"
+    reason = item["reasons"].get("memberCount")
+    return f"{item['state']}: {nobody(item['group'], None if reason is None else Unknown(reason))}"
+
+
+def _show_age(item: Item) -> str:
+    return "-" if item["timeLagMs"] is None else short_duration(item["timeLagMs"])
+
+
+_TOPIC_COLUMNS = (
+    Column("TOPIC", "topic"),
+    Column("QUEUES", "queueCount", is_number=True),
+    Column(
+        "HELD",
+        "ownedQueueCount",
+        is_number=True,
+        is_alarm=lambda item: item["ownedQueueCount"] not in (None, item["queueCount"]),
+    ),
+    Column("LAG", "lag", show=show_count("lag"), is_number=True, is_alarm=lambda item: bool(item["lagAtLeast"])),
+    Column("LOST", "lost", show=show_count("lost"), is_number=True, is_alarm=lambda item: bool(item["lostAtLeast"])),
+    Column("IN-FLIGHT", "inflight", is_number=True),
+    Column("DUP-RISK", "duplicateRisk", is_number=True, is_alarm=lambda item: bool(item["duplicateRisk"])),
+    Column("TIME-LAG", "timeLagMs", show=_show_age, is_number=True),
+)
+
+_COLUMNS = (
+    Column("GROUP", "group"),
+    Column("STATE", "state"),
+    Column("MEMBERS", "memberCount", is_number=True),
+    Column("LAG", "lag", show=show_count("lag"), is_number=True),
+    Column("LOST", "lost", is_number=True),
+    Column("DEAD", "deadLetterCount", is_number=True),
+    Column("TYPE", "consumeType"),
+    Column("MODEL", "messageModel"),
+    Column("ATTENTION", "attention", show=lambda item: " ".join(item["attention"]) or "-"),
+)

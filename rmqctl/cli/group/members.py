@@ -1,0 +1,208 @@
+"""rmqctl group members: who is in a group, as each broker and each client tells it."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.listing import Column, Item, Listing
+from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.cli.output.text import iso_time
+from rmqctl.model.group import MemberView, RunningInfo
+from rmqctl.model.progress import Unknown
+
+if TYPE_CHECKING:
+    from rmqctl.admin.group_details import GroupMembers
+    from rmqctl.admin.results import Answers
+
+HELP = """\b
+Examples:
+  rmqctl group members my-group
+  rmqctl group members my-group -o wide             also brokers, addresses, rates, settings
+  rmqctl group members my-group --where 'queueCount=0'      members without a queue
+  rmqctl group members my-group -o json | jq '.items[] | {clientId, unseenAt}'
+
+\b
+Columns:
+  HOST       where it connects from; a client has one connection for each broker
+  SEEN-BY    brokers that see it, of those that answered: all must, for any of them may be asked who shares the queues
+  QUEUES     queues that it says it holds; CACHED: messages pulled and not finished
+  OK/S, FAILED/S, RT    by the client's own count of the last minute
+  STRATEGY   how it shares queues; all members must do it in the same way
+
+A member that does not answer its broker (or speaks another language) has dashes; -o json names the reason."""
+
+
+def command(
+    ctx: typer.Context,
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.", show_default=False)],
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.admin.group_details import fetch_group_members
+
+    invocation = Invocation(ctx)
+    choose_columns(COLUMNS, invocation.display)
+    members = invocation.ask(lambda client: fetch_group_members(client, invocation.full_name(group)))
+    return render(to_listing(members), invocation.display)
+
+
+def to_listing(members: "GroupMembers") -> Listing:
+    """Make the listing of a group's members."""
+    from rmqctl.rules.group_views import member_views
+
+    items = [
+        member_item(view, members.running)
+        for view in member_views(members.connections, members.running.ok, members.topic_brokers)
+    ]
+    return Listing(
+        kind="MemberList",
+        columns=COLUMNS,
+        items=items,
+        name=lambda item: str(item["clientId"]),
+        failures=members.failures,
+        extra={
+            "group": members.group,
+            "state": members.state,
+            "stateReason": None if members.unseen_reason is None else str(members.unseen_reason),
+            "brokerNames": sorted(members.connections),
+        },
+        notes=_notes(items),
+        empty=nobody(members.group, members.unseen_reason),
+    )
+
+
+def nobody(group: str, unseen_reason: Unknown | None) -> str:
+    """Return the sentence for a group without a member that was seen."""
+    if unseen_reason is Unknown.BROKER_UNREACHABLE:
+        return f"No member of {group} was seen, but not every broker answered."
+    if unseen_reason is Unknown.NOT_AUTHORISED:
+        return f"No broker shows a member of {group}, but this account may not see all that would tell."
+    if unseen_reason is Unknown.BEHIND_PROXY:
+        return f"No broker sees a member of {group}; it may have some behind a proxy, where brokers don't see them."
+    return f"No broker sees a member of {group}."
+
+
+def member_item(view: MemberView, running: "Answers[str, RunningInfo]") -> dict[str, Any]:
+    """Make one member's item: what brokers say of it, then what it says of itself."""
+    from rmqctl.admin.brokers import plain_version
+    from rmqctl.protocol.versions import version_name
+
+    info = running.ok.get(view.client_id)
+    return {
+        "clientId": view.client_id,
+        "language": ",".join(view.languages),
+        "clientVersion": ",".join(plain_version(version_name(version)) for version in view.versions),
+        "clientAddrs": {name: list(addresses) for name, addresses in view.addresses.items()},
+        "brokerNames": sorted(view.addresses),
+        "unseenAt": list(view.unseen_at),
+        "isIdShared": any(len(addresses) > 1 for addresses in view.addresses.values()),
+        **(_UNANSWERED if info is None else _own_words(info)),
+        "reasons": dict.fromkeys(_UNANSWERED, "CLIENT_SILENT") if info is None else _reasons(info),
+    }
+
+
+_UNANSWERED: Mapping[str, None] = dict.fromkeys((
+    "consumeType", "messageModel", "isOrderly", "startTimestamp", "startTimestampIso", "queueCount", "queues",
+    "cachedMsgCount", "cachedMsgSizeInMiB", "popUnackedCount", "pullTps", "consumeOkTps", "consumeFailedTps",
+    "consumeFailedMsgs", "consumeRtMs", "strategy", "consumeThreadMax", "nameServers",
+))  # fmt: skip
+
+
+def _own_words(info: RunningInfo) -> dict[str, Any]:
+    from rmqctl.rules.group_views import strategy_name, total_status
+
+    properties = info.properties
+    started_at_ms = _number(properties.get("PROP_CONSUMER_START_TIMESTAMP"))
+    held = {mq: queue for mq, queue in info.process_queues.items() if not queue.dropped}
+    queues = sorted({*held, *info.pop_unacked})
+    total = total_status(info.statuses.values())
+    return {
+        "consumeType": properties.get("PROP_CONSUME_TYPE"),
+        "messageModel": properties.get("messageModel"),
+        "isOrderly": {"true": True, "false": False}.get(properties.get("PROP_CONSUMEORDERLY", "")),
+        "startTimestamp": started_at_ms,
+        "startTimestampIso": iso_time(started_at_ms),
+        "queueCount": len(queues),
+        "queues": [str(mq) for mq in queues],
+        "cachedMsgCount": sum(queue.cached_count for queue in held.values()),
+        "cachedMsgSizeInMiB": sum(queue.cached_size_mib for queue in held.values()),
+        "popUnackedCount": sum(info.pop_unacked.values()),
+        "pullTps": None if total is None else round(total.pull_tps, 2),
+        "consumeOkTps": None if total is None else round(total.consume_ok_tps, 2),
+        "consumeFailedTps": None if total is None else round(total.consume_failed_tps, 2),
+        "consumeFailedMsgs": None if total is None else total.consume_failed_count,
+        "consumeRtMs": None if total is None else round(total.consume_rt_ms, 2),
+        "strategy": strategy_name(info),
+        "consumeThreadMax": _number(properties.get("consumeThreadMax")),
+        "nameServers": [part for part in properties.get("PROP_NAMESERVER_ADDR", "").split(";") if part] or None,
+    }
+
+
+def _reasons(info: RunningInfo) -> dict[str, str]:
+    return {name: "NOT_REPORTED" for name, value in _own_words(info).items() if value is None}
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() else None
+
+
+def _notes(items: list[dict[str, Any]]) -> list[str]:
+    notes = [
+        f"{item['clientId']} is not seen by {', '.join(item['unseenAt'])}: "
+        "those brokers would share the queues without it."
+        for item in items
+        if item["unseenAt"]
+    ]
+    notes += [
+        f"{item['clientId']} has several connections to one broker: clients share the id and take the same queues, "
+        "or a lost connection still counts there, for 2 minutes at most."
+        for item in items
+        if item["isIdShared"]
+    ]
+    strategies = sorted({item["strategy"] for item in items if item["strategy"] is not None})
+    if len(strategies) > 1:
+        notes.append(f"Members share queues in different ways: {', '.join(strategies)}.")
+    return notes
+
+
+def _hosts(item: Item) -> str:
+    addresses = {address for at_broker in item["clientAddrs"].values() for address in at_broker}
+    return ",".join(sorted({address.rpartition(":")[0] for address in addresses})) or "-"
+
+
+def _seen_by(item: Item) -> str:
+    return f"{len(item['brokerNames'])}/{len(item['brokerNames']) + len(item['unseenAt'])}"
+
+
+def _rate(key: str) -> Any:
+    return lambda item: "-" if item[key] is None else f"{item[key]:g}"
+
+
+COLUMNS = (
+    Column("CLIENT", "clientId"),
+    Column("HOST", "clientAddrs", show=_hosts, gives_way=True),
+    Column("LANGUAGE", "language", is_wide=True),
+    Column("VERSION", "clientVersion", gives_way=True),
+    Column("SEEN-BY", "brokerNames", show=_seen_by, is_alarm=lambda item: bool(item["unseenAt"])),
+    Column("UNSEEN-AT", "unseenAt", show=lambda item: ",".join(item["unseenAt"]) or "-", is_wide=True),
+    Column("QUEUES", "queueCount", is_number=True, is_alarm=lambda item: item["queueCount"] == 0),
+    Column("CACHED", "cachedMsgCount", is_number=True),
+    Column("CACHED-MIB", "cachedMsgSizeInMiB", is_number=True, is_wide=True),
+    Column("UNACKED", "popUnackedCount", is_number=True, is_wide=True),
+    Column("OK/S", "consumeOkTps", show=_rate("consumeOkTps"), is_number=True),
+    Column(
+        "FAILED/S",
+        "consumeFailedTps",
+        show=_rate("consumeFailedTps"),
+        is_number=True,
+        is_alarm=lambda item: bool(item["consumeFailedTps"]),
+    ),
+    Column("FAILED-1H", "consumeFailedMsgs", is_number=True, is_wide=True),
+    Column("RT-MS", "consumeRtMs", show=_rate("consumeRtMs"), is_number=True, gives_way=True),
+    Column("THREADS", "consumeThreadMax", is_number=True, is_wide=True),
+    Column("STRATEGY", "strategy", gives_way=True),
+    Column("STARTED", "startTimestamp", show=lambda item: item["startTimestampIso"] or "-", is_wide=True),
+)

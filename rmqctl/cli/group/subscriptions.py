@@ -1,0 +1,117 @@
+"""rmqctl group subscriptions: which messages a group wants, as each broker and each client tells it."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.listing import Column, Item, Listing
+from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.cli.output.text import iso_time
+from rmqctl.model.group import GroupState, SubscriptionView
+
+from .members import nobody
+
+if TYPE_CHECKING:
+    from rmqctl.admin.group_details import GroupMembers
+
+HELP = """\b
+Examples:
+  rmqctl group subscriptions my-group
+  rmqctl group subscriptions my-group -o wide       also who names each of them
+  rmqctl group subscriptions my-group --where agrees=false
+
+\b
+Columns:
+  BROKERS   brokers that filter by it, of those with members: a broker keeps one filter a topic, the newest
+  CLIENTS   clients that want it, of those that told
+  VERSION   when the newest of them was set, by the clock of the client that set it
+  AGREE     no: somebody has another filter for the topic, or doesn't name it; messages are lost to some members
+
+The group's own retry topic, which every client subscribes to, is left out."""
+
+
+def command(
+    ctx: typer.Context,
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.", show_default=False)],
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.admin.group_details import fetch_group_members
+
+    invocation = Invocation(ctx)
+    choose_columns(COLUMNS, invocation.display)
+    members = invocation.ask(lambda client: fetch_group_members(client, invocation.full_name(group)))
+    return render(to_listing(members), invocation.display)
+
+
+def to_listing(members: "GroupMembers") -> Listing:
+    """Make the listing of a group's subscriptions."""
+    from rmqctl.rules.group_views import subscription_views
+
+    views = subscription_views(members.group, members.connections, members.running.ok)
+    items = [subscription_item(view) for view in views]
+    torn = sorted({item["topic"] for item in items if item["agrees"] is False})
+    return Listing(
+        kind="SubscriptionList",
+        columns=COLUMNS,
+        items=items,
+        name=lambda item: f"{item['topic']}:{item['subString']}",
+        failures=members.failures,
+        extra={
+            "group": members.group,
+            "state": members.state,
+            "stateReason": None if members.unseen_reason is None else str(members.unseen_reason),
+        },
+        notes=[f"Brokers and members do not agree on {topic}." for topic in torn],
+        empty=_nothing(members),
+    )
+
+
+def _nothing(members: "GroupMembers") -> str:
+    if members.state is GroupState.ONLINE:
+        return f"The members of {members.group} name no topic but its retry topic."
+    return nobody(members.group, members.unseen_reason)
+
+
+def subscription_item(view: SubscriptionView) -> dict[str, Any]:
+    """Make the item of one filter of one topic."""
+    subscription = view.subscription
+    return {
+        "topic": subscription.topic,
+        "expressionType": subscription.expression_type,
+        "subString": subscription.expression,
+        "tagsSet": list(subscription.tags),
+        "subVersion": subscription.version_ms,
+        "subVersionIso": iso_time(subscription.version_ms),
+        "brokerNames": list(view.broker_names),
+        "clientCount": len(view.client_ids),
+        "clientIds": list(view.client_ids),
+        "lackingBrokerNames": list(view.lacking_brokers),
+        "lackingClientIds": list(view.lacking_clients),
+        "agrees": view.agrees,
+        "reasons": {} if view.agrees is not None else {"agrees": "CLIENT_SILENT"},
+    }
+
+
+def _names(key: str) -> Any:
+    return lambda item: ",".join(item[key]) or "-"
+
+
+def _agree(item: Item) -> str:
+    return {True: "yes", False: "no", None: "-"}[item["agrees"]]
+
+
+COLUMNS = (
+    Column("TOPIC", "topic"),
+    Column("TYPE", "expressionType"),
+    Column("EXPRESSION", "subString"),
+    Column("BROKERS", "brokerNames", show=lambda item: str(len(item["brokerNames"])), is_number=True),
+    Column("CLIENTS", "clientCount", is_number=True),
+    Column("VERSION", "subVersion", show=lambda item: item["subVersionIso"] or "-", gives_way=True),
+    Column("AGREE", "agrees", show=_agree, is_alarm=lambda item: item["agrees"] is False),
+    Column("NAMED-BY", "clientIds", show=_names("clientIds"), is_wide=True),
+    Column("NOT-NAMED-BY", "lackingClientIds", show=_names("lackingClientIds"), is_wide=True),
+    Column("NOT-AT", "lackingBrokerNames", show=_names("lackingBrokerNames"), is_wide=True),
+)

@@ -1,0 +1,144 @@
+"""Checks of what is installed here: Python, libraries, terminal, completion, configuration."""
+
+from __future__ import annotations
+
+import os
+import platform
+import stat
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from rmqctl import __version__
+from rmqctl.errors import UsageError
+from rmqctl.model.finding import Finding, Status
+
+from .config import Config, read_config
+from .secrets import read_credentials
+
+_LIBRARIES = ("typer", "rich", "msgspec", "platformdirs", "httpx", "tomlkit", "lz4", "zstandard", "pluggy")
+_OPTIONAL = ("PyYAML",)
+# Where shells look for completions, below the user's home or at the root.
+_COMPLETIONS = {
+    "bash": (
+        "~/.local/share/bash-completion/completions/rmqctl",
+        "~/.bash_completion.d/rmqctl",
+        "/etc/bash_completion.d/rmqctl",
+        "/usr/share/bash-completion/completions/rmqctl",
+        "/usr/local/share/bash-completion/completions/rmqctl",
+    ),
+    "zsh": (
+        "~/.zfunc/_rmqctl",
+        "~/.zsh/completions/_rmqctl",
+        "/usr/share/zsh/site-functions/_rmqctl",
+        "/usr/share/zsh/vendor-completions/_rmqctl",
+        "/usr/local/share/zsh/site-functions/_rmqctl",
+    ),
+    "fish": (
+        "~/.config/fish/completions/rmqctl.fish",
+        "/usr/share/fish/vendor_completions.d/rmqctl.fish",
+        "/etc/fish/completions/rmqctl.fish",
+    ),
+}
+_START_FILES = {"bash": ("~/.bashrc", "~/.bash_profile"), "zsh": ("~/.zshrc",), "fish": ("~/.config/fish/config.fish",)}
+
+
+def fetch_installation_findings(config_file: Path) -> list[Finding]:
+    """Make every check that needs no cluster."""
+    return [_python(), _libraries(), _terminal(), _completion(), *_configuration(config_file)]
+
+
+def _python() -> Finding:
+    found = f"rmqctl {__version__}, Python {platform.python_version()}, {platform.system()}"
+    return Finding("program", "installation", Status.OK, found)
+
+
+def _libraries() -> Finding:
+    versions, missing = [], []
+    for name in (*_LIBRARIES, *_OPTIONAL):
+        try:
+            versions.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            if name not in _OPTIONAL:
+                missing.append(name)
+    found = ", ".join(versions)
+    if missing:
+        hint = "Install rmqctl again: it brings what it needs."
+        return Finding("libraries", "installation", Status.WARN, f"{found}; not found: {', '.join(missing)}", hint)
+    return Finding("libraries", "installation", Status.OK, found)
+
+
+def _terminal() -> Finding:
+    encoding = (sys.stdout.encoding or "none").lower()
+    kind = f"terminal {os.environ.get('TERM', '-')}" if sys.stdout.isatty() else "no terminal"
+    found = f"{kind}, {encoding}"
+    if encoding.replace("-", "") != "utf8":
+        hint = "Letters beyond ASCII are shown as escapes: set LANG."
+        return Finding("output", "installation", Status.WARN, found, hint)
+    return Finding("output", "installation", Status.OK, found)
+
+
+def _completion() -> Finding:
+    shell = Path(os.environ.get("SHELL", "")).name
+    if shell not in _COMPLETIONS:
+        found = f"the shell is {shell or 'unknown'}"
+        return Finding("completion", "installation", Status.UNKNOWN, found, "There is completion for bash, zsh, fish.")
+    for name in _COMPLETIONS[shell]:
+        if Path(name).expanduser().is_file():
+            return Finding("completion", "installation", Status.OK, f"{shell}: {name}")
+    for name in _START_FILES[shell]:
+        try:
+            text = Path(name).expanduser().read_text(errors="replace")
+        except OSError:
+            continue
+        if "rmqctl completion" in text:
+            return Finding("completion", "installation", Status.OK, f"{shell}: {name}")
+    target = _COMPLETIONS[shell][0]
+    found = f"{shell}: not where it usually is"
+    hint = f"rmqctl completion {shell} > {target}"
+    return Finding("completion", "installation", Status.UNKNOWN, found, hint)
+
+
+def _configuration(path: Path) -> list[Finding]:
+    try:
+        config = read_config()
+    except UsageError as error:
+        return [Finding("configuration", str(path), Status.FAIL, error.sentence.rstrip("."), error.hint)]
+    if config is None:
+        return [Finding("configuration", str(path), Status.OK, "no file, no contexts")]
+    count = len(config.contexts)
+    found = f"{count} context{'' if count == 1 else 's'}, current: {config.current or 'none'}"
+    findings = [Finding("configuration", str(path), Status.OK, found)]
+    mode = _mode(path)
+    if mode is not None and mode & (stat.S_IWGRP | stat.S_IWOTH):
+        findings[0] = Finding(
+            "configuration", str(path), Status.WARN, f"{found}; others can write it ({mode:04o})",
+            f"chmod go-w {path}",
+        )  # fmt: skip
+    if config.current is not None and config.current not in config.contexts:
+        sentence = f"the current context {config.current} does not exist"
+        findings.append(Finding("context", config.current, Status.FAIL, sentence, "rmqctl context use NAME"))
+    return findings + [finding for name in config.contexts for finding in _context(config, name)]
+
+
+def _context(config: Config, name: str) -> list[Finding]:
+    try:
+        context = config.context(name)
+        credentials = context.path(context.credentials)
+        if credentials is None:
+            return []
+        read_credentials(credentials)
+    except UsageError as error:
+        return [Finding("context", name, Status.FAIL, error.sentence.rstrip("."), error.hint)]
+    mode = _mode(Path(credentials))
+    if mode is not None and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        found = f"{credentials} is open to others ({mode:04o})"
+        return [Finding("credentials", name, Status.WARN, found, f"chmod 600 {credentials}")]
+    return [Finding("credentials", name, Status.OK, f"{credentials}, for its owner alone")]
+
+
+def _mode(path: Path) -> int | None:
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return None

@@ -1,0 +1,265 @@
+"""rmqctl message find: messages of a topic by time, key, tag, SQL, text or property."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from msgspec import Struct, field
+
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.body import BodyStyle, body_style
+from rmqctl.cli.output.listing import Listing
+from rmqctl.cli.output.message_item import MESSAGE_COLUMNS, message_item, message_name
+from rmqctl.cli.output.message_options import (
+    MAX_BODY,
+    Body,
+    Codec,
+    MaxBody,
+    Plugin,
+    Queues,
+    parse_queues,
+    parse_tag_option,
+    parse_when,
+)
+from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.cli.output.text import printable, to_stderr
+from rmqctl.errors import UsageError
+from rmqctl.model.failure import Failure
+
+if TYPE_CHECKING:
+    from rmqctl.admin.message_filter import MessageFilter
+    from rmqctl.admin.messages import FoundMessage
+    from rmqctl.admin.queues import QueueChoice
+    from rmqctl.client.core import Client
+
+HELP = """\b
+Examples:
+  rmqctl message find orders --since 1h         the oldest 100 of an hour
+  rmqctl message find orders --key o-1017       by the brokers' index of keys
+  rmqctl message find orders --since 2h --until 90m --contains timeout
+  rmqctl message find orders --tag 'created || paid' --queue broker-a:0-3
+  rmqctl message find orders --sql "region = 'EU' AND amount > 100"
+  rmqctl message find orders --property region=EU -o json | jq '.items[].body'
+  rmqctl message find orders --contains o-17 --limit 0 -o jsonl > found.jsonl
+
+\b
+Times are store times, by the brokers' clocks, both ends included:
+  2026-11-21T10:00Z, 2026-11-21T10:00 (local), 2026-11-21#10:00:00:000,
+  epoch s or ms, now, earliest, latest, a duration back from now: 2h, PT1H
+
+All conditions must hold. Without --key every queue is read from --since to --until, all at once, and the matches come
+in the order of their store times. With --key the index is asked, and the newest messages are shown when there are more
+than --limit. Tags and keys, which brokers compare by hash, are compared again as text. --sql is checked by the brokers
+first: they would take a wrong expression for none. A queue is read up to where it ended when the search began."""
+
+
+def command(
+    ctx: typer.Context,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)],
+    since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="Stored then or later.")] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Stored then or before.")] = None,
+    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="With this business or unique key.")] = None,
+    tag: Annotated[str | None, typer.Option("--tag", metavar="'A||B'", help="With one of these tags.")] = None,
+    sql: Annotated[str | None, typer.Option("--sql", metavar="EXPR", help="SQL92 over properties.")] = None,
+    contains: Annotated[str | None, typer.Option("--contains", metavar="TEXT", help="With this in the body.")] = None,
+    properties: Annotated[
+        list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="With this property. May be repeated.")
+    ] = None,
+    queue: Queues = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="So many at most; 0, with -o jsonl: all.")] = 100,
+    body: Body = "auto",
+    codec: Codec = None,
+    plugin: Plugin = None,
+    max_body: MaxBody = MAX_BODY,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.admin.message_filter import MessageFilter
+
+    invocation = Invocation(ctx)
+    choose_columns(MESSAGE_COLUMNS, invocation.display)
+    is_stream = invocation.display.format == "jsonl"
+    if limit < 0 or (limit == 0 and not is_stream):
+        raise UsageError("--limit must be 1 or more.", hint="With -o jsonl, 0 stands for all: they are not kept.")
+    style = body_style(body, codec, plugin or [], max_body)
+    since_ms, until_ms = _span(since, until)
+    question = _Question(
+        topic=invocation.full_name(topic),
+        wanted=MessageFilter(
+            since_ms=since_ms,
+            until_ms=until_ms,
+            key=_not_empty("--key", key),
+            tags=parse_tag_option(tag),
+            contains=None
+            if contains is None
+            else (_not_empty("--contains", contains) or "").encode(errors="surrogateescape"),
+            properties=_properties(properties or []),
+        ),
+        tag_expression=tag or "*",
+        sql=_not_empty("--sql", sql),
+        choices=parse_queues(queue),
+        limit=limit or None,
+        with_progress=invocation.display.with_notes,
+    )
+    if is_stream:
+        return _stream(invocation, question, style)
+    items: list[dict[str, Any]] = []
+
+    def keep(found: "list[FoundMessage]") -> None:
+        items.extend(message_item(each, style) for each in found)
+
+    outcome = invocation.ask(lambda client: search(client, question, keep), open_ended=True)
+    return render(to_listing(question, items, outcome), invocation.display)
+
+
+class _Question(Struct, frozen=True):
+    topic: str
+    wanted: "MessageFilter"
+    tag_expression: str = "*"
+    sql: str | None = None
+    choices: "tuple[QueueChoice, ...]" = ()
+    limit: int | None = 100
+    with_progress: bool = False
+
+
+class _Outcome(Struct):
+    failures: list[Failure] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    is_complete: bool = True
+    read_count: int | None = None
+
+
+def _stream(invocation: Invocation, question: "_Question", style: BodyStyle) -> int:
+    from rmqctl.cli.output.streaming import Stream
+
+    stream = Stream("MessageList", MESSAGE_COLUMNS, message_name, invocation.display)
+
+    def write(found: "list[FoundMessage]") -> None:
+        stream.write([message_item(each, style) for each in found])
+
+    outcome = invocation.ask(lambda client: search(client, question, write), open_ended=True)
+    # What is left to say: notes, warnings and the exit code. The rows are out.
+    for note in outcome.notes if invocation.display.with_notes else ():
+        to_stderr(printable(note))
+    return render(to_listing(question, [], outcome), invocation.display)
+
+
+async def search(client: "Client", question: "_Question", take: "Callable[[list[FoundMessage]], None]") -> "_Outcome":
+    """Search, handing over what is found as it is found."""
+    from rmqctl.admin.message_search import MessageSearch, check_sql
+    from rmqctl.admin.messages import Expression
+    from rmqctl.admin.queues import chosen_queues, fetch_route, fetch_spans
+    from rmqctl.admin.results import all_failed, slave_failures
+    from rmqctl.cli.output.progress import ScanProgress
+
+    outcome = _Outcome()
+    route = await fetch_route(client, question.topic)
+    queues = chosen_queues(route, question.choices)
+    expression = Expression(question.tag_expression)
+    if question.sql is not None:
+        expression = Expression(question.sql, "SQL92")
+        outcome.failures += await check_sql(client, route, question.sql)
+        unable = {failure.broker_name for failure in outcome.failures}
+        queues = [mq for mq in queues if mq.broker_name not in unable]
+    if question.wanted.key is not None:
+        await _search_index(client, route, queues, question, outcome, take)
+        return outcome
+    wanted = question.wanted
+    spans, failures = await fetch_spans(client, route, queues, since_ms=wanted.since_ms, until_ms=wanted.until_ms)
+    outcome.failures += failures
+    if not spans:
+        raise all_failed(failure.error for failure in outcome.failures)
+    with ScanProgress(f"Reading {question.topic}", is_wanted=question.with_progress) as progress:
+        finder = MessageSearch(
+            client, spans, wanted, expression=expression, limit=question.limit, on_progress=progress.show
+        )
+        async with aclosing(finder.run()) as batches:
+            async for found in batches:
+                take(found)
+    outcome.failures += [*finder.failures, *slave_failures(client)]
+    outcome.is_complete = not finder.is_cut
+    outcome.read_count = finder.read_count
+    if finder.is_cut:
+        outcome.notes.append(f"The first {question.limit} are shown (--limit); there may be more after them.")
+    return outcome
+
+
+async def _search_index(
+    client: "Client",
+    route: Any,
+    queues: list[Any],
+    question: "_Question",
+    outcome: "_Outcome",
+    take: "Callable[[list[FoundMessage]], None]",
+) -> None:
+    from rmqctl.admin.message_index import find_indexed
+    from rmqctl.admin.results import all_failed, slave_failures
+
+    if question.sql is not None:
+        raise UsageError("--key and --sql can't be used together.", hint="The index knows no SQL; use --property.")
+    indexed = await find_indexed(client, route, question.wanted, limit=question.limit)
+    outcome.failures += [*indexed.failures, *slave_failures(client)]
+    if indexed.failures and len(indexed.failures) == len(route.brokers):
+        raise all_failed(failure.error for failure in indexed.failures)
+    # The index also has messages of queues that the topic no longer shows: only --queue leaves any out.
+    chosen = set(queues) if question.choices else None
+    take([found for found in indexed.found if chosen is None or found.mq in chosen])
+    outcome.is_complete = not indexed.is_cut
+    if indexed.crowded:
+        outcome.notes.append(
+            f"The index of {', '.join(indexed.crowded)} holds more of one second than it answers: there may be more."
+        )
+    elif indexed.is_cut:
+        where = (
+            f"Of the newest {question.limit}, those of --queue" if question.choices else f"The newest {question.limit}"
+        )
+        outcome.notes.append(f"{where} are shown (--limit); there may be older ones.")
+
+
+def to_listing(question: "_Question", items: list[dict[str, Any]], outcome: "_Outcome") -> Listing:
+    """Make the listing of what was found."""
+    return Listing(
+        kind="MessageList",
+        columns=MESSAGE_COLUMNS,
+        items=items,
+        name=message_name,
+        failures=outcome.failures,
+        extra={"topic": question.topic, "isComplete": outcome.is_complete, "readCount": outcome.read_count},
+        notes=outcome.notes,
+        empty=f"No message of {question.topic} meets the conditions.",
+    )
+
+
+def _span(since: str | None, until: str | None) -> tuple[int | None, int | None]:
+    """Return the two ends in ms, None for open ones. Raises UsageError."""
+    from rmqctl.rules.times import Edge
+
+    first = None if since is None else parse_when("--since", since)
+    last = None if until is None else parse_when("--until", until)
+    if first == Edge.LATEST:
+        raise UsageError("--since latest leaves nothing to find.", hint="rmqctl message tail follows what comes.")
+    if last == Edge.EARLIEST:
+        raise UsageError("--until earliest leaves nothing to find.")
+    since_ms = first if isinstance(first, int) else None
+    until_ms = last if isinstance(last, int) else None
+    if since_ms is not None and until_ms is not None and since_ms > until_ms:
+        raise UsageError("--since is after --until.")
+    return since_ms, until_ms
+
+
+def _properties(given: list[str]) -> tuple[tuple[str, str], ...]:
+    pairs = []
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise UsageError(f"--property: {text!r} is not NAME=VALUE.")
+        pairs.append((name, value))
+    return tuple(pairs)
+
+
+def _not_empty(option: str, text: str | None) -> str | None:
+    if text is not None and not text.strip():
+        raise UsageError(f"{option} is empty.")
+    return text

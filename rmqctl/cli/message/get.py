@@ -1,0 +1,141 @@
+"""rmqctl message get: single messages in full."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.body import BodyStyle, body_style
+from rmqctl.cli.output.listing import Listing
+from rmqctl.cli.output.message_item import MESSAGE_COLUMNS, message_item, message_name, message_sections
+from rmqctl.cli.output.message_options import MAX_BODY, Body, Codec, MaxBody, Plugin
+from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.errors import NotFoundError, UsageError
+from rmqctl.model.failure import Failure
+
+if TYPE_CHECKING:
+    from rmqctl.admin.message_lookup import Lookup
+    from rmqctl.client.core import Client
+
+HELP = """\b
+Examples:
+  rmqctl message get 7F0000010000A4B100000000000002F1       by the broker's id
+  rmqctl message get 7F00000100A418... --topic orders       by its unique key
+  rmqctl message get --topic orders --key o-17              by a business key
+  rmqctl message get --topic orders --queue broker-a:0 --offset 4711 --count 3
+  rmqctl message get --topic orders --key o-17 -o json | jq '.items[].tags'
+  rmqctl message get --topic orders --key o-17 --body hex
+  rmqctl message get --topic orders --key o-17 \\
+      --plugin gzip_json.py --codec gzip-json
+
+\b
+Bodies:
+  auto   JSON with a line a member, other text as it is, the rest in hex
+  text   as text; what a terminal could obey is written as an escape
+  json   as a value within -o json
+  hex    as a hex dump
+  none   left out
+
+Both kinds of id look alike. An id is asked of a broker only if it names the address of one of this cluster; otherwise
+it is looked for as a unique key, in the topic that --topic names. A retried message keeps its unique key: name
+%RETRY%GROUP or %DLQ%GROUP to find its other copies. Nothing is consumed, nothing committed."""
+
+
+_MAX_COUNT = 1_000
+
+
+def command(
+    ctx: typer.Context,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Message ids.", show_default=False)] = None,
+    topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="The topic to look in.")] = None,
+    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="A business key.")] = None,
+    queue: Annotated[str | None, typer.Option("--queue", metavar="BROKER:ID", help="The queue of --offset.")] = None,
+    offset: Annotated[int | None, typer.Option("--offset", metavar="N", help="An offset of the queue.")] = None,
+    count: Annotated[int, typer.Option("--count", metavar="N", help="Messages from --offset on.")] = 1,
+    body: Body = "auto",
+    codec: Codec = None,
+    plugin: Plugin = None,
+    max_body: MaxBody = MAX_BODY,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.admin.message_lookup import decode_id, find_by_ids, find_by_place
+    from rmqctl.admin.queues import parse_queue_choice
+
+    _require_one_way(ids or [], topic, key, queue, offset)
+    invocation = Invocation(ctx)
+    choose_columns(MESSAGE_COLUMNS, invocation.display)
+    style = body_style(body, codec, plugin or [], max_body)
+    full_topic = None if topic is None else invocation.full_name(topic)
+    if key is not None:
+        wanted_key, key_topic = key, full_topic or ""
+        lookup = invocation.ask(lambda client: _find_by_key(client, key_topic, wanted_key))
+    elif offset is not None:
+        if offset < 0 or not 1 <= count <= _MAX_COUNT:
+            raise UsageError(
+                f"--offset must be 0 or more, and --count 1 to {_MAX_COUNT}.",
+                hint="rmqctl message find reads any number of messages.",
+            )
+        try:
+            choice = parse_queue_choice(queue or "")
+        except ValueError as error:
+            raise UsageError(f"--queue: {error}.") from None
+        place_topic, first_offset = full_topic or "", offset
+        lookup = invocation.ask(lambda client: find_by_place(client, place_topic, choice, first_offset, count))
+    else:
+        wanted = list(ids or [])
+        for text in wanted:
+            decode_id(text)
+        lookup = invocation.ask(lambda client: find_by_ids(client, wanted, full_topic))
+    items = [message_item(found, style) for found in lookup.found]
+    return render(to_listing(items, lookup.failures, style, is_cut=lookup.is_cut), invocation.display)
+
+
+def _require_one_way(
+    ids: Sequence[str], topic: str | None, key: str | None, queue: str | None, offset: int | None
+) -> None:
+    """Make sure that the options name messages in exactly one way. Raises UsageError."""
+    hint = "See rmqctl message get --help."
+    ways = [bool(ids), key is not None, offset is not None]
+    if sum(ways) != 1:
+        raise UsageError("Name messages in one way: by IDs, by --key, or by --queue and --offset.", hint=hint)
+    if not ids and topic is None:
+        raise UsageError("--key and --offset need a --topic.", hint=hint)
+    if (queue is None) != (offset is None):
+        raise UsageError("--queue and --offset belong together.", hint=hint)
+
+
+async def _find_by_key(client: "Client", topic: str, key: str) -> "Lookup":
+    from rmqctl.admin.message_filter import MessageFilter
+    from rmqctl.admin.message_index import find_indexed
+    from rmqctl.admin.message_lookup import Lookup
+    from rmqctl.admin.queues import fetch_route
+    from rmqctl.admin.results import all_failed, slave_failures
+
+    route = await fetch_route(client, topic)
+    indexed = await find_indexed(client, route, MessageFilter(key=key), limit=_MAX_COUNT)
+    lookup = Lookup()
+    lookup.is_cut = indexed.is_cut
+    lookup.found, lookup.failures = list(indexed.found), [*indexed.failures, *slave_failures(client)]
+    if not lookup.found:
+        if indexed.failures:
+            raise all_failed(failure.error for failure in indexed.failures)
+        raise NotFoundError(f"A message of {topic} with the key", key, hint="Keys are compared exactly.")
+    return lookup
+
+
+def to_listing(
+    items: Sequence[dict[str, Any]], failures: Sequence[Failure], style: BodyStyle, *, is_cut: bool = False
+) -> Listing:
+    """Make the listing of messages in full."""
+    return Listing(
+        kind="MessageList",
+        columns=MESSAGE_COLUMNS,
+        items=items,
+        name=message_name,
+        failures=failures,
+        notes=[f"The newest {len(items)} are shown; there may be older ones: rmqctl message find."] if is_cut else [],
+        sections=lambda item, _: message_sections(item, style),
+    )

@@ -1,0 +1,105 @@
+"""rmqctl message tail: follow a topic."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.body import body_style
+from rmqctl.cli.output.message_item import MESSAGE_COLUMNS, message_item, message_name
+from rmqctl.cli.output.message_options import (
+    MAX_BODY,
+    Body,
+    Codec,
+    MaxBody,
+    Plugin,
+    Queues,
+    parse_queues,
+    parse_tag_option,
+    parse_when,
+)
+from rmqctl.cli.output.streaming import Stream
+from rmqctl.cli.output.text import printable, to_stderr
+from rmqctl.errors import UnreachableError, UsageError
+
+if TYPE_CHECKING:
+    from rmqctl.client.core import Client
+
+HELP = """\b
+Examples:
+  rmqctl message tail orders                           what comes from now on
+  rmqctl message tail orders --last 10                 the last 10 first
+  rmqctl message tail orders --from 10m --tag created
+  rmqctl message tail orders --from earliest -o jsonl | jq .body
+  rmqctl message tail orders --count 1 --timeout 30s   one, or exit code 6
+
+It is no member of any group: nothing is committed, nobody's queues move. Queues that are added later are followed from
+their beginning; of a broker that appears later, what was stored since the start is shown. A broker that goes away is
+named on stderr, and read on when it is back; so is what was deleted before it could be read. --last counts messages of
+all tags. Ctrl-C ends it (exit code 130)."""
+
+
+_MAX_LAST = 10_000
+
+
+def command(
+    ctx: typer.Context,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)],
+    tag: Annotated[str | None, typer.Option("--tag", metavar="'A||B'", help="With one of these tags.")] = None,
+    start: Annotated[
+        str, typer.Option("--from", metavar="TIME", help="latest, earliest, or a time as for message find.")
+    ] = "latest",
+    last: Annotated[
+        int | None, typer.Option("--last", metavar="N", help="Show the last N first.", show_default=False)
+    ] = None,
+    queue: Queues = None,
+    count: Annotated[
+        int | None,
+        typer.Option("--count", metavar="N", help="End after N messages that are shown.", show_default=False),
+    ] = None,
+    body: Body = "auto",
+    codec: Codec = None,
+    plugin: Plugin = None,
+    max_body: MaxBody = MAX_BODY,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.admin.message_filter import MessageFilter
+    from rmqctl.admin.message_tail import MessageTail
+    from rmqctl.admin.messages import Expression
+    from rmqctl.rules.times import Edge
+
+    invocation = Invocation(ctx)
+    stream = Stream("MessageList", MESSAGE_COLUMNS, message_name, invocation.display)
+    style = body_style(body, codec, plugin or [], max_body)
+    tags, choices = parse_tag_option(tag), parse_queues(queue)
+    when = parse_when("--from", start)
+    if (last is not None and not 0 <= last <= _MAX_LAST) or (count is not None and count < 1):
+        raise UsageError(f"--last must be 0 to {_MAX_LAST}, and --count 1 or more.")
+    if last is not None and when != Edge.LATEST:
+        raise UsageError("--last and --from can't be used together.")
+    full_topic = invocation.full_name(topic)
+
+    async def follow(client: "Client") -> int:
+        left = count
+        tail = MessageTail(
+            client, full_topic, MessageFilter(tags=tags), lambda said: to_stderr(f"rmqctl: {printable(said)}"),
+            choices=choices, expression=Expression(tag or "*"),
+        )  # fmt: skip
+        since_ms = when if isinstance(when, int) else None
+        messages = tail.run(since_ms=since_ms, is_from_end=when == Edge.LATEST, last_count=last or 0)
+        async with aclosing(messages):
+            async for found in messages:
+                shown_count = stream.write([message_item(each, style) for each in found], at_most=left)
+                if left is not None:
+                    left -= shown_count
+                    if left == 0:
+                        return 0
+        if left:
+            to_stderr(f"rmqctl: {left} of {count} messages did not come within --timeout.")
+            return UnreachableError.exit_code
+        return 0
+
+    return invocation.ask(follow, open_ended=True)

@@ -1,0 +1,144 @@
+"""rmqctl message trace: what clients wrote down about a message on its way."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.listing import Column, Item, Listing
+from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.cli.output.text import iso_time
+from rmqctl.errors import UsageError
+from rmqctl.model.trace import TraceEvent, TraceStep
+
+if TYPE_CHECKING:
+    from rmqctl.admin.trace import Trace
+
+HELP = """\b
+Examples:
+  rmqctl message trace 7F00000100A418B4AAC2692623890003
+  rmqctl message trace --key o-1017                  all messages with a key
+  rmqctl message trace 7F00... --trace-topic orders-trace
+  rmqctl message trace 7F00... -o json | jq '.items[] | .result'
+
+\b
+Events:
+  PUBLISHED           sent, and stored by STORE-HOST (-o wide)
+  TRANSACTION_ENDED   its half message was committed or rolled back
+  DELIVERED           given to a listener of GROUP; RETRY: after n retries
+  RECALLED            a delayed message was called back
+
+Only clients that are made with enableMsgTrace=true write traces, by their own clocks, some seconds late; a trace is as
+complete as they were. A delivery without a result is still running, or the record of its end is lost or not there
+yet."""
+
+
+def command(
+    ctx: typer.Context,
+    msg_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="A message id.", show_default=False)] = None,
+    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="A business key instead of an id.")] = None,
+    trace_topic: Annotated[
+        str, typer.Option("--trace-topic", metavar="TOPIC", help="The topic that clients write traces to.")
+    ] = "RMQ_SYS_TRACE_TOPIC",
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.admin.message_lookup import decode_id
+    from rmqctl.admin.trace import fetch_trace
+
+    if (msg_id is None) == (key is None):
+        raise UsageError("Name a message by its ID or by --key.", hint="See rmqctl message trace --help.")
+    if msg_id is not None:
+        decode_id(msg_id)
+    invocation = Invocation(ctx)
+    choose_columns(_COLUMNS, invocation.display)
+    trace = invocation.ask(lambda client: fetch_trace(client, trace_topic, msg_id=msg_id, key=key))
+    return render(to_listing(trace, trace_topic), invocation.display)
+
+
+def to_listing(trace: "Trace", trace_topic: str) -> Listing:
+    """Make the listing of all events."""
+    items = [_item(step) for step in trace.steps]
+    return Listing(
+        kind="MessageTrace",
+        columns=_COLUMNS,
+        items=items,
+        name=lambda item: f"{item['event']}@{item['group']}",
+        failures=trace.failures,
+        extra={"traceTopic": trace_topic, "unreadableCount": trace.unreadable_count},
+        notes=_notes(trace),
+    )
+
+
+def _notes(trace: "Trace") -> list[str]:
+    notes = []
+    # What was not read may tell.
+    is_whole = not (trace.failures or trace.crowded or trace.is_cut or trace.unreadable_count)
+    if not any(step.event is TraceEvent.PUBLISHED for step in trace.steps):
+        why = (
+            ": the producer writes no traces, or its record is gone or on its way" if is_whole else " in what was read"
+        )
+        notes.append(f"Nothing tells of its sending{why}.")
+    if not any(step.event is TraceEvent.DELIVERED for step in trace.steps):
+        why = ": nobody got it yet, or consumers write no traces" if is_whole else " in what was read"
+        notes.append(f"Nothing tells of a delivery{why}.")
+    open_count = sum(step.event is TraceEvent.DELIVERED and step.result is None for step in trace.steps)
+    if open_count:
+        notes.append(f"{open_count} without a result: still running, or the record of the end is lost or on its way.")
+    if trace.unreadable_count:
+        notes.append(f"{trace.unreadable_count} records could not be read.")
+    if trace.is_cut and not trace.crowded:
+        notes.append("Only the newest records were read: there may be older events.")
+    if trace.crowded:
+        notes.append(f"The index of {', '.join(trace.crowded)} has more than it answers: there may be more events.")
+    return notes
+
+
+def _item(step: TraceStep) -> dict[str, Any]:
+    told = {
+        "timestamp": step.at_ms,
+        "timestampIso": iso_time(step.at_ms),
+        "group": step.group,
+        "topic": step.topic,
+        "keys": step.keys,
+        "tags": step.tags,
+        "costTime": step.cost_ms,
+        "result": step.result,
+        "retryTimes": step.retry_times,
+        "requestId": step.request_id,
+        "storeHost": step.store_host,
+        "offsetMsgId": step.offset_msg_id,
+        "msgType": step.message_type,
+        "transactionId": step.transaction_id,
+    }
+    reasons = {key: "NOT_TOLD" for key, value in told.items() if value is None}
+    if step.event is TraceEvent.DELIVERED and step.result is None:
+        reasons |= dict.fromkeys(("result", "costTime"), "RUNNING_OR_LOST")
+    return {"event": step.event, "msgId": step.msg_id, "clientHost": step.client_host, **told, "reasons": reasons}
+
+
+def _show_result(item: Item) -> str:
+    if item["result"] is None and item["reasons"].get("result") == "RUNNING_OR_LOST":
+        return "(running or lost)"
+    return item["result"] or "-"
+
+
+_COLUMNS = (
+    Column("TIME", "timestamp", show=lambda item: item["timestampIso"] or "-"),
+    Column("EVENT", "event"),
+    Column("GROUP", "group"),
+    Column("CLIENT", "clientHost", gives_way=True),
+    Column("RETRY", "retryTimes", is_number=True),
+    Column("COST-MS", "costTime", is_number=True),
+    Column(
+        "RESULT", "result", show=_show_result, is_alarm=lambda item: item["result"] not in (None, "SUCCESS", "COMMIT")
+    ),
+    Column("TOPIC", "topic", is_wide=True),
+    Column("TAGS", "tags", is_wide=True),
+    Column("KEYS", "keys", is_wide=True),
+    Column("STORE-HOST", "storeHost", is_wide=True),
+    Column("MSG-ID", "msgId", is_wide=True),
+    Column("OFFSET-MSG-ID", "offsetMsgId", is_wide=True),
+    Column("REQUEST-ID", "requestId", is_wide=True),
+)

@@ -1,0 +1,75 @@
+"""Names of groups, topics and brokers that a command has seen, a file a cluster, for completion to offer.
+
+A cache: written as a by-product, read by completion alone, and whatever goes wrong with it is nobody's concern.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+KINDS = ("groups", "topics", "brokers")
+_MAX_NAMES = 20_000
+# Far more than 20,000 names; a larger file is not ours.
+_MAX_BYTES = 8 * 1024 * 1024
+
+
+def cache_folder() -> Path:
+    """Return where the files are. By hand: importing platformdirs takes 4 ms, and every list would pay them."""
+    if given := os.environ.get("RMQCTL_CACHE"):
+        return Path(given)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "rmqctl"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rmqctl"
+
+
+def _file(name_servers: str) -> Path:
+    """Return a cluster's file; the order of its name servers does not matter. A URL's secrets are not in its name."""
+    key = ";".join(sorted(part.strip() for part in re.split("[;,]", name_servers) if part.strip()))
+    data = key.encode(errors="replace")
+    return cache_folder() / f"names-{zlib.crc32(data):08x}{zlib.adler32(data):08x}.json"
+
+
+def read_names(name_servers: str, kind: str) -> list[str]:
+    """Return the names of a kind that are known of a cluster, sorted; none when there is no file of ours."""
+    names = _read(_file(name_servers)).get(kind)
+    return sorted(name for name in names if isinstance(name, str)) if isinstance(names, list) else []
+
+
+def remember_names(name_servers: str, kind: str, names: Iterable[str], *, is_whole: bool = True) -> None:
+    """Note what a command has seen; a part of all names is added to those before. Never raises, never waits."""
+    try:
+        path = _file(name_servers)
+        known = _read(path)
+        before = known.get(kind)
+        wanted = set(names)
+        if not is_whole and isinstance(before, list):
+            wanted.update(name for name in before if isinstance(name, str))
+        after = sorted(wanted)[:_MAX_NAMES]
+        if after == before:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        new = path.with_suffix(f".{os.getpid()}")
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                json.dump({**known, kind: after}, file)
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
+    except (OSError, ValueError, RuntimeError):
+        pass  # no home, no space, a read-only disk: then completion knows less
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        with path.open("rb") as file:
+            known = json.loads(file.read(_MAX_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return {kind: known[kind] for kind in KINDS if kind in known} if isinstance(known, dict) else {}

@@ -1,0 +1,146 @@
+"""Messages as items of JSON, rows of a table, and shown in full."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rmqctl.errors import RmqctlError
+
+from .body import BodyStyle, body_fields, body_lines, excerpt, unreadable
+from .listing import Column, Item, Section
+from .text import iso_time
+
+if TYPE_CHECKING:
+    from rmqctl.admin.messages import FoundMessage
+    from rmqctl.protocol.message import StoredMessage
+
+_SYSTEM = (
+    "commitLogOffset", "msgId", "offsetMsgId", "keys", "tags", "bornTimestamp", "bornTimestampIso", "bornHost",
+    "storeTimestamp", "storeTimestampIso", "storeHost", "reconsumeTimes", "flag", "sysFlag",
+    "preparedTransactionOffset", "bodySize", "body", "bodyTruncated", "bodyCrcOk", "properties",
+)  # fmt: skip
+
+
+def message_item(found: FoundMessage, style: BodyStyle) -> dict[str, Any]:
+    """Return one message as it stands in JSON. What can't be read of it is null, and `error` says why."""
+    item: dict[str, Any] = {
+        "topic": found.mq.topic,
+        "brokerName": found.mq.broker_name,
+        "queueId": found.mq.queue_id,
+        "queueOffset": found.queue_offset,
+        **dict.fromkeys(_SYSTEM),
+        "error": None,
+        "reasons": {},
+    }
+    message = found.message
+    if message is None:
+        error = found.error
+        item["error"] = error.sentence if error is not None else None
+        item["reasons"] = dict.fromkeys(_SYSTEM, error.name if error is not None else "UNKNOWN")
+        return item
+    item |= _fixed(message)
+    reasons: dict[str, str] = item["reasons"]
+    properties: dict[str, str] = {}
+    try:
+        properties = message.properties
+        item |= {"topic": message.topic, "properties": properties, "msgId": message.message_id}
+        item |= {"keys": properties.get("KEYS", "").split(), "tags": message.tags}
+        if item["tags"] is None:
+            reasons["tags"] = "NOT_SET"
+    except RmqctlError as error:
+        item["error"] = error.sentence
+        reasons |= dict.fromkeys(("properties", "msgId", "keys", "tags"), error.name)
+    try:
+        body = message.body
+        item["bodySize"] = len(body)
+        fields = body_fields(body, properties, item["topic"], style)
+    except RmqctlError as error:
+        item["error"] = error.sentence
+        fields = unreadable(error)
+        if item["bodySize"] is None:
+            reasons["bodySize"] = error.name
+    if "reason" in fields:
+        reasons["body"] = fields.pop("reason")
+    if item["bodyCrcOk"] is None:
+        reasons["bodyCrcOk"] = "NO_CRC"
+    return item | fields
+
+
+def _fixed(message: StoredMessage) -> dict[str, Any]:
+    return {
+        "commitLogOffset": message.commit_log_offset,
+        "offsetMsgId": message.offset_id,
+        "bornTimestamp": message.born_at_ms,
+        "bornTimestampIso": iso_time(message.born_at_ms),
+        "bornHost": message.born_host,
+        "storeTimestamp": message.stored_at_ms,
+        "storeTimestampIso": iso_time(message.stored_at_ms),
+        "storeHost": message.store_host,
+        "reconsumeTimes": message.reconsume_times,
+        "flag": message.flag,
+        "sysFlag": message.sys_flag,
+        "preparedTransactionOffset": message.prepared_transaction_offset,
+        "bodyCrcOk": message.body_crc_ok,
+    }
+
+
+def message_name(item: Item) -> str:
+    """Return what names a message: its id, or its place when that can't be read."""
+    return str(item["msgId"] or f"{item['topic']}@{item['brokerName']}:{item['queueId']}#{item['queueOffset']}")
+
+
+def message_sections(item: Item, style: BodyStyle) -> Sequence[Section]:
+    """Return a message in full: where it is, every system field, its properties, its body."""
+    facts = [
+        (name, _fact(item, name))
+        for name in _SYSTEM
+        if name not in ("properties", "body", "bodyTruncated", "bornTimestamp", "storeTimestamp", "keys")
+    ]
+    facts.insert(3, ("keys", " ".join(item["keys"] or ()) or "-"))
+    if item["error"] is not None:
+        facts.append(("error", item["error"]))
+    title = f"{item['topic']}@{item['brokerName']}:{item['queueId']} offset {item['queueOffset']}"
+    sections = [Section(title=title, facts=facts)]
+    if item["properties"]:
+        sections.append(Section(title="properties", facts=sorted(item["properties"].items())))
+    if item["bodySize"] is not None and style.mode != "none":
+        kind, lines = body_lines(item, style.mode)
+        cut = f", the first {style.max_bytes} of them shown" if item["bodyTruncated"] else ""
+        sections.append(
+            Section(title=f"body ({kind}, {item['bodySize']} bytes{cut})", facts=[(line, "") for line in lines])
+        )
+    return sections
+
+
+def _fact(item: Item, name: str) -> str:
+    value = item[name]
+    if value is None:
+        return "-"
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def _show_store_time(item: Item) -> str:
+    return item["storeTimestampIso"] or "-"
+
+
+def _is_bad(item: Item) -> bool:
+    return item["error"] is not None or item["bodyCrcOk"] is False
+
+
+MESSAGE_COLUMNS = (
+    Column("STORED", "storeTimestamp", show=_show_store_time),
+    Column("TOPIC", "topic", is_wide=True),
+    Column("BROKER", "brokerName"),
+    Column("Q", "queueId", is_number=True),
+    Column("OFFSET", "queueOffset", is_number=True),
+    Column("TAGS", "tags", gives_way=True),
+    Column("KEYS", "keys", show=lambda item: " ".join(item["keys"] or ()) or "-", gives_way=True),
+    Column("RETRY", "reconsumeTimes", is_number=True, is_wide=True),
+    Column("BORN", "bornTimestamp", show=lambda item: item["bornTimestampIso"] or "-", is_wide=True),
+    Column("BORN-HOST", "bornHost", is_wide=True),
+    Column("MSG-ID", "msgId", is_wide=True),
+    Column("OFFSET-MSG-ID", "offsetMsgId", is_wide=True),
+    Column("SIZE", "bodySize", is_number=True),
+    Column("BODY", "body", show=excerpt, is_alarm=_is_bad),
+)

@@ -1,0 +1,63 @@
+"""Options that the commands about messages share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqctl.errors import UsageError
+
+from .body import DEFAULT_MAX_BYTES, MODES
+
+if TYPE_CHECKING:
+    from rmqctl.admin.queues import QueueChoice
+
+Body = Annotated[str, typer.Option("--body", metavar="KIND", help=f"How to show bodies: {', '.join(MODES)}.")]
+Codec = Annotated[
+    str | None, typer.Option("--codec", metavar="NAME", help="Read bodies with a codec: base64, msgpack, a plugin's.")
+]
+Plugin = Annotated[
+    list[str] | None,
+    typer.Option("--plugin", metavar="FILE", help="A plugin with codecs. May be repeated. Env: RMQCTL_PLUGINS."),
+]
+MaxBody = Annotated[
+    int, typer.Option("--max-body", metavar="BYTES", help="So many bytes of each body at most, 0 for all.")
+]
+Queues = Annotated[
+    list[str] | None,
+    typer.Option("--queue", metavar="QUEUE", help="broker-a:0, broker-a:0-3 or broker-a. May be repeated."),
+]
+MAX_BODY = DEFAULT_MAX_BYTES
+
+
+def parse_when(option: str, text: str) -> int | str:
+    """Return a point in time in ms, or `earliest` or `latest`. Raises UsageError."""
+    import time
+
+    from rmqctl.rules.times import parse_time
+
+    try:
+        return parse_time(text, time.time_ns() // 1_000_000)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}.") from None
+
+
+def parse_tag_option(text: str | None) -> frozenset[str]:
+    """Return the tags of --tag, none for all. Raises UsageError."""
+    from rmqctl.rules.tags import parse_tags
+
+    try:
+        return frozenset() if text is None else parse_tags(text)
+    except ValueError as error:
+        raise UsageError(f"--tag: {error}.") from None
+
+
+def parse_queues(given: list[str] | None) -> tuple[QueueChoice, ...]:
+    """Return the queues of --queue, none for all. Raises UsageError."""
+    from rmqctl.admin.queues import parse_queue_choice
+
+    try:
+        return tuple(parse_queue_choice(text) for text in given or ())
+    except ValueError as error:
+        raise UsageError(f"--queue: {error}.") from None

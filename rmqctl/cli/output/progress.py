@@ -1,0 +1,58 @@
+"""A progress bar on stderr: only on a terminal, and only when it takes over a second."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from .text import printable
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+_AFTER_S = 1.0
+_STEP_S = 0.1
+
+
+class ScanProgress:
+    """How much of something has been read. Gone when it is done, so that only data stays."""
+
+    def __init__(self, what: str, *, is_wanted: bool) -> None:
+        self._what = what
+        self._is_shown = is_wanted and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._next_s = time.monotonic() + _AFTER_S
+        self._bar: tuple[Progress, TaskID] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar[0].stop()
+
+    def show(self, done_count: int, total_count: int) -> None:
+        """Say how far it is; most calls do nothing."""
+        if not self._is_shown or time.monotonic() < self._next_s:
+            return
+        self._next_s = time.monotonic() + _STEP_S
+        if self._bar is None:
+            self._bar = self._start()
+        self._bar[0].update(self._bar[1], completed=done_count, total=total_count)
+        self._bar[0].refresh()
+
+    def _start(self) -> tuple[Progress, TaskID]:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        console = Console(stderr=True, no_color=bool(os.environ.get("NO_COLOR")))
+        progress = Progress(
+            TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+            console=console, transient=True, auto_refresh=False,
+        )  # fmt: skip
+        progress.start()
+        return progress, progress.add_task(printable(self._what))

@@ -1,0 +1,75 @@
+"""Writes items as they come, a line each, for results that have no end or do not fit into memory."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from rmqctl.cli.invocation import Display
+from rmqctl.errors import UsageError
+from rmqctl.rules.filters import is_met
+from rmqctl.rules.names import closest
+
+from .listing import Column, Item, Listing
+from .plain_table import plain_table
+from .render import choose_columns, render
+from .text import printable
+
+_WHOLE = ("json", "yaml")
+# A wider cell does not move the columns of the rows after it: keys of a message can have 32 KiB.
+_MOST_WIDTH = 64
+
+
+def require_stream(display: Display) -> None:
+    """Refuse what needs the whole result at once. Raises UsageError."""
+    if display.format in _WHOLE:
+        raise UsageError(
+            f"-o {display.format} is one document, and this has no end.", hint="Use -o jsonl: one JSON item a line."
+        )
+    if display.sort_keys:
+        raise UsageError("--sort needs all rows at once; these are shown as they come.")
+
+
+class Stream:
+    """Rows of one kind. Columns of a table grow with what they hold; lines are flushed at once."""
+
+    def __init__(self, kind: str, columns: Sequence[Column], name: Callable[[Item], str], display: Display) -> None:
+        require_stream(display)
+        self._kind, self._known, self._name, self._display = kind, columns, name, display
+        self._columns = choose_columns(columns, display)
+        self._widths = [len(column.heading) for column in self._columns]
+        self._with_headers = display.with_headers
+
+    def write(self, items: Sequence[Item], *, at_most: int | None = None) -> int:
+        """Write rows that meet the conditions, at most so many; return how many. Raises UsageError for unknown keys."""
+        for condition in self._display.conditions if items else ():
+            if condition.key not in items[0]:
+                like = closest(condition.key, items[0])
+                hint = f"Did you mean {like[0]}?" if like else f"Known are {', '.join(sorted(items[0]))}."
+                raise UsageError(f"There is no key {condition.key!r} to filter by.", hint=hint)
+        items = [item for item in items if all(is_met(condition, item) for condition in self._display.conditions)]
+        items = items[:at_most]
+        if not items:
+            return 0
+        display = replace(self._display, with_headers=self._with_headers, with_notes=False, conditions=())
+        if display.format in ("table", "wide", "plain"):
+            sys.stdout.write(self._lines(items))
+            sys.stdout.flush()
+        else:
+            render(Listing(kind=self._kind, columns=self._known, items=items, name=self._name), display)
+        self._with_headers = False
+        return len(items)
+
+    def _lines(self, items: Sequence[Item]) -> str:
+        rows = [[printable(column.cell(item)) for column in self._columns] for item in items]
+        if self._with_headers:
+            rows.insert(0, [column.heading for column in self._columns])
+        # A row of blanks as wide as all rows so far keeps the columns in line with them.
+        text = plain_table([[" " * width for width in self._widths], *rows], [c.is_number for c in self._columns])
+        for at, column in enumerate(self._columns):
+            # The last one, when it is text, needs no blanks behind it.
+            if at < len(self._columns) - 1 or column.is_number:
+                self._widths[at] = max(self._widths[at], *(min(len(row[at]), _MOST_WIDTH) for row in rows))
+        return text.split("\n", 1)[1]

@@ -1,0 +1,69 @@
+"""rmqctl schema: the JSON Schemas of what the other commands print. Needs no cluster."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
+import json
+from typing import Annotated
+
+import typer
+
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.listing import Column, Listing
+from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.errors import NotFoundError, UsageError
+from rmqctl.rules.names import closest
+
+HELP = """\b
+Examples:
+  rmqctl schema                             every kind of document
+  rmqctl schema OffsetList > offsets.schema.json
+  rmqctl schema OffsetList --item           one line of -o jsonl
+  rmqctl schema OffsetList | jq '."$defs".item.properties.lag.description'
+
+The schemas are JSON Schema, draft 2020-12, and hold all that they refer to. They stand for whole documents, as -o json
+and -o yaml print them. With --columns an item has the chosen keys and "reasons" only, so that "required" does not hold
+there."""
+
+
+def command(
+    ctx: typer.Context,
+    kind: Annotated[
+        str | None, typer.Argument(metavar="[KIND]", help='As in a document\'s "kind".', show_default=False)
+    ] = None,
+    item: Annotated[bool, typer.Option("--item", help="The schema of one item, not of the whole document.")] = False,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    invocation = Invocation(ctx, needs_cluster=False)
+    if kind is not None:
+        typer.echo(json.dumps(_schema(kind, is_item=item), indent=2, ensure_ascii=False))
+        return 0
+    if item:
+        raise UsageError("--item needs a KIND.", hint="rmqctl schema lists them.")
+    choose_columns(_COLUMNS, invocation.display)
+    return render(_to_listing(), invocation.display)
+
+
+def _schema(kind: str, *, is_item: bool) -> object:
+    from rmqctl.cli.output.schemas import document_schema, item_schema, kinds
+
+    known = {name.casefold(): name for name in kinds()}
+    name = known.get(kind.casefold())
+    if name is None:
+        raise NotFoundError("Kind", kind, suggestions=closest(kind, known.values()))
+    schema = item_schema(name) if is_item else document_schema(name)
+    if schema is None:
+        raise UsageError(f"{name} has no items.")
+    return schema
+
+
+def _to_listing() -> Listing:
+    from rmqctl.cli.output.schemas import document_schema, kinds
+
+    return Listing(
+        kind="SchemaList",
+        columns=_COLUMNS,
+        items=[{"kind": kind, "title": document_schema(kind)["title"]} for kind in kinds()],
+        name=lambda item: str(item["kind"]),
+    )
+
+
+_COLUMNS = (Column("KIND", "kind"), Column("TITLE", "title"))

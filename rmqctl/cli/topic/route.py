@@ -1,0 +1,155 @@
+"""rmqctl topic route: where a topic's queues are, as every name server tells it."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from msgspec.structs import replace
+
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.listing import Column, Item, Listing
+from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.model.route import MASTER_ID
+from rmqctl.model.topic import TOPIC_FINDINGS
+from rmqctl.rules.topics import permission_words
+
+if TYPE_CHECKING:
+    from rmqctl.admin.topic_route import RoutePart, RouteReport
+
+HELP = """\b
+Examples:
+  rmqctl topic route orders
+  rmqctl topic route orders -n 'ns1:9876;ns2:9876'
+  rmqctl topic route orders -o json | jq '.items[] | .brokerAddrs'
+
+Every name server is asked. What they say differently stands in rows of its own, with the addresses of those that say
+it; clients work with the answer of any one of them.
+
+A static topic has its logical queues in STATIC; READ and WRITE are the physical ones behind them."""
+
+
+def command(
+    ctx: typer.Context,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)],
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.admin.topic_route import fetch_route_report
+
+    invocation = Invocation(ctx)
+    choose_columns(_COLUMNS, invocation.display)
+    wanted = invocation.full_name(topic)
+    report = invocation.ask(lambda client: fetch_route_report(client, wanted))
+    return render(to_listing(report), invocation.display)
+
+
+def to_listing(report: "RouteReport") -> Listing:
+    """Make the listing of a topic's route."""
+    return Listing(
+        kind="TopicRoute",
+        # Who says it is of interest when others say something else.
+        columns=[
+            replace(column, is_wide=report.is_agreed) if column.key == "nameServers" else column for column in _COLUMNS
+        ],
+        items=[_item(part) for part in report.parts],
+        name=lambda item: str(item["brokerName"]),
+        failures=report.failures,
+        extra={
+            "topic": report.topic,
+            "nameServers": list(report.asked),
+            "nameServersWithoutRoute": list(report.without_route),
+            "nameServersAgree": report.is_agreed,
+            "orderTopicConf": dict(report.order_confs),
+            "orderTopicConfInRoute": list(report.order_in_route),
+            "isStatic": report.is_static,
+        },
+        notes=_notes(report),
+        empty=f"The route of {report.topic} has no queues.",
+    )
+
+
+def _item(part: "RoutePart") -> dict[str, Any]:
+    addresses = dict(sorted(part.broker.addresses.items())) if part.broker is not None else {}
+    reasons: dict[str, str] = {}
+    if part.broker is None:
+        reasons["clusterName"] = "NO_ADDRESS"
+    if MASTER_ID not in addresses:
+        reasons["masterAddr"] = "NO_MASTER" if addresses else "NO_ADDRESS"
+    if part.mapping is None:
+        reasons["logicalQueueIds"] = "NOT_STATIC"
+    return {
+        "brokerName": part.data.broker_name,
+        "clusterName": part.broker.cluster if part.broker is not None else None,
+        "readQueueNums": part.data.read_queue_count,
+        "writeQueueNums": part.data.write_queue_count,
+        "perm": part.data.perm,
+        "brokerAddrs": {str(broker_id): address for broker_id, address in addresses.items()},
+        "masterAddr": addresses.get(MASTER_ID),
+        "slaveAddrs": [address for broker_id, address in addresses.items() if broker_id != MASTER_ID],
+        "logicalQueueIds": sorted(part.mapping.queue_ids) if part.mapping is not None else None,
+        "nameServers": list(part.name_servers),
+        "findings": list(part.findings),
+        "reasons": reasons,
+    }
+
+
+def _notes(report: "RouteReport") -> list[str]:
+    read = sum(part.data.read_queue_count for part in report.parts)
+    notes = []
+    if report.is_agreed:
+        written = sum(part.data.write_queue_count for part in report.parts)
+        notes.append(f"Topic {report.topic}: {read} queues to read, {written} to write.")
+    else:
+        notes.append(
+            f"Name servers differ about topic {report.topic}: each row has the addresses of those that say it."
+        )
+    notes += [f"Name server {address} has no route of {report.topic}." for address in report.without_route]
+    for address, conf in report.order_confs.items():
+        if conf is not None:
+            unseen = "" if address in report.order_in_route else "; it does not tell clients"
+            notes.append(f"Order configuration at {address}: {conf}{unseen}.")
+    if report.is_static:
+        logical = max(
+            (part.mapping.logical_queue_count for part in report.parts if part.mapping is not None), default=0
+        )
+        notes.append(f"It is a static topic of {logical} logical queues; clients see those.")
+    found = {finding for part in report.parts for finding in part.findings}
+    return notes + [f"{finding}: {TOPIC_FINDINGS[finding]}." for finding in sorted(found)]
+
+
+def _show_static(item: Item) -> str:
+    return "-" if item["logicalQueueIds"] is None else ",".join(map(str, item["logicalQueueIds"]))
+
+
+_COLUMNS = (
+    Column("CLUSTER", "clusterName", gives_way=True),
+    Column("BROKER", "brokerName"),
+    Column(
+        "READ",
+        "readQueueNums",
+        is_number=True,
+        is_alarm=lambda item: item["readQueueNums"] != item["writeQueueNums"],
+    ),
+    Column(
+        "WRITE",
+        "writeQueueNums",
+        is_number=True,
+        is_alarm=lambda item: item["readQueueNums"] != item["writeQueueNums"],
+    ),
+    Column(
+        "PERM",
+        "perm",
+        show=lambda item: permission_words(item["perm"]),
+        is_alarm=lambda item: item["perm"] not in (6, 7),
+    ),
+    Column("MASTER", "masterAddr", is_alarm=lambda item: item["masterAddr"] is None),
+    Column("SLAVES", "slaveAddrs", show=lambda item: ",".join(item["slaveAddrs"]) or "-", gives_way=True),
+    Column("STATIC", "logicalQueueIds", show=_show_static, is_wide=True),
+    Column("SAID-BY", "nameServers", show=lambda item: ",".join(item["nameServers"])),
+    Column(
+        "FINDINGS",
+        "findings",
+        show=lambda item: ",".join(item["findings"]),
+        is_alarm=lambda item: bool(item["findings"]),
+    ),
+)

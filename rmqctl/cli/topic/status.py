@@ -1,0 +1,232 @@
+"""rmqctl topic status: a topic queue by queue, and who consumes it."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.listing import Column, Item, Listing
+from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.cli.output.text import iso_time
+from rmqctl.model.topic import TOPIC_FINDINGS
+from rmqctl.rules.topics import permission_words
+
+if TYPE_CHECKING:
+    from rmqctl.admin.topic_status import BrokerTopic, QueueStatus, TopicStatus
+
+HELP = """\b
+Examples:
+  rmqctl topic status orders
+  rmqctl topic status orders --sort -messageCount
+  rmqctl topic status orders -o json | jq .summary
+  rmqctl topic status '%DLQ%my-group'
+
+\b
+Columns:
+  MIN, MAX     smallest offset that is left, next one to be written
+  MESSAGES     kept now
+  OLDEST       when the oldest message was stored, LAST-WRITE the newest
+  USE          what clients do with the queue by its broker's configuration
+
+The note "Consumed by" names groups with a member or a stored offset; one that not every broker names is named with the
+brokers that do."""
+
+
+def command(
+    ctx: typer.Context,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)],
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.admin.topic_status import fetch_topic_status
+
+    invocation = Invocation(ctx)
+    choose_columns(_COLUMNS, invocation.display)
+    wanted = invocation.full_name(topic)
+    status = invocation.ask(lambda client: fetch_topic_status(client, wanted))
+    return render(to_listing(status), invocation.display)
+
+
+def to_listing(status: "TopicStatus") -> Listing:
+    """Make the listing of a topic's queues."""
+    return Listing(
+        kind="TopicStatus",
+        columns=_COLUMNS,
+        items=[_item(row) for row in status.queues],
+        name=lambda item: f"{item['topic']}@{item['brokerName']}:{item['queueId']}",
+        failures=status.failures,
+        extra={
+            "topic": status.topic,
+            "summary": _summary(status),
+            "brokers": [_broker(item) for item in status.brokers],
+            "findings": list(status.findings),
+            "isStatic": status.is_static,
+        },
+        notes=_notes(status),
+        empty=f"Topic {status.topic} has no queues on any broker.",
+    )
+
+
+def _item(row: "QueueStatus") -> dict[str, Any]:
+    offsets = row.offsets
+    measured = {
+        "minOffset": offsets.min_offset if offsets is not None else None,
+        "maxOffset": offsets.max_offset if offsets is not None else None,
+        "messageCount": row.message_count,
+        "readable": row.is_read,
+        "writable": row.is_written,
+    }
+    times = {
+        "earliestTimestamp": row.earliest_at_ms,
+        "lastUpdateTimestamp": offsets.last_update_at_ms if offsets is not None else None,
+    }
+    unknown = row.error.name if row.error is not None else "NOT_REPORTED"
+    no_time = unknown if offsets is None or row.message_count else "NO_MESSAGES"
+    reasons = {name: unknown for name, value in measured.items() if value is None}
+    reasons |= {name: no_time for name, value in times.items() if value is None}
+    return {
+        "topic": row.mq.topic,
+        "brokerName": row.mq.broker_name,
+        "queueId": row.mq.queue_id,
+        **measured,
+        "earliestTimestamp": times["earliestTimestamp"],
+        "earliestTimestampIso": iso_time(times["earliestTimestamp"]),
+        "lastUpdateTimestamp": times["lastUpdateTimestamp"],
+        "lastUpdateTimestampIso": iso_time(times["lastUpdateTimestamp"]),
+        "reasons": reasons,
+    }
+
+
+def _broker(item: "BrokerTopic") -> dict[str, Any]:
+    config, route = item.config, item.in_route
+    return {
+        "brokerName": item.broker_name,
+        "config": None
+        if config is None
+        else {
+            "readQueueNums": config.read_queue_count,
+            "writeQueueNums": config.write_queue_count,
+            "perm": config.perm,
+            "order": config.is_ordered,
+            "attributes": dict(config.attributes),
+        },
+        "route": None
+        if route is None
+        else {
+            "readQueueNums": route.read_queue_count,
+            "writeQueueNums": route.write_queue_count,
+            "perm": route.perm,
+        },
+        "topicPutTps": item.put_tps,
+        "groups": None if item.groups is None else list(item.groups),
+        "reasons": _broker_reasons(item),
+    }
+
+
+def _broker_reasons(item: "BrokerTopic") -> dict[str, str]:
+    missing = item.error.name if item.error is not None else "NOT_ON_BROKER"
+    too_old = missing if item.config is None else "BROKER_TOO_OLD"
+    reasons = {"config": missing} if item.config is None else {}
+    reasons |= {"route": "NOT_IN_ROUTE"} if item.in_route is None else {}
+    reasons |= {"topicPutTps": too_old} if item.put_tps is None else {}
+    return reasons | ({"groups": missing} if item.groups is None else {})
+
+
+def _groups(status: "TopicStatus") -> dict[str, list[str]]:
+    """Return the brokers that name each group."""
+    names = sorted({group for item in status.brokers for group in item.groups or ()})
+    return {name: [item.broker_name for item in status.brokers if name in (item.groups or ())] for name in names}
+
+
+def _summary(status: "TopicStatus") -> dict[str, Any]:
+    """Sum up; a sum with an unknown part is unknown, and `messageCountAtLeast` says what is known of it."""
+    counts = [row.message_count for row in status.queues]
+    rates = [item.put_tps for item in status.brokers if item.config is not None or item.error is not None]
+    written = [row.offsets.last_update_at_ms or 0 for row in status.queues if row.offsets is not None]
+    last_at_ms = max(written, default=0) or None
+    errors = [row.error.name for row in status.queues if row.error is not None]
+    errors += [item.error.name for item in status.brokers if item.error is not None]
+    if errors:
+        last_at_ms = None  # a broker that is silent may have a newer one
+    reasons = {"messageCount": errors[0]} if errors else {}
+    if None in rates:
+        reasons["topicPutTps"] = errors[0] if errors else "BROKER_TOO_OLD"
+    if last_at_ms is None:
+        reasons["lastUpdateTimestamp"] = errors[0] if errors else "NO_MESSAGES"
+    return {
+        "queueCount": len(status.queues),
+        "brokerCount": len({row.mq.broker_name for row in status.queues}),
+        "messageCount": None if errors else sum(count or 0 for count in counts),
+        "messageCountAtLeast": sum(count or 0 for count in counts),
+        "topicPutTps": None if None in rates else sum(rate or 0 for rate in rates),
+        "lastUpdateTimestamp": last_at_ms,
+        "lastUpdateTimestampIso": iso_time(last_at_ms),
+        "groups": [{"group": name, "brokerNames": brokers} for name, brokers in _groups(status).items()],
+        "reasons": reasons,
+    }
+
+
+def _notes(status: "TopicStatus") -> list[str]:
+    summary = _summary(status)
+    count = summary["messageCount"]
+    messages = f"at least {summary['messageCountAtLeast']}" if count is None else str(count)
+    rate = "" if summary["topicPutTps"] is None else f", {summary['topicPutTps']:g} msg/s in"
+    where = f"{summary['brokerCount']} broker{'s' if summary['brokerCount'] != 1 else ''}"
+    notes = [f"Topic {status.topic}: {summary['queueCount']} queues on {where}, {messages} messages{rate}."]
+    having = [item.broker_name for item in status.brokers if item.config is not None]
+    groups = _groups(status)
+    told = [name if brokers == having else f"{name} (on {', '.join(brokers)})" for name, brokers in groups.items()]
+    notes.append(_consumers(told, [item.broker_name for item in status.brokers if item.groups is None]))
+    if status.is_static:
+        notes.append("It is a static topic: the queues are the physical ones behind its logical queues.")
+    notes += [f"{finding}: {TOPIC_FINDINGS[finding]}." for finding in status.findings]
+    if status.findings:
+        notes += [_words(item) for item in status.brokers]
+    return notes
+
+
+def _consumers(told: list[str], silent: list[str]) -> str:
+    """Say who consumes a topic, as far as brokers told."""
+    if not silent:
+        return f"Consumed by {', '.join(told)}." if told else "No group consumes it."
+    untold = f"{', '.join(silent)} did not tell."
+    if not told:
+        return f"No group is known to consume it: {untold}"
+    return f"Consumed by {', '.join(told)}, and perhaps others: {untold}"
+
+
+def _words(item: "BrokerTopic") -> str:
+    """Say what a broker has and what its route has, side by side."""
+    config, route = item.config, item.in_route
+    has = "unknown" if item.error is not None else "does not have it"
+    if config is not None:
+        has = f"{config.read_queue_count}r/{config.write_queue_count}w {permission_words(config.perm)}"
+    told = "not named"
+    if route is not None:
+        told = f"{route.read_queue_count}r/{route.write_queue_count}w {permission_words(route.perm)}"
+    return f"  {item.broker_name}: {has}; in the route: {told}."
+
+
+def _show_use(item: Item) -> str:
+    if item["readable"] is None:
+        return "-"
+    return permission_words(4 * item["readable"] + 2 * item["writable"])
+
+
+def _is_unread(item: Item) -> bool:
+    return item["readable"] is False and bool(item["messageCount"])
+
+
+_COLUMNS = (
+    Column("BROKER", "brokerName"),
+    Column("Q", "queueId", is_number=True),
+    Column("MIN", "minOffset", is_number=True),
+    Column("MAX", "maxOffset", is_number=True),
+    Column("MESSAGES", "messageCount", is_number=True),
+    Column("OLDEST", "earliestTimestamp", show=lambda item: item["earliestTimestampIso"] or "-", gives_way=True),
+    Column("LAST-WRITE", "lastUpdateTimestamp", show=lambda item: item["lastUpdateTimestampIso"] or "-"),
+    Column("USE", "readable", show=_show_use, is_alarm=_is_unread),
+    Column("WRITABLE", "writable", is_wide=True),
+    Column("TOPIC", "topic", is_wide=True),
+)

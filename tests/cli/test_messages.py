@@ -1,0 +1,369 @@
+"""Whole runs of the `message` commands and of `offset peek` against a scripted cluster behind real sockets."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rmqctl.protocol.message_id import encode_offset_id
+from tests.admin.cluster import BrokerState, Cluster
+from tests.admin.message_store import NOW_MS, MessageStore, damaged, message_cluster
+from tests.protocol.test_trace import AFTER, BEFORE, PUB
+
+from .calls import call, closed_address, spawn
+from .served import served
+
+Captured = pytest.CaptureFixture[str]
+UNIQ = "7F00000100A418B4AAC269262389000"
+
+
+def _stores() -> tuple[MessageStore, MessageStore]:
+    stores = []
+    for name in ("broker-a", "broker-b"):
+        state = BrokerState(name, configured={"G", "TOOLS_CONSUMER"})
+        store = MessageStore(state, sql={"a = 1": "TagA"})
+        for number in range(6):
+            store.put(
+                "orders", number % 2, body=f'{{"from":"{name}","n":{number}}}'.encode(),
+                tag=("TagA", "TagAB")[number % 2], keys=f"k{number}",
+                uniq=f"{UNIQ}{number}" if name == "broker-a" else None, at_ms=NOW_MS + number * 1000,
+            )  # fmt: skip
+        state.offsets["G"] = {"orders": {0: 1, 1: 3}}
+        stores.append(store)
+    return stores[0], stores[1]
+
+
+@pytest.fixture
+def whole(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """Serve two brokers with messages; NAMESRV_ADDR names their name server."""
+    a, b = _stores()
+    a.put("RMQ_SYS_TRACE_TOPIC", 0, body=PUB + BEFORE, keys="FD02 k0")
+    cluster = message_cluster(a, b)
+    with served(cluster) as address:
+        monkeypatch.setenv("NAMESRV_ADDR", address)
+        yield cluster
+
+
+@pytest.fixture
+def partial(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """Serve the same with one broker that refuses connections."""
+    cluster = message_cluster(*_stores())
+    cluster.addresses["broker-b"] = closed_address()
+    with served(cluster) as address:
+        monkeypatch.setenv("NAMESRV_ADDR", address)
+        yield cluster
+
+
+def test_get_shows_everything_of_a_message(whole: Cluster, capsys: Captured) -> None:
+    result = call(capsys, "message", "get", f"{UNIQ}3", "--topic", "orders")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.splitlines()[0] == "orders@broker-a:1 offset 1"
+    for words in (
+        f"msgId                      {UNIQ}3", "keys                       k3", "storeTimestampIso", "bodyCrcOk",
+        "\nproperties\nKEYS      k3\n", '\nbody (JSON, 25 bytes)\n{\n  "from": "broker-a",\n  "n": 3\n}\n',
+    ):  # fmt: skip
+        assert words in result.out
+    document = json.loads(call(capsys, "message", "get", f"{UNIQ}3", "--topic", "orders", "-o", "json").out)
+    assert (document["kind"], document["errors"]) == ("MessageList", [])
+    item = document["items"][0]
+    assert {key: item[key] for key in ("topic", "brokerName", "queueId", "queueOffset", "msgId", "keys", "tags")} == {
+        "topic": "orders",
+        "brokerName": "broker-a",
+        "queueId": 1,
+        "queueOffset": 1,
+        "msgId": f"{UNIQ}3",
+        "keys": ["k3"],
+        "tags": "TagAB",
+    }
+    assert (item["storeTimestamp"], item["bornTimestamp"]) == (NOW_MS + 3000, 1_700_000_000_001)
+    assert (item["reconsumeTimes"], item["sysFlag"], item["bodySize"], item["bodyCrcOk"]) == (2, 0, 25, True)
+    assert json.loads(item["body"]) == {"from": "broker-a", "n": 3}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "in one way"),
+        (["X" * 32], "no message id"),
+        ([f"{UNIQ}0"], "name its topic"),
+        ([f"{UNIQ}0", "--key", "k", "--topic", "orders"], "in one way"),
+        (["--key", "k"], "need a --topic"),
+        (["--topic", "orders", "--offset", "1"], "belong together"),
+        (["--topic", "orders", "--offset", "-1", "--queue", "broker-a:0"], "must be 0 or more"),
+        (["--topic", "orders", "--offset", "1", "--queue", "broker-a"], "needs one queue"),
+        (["--topic", "orders", "--offset", "1", "--queue", "broker-c:0"], "no readable queue broker-c:0"),
+        (["--topic", "orders", "--key", "k0", "--body", "xml"], "no way to show a body"),
+        (["--topic", "orders", "--key", "k0", "--codec", "xml"], "no codec 'xml'"),
+        (["--topic", "orders", "--key", "k0", "--columns", "nope"], "no column 'nope'"),
+    ],
+)
+def test_get_refuses_what_it_can_not_understand(words: list[str], says: str, whole: Cluster, capsys: Captured) -> None:
+    result = call(capsys, "message", "get", *words)
+    assert (result.code, result.out) == (2, "")
+    assert says in result.err
+
+
+def test_get_of_a_key_is_on_all_brokers_and_a_missing_one_is_5(whole: Cluster, capsys: Captured) -> None:
+    result = call(capsys, "message", "get", "--topic", "orders", "--key", "k1", "-o", "name")
+    assert result.code == 0
+    assert len(result.out.splitlines()) == 2
+    assert call(capsys, "message", "get", "--topic", "orders", "--key", "k").code == 5
+    assert call(capsys, "message", "get", "--topic", "ordres", "--key", "k").err.count("orders") == 1
+
+
+def test_a_broker_that_is_down_makes_it_partial(partial: Cluster, capsys: Captured) -> None:
+    for words in (
+        ["message", "get", "--topic", "orders", "--key", "k1"],
+        ["message", "find", "orders"],
+        ["message", "find", "orders", "--key", "k1"],
+        ["offset", "peek", "G", "--topic", "orders"],
+    ):
+        result = call(capsys, *words)
+        assert result.code == 8, words
+        assert "broker-b" in result.err
+        assert "broker-a" in result.out
+    document = json.loads(call(capsys, "message", "find", "orders", "-o", "json").out)
+    assert {error["brokerName"] for error in document["errors"]} == {"broker-b"}
+
+
+def test_find_shows_a_line_a_message_in_the_order_of_time(whole: Cluster, capsys: Captured) -> None:
+    result = call(capsys, "message", "find", "orders", "--since", str(NOW_MS + 1000), "--limit", "4")
+    lines = [line.split() for line in result.out.splitlines()]
+    assert lines[0] == ["STORED", "BROKER", "Q", "OFFSET", "TAGS", "KEYS", "SIZE", "BODY"]
+    assert [line[1:4] for line in lines[1:]] == [
+        ["broker-a", "1", "0"],
+        ["broker-b", "1", "0"],
+        ["broker-a", "0", "1"],
+        ["broker-b", "0", "1"],
+    ]
+    assert lines[1][-1] == '{"from":"broker-a","n":1}'
+    assert result.err == "The first 4 are shown (--limit); there may be more after them.\n"
+
+
+def test_find_filters_and_says_when_nothing_is_left(whole: Cluster, capsys: Captured) -> None:
+    def count(*words: str) -> int:
+        result = call(capsys, "message", "find", "orders", *words, "-o", "json")
+        assert result.code == 0, result.err
+        return len(json.loads(result.out)["items"])
+
+    assert count() == 12
+    assert count("--tag", "TagA") == 6
+    assert count("--tag", "TagA || TagAB", "--queue", "broker-a:0") == 3
+    assert count("--contains", "broker-b") == 6
+    assert count("--property", "KEYS=k3") == 2
+    assert count("--key", "k3", "--contains", "broker-b") == 1
+    assert count("--sql", "a = 1") == 6
+    assert count("--until", str(NOW_MS), "--where", "brokerName=broker-b") == 1
+    result = call(capsys, "message", "find", "orders", "--contains", "nowhere")
+    assert (result.code, result.out, result.err) == (0, "", "No message of orders meets the conditions.\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--since", "yesterday"], "--since: 'yesterday' is no time"),
+        (["--since", "latest"], "leaves nothing to find"),
+        (["--until", "earliest"], "leaves nothing to find"),
+        (["--since", "1h", "--until", "2h"], "--since is after --until"),
+        (["--tag", " || "], "--tag: ' || ' names no tag"),
+        (["--property", "novalue"], "is not NAME=VALUE"),
+        (["--queue", "broker-a:x"], "names no queue"),
+        (["--limit", "0"], "must be 1 or more"),
+        (["--limit", "-1", "-o", "jsonl"], "must be 1 or more"),
+        (["--contains", ""], "--contains is empty"),
+        (["--key", " "], "--key is empty"),
+        (["--key", "k", "--sql", "a = 1"], "can't be used together"),
+        (["--sql", "a == 1"], "can't parse"),
+        (["-o", "jsonl", "--sort", "queueId"], "--sort needs all rows"),
+    ],
+)
+def test_find_refuses_what_it_can_not_understand(words: list[str], says: str, whole: Cluster, capsys: Captured) -> None:
+    result = call(capsys, "message", "find", "orders", *words)
+    assert (result.code, result.out) == (2, "")
+    assert says in result.err
+
+
+def test_find_streams_all_as_json_lines(whole: Cluster, capsys: Captured) -> None:
+    result = call(capsys, "message", "find", "orders", "-o", "jsonl", "--limit", "0")
+    assert result.code == 0
+    assert len([json.loads(line) for line in result.out.splitlines()]) == 12
+
+
+def test_one_unreadable_message_is_a_row_with_an_error(whole: Cluster, capsys: Captured) -> None:
+    a, _ = _stores()
+    a.put("broken", 0, body=b"good")
+    bad = a.put("broken", 0, body=b"bad")
+    bad.record = damaged(bad.record)
+    a.put("broken", 0, body=b"no zlib", sys_flag=0x301)
+    whole.servers["broker-a"].table |= a.table()
+    whole.brokers["broker-a"].topics |= a.state.topics
+    result = call(capsys, "message", "find", "broken")
+    assert result.code == 0
+    assert [line.split()[3] for line in result.out.splitlines()[1:]] == ["0", "1", "2"]
+    assert "unknown magic" in result.out
+    assert "can't be decompressed" in result.out
+
+
+def test_a_codec_of_a_plugin_reads_bodies(whole: Cluster, capsys: Captured, tmp_path: Path) -> None:
+    a, _ = _stores()
+    a.put("zipped", 0, body=gzip.compress(b'{"total":5}'))
+    whole.servers["broker-a"].table |= a.table()
+    whole.brokers["broker-a"].topics |= a.state.topics
+    plugin = str(Path(__file__).parent.parent.parent / "plugins" / "gzip_json.py")
+    words = ("message", "find", "zipped", "--codec", "gzip-json")
+    item = json.loads(call(capsys, *words, "--plugin", plugin, "-o", "json").out)["items"][0]
+    assert item["body"] == {"total": 5}
+    wrong = call(capsys, "message", "find", "orders", "--codec", "gzip-json", "--plugin", plugin, "--limit", "1")
+    assert (wrong.code, "Codec gzip-json failed" in wrong.out) == (0, True)
+    broken = tmp_path / "broken.py"
+    broken.write_text("1 / 0")
+    failed = call(capsys, *words, "--plugin", str(broken))
+    assert (failed.code, "broken.py can't be loaded: ZeroDivisionError" in failed.err) == (1, True)
+
+
+def test_tail_streams_and_ends_after_a_count(whole: Cluster, capsys: Captured) -> None:
+    result = call(capsys, "message", "tail", "orders", "--from", "earliest", "--count", "12", "-o", "jsonl")
+    assert (result.code, result.err) == (0, "")
+    assert len({json.loads(line)["offsetMsgId"] + line[:60] for line in result.out.splitlines()}) == 12
+    last = call(capsys, "message", "tail", "orders", "--last", "2", "--count", "2")
+    assert [line.split()[3] for line in last.out.splitlines()] == ["OFFSET", "2", "2"]
+
+
+def test_a_message_of_a_queue_that_the_topic_no_longer_shows_is_found_by_its_key(
+    whole: Cluster, capsys: Captured
+) -> None:
+    whole.brokers["broker-a"].topics["orders"].pop()
+    result = call(capsys, "message", "find", "orders", "--key", "k1", "-o", "jsonl")
+    assert [json.loads(line)["brokerName"] for line in result.out.splitlines()] == ["broker-a", "broker-b"]
+    result = call(capsys, "message", "find", "orders", "--key", "k1", "--queue", "broker-b:1", "-o", "name")
+    assert len(result.out.splitlines()) == 1
+
+
+def test_words_that_are_no_utf_8_find_nothing_and_break_nothing(whole: Cluster, capsys: Captured) -> None:
+    for words in (["--contains", "\udcff"], ["--property", "a=\udcff"]):
+        result = call(capsys, "message", "find", "orders", *words)
+        assert (result.code, result.out) == (0, ""), words
+
+
+def test_tail_counts_the_rows_that_it_shows(whole: Cluster, capsys: Captured) -> None:
+    words = ("message", "tail", "orders", "--from", "earliest", "--where", "queueId=1", "--count", "6", "-o", "jsonl")
+    assert {json.loads(line)["queueId"] for line in call(capsys, *words).out.splitlines()} == {1}
+    assert call(capsys, *words[:-2], "-o", "name").out.count("\n") == 6
+    assert call(capsys, *words[:-5], "queue=1", "--count", "1").code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["-o", "json"], "Use -o jsonl"),
+        (["-o", "yaml"], "Use -o jsonl"),
+        (["--last", "3", "--from", "1h"], "can't be used together"),
+        (["--last", "-1"], "must be 0 to 10000"),
+        (["--count", "0"], "--count 1 or more"),
+        (["--from", "someday"], "is no time"),
+        (["--tag", ""], "names no tag"),
+    ],
+)
+def test_tail_refuses_what_it_can_not_do(words: list[str], says: str, whole: Cluster, capsys: Captured) -> None:
+    result = call(capsys, "message", "tail", "orders", *words)
+    assert (result.code, result.out) == (2, "")
+    assert says in result.err
+
+
+def test_trace_shows_events_and_what_nothing_tells(whole: Cluster, capsys: Captured) -> None:
+    result = call(capsys, "message", "trace", "--key", "k0")
+    assert result.code == 0
+    assert result.out.splitlines()[1].split()[1:3] == ["PUBLISHED", "P"]
+    assert "Nothing tells of a delivery" in result.err
+    whole.servers["broker-b"].table |= _traced().table()
+    whole.brokers["broker-b"].topics["RMQ_SYS_TRACE_TOPIC"] = whole.brokers["broker-a"].topics["RMQ_SYS_TRACE_TOPIC"]
+    both = json.loads(call(capsys, "message", "trace", "--key", "k1", "-o", "json").out)
+    assert (both["kind"], both["traceTopic"]) == ("MessageTrace", "RMQ_SYS_TRACE_TOPIC")
+    done, running = sorted(both["items"], key=lambda item: item["requestId"])
+    assert (done["result"], done["costTime"]) == ("FAILED", 7)
+    assert (running["result"], running["reasons"]["result"]) == (None, "RUNNING_OR_LOST")
+    assert call(capsys, "message", "trace").code == 2
+    assert call(capsys, "message", "trace", "zz").code == 2
+    assert call(capsys, "message", "trace", "--key", "k0", "--trace-topic", "Nowhere").code == 5
+
+
+def _traced() -> MessageStore:
+    store = MessageStore(BrokerState("broker-b"))
+    body = BEFORE + AFTER + BEFORE.replace(b"R1", b"R2")
+    store.put("RMQ_SYS_TRACE_TOPIC", 0, body=body, keys="FD02 k1")
+    return store
+
+
+def test_decode_id_needs_no_cluster_and_shows_what_can_be(capsys: Captured) -> None:
+    offset_id = encode_offset_id(bytes([10, 0, 0, 1]), 10911, 753)
+    document = json.loads(call(capsys, "message", "decode-id", offset_id, "-o", "json").out)
+    (item,) = document["items"]
+    assert (item["kind"], item["host"], item["port"], item["commitLogOffset"]) == ("OFFSET_ID", "10.0.0.1", 10911, 753)
+    assert [one["kind"] for one in document["impossible"]] == ["UNIQUE_KEY", "CLIENT_ID"]
+    result = call(capsys, "message", "decode-id", f"{UNIQ}3")
+    assert result.code == 0
+    assert result.out.splitlines()[1].split()[:5] == ["UNIQUE_KEY", "127.0.0.1", "-", "-", "164"]
+    assert "it would mean port" in result.err
+    assert call(capsys, "message", "decode-id", "01ABCDEF12345617D9123456780000000A", "-o", "name").out == "CLIENT_ID\n"
+    for wrong in ("", "zz", "7F", f"{UNIQ}33", "02ABCDEF12345617D9123456780000000A"):
+        refused = call(capsys, "message", "decode-id", wrong)
+        assert (refused.code, refused.out) == (2, ""), wrong
+
+
+def test_peek_marks_before_at_and_after(whole: Cluster, capsys: Captured) -> None:
+    result = call(capsys, "offset", "peek", "G", "--topic", "orders", "--queue", "broker-a", "--before", "1")
+    lines = [line.split()[:4] for line in result.out.splitlines()]
+    assert lines == [
+        ["BROKER", "Q", "AT", "OFFSET"],
+        ["broker-a", "0", "BEFORE", "0"],
+        ["broker-a", "0", "AT", "1"],
+        ["broker-a", "0", "AFTER", "2"],
+        ["broker-a", "1", "BEFORE", "2"],
+    ]
+    assert result.err == "broker-a:1: nothing is unread, the next message will be 3.\n"
+    assert call(capsys, "offset", "peek", "G", "--topic", "orders", "--before", "-1").code == 2
+    assert call(capsys, "offset", "peek", "G", "--topic", "orders", "--after", "100000").code == 2
+    assert call(capsys, "offset", "peek", "G").code == 2
+    assert call(capsys, "offset", "peek", "NoGroup", "--topic", "orders").code == 5
+
+
+def test_peek_says_what_was_deleted_and_never_committed(whole: Cluster, capsys: Captured) -> None:
+    a, _ = _stores()
+    a.delete_before("orders", 0, 2)
+    whole.servers["broker-a"].table |= a.table()
+    whole.brokers["broker-a"].offsets["G"] = {"orders": {0: 0}}
+    words = ("offset", "peek", "G", "--topic", "orders", "--queue", "broker-a")
+    result = call(capsys, *words)
+    assert "broker-a:0: offset 0 was deleted; 0 to 1 are gone unread." in result.err
+    assert "broker-a:1: NEVER_COMMITTED" in result.err
+    document = json.loads(call(capsys, *words, "-o", "json").out)
+    assert [item["position"] for item in document["items"]] == ["AT"]
+    assert [queue["consumerOffset"] for queue in document["queues"]] == [0, None]
+    assert document["queues"][1]["reasons"] == {"consumerOffset": "NEVER_COMMITTED"}
+
+
+@pytest.mark.parametrize("width", ["80", "200"])
+def test_a_table_on_a_terminal_fits_and_has_no_colour_when_asked(
+    width: str, whole: Cluster, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    for words in (["message", "find", "orders"], ["message", "get", f"{UNIQ}3", "--topic", "orders"],
+                  ["offset", "peek", "G", "--topic", "orders"], ["message", "trace", "--key", "k0"]):  # fmt: skip
+        result = call(capsys, *words)
+        assert result.code == 0
+        assert "\x1b" not in result.out
+        assert max(map(len, result.out.splitlines())) <= int(width)
+
+
+def test_without_a_codec_no_plugin_machinery_is_loaded() -> None:
+    report = "import sys\nfrom rmqctl.cli.app import run\nrun(sys.argv[1:])\nprint('MODULES', *sorted(sys.modules))"
+    done = spawn("-n", closed_address(), "message", "find", "orders", code=report)
+    modules = set(done.stdout.rpartition("MODULES ")[2].split())
+    assert "rmqctl.cli.message.find" in modules
+    assert modules & {"pluggy", "rich", "rmqctl.plugin.loader", "rmqctl.cli.message.tail"} == set()
