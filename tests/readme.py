@@ -31,7 +31,7 @@ def examples(text: str | None = None) -> list[Example]:
 
 def needs_cluster(example: Example) -> bool:
     """Tell whether an example asks a cluster: all but explain, the version and help."""
-    return not re.search(r"rmqctl explain|--help|--version", example.command)
+    return not re.search(r"rmqctl explain|rmqctl schema|--help|--version", example.command)
 
 
 def rewrite(run: Callable[[str], str]) -> None:
@@ -48,6 +48,7 @@ _VOLATILE = (
     (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "<time>"),
     (r"\S+@\d+#\d+", "<client>"),
     (r"127\.0\.0\.1:\d+", "<address>"),
+    (r"\b[0-9A-F]{32}\b|\b[0-9A-F]{56}\b", "<id>"),
     (r"(?<!\S)-?(\d+ms|\d+s|\d+m\d\ds|\d+h\d\dm|\d+d\d+h)(?!\S)", "<age>"),
     (r"(?<!\S)\d+\.\d(?!\S)", "<rate>"),
     (r"[\d.]+ msg/s", "<rate> msg/s"),
@@ -60,4 +61,8 @@ def normalised(text: str) -> str:
     """Return the text without what differs from run to run: times, ages, rates, ports, client ids, column widths."""
     for pattern, stands_for in _VOLATILE:
         text = re.sub(pattern, stands_for, text)
+    # A member's own rates change every ten seconds.
+    text = re.sub(
+        r"^<client>.*$", lambda line: re.sub(r"\b\d+(\.\d+)?\b", "<n>", line.group()), text, flags=re.MULTILINE
+    )
     return "\n".join(line.strip() for line in text.splitlines()).strip()

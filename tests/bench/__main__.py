@@ -1,6 +1,6 @@
 """Runs the benchmarks against one real cluster of two brokers and prints a table; `make bench`.
 
-`python -m tests.bench cold` runs one part: cold, groups or decoding.
+`python -m tests.bench cold` runs one part: cold, groups, members, decoding or finding.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.real.harness.cluster import Cluster
 from tests.real.harness.jars import missing_tools, rocketmq_jars
 
-from . import decoding, many_groups
+from . import decoding, finding, many_groups, members
 from .measure import alternate, median, rmqctl, run_process
 
 _VERSION = "5.4.0"
@@ -64,7 +64,8 @@ def _cold(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
         ms = median([run.wall_s for run in a]) * 1000
         figure = f"{wall:.1f} times ({ms:.0f} ms), CPU {cpu:.1f} times"
         rows.append((f"offset show, whole process, beside mqadmin ({what})", figure, ">= 20 times", wall >= 20))
-    for words in (("--help",), ("offset", "show", "--help")):
+    completion = ("complete-words", "--namesrv", cluster.namesrv, "offset", "show", "")
+    for words in (("--help",), ("offset", "show", "--help"), completion):
         ms = median([run_process(rmqctl(*words)).wall_s for _ in range(15)]) * 1000
         rows.append((f"rmqctl {' '.join(words)}", f"{ms:.0f} ms", "< 150 ms", ms < 150))
     return rows
@@ -81,6 +82,16 @@ def _groups(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
     ]
 
 
+def _members(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
+    cluster.create_topic(members.TOPIC, queue_count=members.MEMBER_COUNT // 2)
+    cluster.java.produce(members.TOPIC, 2000)
+    command = rmqctl("-n", cluster.namesrv, "group", "describe", members.GROUP)
+    runs = asyncio.run(members.with_members(cluster, lambda: [run_process(command) for _ in range(5)]))
+    wall_s, rss_mib = median([run.wall_s for run in runs]), max(run.rss_mib for run in runs)
+    figure = f"{wall_s:.2f} s ({rss_mib:.0f} MiB)"
+    return [(f"group describe, {members.MEMBER_COUNT} members on two brokers", figure, "< 1 s", wall_s < 1)]
+
+
 def _decoding(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
     address = decoding.fill(cluster)
     rate = asyncio.run(decoding.decoding_rate(cluster.namesrv, address))
@@ -92,7 +103,20 @@ def _decoding(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
     ]
 
 
-_PARTS = {"cold": _cold, "groups": _groups, "decoding": _decoding}
+def _finding(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
+    address = finding.fill(cluster)
+    found, bare, rss_mib = finding.find_rates(cluster, address)
+    late_ms = finding.tail_latency_ms(cluster)
+    beside = f"{found / bare:.2f} ({found:,.0f} beside {bare:,.0f} msg/s)"
+    what = f"message find --contains, {finding.MESSAGE_COUNT:,} messages of {finding.SIZE_BYTES} B"
+    return [
+        (f"{what}, beside the pull loop", beside, ">= 0.8", found / bare >= 0.8),
+        (f"{what}: memory", f"{rss_mib:.0f} MiB", "< 120 MiB", rss_mib < 120),
+        ("message tail: from stored to printed", f"{late_ms:.0f} ms", "< 1000 ms", late_ms < 1000),
+    ]
+
+
+_PARTS = {"cold": _cold, "groups": _groups, "members": _members, "decoding": _decoding, "finding": _finding}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -13,8 +13,12 @@ from pathlib import Path
 import pytest
 
 from .harness.cluster import Cluster
+from .harness.discovery import NameServerPage
 from .harness.jars import VERSIONS, missing_tools
+from .harness.process import QUICK_START
+from .harness.proxy import Proxy
 from .harness.rmqctl import Rmqctl
+from .harness.secured import SecuredCluster
 
 _LOGS = Path(__file__).parent.parent.parent / ".real-logs"
 _FAILED = pytest.StashKey[bool]()
@@ -50,17 +54,72 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """Run a cluster of two brokers; its logs stay in .real-logs/ when a test failed."""
     version = request.param
     folder = tmp_path_factory.mktemp(f"rocketmq-{version}") / "home"
-    running = Cluster(version, folder, broker_count=2)
+    running = Cluster(version, folder, broker_count=2, settings={"enablePropertyFilter": "true"})
     try:
         yield running.wait()
     finally:
         running.stop()
-        if request.session.stash.get(_FAILED, False):
-            kept = _LOGS / version
-            shutil.rmtree(kept, ignore_errors=True)
-            kept.mkdir(parents=True)
-            for log in folder.rglob("*.log"):
-                shutil.copy(log, kept / f"{log.parent.name}-{log.name}")
+        _keep_logs(request, folder, version)
+
+
+@pytest.fixture(scope="session", params=VERSIONS)
+def secured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
+    """Run a broker behind TLS and accounts; 4.9.7 wants certificates of clients as well."""
+    version = request.param
+    folder = tmp_path_factory.mktemp(f"secured-{version}") / "home"
+    running = SecuredCluster(version, folder, client_certificates="require" if version == "4.9.7" else "none")
+    try:
+        yield running.wait()
+    finally:
+        running.stop()
+        _keep_logs(request, folder, f"secured-{version}")
+
+
+@pytest.fixture(scope="session", params=VERSIONS)
+def binary_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Run a broker, a name server and Java clients that write binary headers."""
+    version = request.param
+    folder = tmp_path_factory.mktemp(f"binary-{version}") / "home"
+    running = Cluster(version, folder, jvm=(*QUICK_START, "-Drocketmq.serialize.type=ROCKETMQ"))
+    try:
+        yield running.wait()
+    finally:
+        running.stop()
+        _keep_logs(request, folder, f"binary-{version}")
+
+
+@pytest.fixture(scope="session")
+def proxy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    """Run a proxy in front of a broker of its own, `proxy.cluster`."""
+    folder = tmp_path_factory.mktemp("proxy") / "home"
+    behind = Cluster("5.4.0", folder)
+    try:
+        running = Proxy(behind.wait())
+        try:
+            yield running.wait()
+        finally:
+            running.stop()
+    finally:
+        behind.stop()
+        _keep_logs(request, folder, "proxy")
+
+
+@pytest.fixture
+def name_server_page() -> Iterator[NameServerPage]:
+    """Serve a page that names name servers."""
+    page = NameServerPage()
+    yield page
+    page.close()
+
+
+def _keep_logs(request: pytest.FixtureRequest, folder: Path, name: str) -> None:
+    if not request.session.stash.get(_FAILED, False):
+        return
+    kept = _LOGS / name
+    shutil.rmtree(kept, ignore_errors=True)
+    kept.mkdir(parents=True)
+    for log in folder.rglob("*.log"):
+        shutil.copy(log, kept / f"{log.parent.name}-{log.name}")
 
 
 @pytest.fixture

@@ -64,8 +64,8 @@ def test_a_name_that_does_not_resolve(rmqctl: Rmqctl) -> None:
 def test_a_broker_given_as_the_name_server(cluster: Cluster, rmqctl: Rmqctl) -> None:
     result = rmqctl("offset", "show", "G", namesrv=cluster.brokers["broker-a"].address)
 
-    assert result.exit_code == 1
-    assert "REQUEST_CODE_NOT_SUPPORTED" in result.stderr
+    assert result.exit_code == 2
+    assert "is a broker, not a name server." in result.stderr
 
 
 def test_a_name_server_that_never_answers(cluster: Cluster, rmqctl: Rmqctl) -> None:

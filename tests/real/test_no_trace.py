@@ -25,6 +25,30 @@ async def _held(namesrv: str) -> dict[str, object]:
         return held
 
 
+def test_reading_messages_moves_and_creates_nothing(cluster: Cluster, rmqctl: Rmqctl) -> None:
+    cluster.create_topic("OnlyLookedAt", queue_count=1)
+    unique_key, offset_id = cluster.java.produce("OnlyLookedAt", 8, keys="k").split("\t")
+    cluster.java.consume("reader", "ReaderGroup", "OnlyLookedAt")
+    cluster.java.wait_consumed("reader", 8)
+    cluster.java.stop("reader")
+    before = asyncio.run(_held(cluster.namesrv))
+
+    assert rmqctl("message", "get", offset_id).exit_code == 0
+    assert rmqctl("message", "get", unique_key, "--topic", "TypoTopic").exit_code == 5
+    assert rmqctl("message", "find", "OnlyLookedAt").exit_code == 0
+    assert rmqctl("message", "find", "TypoTopic").exit_code == 5
+    assert rmqctl("message", "find", "OnlyLookedAt", "--key", "k7").exit_code == 0
+    assert rmqctl("message", "find", "OnlyLookedAt", "--tag", "TypoTag").exit_code == 0
+    assert rmqctl("message", "find", "OnlyLookedAt", "--sql", "typo > 3").exit_code == 0
+    assert rmqctl("message", "find", "OnlyLookedAt", "--sql", "typo >").exit_code == 2
+    assert rmqctl("message", "tail", "OnlyLookedAt", "--from", "earliest", "--count", "3").exit_code == 0
+    assert rmqctl("message", "trace", unique_key).exit_code == 5
+    assert rmqctl("offset", "peek", "ReaderGroup", "--topic", "OnlyLookedAt").exit_code == 0
+    assert rmqctl("offset", "peek", "TypoGroup", "--topic", "OnlyLookedAt").exit_code == 5
+
+    assert asyncio.run(_held(cluster.namesrv)) == before
+
+
 def test_reading_what_does_not_exist_creates_nothing(cluster: Cluster, rmqctl: Rmqctl) -> None:
     cluster.create_topic("Untouched")
     cluster.java.produce("Untouched", 8)

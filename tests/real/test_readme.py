@@ -34,6 +34,8 @@ def test_examples_match_a_real_cluster(tmp_path: Path) -> None:
         ("lag 90", "lag 91", False),
         ("broker-a 127.0.0.1:10911 0.0 14%", "broker-a  127.0.0.1:4711  12.5  3%", True),
         ("192.0.2.2@4859#1459148543786 T", "10.0.0.1@7#9 T", True),
+        ("192.0.2.2@4859#1459148543786 2/2 0 6.65 averagely", "10.0.0.1@7#9  2/2 14  0  averagely", True),
+        ("192.0.2.2@4859#1459148543786 2/2 0 circle", "10.0.0.1@7#9  2/2 14  averagely", False),
     ],
 )
 def test_only_what_must_differ_may_differ(one: str, other: str, are_alike: bool) -> None:

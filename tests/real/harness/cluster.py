@@ -86,11 +86,16 @@ class Cluster:
         with_slaves: bool = False,
         settings: Mapping[str, object] | None = None,
         jvm: tuple[str, ...] = QUICK_START,
+        conf: Mapping[str, str] | None = None,
+        credentials: tuple[str, str] | None = None,
     ) -> None:
-        self.version, self.folder, self._jvm = version, folder, jvm
+        """`conf` are files for ROCKETMQ_HOME/conf, `credentials` (access key, secret key) are what Java signs with."""
+        self.version, self.folder, self._jvm, self._credentials = version, folder, jvm, credentials
         (folder / "conf").mkdir(parents=True)
         for tool in ("namesrv", "broker", "tools"):
             (folder / "conf" / f"logback_{tool}.xml").write_text(_LOGBACK)
+        for name, text in (conf or {}).items():
+            (folder / "conf" / name).write_text(text)
         self.namesrv_port = free_port()
         self.namesrv = f"127.0.0.1:{self.namesrv_port}"
         config = folder / "namesrv.conf"
@@ -129,7 +134,9 @@ class Cluster:
     def java(self) -> Workbench:
         """The Java workbench of this cluster, started at first use."""
         if self._workbench is None:
-            self._workbench = Workbench(self.version, self.folder, self.namesrv, jvm=self._jvm)
+            self._workbench = Workbench(
+                self.version, self.folder, self.namesrv, jvm=self._jvm, credentials=self._credentials
+            )
         return self._workbench
 
     def create_topic(self, topic: str, *, queue_count: int = 4, brokers: tuple[str, ...] = ()) -> None:

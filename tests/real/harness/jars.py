@@ -39,13 +39,22 @@ def _publish(partial: Path, folder: Path) -> None:
 
 def rocketmq_jars(version: str) -> Path:
     """Return a folder with all jars of one RocketMQ version, fetching them when they are not there yet."""
-    folder = cache_dir() / f"rocketmq-{version}"
+    return _fetched(f"rocketmq-{version}", JAVA_DIR / "pom.xml", version)
+
+
+def proxy_jars(version: str) -> Path:
+    """Return a folder with the proxy of a RocketMQ 5 version and a gRPC client, fetched like the others."""
+    return _fetched(f"proxy-{version}", JAVA_DIR / "proxy" / "pom.xml", version)
+
+
+def _fetched(name: str, pom: Path, version: str) -> Path:
+    folder = cache_dir() / name
     if not _finished(folder):
         partial = folder.with_name(f"{folder.name}.{os.getpid()}")
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         subprocess.run(
-            ["mvn", "-q", "-B", "-f", str(JAVA_DIR / "pom.xml"), f"-Drocketmq.version={version}",
+            ["mvn", "-q", "-B", "-f", str(pom), f"-Drocketmq.version={version}",
              "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies",
              f"-DoutputDirectory={partial}", "-DincludeScope=runtime"],
             check=True, timeout=900,
@@ -56,15 +65,24 @@ def rocketmq_jars(version: str) -> Path:
 
 def helper_classes(version: str) -> Path:
     """Return a folder with tests/real/java compiled against one RocketMQ version."""
-    sources = sorted(JAVA_DIR.glob("*.java"))
+    return _compiled(f"helpers-{version}", JAVA_DIR, rocketmq_jars(version))
+
+
+def proxy_helper_classes(version: str) -> Path:
+    """Return a folder with tests/real/java/proxy compiled against the gRPC client."""
+    return _compiled(f"proxy-helpers-{version}", JAVA_DIR / "proxy", proxy_jars(version))
+
+
+def _compiled(name: str, source_dir: Path, jars: Path) -> Path:
+    sources = sorted(source_dir.glob("*.java"))
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:12]
-    folder = cache_dir() / f"helpers-{version}-{digest}"
+    folder = cache_dir() / f"{name}-{digest}"
     if not _finished(folder):
         partial = folder.with_name(f"{folder.name}.{os.getpid()}")
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         subprocess.run(
-            ["javac", "-nowarn", "-Xlint:none", "-cp", f"{rocketmq_jars(version)}/*", "-d", str(partial),
+            ["javac", "-nowarn", "-Xlint:none", "-cp", f"{jars}/*", "-d", str(partial),
              *map(str, sources)],
             check=True, timeout=120,
         )  # fmt: skip

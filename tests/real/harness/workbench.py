@@ -14,12 +14,11 @@ class WorkbenchError(Exception):
     """The Java side answered with an exception."""
 
 
-class Workbench:
-    """Drives one JVM with Java producers, consumers and mqadmin, line by line."""
+class LineDriver:
+    """Drives one JVM line by line: a command out, an answer back."""
 
-    def __init__(self, version: str, home: Path, namesrv: str, *, jvm: tuple[str, ...] = ()) -> None:
-        classpath = f"{helper_classes(version)}:{rocketmq_jars(version)}/*"
-        self.java = JavaProcess("workbench", home, classpath, "Workbench", namesrv, jvm=("-Xmx768m", *jvm), pipe=True)
+    def __init__(self, java: JavaProcess) -> None:
+        self.java = java
         self._lock = threading.Lock()
         self._read_answer()
 
@@ -43,9 +42,51 @@ class Workbench:
             raise WorkbenchError(text)
         return text
 
+    def wait_consumed(self, consumer_ids: str, count: int, timeout_s: float = 60) -> None:
+        """Wait until the listeners of these consumers (blank-separated) have together finished count messages."""
+        self._wait_for("consumed", consumer_ids, count, timeout_s)
+
+    def _wait_for(self, counter: str, consumer_ids: str, count: int, timeout_s: float) -> None:
+        give_up_at = time.monotonic() + timeout_s
+        while (seen := sum(int(self.call(counter, id=name)) for name in consumer_ids.split())) < count:
+            if time.monotonic() > give_up_at:
+                raise WorkbenchError(f"{consumer_ids}: {counter} {seen} of {count} in {timeout_s} s")
+            time.sleep(0.05)
+
+    def stop(self, consumer_id: str) -> None:
+        """Shut a push consumer down."""
+        self.call("stop", id=consumer_id)
+
+    def close(self) -> None:
+        """End the JVM."""
+        self.java.kill()
+
+
+class Workbench(LineDriver):
+    """Drives one JVM with Java producers, consumers and mqadmin, line by line."""
+
+    def __init__(
+        self,
+        version: str,
+        home: Path,
+        namesrv: str,
+        *,
+        jvm: tuple[str, ...] = (),
+        credentials: tuple[str, str] | None = None,
+    ) -> None:
+        classpath = f"{helper_classes(version)}:{rocketmq_jars(version)}/*"
+        java = JavaProcess(
+            "workbench", home, classpath, "Workbench", namesrv, *(credentials or ()), jvm=("-Xmx768m", *jvm), pipe=True
+        )
+        super().__init__(java)
+
     def mqadmin(self, *args: str) -> str:
         """Run an mqadmin command and return what it printed."""
         return self.call("mqadmin", *args)
+
+    def sign_as(self, access_key: str, secret_key: str) -> None:
+        """Have mqadmin, the producer and consumers started from now on sign as this account ("" for no signature)."""
+        self.call("sign", ak=access_key, sk=secret_key)
 
     def produce(self, topic: str, count: int, **options: object) -> str:
         """Send count messages (size, tag, prefix, keys, queue="broker:id", batch, delay)."""
@@ -55,20 +96,9 @@ class Workbench:
         """Start a push consumer (expr, orderly, from, stuck, fail, broadcast, pop, batch, threads); returns its id."""
         return self.call("consume", id=consumer_id, group=group, topic=topic, **options)
 
-    def wait_consumed(self, consumer_ids: str, count: int, timeout_s: float = 60) -> None:
-        """Wait until the listeners of these consumers (blank-separated) have together finished count messages."""
-        self._wait_for("consumed", consumer_ids, count, timeout_s)
-
     def wait_started(self, consumer_ids: str, count: int, timeout_s: float = 60) -> None:
         """Wait until the listeners of these consumers have together been given count messages."""
         self._wait_for("started", consumer_ids, count, timeout_s)
-
-    def _wait_for(self, counter: str, consumer_ids: str, count: int, timeout_s: float) -> None:
-        give_up_at = time.monotonic() + timeout_s
-        while (seen := sum(int(self.call(counter, id=name)) for name in consumer_ids.split())) < count:
-            if time.monotonic() > give_up_at:
-                raise WorkbenchError(f"{consumer_ids}: {counter} {seen} of {count} in {timeout_s} s")
-            time.sleep(0.05)
 
     def persist(self, consumer_id: str) -> None:
         """Make a consumer send its offsets to the brokers now instead of within 5 s."""
@@ -77,11 +107,3 @@ class Workbench:
     def release(self, consumer_id: str) -> None:
         """Let a listener that is stuck go on."""
         self.call("release", id=consumer_id)
-
-    def stop(self, consumer_id: str) -> None:
-        """Shut a push consumer down."""
-        self.call("stop", id=consumer_id)
-
-    def close(self) -> None:
-        """End the JVM."""
-        self.java.kill()

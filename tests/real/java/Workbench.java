@@ -3,25 +3,35 @@ import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.Paths;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Base64;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicLong;
+import org.apache.rocketmq.acl.common.AclClientRPCHook;
+import org.apache.rocketmq.acl.common.SessionCredentials;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.RPCHook;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
 
 /**
@@ -34,6 +44,10 @@ public class Workbench {
     private static final PrintStream ANSWERS = System.out;
     private static String namesrv;
     private static DefaultMQProducer producer;
+    /** Writes traces to RMQ_SYS_TRACE_TOPIC of everything that it sends. */
+    private static DefaultMQProducer tracedProducer;
+    /** Signs requests; null where the servers know no accounts. */
+    private static RPCHook signer;
 
     private static final class Consumer {
         DefaultMQPushConsumer push;
@@ -42,10 +56,15 @@ public class Workbench {
         /** Bodies that start with this text block until release() is called. */
         volatile String stuckPrefix;
         volatile CountDownLatch gate = new CountDownLatch(1);
+        /** Bodies of what was consumed, where a test wants to know; null where not. */
+        List<String> bodies;
     }
 
     public static void main(String[] args) throws Exception {
         namesrv = args[0];
+        if (args.length > 2) {
+            signAs(args[1], args[2]);
+        }
         System.setOut(System.err);
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         answer("OK", "ready");
@@ -77,10 +96,19 @@ public class Workbench {
             }
         }
         switch (words[0]) {
+            case "sign":
+                signAs(options.get("ak"), options.get("sk"));
+                return "";
             case "mqadmin": return mqadmin(plain.toArray(new String[0]));
             case "produce": return produce(options);
             case "consume": return consume(options);
             case "consumed": return String.valueOf(CONSUMERS.get(options.get("id")).consumed.get());
+            case "bodies": {
+                List<String> bodies = CONSUMERS.get(options.get("id")).bodies;
+                synchronized (bodies) {
+                    return String.join(",", bodies);
+                }
+            }
             case "started": return String.valueOf(CONSUMERS.get(options.get("id")).started.get());
             case "client-id": return CONSUMERS.get(options.get("id")).push.getDefaultMQPushConsumerImpl()
                 .getmQClientFactory().getClientId();
@@ -100,27 +128,56 @@ public class Workbench {
         }
     }
 
+    /**
+     * 4.9's mqadmin takes its keys from tools.yml and ignores what it is called with, so they are written there as well.
+     * Messages go through a new producer from now on, because a producer's keys are settled when it is made.
+     */
+    private static void signAs(String accessKey, String secretKey) throws Exception {
+        Path tools = Paths.get(System.getenv("ROCKETMQ_HOME"), "conf", "tools.yml");
+        if (accessKey.isEmpty()) {
+            signer = null;
+            Files.deleteIfExists(tools);
+        } else {
+            signer = new AclClientRPCHook(new SessionCredentials(accessKey, secretKey));
+            Files.write(tools, ("accessKey: " + accessKey + "\nsecretKey: " + secretKey + "\n").getBytes(StandardCharsets.UTF_8));
+        }
+        if (producer != null) {
+            producer.shutdown();
+            producer = null;
+        }
+    }
+
     private static String mqadmin(String[] args) {
         ByteArrayOutputStream bytes = new ByteArrayOutputStream();
         PrintStream before = System.out;
         System.setProperty("rocketmq.namesrv.addr", namesrv);
         try (PrintStream captured = new PrintStream(bytes, true)) {
             System.setOut(captured);
-            MQAdminStartup.main0(args, null);
+            MQAdminStartup.main0(args, signer);
         } finally {
             System.setOut(before);
         }
         return new String(bytes.toByteArray(), StandardCharsets.UTF_8);
     }
 
-    /** topic, count, [size], [tag], [prefix], [keys=prefix], [queue=broker:id], [batch]; bodies are prefix + number. */
+    private static DefaultMQProducer started(DefaultMQProducer made) throws Exception {
+        made.setNamesrvAddr(namesrv);
+        made.setSendMsgTimeout(10000);
+        made.start();
+        return made;
+    }
+
+    /**
+     * topic, count, [size], [tag], [prefix], [keys=prefix], [key=whole], [queue=broker:id], [batch], [trace], [body64],
+     * [number=property that holds the number]; bodies are prefix + number.
+     */
     private static String produce(Map<String, String> options) throws Exception {
-        if (producer == null) {
-            producer = new DefaultMQProducer("WORKBENCH_PRODUCER");
-            producer.setNamesrvAddr(namesrv);
-            producer.setSendMsgTimeout(10000);
-            producer.start();
+        if (options.containsKey("trace") && tracedProducer == null) {
+            tracedProducer = started(new DefaultMQProducer("WORKBENCH_TRACED", signer, true, null));
+        } else if (!options.containsKey("trace") && Workbench.producer == null) {
+            Workbench.producer = started(new DefaultMQProducer("WORKBENCH_PRODUCER", signer));
         }
+        DefaultMQProducer producer = options.containsKey("trace") ? tracedProducer : Workbench.producer;
         String topic = options.get("topic");
         int count = Integer.parseInt(options.get("count"));
         int size = Integer.parseInt(options.getOrDefault("size", "0"));
@@ -138,9 +195,18 @@ public class Workbench {
                 byte[] text = (prefix + i).getBytes(StandardCharsets.UTF_8);
                 byte[] body = Arrays.copyOf(text, Math.max(size, text.length));
                 Arrays.fill(body, text.length, body.length, (byte) '.');
+                if (options.containsKey("body64")) {
+                    body = Base64.getDecoder().decode(options.get("body64"));
+                }
                 Message message = new Message(topic, options.get("tag"), body);
                 if (options.containsKey("keys")) {
                     message.setKeys(options.get("keys") + i);
+                }
+                if (options.containsKey("key")) {
+                    message.setKeys(options.get("key"));
+                }
+                if (options.containsKey("number")) {
+                    message.putUserProperty(options.get("number"), String.valueOf(i));
                 }
                 if (options.containsKey("delay")) {
                     message.setDelayTimeLevel(Integer.parseInt(options.get("delay")));
@@ -158,10 +224,11 @@ public class Workbench {
         return last;
     }
 
-    /** id, group, topic, [expr], [orderly], [from=first|last], [stuck=prefix], [fail=prefix], [broadcast], [pop] (5.x, with setConsumeMode), [batch], [threads]. */
+    /** id, group, topic, [expr], [orderly], [from=first|last], [stuck=prefix], [fail=prefix], [broadcast], [pop] (5.x, with setConsumeMode), [batch], [threads], [sql], [trace], [collect]. */
     private static String consume(Map<String, String> options) throws Exception {
         Consumer consumer = new Consumer();
-        DefaultMQPushConsumer push = new DefaultMQPushConsumer(options.get("group"));
+        DefaultMQPushConsumer push = new DefaultMQPushConsumer(
+            options.get("group"), signer, new AllocateMessageQueueAveragely(), options.containsKey("trace"), null);
         push.setNamesrvAddr(namesrv);
         push.setConsumeFromWhere("last".equals(options.get("from"))
             ? ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET : ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
@@ -181,7 +248,14 @@ public class Workbench {
         if (options.containsKey("ip")) {
             push.setClientIP(options.get("ip"));
         }
-        push.subscribe(options.get("topic"), options.getOrDefault("expr", "*"));
+        if (options.containsKey("collect")) {
+            consumer.bodies = Collections.synchronizedList(new ArrayList<>());
+        }
+        if (options.containsKey("sql")) {
+            push.subscribe(options.get("topic"), MessageSelector.bySql(options.get("sql")));
+        } else {
+            push.subscribe(options.get("topic"), options.getOrDefault("expr", "*"));
+        }
         consumer.stuckPrefix = options.get("stuck");
         String failing = options.get("fail");
         if (options.containsKey("orderly")) {
@@ -221,6 +295,9 @@ public class Workbench {
             if (failing != null && body.startsWith(failing)) {
                 return false;
             }
+        }
+        if (consumer.bodies != null) {
+            messages.forEach(message -> consumer.bodies.add(new String(message.getBody(), StandardCharsets.UTF_8)));
         }
         consumer.consumed.addAndGet(messages.size());
         return true;

@@ -1,0 +1,110 @@
+"""A cluster that asks who one is, over TLS only: ACL 1.0 on 4.9, authentication and authorisation 2.0 on 5.x."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from .certificates import Certificates
+from .cluster import Cluster
+from .process import QUICK_START
+
+TOPIC, OTHER_TOPIC, GROUP = "Secured", "OutOfBounds", "SecuredGroup"
+
+
+class Account(NamedTuple):
+    """Who a request is signed as."""
+
+    access_key: str
+    secret_key: str
+
+
+ADMIN = Account("adminKey", "adminSecret")
+CONSUMER = Account("consumerKey", "consumerSecret")  # may consume TOPIC as GROUP, what a consumer's own account may
+READER = Account(
+    "readerKey", "readerSecret"
+)  # 5.x: may Get both and the cluster; 4.9 has no such right, so as CONSUMER
+STRANGER = Account("strangerKey", "strangerSecret")  # known, without a right to anything
+
+_ACL_ACCOUNT = """
+- accessKey: {0.access_key}
+  secretKey: {0.secret_key}
+  admin: {1}
+  defaultTopicPerm: DENY
+  defaultGroupPerm: DENY
+"""
+_ACL_CONSUMES = f"  topicPerms: [{TOPIC}=SUB]\n  groupPerms: [{GROUP}=SUB]\n"
+
+
+class SecuredCluster(Cluster):
+    """A broker and a name server that take TLS only (`certificates` has what clients need); Java signs as ADMIN.
+
+    With `client_certificates` set to "require" they refuse clients without a certificate of the CA.
+    wait() makes the accounts, TOPIC and OTHER_TOPIC.
+    """
+
+    def __init__(self, version: str, folder: Path, *, client_certificates: str = "none") -> None:
+        self.certificates = Certificates(folder.with_name(f"{folder.name}-certificates"))
+        super().__init__(
+            version,
+            folder,
+            settings={"aclEnable": "true"} if version.startswith("4.") else _authentication(folder),
+            jvm=(*QUICK_START, *self.certificates.jvm(client_certificates=client_certificates)),
+            conf={"plain_acl.yml": _plain_acl()},
+            credentials=ADMIN,
+        )
+
+    def wait(self) -> SecuredCluster:
+        """Wait as a Cluster does, then make what the tests need."""
+        super().wait()
+        if not self.version.startswith("4."):
+            self._create_accounts()
+        self.create_topic(TOPIC)
+        self.create_topic(OTHER_TOPIC)
+        return self
+
+    def _create_accounts(self) -> None:
+        for account in (CONSUMER, READER, STRANGER):
+            self._change("createUser", "-u", account.access_key, "-p", account.secret_key, "-t", "Normal")
+        both = f"Topic:{TOPIC},Group:{GROUP}"
+        for account, resources, actions in (
+            (CONSUMER, both, "Sub"),
+            (READER, f"{both},Cluster:DefaultCluster", "Get,List"),
+        ):
+            subject = f"User:{account.access_key}"
+            self._change("createAcl", "-s", subject, "-r", resources, "-a", actions, "-d", "Allow")
+
+    def _change(self, command: str, *args: str) -> None:
+        (broker,) = self.brokers.values()
+        printed = self.java.mqadmin(command, "-b", broker.address, *args)
+        if not re.search("success", printed):
+            raise RuntimeError(f"{command} {args}: {printed or self.java.java.log_tail()}")
+
+
+def _plain_acl() -> str:
+    accounts = [_ACL_ACCOUNT.format(ADMIN, "true"), _ACL_ACCOUNT.format(STRANGER, "false")]
+    accounts += [
+        _ACL_ACCOUNT.format(account, "false").rstrip() + "\n" + _ACL_CONSUMES for account in (CONSUMER, READER)
+    ]
+    return "globalWhiteRemoteAddresses: []\naccounts:" + "".join(accounts)
+
+
+def _authentication(folder: Path) -> Mapping[str, object]:
+    package = "org.apache.rocketmq.auth"
+    return {
+        "authenticationEnabled": "true",
+        "authenticationProvider": f"{package}.authentication.provider.DefaultAuthenticationProvider",
+        "authenticationMetadataProvider": f"{package}.authentication.provider.LocalAuthenticationMetadataProvider",
+        "authorizationEnabled": "true",
+        "authorizationProvider": f"{package}.authorization.provider.DefaultAuthorizationProvider",
+        "authorizationMetadataProvider": f"{package}.authorization.provider.LocalAuthorizationMetadataProvider",
+        "authConfigPath": folder / "accounts",
+        "initAuthenticationUser": json.dumps({"username": ADMIN.access_key, "password": ADMIN.secret_key}),
+        # The broker signs its own requests (to itself, to slaves) too.
+        "innerClientAuthenticationCredentials": json.dumps(
+            {"accessKey": ADMIN.access_key, "secretKey": ADMIN.secret_key}
+        ),
+    }

@@ -1,0 +1,162 @@
+"""rmqctl on clusters behind TLS and accounts, with the right, wrong and missing ones; ACL 1.0 and 2.0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .harness.rmqctl import Result, Rmqctl
+from .harness.secured import ADMIN, CONSUMER, GROUP, READER, STRANGER, TOPIC, Account, SecuredCluster
+
+Run = Callable[..., Result]
+
+
+def _tls(secured: SecuredCluster) -> list[str]:
+    """Return what a client needs: the CA, and on 4.9.7 a certificate of its own."""
+    certificates = secured.certificates
+    words = ["--tls-ca", str(certificates.ca)]
+    if secured.version == "4.9.7":
+        words += ["--tls-cert", str(certificates.client), "--tls-key", str(certificates.client_key)]
+    return words
+
+
+@pytest.fixture
+def as_account(secured: SecuredCluster, tmp_path: Path) -> Run:
+    """Run rmqctl over TLS as an account, None for nobody."""
+
+    def run(account: Account | None, *words: str) -> Result:
+        given = []
+        if account is not None:
+            path = tmp_path / f"{account.access_key}.credentials"
+            path.write_text(f"accessKey: {account.access_key}\nsecretKey: {account.secret_key}\n")
+            path.chmod(0o600)
+            given = ["--credentials", str(path)]
+        result = Rmqctl(secured.namesrv)(*words, *given, *_tls(secured))
+        if account is not None:
+            assert account.secret_key not in result.stdout + result.stderr
+        return result
+
+    return run
+
+
+def test_the_administrator_reads_everything(secured: SecuredCluster, as_account: Run) -> None:
+    secured.java.produce(TOPIC, 8, keys="key")
+    secured.java.consume("reads", GROUP, TOPIC)
+    secured.java.wait_consumed("reads", 8)
+    secured.java.persist("reads")
+    for words in (
+        ("offset", "show", GROUP), ("group", "list"), ("group", "describe", GROUP), ("group", "members", GROUP),
+        ("group", "config", GROUP), ("cluster", "list"), ("topic", "list"), ("topic", "route", TOPIC),
+        ("topic", "status", TOPIC), ("broker", "show", "broker-a"), ("message", "find", TOPIC),
+        ("message", "get", "--topic", TOPIC, "--key", "key3"),
+    ):  # fmt: skip
+        result = as_account(ADMIN, *words, "-o", "json")
+        assert result.exit_code == 0, (words, result.stderr)
+        assert result.document["items"], words
+    secured.java.stop("reads")
+
+
+def test_nobody_is_told_what_to_give(secured: SecuredCluster, as_account: Run) -> None:
+    result = as_account(None, "offset", "show", GROUP)
+    assert (result.exit_code, result.stdout) == (4, "")
+    assert "refused the request" in result.stderr
+    assert "--credentials" in result.stderr
+    # Name servers know no accounts.
+    assert as_account(None, "topic", "route", TOPIC).exit_code == 0
+
+
+def test_a_wrong_secret_and_an_unknown_key_are_told_apart(as_account: Run) -> None:
+    wrong = as_account(Account(ADMIN.access_key, "s3cret-typo"), "offset", "show", GROUP, "--debug")
+    unknown = as_account(Account("nobodyKey", "whatever-secret"), "offset", "show", GROUP, "--debug")
+
+    assert (wrong.exit_code, unknown.exit_code) == (4, 4)
+    assert f"The secret key is not the one that the cluster has for the access key {ADMIN.access_key}." in wrong.stderr
+    assert "The cluster does not know the access key nobodyKey." in unknown.stderr
+
+
+def test_a_missing_right_is_named(secured: SecuredCluster, as_account: Run) -> None:
+    """4.9 checks rights only where messages are read; 5.x at every read."""
+    stranger = as_account(STRANGER, "message", "find", TOPIC)
+    assert stranger.exit_code == 4
+    assert TOPIC in stranger.stderr
+    assert "lacks a right that this needs" in stranger.stderr
+    if secured.version == "5.4.0":
+        consumer = as_account(CONSUMER, "offset", "show", GROUP)
+        assert consumer.exit_code == 4
+        assert f"Group:{GROUP}" in consumer.stderr
+    assert as_account(READER, "offset", "show", GROUP).exit_code == 0
+
+
+def test_a_broker_never_hands_out_its_secrets(secured: SecuredCluster, as_account: Run) -> None:
+    for form in ("json", "plain"):
+        shown = as_account(ADMIN, "broker", "show", "broker-a", "--config", "-o", form)
+        assert shown.exit_code == 0
+        assert "brokerName" in shown.stdout
+        # as_account() looks for the secret itself.
+
+
+def test_credentials_of_the_environment_and_of_a_context(
+    secured: SecuredCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RMQCTL_ACCESS_KEY", ADMIN.access_key)
+    monkeypatch.setenv("RMQCTL_SECRET_KEY", ADMIN.secret_key)
+    monkeypatch.setenv("RMQCTL_SECURITY_TOKEN", "any")
+    assert Rmqctl(secured.namesrv)("group", "list", *_tls(secured)).exit_code == 0
+    for name in ("RMQCTL_ACCESS_KEY", "RMQCTL_SECRET_KEY", "RMQCTL_SECURITY_TOKEN"):
+        monkeypatch.delenv(name)
+
+    certificates = secured.certificates
+    (tmp_path / "admin").write_text(f"accessKey: {ADMIN.access_key}\nsecretKey: {ADMIN.secret_key}\n")
+    client = ""
+    if secured.version == "4.9.7":
+        client = f'cert = "{certificates.client}"\nkey = "{certificates.client_key}"\n'
+    (tmp_path / "config.toml").write_text(
+        f'[contexts.c]\nnamesrv = "{secured.namesrv}"\ncredentials = "admin"\n'
+        f'[contexts.c.tls]\nca = "{certificates.ca}"\n{client}'
+    )
+    monkeypatch.setenv("RMQCTL_CONFIG", str(tmp_path / "config.toml"))
+    assert Rmqctl(secured.namesrv)("group", "list", "--context", "c").exit_code == 0
+
+
+def test_a_plain_connection_is_told_to_try_tls(secured: SecuredCluster) -> None:
+    result = Rmqctl(secured.namesrv)("cluster", "list")
+    assert (result.exit_code, result.stdout) == (6, "")
+    assert "the connection was closed before the answer came" in result.stderr
+    assert "--tls" in result.stderr
+    assert result.seconds < 5
+
+
+def test_who_is_not_trusted_is_told_why(secured: SecuredCluster) -> None:
+    rmqctl, certificates = Rmqctl(secured.namesrv), secured.certificates
+    own = _tls(secured)[2:]
+    for words in (["--tls"], ["--tls-ca", str(certificates.stranger_ca)]):
+        result = rmqctl("cluster", "list", *words, *own)
+        assert (result.exit_code, result.stdout) == (6, "")
+        assert "its certificate is not trusted" in result.stderr
+        assert "--tls-ca" in result.stderr
+    assert rmqctl("topic", "route", TOPIC, "--tls-verify", "none", *own).exit_code == 0
+
+
+def test_another_hosts_certificate_is_taken_only_on_request(secured: SecuredCluster) -> None:
+    elsewhere = f"127.0.0.2:{secured.namesrv_port}"
+    refused = Rmqctl(elsewhere)("topic", "route", TOPIC, *_tls(secured))
+    taken = Rmqctl(elsewhere)("topic", "route", TOPIC, *_tls(secured), "--tls-verify", "ca")
+
+    assert refused.exit_code == 6
+    assert "not valid for '127.0.0.2'" in refused.stderr
+    assert "--tls-verify ca" in refused.stderr
+    assert taken.exit_code == 0
+
+
+def test_a_client_without_the_certificate_that_is_wanted(secured: SecuredCluster) -> None:
+    if secured.version != "4.9.7":
+        return  # this server wants none: nothing to see
+    certificates = secured.certificates
+    stranger = ["--tls-cert", str(certificates.stranger), "--tls-key", str(certificates.stranger_key)]
+    for words in ([], stranger):
+        result = Rmqctl(secured.namesrv)("cluster", "list", "--tls-ca", str(certificates.ca), *words)
+        assert (result.exit_code, result.stdout) == (6, "")
+        assert "refused our certificate" in result.stderr
+        assert result.seconds < 5

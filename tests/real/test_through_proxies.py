@@ -1,0 +1,65 @@
+"""Groups whose members come through a proxy: no broker sees them, and rmqctl says so instead of "nobody"."""
+
+from __future__ import annotations
+
+from .harness.proxy import Proxy
+from .harness.rmqctl import Rmqctl
+
+
+def test_members_behind_a_proxy_are_unknown(proxy: Proxy) -> None:
+    rmqctl, cluster = Rmqctl(proxy.cluster.namesrv), proxy.cluster
+    cluster.create_topic("Behind")
+    cluster.java.produce("Behind", 8)
+    proxy.consumers.consume("behind", "BehindGroup", "Behind")
+    proxy.consumers.wait_consumed("behind", 8)
+
+    (listed,) = (item for item in rmqctl.items("group", "list") if item["group"] == "BehindGroup")
+    shown = rmqctl("offset", "show", "BehindGroup")
+    (described,) = rmqctl.items("group", "describe", "BehindGroup")
+    members = rmqctl("group", "members", "BehindGroup")
+
+    assert (listed["state"], listed["memberCount"]) == ("UNKNOWN", None)
+    assert listed["reasons"]["memberCount"] == "BEHIND_PROXY"
+    assert (described["state"], described["reasons"]["memberCount"]) == ("UNKNOWN", "BEHIND_PROXY")
+    assert "Proxies are connected to this cluster" in shown.stderr
+    assert shown.exit_code == members.exit_code == 0
+    assert "may have some behind a proxy" in members.stderr
+
+
+def test_the_proxys_own_group_and_topic_are_the_systems(proxy: Proxy) -> None:
+    rmqctl = Rmqctl(proxy.cluster.namesrv)
+    groups = {item["group"] for item in rmqctl.items("group", "list", "--system")}
+    topics = {item["topic"] for item in rmqctl.items("topic", "list")}
+
+    assert "CID_DefaultHeartBeatSyncerTopic" in groups
+    assert not any("broadcast" in group for group in groups)
+    assert "CID_DefaultHeartBeatSyncerTopic" not in rmqctl("group", "list", "-o", "name").stdout
+    assert "DefaultHeartBeatSyncerTopic" not in topics
+
+
+def test_messages_that_come_back_are_not_called_consumed(proxy: Proxy) -> None:
+    rmqctl, cluster = Rmqctl(proxy.cluster.namesrv), proxy.cluster
+    cluster.create_topic("Failing")
+    cluster.java.produce("Failing", 4)
+    proxy.consumers.consume("failing", "FailingGroup", "Failing", fail=1)
+    for _ in range(100):
+        topics = {item["topic"] for item in rmqctl.items("offset", "show", "FailingGroup")}
+        if "%RETRY%FailingGroup_Failing" in topics:
+            break
+    items = rmqctl.items("offset", "show", "FailingGroup")
+
+    assert "%RETRY%FailingGroup_Failing" in {item["topic"] for item in items}
+    assert {item["reasons"].get("inflight") for item in items if item["topic"] == "Failing"} == {"POP"}
+
+
+def test_a_proxy_in_place_of_a_name_server_is_told(proxy: Proxy) -> None:
+    result = Rmqctl(proxy.address)("group", "list")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{proxy.address} is a proxy, which can't list the cluster." in result.stderr
+
+
+def test_a_broker_in_place_of_a_name_server_is_told(proxy: Proxy) -> None:
+    (broker,) = proxy.cluster.brokers.values()
+    result = Rmqctl(broker.address)("group", "list")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{broker.address} is a broker, not a name server." in result.stderr
