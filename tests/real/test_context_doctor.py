@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rmqctl.admin.brokers import fetch_cluster
-from rmqctl.client.core import Client
-from rmqctl.protocol import headers
-
 from .harness.cluster import Cluster
+from .harness.held import held, held_when_quiet
 from .harness.process import free_port
 from .harness.rmqctl import Result, Rmqctl
 from .harness.secured import ADMIN, CONSUMER, STRANGER, Account, SecuredCluster
@@ -44,22 +40,10 @@ def test_a_healthy_cluster(cluster: Cluster, rmqctl: Rmqctl) -> None:
         assert -1_000 < row["measured"]["skewLowMs"] <= row["measured"]["skewHighMs"] < 1_000
 
 
-async def _held(namesrv: str) -> list[bytes]:
-    """Return all groups, topics and offsets as the brokers have them."""
-    async with Client([namesrv]) as client:
-        return [
-            (await client.ask_broker(broker, command)).command.body
-            for broker in (await fetch_cluster(client)).brokers
-            for command in (
-                *(headers.get_all_groups(), headers.get_all_topic_configs(), headers.get_all_consumer_offsets()),
-            )
-        ]
-
-
 def test_doctor_leaves_no_trace(cluster: Cluster, rmqctl: Rmqctl) -> None:
-    before = asyncio.run(_held(cluster.namesrv))
+    before = held_when_quiet(cluster.namesrv, ["TOOLS_CONSUMER"])
     assert rmqctl("doctor").exit_code == 0
-    assert asyncio.run(_held(cluster.namesrv)) == before
+    assert held(cluster.namesrv, ["TOOLS_CONSUMER"]) == before
 
 
 def test_a_broker_that_never_answers_fails_and_the_others_are_checked(cluster: Cluster, rmqctl: Rmqctl) -> None:

@@ -2,27 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
-from rmqctl.admin.brokers import fetch_cluster
-from rmqctl.client.core import Client
-from rmqctl.protocol import bodies, headers
-
 from .harness.cluster import Cluster
+from .harness.held import held, held_when_quiet
 from .harness.rmqctl import Rmqctl
-
-
-async def _held(namesrv: str) -> dict[str, object]:
-    async with Client([namesrv]) as client:
-        cluster = await fetch_cluster(client)
-        topics = await client.ask_name_server(headers.get_all_topics())
-        held: dict[str, object] = {"topics": bodies.decode_topic_names(topics.body)}
-        for broker in cluster.brokers:
-            groups = await client.ask_broker(broker, headers.get_all_groups())
-            offsets = await client.ask_broker(broker, headers.get_all_consumer_offsets())
-            held[f"groups of {broker.broker_name}"] = bodies.decode_groups(groups.command.body)
-            held[f"offsets of {broker.broker_name}"] = bodies.decode_consumer_offsets(offsets.command.body)
-        return held
 
 
 def test_reading_messages_moves_and_creates_nothing(cluster: Cluster, rmqctl: Rmqctl) -> None:
@@ -31,7 +13,7 @@ def test_reading_messages_moves_and_creates_nothing(cluster: Cluster, rmqctl: Rm
     cluster.java.consume("reader", "ReaderGroup", "OnlyLookedAt")
     cluster.java.wait_consumed("reader", 8)
     cluster.java.stop("reader")
-    before = asyncio.run(_held(cluster.namesrv))
+    before = held_when_quiet(cluster.namesrv, ["ReaderGroup"])
 
     assert rmqctl("message", "get", offset_id).exit_code == 0
     assert rmqctl("message", "get", unique_key, "--topic", "TypoTopic").exit_code == 5
@@ -46,7 +28,7 @@ def test_reading_messages_moves_and_creates_nothing(cluster: Cluster, rmqctl: Rm
     assert rmqctl("offset", "peek", "ReaderGroup", "--topic", "OnlyLookedAt").exit_code == 0
     assert rmqctl("offset", "peek", "TypoGroup", "--topic", "OnlyLookedAt").exit_code == 5
 
-    assert asyncio.run(_held(cluster.namesrv)) == before
+    assert held(cluster.namesrv, ["ReaderGroup"]) == before
 
 
 def test_reading_what_does_not_exist_creates_nothing(cluster: Cluster, rmqctl: Rmqctl) -> None:
@@ -57,7 +39,7 @@ def test_reading_what_does_not_exist_creates_nothing(cluster: Cluster, rmqctl: R
     cluster.java.consume("there", "ElsewhereGroup", "Elsewhere")
     cluster.java.wait_consumed("there", 8)
     cluster.java.stop("there")
-    before = asyncio.run(_held(cluster.namesrv))
+    before = held_when_quiet(cluster.namesrv, ["ElsewhereGroup"])
 
     assert rmqctl("offset", "show", "TypoGroup").exit_code == 5
     assert rmqctl("offset", "show", "TypoGroup", "--topic", "Untouched").exit_code == 5
@@ -68,4 +50,4 @@ def test_reading_what_does_not_exist_creates_nothing(cluster: Cluster, rmqctl: R
     assert rmqctl("group", "list").exit_code == 0
     assert rmqctl("cluster", "list").exit_code == 0
 
-    assert asyncio.run(_held(cluster.namesrv)) == before
+    assert held(cluster.namesrv, ["ElsewhereGroup"]) == before
