@@ -40,9 +40,16 @@ async def fetch_placed_connections(client: Client, broker: Broker, group: str) -
 async def find_proxies(client: Client, brokers: Iterable[Broker]) -> tuple[Proxies, list[Failure]]:
     """Tell whether proxies are connected to any broker, and what failed where that is UNTOLD.
 
-    A refusal is no failure of what was asked for: only groups without a visible member need to know.
+    Each broker is asked once, for however many groups. A refusal is no failure of what was asked for: only groups
+    without a visible member need to know.
     """
-    answers = await ask_all(brokers, lambda broker: fetch_connections(client, broker, PROXY_GROUP))
+
+    async def ask(broker: Broker) -> GroupConnections | None:
+        return await client.once(
+            ("proxies", broker.broker_name), lambda: fetch_connections(client, broker, PROXY_GROUP)
+        )
+
+    answers = await ask_all(brokers, ask)
     if any(found is not None for found in answers.ok.values()):
         return Proxies.PRESENT, []
     failures = [

@@ -16,11 +16,12 @@ from rmqctl.model.progress import Unknown
 from rmqctl.model.route import Broker, TopicRoute
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
+from rmqctl.rules.group_state import group_state, unseen_reason
 
 from .brokers import fetch_cluster
 from .clients import fetch_placed_connections, fetch_running_infos, find_proxies
 from .group_names import fetch_configs, require_group
-from .offset_reading import GroupProgress, conclude, unseen_reason
+from .offset_reading import GroupProgress, conclude
 from .offsets import read_group
 from .results import Answers, all_failed, ask_all, slave_failures
 
@@ -67,7 +68,7 @@ async def fetch_group_members(client: Client, group: str) -> GroupMembers:
         proxies, proxy_failures = await find_proxies(client, [brokers[name] for name in answers.ok])
         failures += proxy_failures
         unseen = unseen_reason(answers.failed.values(), proxies)
-    state = GroupState.ONLINE if connected else GroupState.EMPTY if unseen is None else GroupState.UNKNOWN
+    state = group_state(unseen, has_members=bool(connected))
     failures += [
         Failure(None, f"route of {topic}", error)
         for topic, error in routes.failed.items()

@@ -21,14 +21,18 @@ from .results import Answers, all_failed, ask_all
 async def fetch_configs(client: Client, brokers: Mapping[str, Broker]) -> Answers[str, dict[str, GroupConfig]]:
     """Return every group's configuration, by broker and group.
 
-    By the list of all groups: the request for one of them (GET_SUBSCRIPTIONGROUP_CONFIG) creates what it doesn't find.
+    By the list of all groups, asked once: the request for one of them (GET_SUBSCRIPTIONGROUP_CONFIG) creates what it
+    doesn't find.
     """
+    return await ask_all(brokers, lambda name: _configs_at(client, brokers[name]))
 
-    async def ask(name: str) -> dict[str, GroupConfig]:
-        answer = await client.ask_broker(brokers[name], headers.get_all_groups())
+
+async def _configs_at(client: Client, broker: Broker) -> dict[str, GroupConfig]:
+    async def ask() -> dict[str, GroupConfig]:
+        answer = await client.ask_broker(broker, headers.get_all_groups())
         return bodies.decode_groups(answer.command.body)
 
-    return await ask_all(brokers, ask)
+    return await client.once(("groups", broker.broker_name), ask)
 
 
 async def require_group(
@@ -83,12 +87,9 @@ async def fetch_matching_groups(client: Client, patterns: Sequence[str]) -> tupl
     cluster = await fetch_cluster(client)
 
     async def ask(broker: Broker) -> set[str]:
-        configs = await client.ask_broker(broker, headers.get_all_groups())
+        configs = await _configs_at(client, broker)
         offsets = await client.ask_broker(broker, headers.get_all_consumer_offsets())
-        return {
-            *bodies.decode_groups(configs.command.body),
-            *bodies.decode_consumer_offsets(offsets.command.body).groups,
-        }
+        return {*configs, *bodies.decode_consumer_offsets(offsets.command.body).groups}
 
     found = await ask_all(cluster.brokers, ask)
     if not found.ok:

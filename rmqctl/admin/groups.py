@@ -18,13 +18,13 @@ from rmqctl.model.stats import TopicOffset
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.versions import version_name
+from rmqctl.rules.group_state import agreed, group_state, reason_of, unseen_reason
 from rmqctl.rules.progress import compute_lag
 from rmqctl.rules.wildcards import is_pattern
 
 from .brokers import fetch_cluster, plain_version
 from .clients import fetch_connections, find_proxies
 from .group_names import pick
-from .offset_reading import agreed, reason_of, unseen_reason
 from .results import Answers, all_failed, ask_all, slave_failures
 
 # Queue id to stored offset, by topic.
@@ -167,10 +167,7 @@ def _summarise(
     client_ids = {client_id for client_id, _ in connections}
     untold = [members.failed[broker, name] for broker in tables if (broker, name) in members.failed]
     unseen = unseen_reason([*failed.values(), *untold], proxies)
-    if client_ids:
-        state = GroupState.ONLINE
-    else:
-        state = GroupState.EMPTY if unseen is None else GroupState.UNKNOWN
+    state = group_state(unseen, has_members=bool(client_ids))
 
     subscribed = {topic for item in connected for topic in item.subscriptions}
     with_offsets = {topic for broker in knowing for topic in tables[broker].offsets.get(name, {})}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from rmqctl.errors import NotAuthorisedError, RmqctlError, UnreachableError
+from rmqctl.errors import RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import (
     BROADCASTING,
@@ -23,6 +23,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker, TopicRoute
 from rmqctl.model.stats import ConsumeStats, ConsumeTimeSpan, TopicOffset
 from rmqctl.protocol.versions import V5_0_0
+from rmqctl.rules.group_state import agreed, group_state, reason_of, unseen_reason
 from rmqctl.rules.progress import compute_progress, pull_window, pulled_to
 
 from .results import Answers
@@ -115,10 +116,7 @@ def conclude(group: str, reading: Reading) -> GroupProgress:
     connected = reading.connections()
     client_ids = {member.client_id for item in connected for member in item.members}
     unseen = unseen_reason(reading.failed_brokers.values(), reading.proxies)
-    if client_ids:
-        state = GroupState.ONLINE
-    else:
-        state = GroupState.EMPTY if unseen is None else GroupState.UNKNOWN
+    state = group_state(unseen, has_members=bool(client_ids))
     is_broadcasting = any(item.message_model == BROADCASTING for item in connected)
     is_pop = (
         any(item.consume_type == CONSUME_POP for item in connected)
@@ -146,30 +144,6 @@ def conclude(group: str, reading: Reading) -> GroupProgress:
         failures=(*reading.failures, *_missing_brokers(reading)),
         notes=tuple(_notes(reading, is_broadcasting=is_broadcasting, is_pop=is_pop)),
     )
-
-
-def agreed(values: Iterable[str]) -> str | None:
-    """Return what all brokers say, None when they say different things or nobody says anything."""
-    different = set(values)
-    return different.pop() if len(different) == 1 else None
-
-
-def reason_of(errors: Iterable[RmqctlError]) -> Unknown:
-    """Return why brokers told nothing: they refused, or (some of them) did not answer."""
-    is_refused = all(isinstance(error, NotAuthorisedError) for error in errors)
-    return Unknown.NOT_AUTHORISED if is_refused else Unknown.BROKER_UNREACHABLE
-
-
-_UNSEEN = {
-    Proxies.PRESENT: Unknown.BEHIND_PROXY,
-    Proxies.UNTOLD: Unknown.BROKER_UNREACHABLE,
-    Proxies.REFUSED: Unknown.NOT_AUTHORISED,
-}
-
-
-def unseen_reason(failed: Collection[RmqctlError], proxies: Proxies) -> Unknown | None:
-    """Say why a group in which nobody is seen may have members all the same, None when it can't."""
-    return reason_of(failed) if failed else _UNSEEN.get(proxies)
 
 
 def _missing_brokers(reading: Reading) -> list[Failure]:

@@ -73,16 +73,12 @@ def merge_failures(by_group: Mapping[str, Sequence[Failure]]) -> list[Failure]:
     """Return what failed for several groups, each reason of a broker once: it fails the same way for all of them."""
     if len(by_group) == 1:
         return [failure for failures in by_group.values() for failure in failures]
-    groups: dict[tuple[str | None, str, str], list[str]] = {}
-    first: dict[tuple[str | None, str, str], Failure] = {}
+    alike: dict[tuple[str | None, str, str], list[tuple[str, Failure]]] = {}
     for group, failures in by_group.items():
         for failure in failures:
-            key = (failure.broker_name, failure.what, failure.error.name)
-            first.setdefault(key, failure)
-            groups.setdefault(key, []).append(group)
+            alike.setdefault((failure.broker_name, failure.what, failure.error.name), []).append((group, failure))
     merged = []
-    for key, failure in first.items():
-        more_count = len(groups[key]) - 1
-        more = f" and {more_count} more group{'s' if more_count > 1 else ''}" if more_count else ""
-        merged.append(Failure(failure.broker_name, f"{failure.what} of {groups[key][0]}{more}", failure.error))
+    for (group, failure), *rest in alike.values():
+        more = f" and {len(rest)} more group{'s' if len(rest) > 1 else ''}" if rest else ""
+        merged.append(Failure(failure.broker_name, f"{failure.what} of {group}{more}", failure.error))
     return merged

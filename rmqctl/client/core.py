@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Coroutine, Hashable, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -32,6 +32,8 @@ from .identity import misplaced_name_server
 from .link import Handler
 from .pool import Connect, Pool
 from .refusal import refusal
+
+_T = TypeVar("_T")
 
 # Requests in flight to one address; brokers queue admin requests in a pool of 16 threads.
 _IN_FLIGHT_PER_ADDRESS = 64
@@ -79,8 +81,7 @@ class Client:
         self._connect = connect
         self._pool = Pool(self.clock, connect=self._connect_mapped, handlers=handlers)
         self._gates: dict[str, asyncio.Semaphore] = {}
-        self._routes: dict[str, asyncio.Future[TopicRoute]] = {}
-        self._cluster: asyncio.Future[ClusterInfo] | None = None
+        self._asked: dict[Hashable, asyncio.Future[Any]] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -224,11 +225,17 @@ class Client:
         """Ask this name server first from now on: it answered, and a silent one before it has cost time enough."""
         self.name_servers = (address, *(other for other in self.name_servers if other != address))
 
+    async def once(self, key: Hashable, ask: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+        """Return what `ask` gave or raised when it was first called under this key; others with the key wait for it."""
+        known = self._asked.get(key)
+        if known is None:
+            known = self._asked[key] = asyncio.ensure_future(ask())
+        # Shielded: a caller that gives up must not take the answer away from the others.
+        return cast("_T", await asyncio.shield(known))
+
     async def cluster(self) -> ClusterInfo:
         """Return all brokers that the name server knows, asked once; there may be none."""
-        if self._cluster is None:
-            self._cluster = asyncio.ensure_future(self._fetch_cluster())
-        return await asyncio.shield(self._cluster)
+        return await self.once("cluster", self._fetch_cluster)
 
     async def _fetch_cluster(self) -> ClusterInfo:
         try:
@@ -243,10 +250,7 @@ class Client:
 
     async def route(self, topic: str) -> TopicRoute:
         """Return a topic's route, asked once. Raises NotFoundError."""
-        known = self._routes.get(topic)
-        if known is None:
-            known = self._routes[topic] = asyncio.ensure_future(self._fetch_route(topic))
-        return await asyncio.shield(known)
+        return await self.once(("route", topic), lambda: self._fetch_route(topic))
 
     async def _fetch_route(self, topic: str) -> TopicRoute:
         try:

@@ -1,0 +1,40 @@
+"""Whether a group has members, and why something about it is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from rmqctl.errors import NotAuthorisedError, RmqctlError
+from rmqctl.model.group import GroupState, Proxies
+from rmqctl.model.progress import Unknown
+
+
+def group_state(unseen: Unknown | None, *, has_members: bool) -> GroupState:
+    """Return a group's state; `unseen` is what unseen_reason() gives."""
+    if has_members:
+        return GroupState.ONLINE
+    return GroupState.EMPTY if unseen is None else GroupState.UNKNOWN
+
+
+def agreed(values: Iterable[str]) -> str | None:
+    """Return what all brokers say, None when they say different things or nobody says anything."""
+    different = set(values)
+    return different.pop() if len(different) == 1 else None
+
+
+def reason_of(errors: Iterable[RmqctlError]) -> Unknown:
+    """Return why brokers told nothing: they refused, or (some of them) did not answer."""
+    is_refused = all(isinstance(error, NotAuthorisedError) for error in errors)
+    return Unknown.NOT_AUTHORISED if is_refused else Unknown.BROKER_UNREACHABLE
+
+
+_UNSEEN = {
+    Proxies.PRESENT: Unknown.BEHIND_PROXY,
+    Proxies.UNTOLD: Unknown.BROKER_UNREACHABLE,
+    Proxies.REFUSED: Unknown.NOT_AUTHORISED,
+}
+
+
+def unseen_reason(failed: Collection[RmqctlError], proxies: Proxies) -> Unknown | None:
+    """Say why a group in which nobody is seen may have members all the same, None when it can't."""
+    return reason_of(failed) if failed else _UNSEEN.get(proxies)
