@@ -11,6 +11,7 @@ RmqctlError                 1  something failed
 │   ├── LocalProtocolError  1  we were about to send something that the protocol forbids
 │   └── RemoteProtocolError 1  the peer sent something that the protocol forbids
 ├── BrokerError             1  the peer answered with an error code (code, remark, address)
+├── AlreadyRunningError     1  a sandbox has that port
 └── PluginError             1  a plugin can't be loaded, or its code failed
 
 Two exit codes have no exception: 8 (some brokers answered, some did not) is a property of a result, and 130 is the
@@ -126,6 +127,12 @@ class BrokerError(RmqctlError):
         self.code = code
         self.name = code_name
         self.remark = remark
+
+
+class AlreadyRunningError(RmqctlError):
+    """A sandbox of this user has that port."""
+
+    name = "ALREADY_RUNNING"
 
 
 class PluginError(RmqctlError):

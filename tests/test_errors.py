@@ -39,6 +39,7 @@ def test_exit_codes_are_the_agreed_ones() -> None:
         "LocalProtocolError": 1,
         "RemoteProtocolError": 1,
         "BrokerError": 1,
+        "AlreadyRunningError": 1,
         "PluginError": 1,
     }
 

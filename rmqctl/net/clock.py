@@ -92,13 +92,123 @@ class VirtualClock:
             self._elapsed_s = max(self._elapsed_s, due_s)
             if not timer.cancelled:
                 timer.callback()
-                await self.await_idle()
+                if _has_work():
+                    await self.await_idle()
         self._elapsed_s = target_s
 
     async def await_idle(self) -> None:
         """Let tasks that can run do so. Memory streams hand data over in a few turns of the loop."""
         for _ in range(50):
             await asyncio.sleep(0)
+
+
+class _JumpTimer:
+    __slots__ = ("callback", "due_s", "handle", "pending")
+
+    def __init__(self, due_s: float, callback: Callable[[], object], pending: dict[_JumpTimer, None]) -> None:
+        self.due_s = due_s
+        self.callback = callback
+        self.pending = pending
+        self.handle: asyncio.TimerHandle | None = None
+
+    def run(self) -> None:
+        if self.pending.pop(self, _GONE) is not _GONE:
+            self.callback()
+
+    def cancel(self) -> None:
+        self.pending.pop(self, _GONE)
+        if self.handle is not None:
+            self.handle.cancel()
+
+
+_GONE = object()
+
+
+class JumpClock:
+    """The machine's clock with jumps: time passes by itself, and `advance()` skips a piece of it.
+
+    A jump is made in ticks. What falls due within a tick runs in order, each at its own time; what that arms for the
+    same tick runs with the next one. So a jump over days takes a second or two, however often something repeats.
+    """
+
+    _TICK_S = 0.1
+    _MAX_TICK_COUNT = 10_000
+    # Turns of the event loop after each tick, for tasks to go on.
+    _TURN_COUNT = 3
+
+    def __init__(self) -> None:
+        self._ahead_s = 0.0
+        # Time as it is shown within a jump.
+        self._frozen_s: float | None = None
+        self._pending: dict[_JumpTimer, None] = {}
+
+    @property
+    def ahead_ms(self) -> int:
+        """How far it is ahead of the machine's clock."""
+        return round((self._ahead_s if self._frozen_s is None else self._frozen_s - time.monotonic()) * 1000)
+
+    def now_ms(self) -> int:
+        """See Clock."""
+        return time.time_ns() // 1_000_000 + self.ahead_ms
+
+    def monotonic_s(self) -> float:
+        """See Clock."""
+        return time.monotonic() + self._ahead_s if self._frozen_s is None else self._frozen_s
+
+    def call_later(self, delay_s: float, callback: Callable[[], object]) -> Timer:
+        """See Clock."""
+        timer = _JumpTimer(self.monotonic_s() + max(0.0, delay_s), callback, self._pending)
+        self._pending[timer] = None
+        if self._frozen_s is None:
+            timer.handle = asyncio.get_running_loop().call_later(delay_s, timer.run)
+        return timer
+
+    async def advance(self, seconds: float, on_tick: Callable[[float], object] = lambda _: None) -> None:
+        """Jump. `on_tick` is told how many seconds pass before what falls due in them runs.
+
+        Raises RuntimeError within another jump.
+        """
+        if self._frozen_s is not None:
+            raise RuntimeError("the clock is jumping already")
+        loop = asyncio.get_running_loop()
+        self._frozen_s = now_s = start_s = self.monotonic_s()
+        target_s = now_s + max(0.0, seconds)
+        tick_s = max(self._TICK_S, seconds / self._MAX_TICK_COUNT)
+        for timer in self._pending:
+            if timer.handle is not None:
+                timer.handle.cancel()
+                timer.handle = None
+        try:
+            while now_s < target_s:
+                next_s = min((timer.due_s for timer in self._pending), default=target_s)
+                end_s = min(target_s, max(now_s, next_s) + tick_s)
+                on_tick(end_s - now_s)
+                due = sorted((timer for timer in self._pending if timer.due_s <= end_s), key=lambda each: each.due_s)
+                for timer in due:
+                    self._frozen_s = max(now_s, timer.due_s)
+                    try:
+                        timer.run()
+                    except Exception as error:  # noqa: BLE001 - as asyncio does with what a timer raises
+                        loop.call_exception_handler({"message": "a timer failed", "exception": error})
+                for _ in range(self._TURN_COUNT):
+                    await asyncio.sleep(0)
+                self._frozen_s = now_s = end_s
+        finally:
+            # What the jump itself took comes on top, as time of the machine.
+            self._ahead_s += now_s - start_s
+            self._frozen_s = None
+            now_s = self.monotonic_s()
+            for timer in self._pending:
+                timer.handle = loop.call_later(max(0.0, timer.due_s - now_s), timer.run)
+
+
+def _has_work() -> bool:
+    """Tell whether the event loop has anything to run; True for a loop that does not tell.
+
+    Most timers of a long advance leave nothing behind, and turns of the loop for each would take minutes.
+    """
+    ready = getattr(asyncio.get_running_loop(), "_ready", None)
+    return ready is None or len(ready) > 0
 
 
 class Deadline:

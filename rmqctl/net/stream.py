@@ -18,12 +18,18 @@ from .tls import TlsFacts, explain_tls_error, read_facts
 _READ_BYTES = 1 << 18
 # How long a peer may take to say goodbye; asyncio would wait 30 s for one that doesn't.
 _TLS_SHUTDOWN_S = 0.5
+# How long what is still to be sent may hold up a close: a peer that doesn't read would hold it for ever.
+_CLOSE_S = 0.5
 
 
 class Stream(Protocol):
     """A connection's bytes, both ways. `peer` names the other side in messages."""
 
     peer: str
+
+    @property
+    def unsent_bytes(self) -> int:
+        """How much waits to be taken by the other side."""
 
     async def receive(self) -> bytes:
         """Return what came next, b"" when the other side has closed. Raises UnreachableError."""
@@ -46,6 +52,12 @@ class SocketStream:
         self._reader = reader
         self._writer = writer
         self._unsent: list[bytes] = []
+        self._unsent_bytes = 0
+
+    @property
+    def unsent_bytes(self) -> int:
+        """See Stream."""
+        return self._unsent_bytes + self._writer.transport.get_write_buffer_size()
 
     async def receive(self) -> bytes:
         """See Stream."""
@@ -63,10 +75,13 @@ class SocketStream:
         if not self._unsent:
             asyncio.get_running_loop().call_soon(self._send)
         self._unsent.append(data)
+        self._unsent_bytes += len(data)
 
     def _send(self) -> None:
-        self._writer.write(b"".join(self._unsent))
+        if not self._writer.is_closing():
+            self._writer.write(b"".join(self._unsent))
         self._unsent.clear()
+        self._unsent_bytes = 0
 
     async def drain(self) -> None:
         """See Stream."""
@@ -86,7 +101,10 @@ class SocketStream:
         self._send()
         self._writer.close()
         try:
-            await self._writer.wait_closed()
+            async with asyncio.timeout(_CLOSE_S):
+                await self._writer.wait_closed()
+        except TimeoutError:
+            self._writer.transport.abort()
         except OSError:
             pass  # the other side was faster
 
@@ -225,6 +243,11 @@ class MemoryStream:
         one, other = cls(other_name), cls(name)
         one._other, other._other = other, one
         return one, other
+
+    @property
+    def unsent_bytes(self) -> int:
+        """See Stream."""
+        return 0 if self._other is None else sum(map(len, self._other._chunks))
 
     async def receive(self) -> bytes:
         """See Stream."""

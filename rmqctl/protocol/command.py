@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import struct
 from enum import IntEnum
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 from msgspec import Struct, field
 
 from rmqctl.errors import LocalProtocolError, RemoteProtocolError
@@ -79,12 +80,45 @@ def _encode_json(command: Command) -> bytes:
     header["serializeTypeCurrentRPC"] = "JSON"
     header["version"] = command.version
     try:
-        return json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+        return _write_json(header)
     except UnicodeEncodeError as error:
         raise LocalProtocolError(f"Text that is not valid Unicode can't be sent: {error.object!r}.") from None
 
 
+_Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
+
+
+class _Header(Struct):
+    """A header as every known peer writes it."""
+
+    code: _Int32 = 0
+    extFields: dict[str, str] | None = None  # noqa: N815 - the wire's name
+    flag: _Int32 = 0
+    language: str = "JAVA"
+    opaque: _Int32 = 0
+    remark: str | None = None
+    version: _Int32 = 0
+
+
+_write_json = msgspec.json.Encoder().encode
+_read_header = msgspec.json.Decoder(_Header).decode
+
+
 def _decode_json(header: bytes, body: bytes) -> Command:
+    # What a parser of types does not read, or reads less strictly, is left to one that tells what is wrong.
+    if header.isascii():
+        try:
+            read = _read_header(header)
+        except (msgspec.DecodeError, RecursionError):
+            return _decode_any_json(header, body)
+        return Command(
+            read.code, read.extFields or {}, body, read.opaque, read.flag, read.remark, _language(read.language),
+            read.version,
+        )  # fmt: skip
+    return _decode_any_json(header, body)
+
+
+def _decode_any_json(header: bytes, body: bytes) -> Command:
     try:
         # Decoded here, because json would guess UTF-16 and let lone surrogates through.
         fields = json.loads(header.decode())
@@ -121,9 +155,12 @@ def _as_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
+_LANGUAGES = frozenset(Language.__members__)
+
+
 def _language(name: object) -> str:
     # LanguageCode: an unknown name is read as null by RocketMQ; OTHER says the same without a null.
-    return name if isinstance(name, str) and name in Language.__members__ else "OTHER"
+    return name if isinstance(name, str) and name in _LANGUAGES else "OTHER"
 
 
 _FIXED = struct.Struct(">hbhiii")  # code, language, version, opaque, flag, remark length

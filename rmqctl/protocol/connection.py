@@ -45,6 +45,11 @@ class Connection:
         """How many of our requests wait for an answer."""
         return len(self._outstanding)
 
+    @property
+    def buffered_bytes(self) -> int:
+        """How much is held of a command that is not whole yet."""
+        return len(self._frames)
+
     def send_request(self, command: Command) -> tuple[int, bytes]:
         """Return the opaque that this request was given and the bytes to write."""
         opaque = self._next_opaque

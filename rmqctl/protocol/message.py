@@ -107,6 +107,11 @@ class StoredMessage(Struct, frozen=True, eq=False):
         return _host_text(self._fixed[9], self._fixed[10])
 
     @property
+    def born_address(self) -> tuple[bytes, int]:
+        """The producer's address as it is stored: 4 or 16 bytes, and the port."""
+        return self._fixed[9], self._fixed[10]
+
+    @property
     def stored_at_ms(self) -> int:
         """When the broker stored it, by the broker's clock."""
         return self._fixed[11]
@@ -115,6 +120,11 @@ class StoredMessage(Struct, frozen=True, eq=False):
     def store_host(self) -> str:
         """The address of the broker that stored it, as host:port."""
         return _host_text(self._fixed[12], self._fixed[13])
+
+    @property
+    def store_address(self) -> tuple[bytes, int]:
+        """The address of the broker that stored it: 4 or 16 bytes, and the port."""
+        return self._fixed[12], self._fixed[13]
 
     @property
     def reconsume_times(self) -> int:

@@ -15,10 +15,12 @@ OUR_VERSION = 475  # V5_3_1: new enough for standard JSON routes, old enough not
 _V4_0_0_SNAPSHOT = 212
 _HIGHER_VERSION = 612  # the last entry, shown for anything above V5_9_9
 
-_BEFORE_4 = {  # the entries before 4.0 follow no rule: these are the ones that RocketMQ checks for, and some releases
+_BEFORE_4 = {  # the entries before 4.0 follow no rule: these are the ones that RocketMQ checks for and their neighbours
     0: "V3_0_0_SNAPSHOT",
+    27: "V3_0_6",
     28: "V3_0_7_SNAPSHOT",
     37: "V3_0_11",
+    61: "V3_1_7",
     62: "V3_1_8_SNAPSHOT",
     79: "V3_2_6",
     121: "V3_4_9",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 
 def parse_tags(expression: str) -> frozenset[str]:
     """Return the tags that an expression names; none stands for all of them, as `*` does.
@@ -20,3 +22,13 @@ def parse_tags(expression: str) -> frozenset[str]:
 def has_tag(tags: frozenset[str], tag: str | None) -> bool:
     """Tell whether a message's tag is one of those; brokers compare only hashes, which different tags can share."""
     return not tags or (tag is not None and tag in tags)
+
+
+@lru_cache(maxsize=4096)
+def tag_code(tag: str | None) -> int:
+    """Return a tag's hash as brokers compare it (String.hashCode), 0 for no tag."""
+    code = 0
+    units = (tag or "").encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(units), 2):
+        code = (31 * code + (units[at] << 8) + units[at + 1]) & 0xFFFFFFFF
+    return code - (1 << 32) if code >= 1 << 31 else code

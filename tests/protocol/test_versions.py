@@ -15,8 +15,10 @@ from rmqctl.protocol.versions import (
 # MQVersion.Version of 5.4.0.
 ORDINALS = {
     0: "V3_0_0_SNAPSHOT",
+    27: "V3_0_6",
     28: "V3_0_7_SNAPSHOT",
     37: "V3_0_11",
+    61: "V3_1_7",
     62: "V3_1_8_SNAPSHOT",
     79: "V3_2_6",
     121: "V3_4_9",

@@ -1,0 +1,38 @@
+"""Asks a LineServer. Without asyncio, which would take longer to load than the question takes."""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+
+from rmqctl.errors import DeadlineError, RemoteProtocolError, UnreachableError
+
+_MAX_ANSWER_BYTES = 16 * 1024 * 1024
+
+
+def ask_line(path: Path, line: bytes, timeout_s: float) -> bytes:
+    """Send one line, return the line that answers it, without its end.
+
+    Raises UnreachableError, DeadlineError, RemoteProtocolError for an answer that has no end.
+    """
+    until_s = time.monotonic() + timeout_s
+    answer = bytearray()
+    with socket.socket(socket.AF_UNIX) as sock:
+        try:
+            sock.settimeout(timeout_s)
+            sock.connect(str(path))
+            sock.sendall(line + b"\n")
+            while not answer.endswith(b"\n"):
+                sock.settimeout(max(0.001, until_s - time.monotonic()))
+                data = sock.recv(1 << 16)
+                if not data:
+                    raise UnreachableError(str(path), "the connection was closed")
+                answer += data
+                if len(answer) > _MAX_ANSWER_BYTES:
+                    raise RemoteProtocolError(f"{path} sent an answer without an end.")
+        except TimeoutError:
+            raise DeadlineError(str(path), timeout_s) from None
+        except OSError as error:
+            raise UnreachableError(str(path), (error.strerror or type(error).__name__).lower()) from None
+    return bytes(answer[:-1])

@@ -1,0 +1,140 @@
+"""A listening port: accepts connections, a bounded number at once, and hands each to whoever serves it."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import resource
+import socket
+from collections.abc import Awaitable, Callable
+
+from rmqctl.errors import UnreachableError
+
+from .stream import SocketStream, Stream, explain_os_error, resolve
+
+_READ_BYTES = 1 << 18
+_BACKLOG_COUNT = 1024
+# The process has no file left for another connection: some close in a while.
+_OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_OUT_OF_FILES_S = 0.1
+
+
+def max_connection_count(wanted_count: int) -> int:
+    """Return how many connections one of a few ports may hold, so that the process does not run out of files."""
+    soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return wanted_count if soft_limit == resource.RLIM_INFINITY else max(16, min(wanted_count, soft_limit // 4))
+
+
+class Listener:
+    """One open port. `address` is host:port with the port that was given, also where 0 was asked for."""
+
+    def __init__(self, serve: Callable[[Stream], Awaitable[None]], max_connection_count: int) -> None:
+        self._serve = serve
+        self._max_connection_count = max_connection_count
+        self._serving: set[asyncio.Task[None]] = set()
+        self._socket: socket.socket | None = None
+        self._accepting: asyncio.Task[None] | None = None
+        self.host = ""
+        self.port = 0
+
+    @property
+    def address(self) -> str:
+        """Where it listens, as host:port; an IPv6 host in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def connection_count(self) -> int:
+        """How many connections are open."""
+        return len(self._serving)
+
+    async def open(self, host: str, port: int) -> None:
+        """Listen on an address, the first one of a name; port 0 takes a free one. Raises UnreachableError."""
+        try:
+            address = (await resolve(host, port))[0]
+            self._socket = _listen(address, port)
+        except OSError as error:
+            reason = explain_os_error(error)
+            if error.errno == errno.EADDRINUSE:
+                reason = "another program listens there"
+            raise UnreachableError(f"{host}:{port}", reason) from None
+        self.host, self.port = self._socket.getsockname()[:2]
+        self._accepting = asyncio.create_task(self._accept(self._socket))
+
+    async def _accept(self, listening: socket.socket) -> None:
+        # asyncio's own server takes a thousand connections before the first one is served, and writes as many
+        # tracebacks where the process runs out of files.
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, name = await loop.sock_accept(listening)
+            except OSError as error:
+                # Else the peer went away before it was accepted.
+                await asyncio.sleep(_OUT_OF_FILES_S if error.errno in _OUT_OF_FILES else 0)
+                continue
+            if len(self._serving) >= self._max_connection_count:
+                connection.close()
+            else:
+                task = asyncio.create_task(self._serve_socket(connection, name))
+                self._serving.add(task)
+                task.add_done_callback(self._serving.discard)
+            await asyncio.sleep(0)
+
+    async def _serve_socket(self, connection: socket.socket, name: tuple[str, int]) -> None:
+        peer = f"[{name[0]}]:{name[1]}" if ":" in name[0] else f"{name[0]}:{name[1]}"
+        try:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            reader, writer = await asyncio.open_connection(sock=connection, limit=_READ_BYTES)
+        except (OSError, asyncio.CancelledError):
+            connection.close()  # it went away in this moment, or the port did
+            return
+        try:
+            await self._serve(SocketStream(peer, reader, writer))
+        except asyncio.CancelledError:
+            pass  # aclose()
+        finally:
+            writer.close()
+
+    def close_port(self) -> None:
+        """Accept nobody any more."""
+        if self._accepting is not None:
+            self._accepting.cancel()
+            self._accepting = None
+        if self._socket is not None:
+            # In the next turn, when nobody waits for it any more.
+            asyncio.get_running_loop().call_soon(self._socket.close)
+            self._socket = None
+
+    async def aclose(self) -> None:
+        """Close the port and every connection."""
+        self.close_port()
+        for task in self._serving:
+            task.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
+        await asyncio.sleep(0)
+
+
+def is_own_address(address: str) -> bool:
+    """Tell whether this machine can listen on an address, which is no name."""
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
+            probe.bind((address, 0))
+    except OSError:
+        return False
+    return True
+
+
+def _listen(address: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setblocking(False)
+        # A port that was just closed may be taken again; never one that somebody listens on.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listening.bind((address, port))
+        listening.listen(_BACKLOG_COUNT)
+    except BaseException:
+        listening.close()
+        raise
+    return listening
