@@ -1,0 +1,345 @@
+"""One broker: its tables, its store and its timers, put together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from rmqctl.model.queue import MessageQueue
+from rmqctl.net.clock import Clock
+from rmqctl.protocol.codes import RequestCode, ResponseCode
+from rmqctl.protocol.command import Command
+from rmqctl.protocol.flags import CommandFlag, Permission
+from rmqctl.protocol.record import Host
+
+from .channel import Channel, host_of
+from .delays import Delays, due_times
+from .faults import Faults
+from .groups import GroupTable
+from .handlers import BROKER, load
+from .holds import Holds
+from .locks import QueueLocks
+from .members import BROADCASTING, ConsumerGroup, ConsumerTable, ProducerTable
+from .mornings import Mornings
+from .name_server import MASTER_ID, NameServer, Registration
+from .offsets import OffsetTable
+from .partitions import Trait, trait_of
+from .periodic import Periodic
+from .pop_state import PopState
+from .profile import Profile
+from .request import FailureError, RefusalError
+from .request_modes import RequestModes
+from .server import Server
+from .settings import broker_settings
+from .state import StateStore
+from .stats import SAMPLE_S, Stats
+from .store import MessageStore, NewMessage, Placed
+from .stored_text import check_topic_length, write_texts
+from .timers import Timers
+from .topics import SCHEDULE_TOPIC, TIMER_TOPIC, TopicTable
+
+logger = logging.getLogger("rmqctl.sandbox")
+
+_MEMBER_SCAN_S = 10.0
+_CLEAN_S = 10.0
+_HOUR_MS = 3_600_000
+
+
+class Broker:
+    """A master. What survives a restart is made once; `start()` makes the rest.
+
+    `skew_ms` is how far its clock is off; `now_ms()` is that clock. Timers run on the sandbox's own.
+    """
+
+    def __init__(
+        self, name: str, *, cluster: str, profile: Profile, clock: Clock, faults: Faults, name_server: NameServer,
+        store: MessageStore, state: StateStore, settings: Mapping[str, str],
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.cluster = cluster
+        self.profile = profile
+        self.clock = clock
+        self.faults = faults
+        self._skew_ms = 0
+        self.store = store
+        self.state = state
+        self.is_running = False
+        # One stop or start at a time: two restarts at once would leave a port behind that nobody closes.
+        self._changing = asyncio.Lock()
+        # What was changed from afar is kept, as in the broker's file of settings.
+        own = {"brokerClusterName": cluster, "brokerName": name, "brokerId": "0", **settings, **state.load("settings")}
+        self.settings = broker_settings(profile, own, self.now_ms)
+        self._name_server = name_server
+        self._host = ""
+        self._port = 0
+        self.store.recover(due_times(self.settings.text("messageDelayLevel")))
+        self._load()
+        self._open()
+
+    def _load(self) -> None:
+        """Make the tables that survive a restart from what was written."""
+        profile, state = self.profile, self.state
+        self.topics = TopicTable(profile, self.cluster, self.name, self.now_ms, state, self.settings)
+        self.groups = GroupTable(profile, self.now_ms, state)
+        self.offsets = OffsetTable(self.now_ms, state)
+
+    def _open(self) -> None:
+        """Make what a restart makes anew."""
+        clock = self.clock
+        self.consumers = ConsumerTable(clock.monotonic_s, self.profile)
+        self.consumers.on_change = self._notify_members
+        self.producers = ProducerTable(clock.monotonic_s)
+        self.locks = QueueLocks(clock.monotonic_s)
+        self.holds = Holds(clock)
+        self.stats = Stats(clock.monotonic_s)
+        self.mornings = Mornings(self.now_ms)
+        levels = self.settings.text("messageDelayLevel")
+        self.delays = Delays(clock, self.now_ms, self.store, self.state, levels, self.deliver)
+        self.timers = Timers(clock, self.now_ms, self.store, self.state, self.settings, self.deliver)
+        self.pop = PopState(self)
+        self.request_modes = RequestModes(self.state)
+        self.server = Server(self.name, self, clock, self.profile.version, load(BROKER, self.profile), self.faults)
+        self.server.on_close = self.forget
+        self.faults.watch(self.name, self.server.review, self._traits_of)
+        self.booted_at_ms = self.now_ms()
+        self._periodic: list[Periodic] = []
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen, register at the name server, let timers run. Raises UnreachableError."""
+        await self.server.open(host, port)
+        self._host, self._port = self.server.host_and_port
+        self.store_host: Host = host_of(self.address)
+        self.is_running = True
+        self.settings.update({
+            "brokerIP1": self._host, "listenPort": str(self._port), "namesrvAddr": self._name_server.address,
+        })  # fmt: skip
+        self.topics.on_change = self.register
+        self.register()
+        self.delays.start()
+        self.timers.start()
+        self.pop.start()
+        self._periodic = [
+            Periodic(self.clock, _MEMBER_SCAN_S, self._close_expired),
+            Periodic(self.clock, _CLEAN_S, self.clean),
+            Periodic(self.clock, self.settings.number("registerNameServerPeriod") / 1000, self.register),
+            Periodic(self.clock, SAMPLE_S, self.stats.sample),
+            Periodic(self.clock, SAMPLE_S, lambda: self.mornings.note(self.stats, self.cluster)),
+            Periodic(self.clock, self.settings.number("flushIntervalCommitLog") / 1000, self.store.flush_behind),
+            Periodic(self.clock, self.settings.number("flushConsumerOffsetInterval") / 1000, self.state.flush_behind),
+        ]
+
+    async def stop(self) -> None:
+        """Go away: clients see their connections close, the name server forgets the broker."""
+        async with self._changing:
+            await self._stop()
+
+    async def _stop(self) -> None:
+        if not self.is_running:
+            return
+        self.is_running = False
+        for periodic in self._periodic:
+            periodic.stop()
+        self.delays.stop()
+        self.timers.stop()
+        self.pop.stop()
+        self.holds.close()
+        self.topics.on_change = lambda _: None
+        self._name_server.unregister(self.cluster, self.address)
+        await self.server.aclose()
+
+    async def restart(self, *, lose_unflushed: bool = False) -> None:
+        """Stop and start on the same port; like after a power cut when what was not flushed is to be lost."""
+        async with self._changing:
+            await self._stop()
+            if lose_unflushed:
+                self.state.lose_unflushed()
+                self.store.lose_unflushed(due_times(self.settings.text("messageDelayLevel")))
+                self._load()
+            else:
+                self.store.flush()
+                self.state.flush()
+            await self._resume()
+
+    async def resume(self) -> None:
+        """Start again after stop(), on the same port; does nothing when it runs."""
+        async with self._changing:
+            if not self.is_running:
+                # Whoever stops in peace leaves nothing for a later power cut to take.
+                self.store.flush()
+                self.state.flush()
+                await self._resume()
+
+    async def _resume(self) -> None:
+        self.offsets.forget_memory()
+        self._open()
+        await self.start(self._host, self._port)
+
+    @property
+    def name_server(self) -> NameServer:
+        """Where it is registered, and learns of other brokers."""
+        return self._name_server
+
+    @property
+    def address(self) -> str:
+        """Where clients reach it, as host:port."""
+        return f"[{self._host}]:{self._port}" if ":" in self._host else f"{self._host}:{self._port}"
+
+    @property
+    def store_host_text(self) -> str:
+        """The broker's host as remarks name it (brokerIP1)."""
+        return self._host
+
+    def now_ms(self) -> int:
+        """Return the broker's own time, which may be skewed."""
+        return self.clock.now_ms() + self.skew_ms
+
+    @property
+    def skew_ms(self) -> int:
+        """How far the broker's clock is off."""
+        return self._skew_ms
+
+    @skew_ms.setter
+    def skew_ms(self, skew_ms: int) -> None:
+        self._skew_ms = skew_ms
+        if self.is_running:
+            self.delays.rearm()
+            self.timers.rearm()
+            self.pop.revival.rearm()
+
+    @property
+    def permission(self) -> int:
+        """What the broker lets do as a whole (brokerPermission)."""
+        return self.settings.number("brokerPermission")
+
+    def refuse_writes(self, refused: bool = True) -> None:
+        """Take or give the broker's write permission; the routes at the name server follow (brokerPermission)."""
+        read = Permission.READ
+        self.settings.update({"brokerPermission": str(read if refused else read | Permission.WRITE)})
+        self.permission_changed()
+
+    def permission_changed(self) -> None:
+        """Tell the name server at once what the broker lets do from now on."""
+        self.topics.version.next()
+        self.register()
+
+    def register(self, only: str | None = None) -> None:
+        """Tell the name server of one topic or of all; they can't permit more than the broker does."""
+        if not self.is_running:
+            return
+        allowed = self.permission
+        told = self.topics.topics if only is None else {only: self.topics.topics[only]}
+        topics = {
+            name: topic if allowed & 6 == 6 else replace(topic, perm=topic.perm & allowed)
+            for name, topic in told.items()
+        }
+        version = self.topics.version.to_wire(self.profile)
+        self._name_server.register(Registration(self.cluster, self.name, MASTER_ID, self.address, topics, version))
+
+    def put(self, message: NewMessage) -> Placed:
+        """Store a message, or let it wait when it is a delayed one; whoever waits for it hears of it.
+
+        Raises RefusalError for a message that can't be written.
+        """
+        check_topic_length(message.topic, self.profile, self.settings.number("maxMessageSize"))
+        if self.profile.is_5:
+            self.timers.divert(message)
+        return self._put([message], self.delays.divert(message))[0]
+
+    def put_all(self, messages: Sequence[NewMessage]) -> list[Placed]:
+        """Store a batch of one queue's messages, all or none; none of them is a delayed one. Raises as put() does."""
+        return self._put(messages, None)
+
+    def deliver(self, message: NewMessage) -> Placed:
+        """Store a message whose delay is over."""
+        return self._put([message], None)[0]
+
+    def _put(self, messages: Sequence[NewMessage], due_ms: int | None) -> list[Placed]:
+        topic, queue_id, store = messages[0].topic, messages[0].queue_id, self.store
+        write_texts(messages, self.profile, self.settings.number("maxMessageSize"))
+        try:
+            placed = store.put_all(messages, now_ms=self.now_ms(), store_host=self.store_host, tags_code=due_ms)
+            if self.settings.text("flushDiskType") == "SYNC_FLUSH":
+                store.flush()
+        except struct.error as error:
+            raise FailureError(f"java.lang.NumberFormatException: {error}") from None
+        except OSError as error:
+            raise self._refuse_unwritten(error) from None
+        self.stats.add("TOPIC_PUT_NUMS", topic, len(placed))
+        self.stats.add("TOPIC_PUT_SIZE", topic, sum(place.size_bytes for place in placed))
+        self.stats.add("BROKER_PUT_NUMS", self.cluster, len(placed), 0)
+        if topic == SCHEDULE_TOPIC:
+            self.delays.stored(queue_id)
+        elif topic == TIMER_TOPIC and self.profile.is_5:
+            self.timers.stored(placed[0].queue_offset, messages)
+        codes = store.queue(topic, queue_id).tags_codes[-len(placed) :]
+        for message, code in zip(messages, codes, strict=True):
+            self.holds.arrived(topic, queue_id, code, message.properties)
+        return placed
+
+    def _refuse_unwritten(self, error: OSError) -> RefusalError:
+        """Return the answer for a disk that takes no more (PutMessageStatus.SERVICE_NOT_AVAILABLE)."""
+        logger.warning("%s: a message was refused: %s", self.name, error.strerror)
+        return RefusalError(
+            ResponseCode.SERVICE_NOT_AVAILABLE,
+            "service not available now. It may be caused by one of the following reasons: the broker's disk is full "
+            f"[{error.strerror}], messages are put to the slave, message store has been shut down, etc.",
+        )
+
+    def queue(self, topic: str, queue_id: int) -> MessageQueue:
+        """Return one of this broker's queues by its full name."""
+        return MessageQueue(topic, self.name, queue_id)
+
+    def forget(self, channel: Channel) -> None:
+        """Take a connection that is gone out of all groups."""
+        self.consumers.forget(channel)
+        self.producers.forget(channel)
+
+    def _notify_members(self, group: ConsumerGroup, by_close: bool) -> None:
+        """Push NOTIFY_CONSUMER_IDS_CHANGED to all members (DefaultConsumerIdsChangeListener).
+
+        When a connection broke, the group's own setting is not asked; 4.9 tells those of broadcasting groups as well.
+        """
+        config = None if by_close else self.groups.find(group.name)
+        if config is not None and not config.get("notifyConsumerIdsChangedEnable", True):
+            return
+        if not self.settings.flag("notifyConsumerIdsChangedEnable"):
+            return
+        if self.profile.is_5 and group.message_model == BROADCASTING:
+            return
+        push = Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group.name}, flag=CommandFlag.ONEWAY)
+        for channel in group.members:
+            channel.push(push)
+
+    def _traits_of(self, client_id: str) -> set[Trait]:
+        """Return the groups of a client, and what its connections look like there."""
+        consumers = {name: group.members for name, group in self.consumers.groups.items()}
+        return {
+            trait_of(name, channel.host, member.language, member.version)
+            for members_by_group in (consumers, self.producers.groups)
+            for name, members in members_by_group.items()
+            for channel, member in members.items()
+            if member.client_id == client_id
+        }
+
+    def keep_alive(self, seconds: float) -> None:
+        """Count a jump of the clock as time in which members were heard, but those that are cut off."""
+        self.server.keep_alive(seconds)
+        members = [item for group in self.consumers.groups.values() for item in group.members.items()]
+        members += [item for group in self.producers.groups.values() for item in group.items()]
+        for channel, member in members:
+            if not channel.is_cut:
+                member.heard_at_s += seconds
+                member.heard_at_ms += round(seconds * 1000)
+        self.locks.keep_alive({member.client_id for channel, member in members if not channel.is_cut}, seconds)
+
+    def _close_expired(self) -> None:
+        for channel in {*self.consumers.take_expired(), *self.producers.take_expired()}:
+            self.server.give_up(channel)
+
+    def clean(self) -> None:
+        """Forget messages that are kept long enough (fileReservedTime)."""
+        self.store.drop_stored_before(self.now_ms() - self.settings.number("fileReservedTime") * _HOUR_MS)

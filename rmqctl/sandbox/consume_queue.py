@@ -1,0 +1,85 @@
+"""One queue of a topic: where its messages stand in the commit log, their tags and times (ConsumeQueue)."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+
+from msgspec import Struct
+
+
+class Entry(Struct, frozen=True):
+    """What a queue knows of one message without reading it."""
+
+    queue_offset: int
+    commit_log_offset: int
+    size_bytes: int
+    tags_code: int
+    stored_at_ms: int
+
+
+class ConsumeQueue:
+    """Messages by queue offset, from `min_offset` to `max_offset` (the next one to be written)."""
+
+    def __init__(self) -> None:
+        self.min_offset = 0
+        self.max_offset = 0
+        # Where the newest message stands or stood, -1 when that is not known any more.
+        self.last_commit_log_offset = -1
+        self.commit_log_offsets = array("q")
+        self.sizes = array("i")
+        self.tags_codes = array("q")
+        self.stored_at_ms = array("q")
+
+    def append(self, commit_log_offset: int, size_bytes: int, tags_code: int, stored_at_ms: int) -> None:
+        """Add the next message."""
+        self.commit_log_offsets.append(commit_log_offset)
+        self.last_commit_log_offset = commit_log_offset
+        self.sizes.append(size_bytes)
+        self.tags_codes.append(tags_code)
+        self.stored_at_ms.append(stored_at_ms)
+        self.max_offset += 1
+
+    def entry(self, queue_offset: int) -> Entry | None:
+        """Return one message's entry, None outside the queue."""
+        if not self.min_offset <= queue_offset < self.max_offset:
+            return None
+        at = queue_offset - self.min_offset
+        return Entry(
+            queue_offset, self.commit_log_offsets[at], self.sizes[at], self.tags_codes[at], self.stored_at_ms[at]
+        )
+
+    def start_at(self, queue_offset: int) -> None:
+        """Let an empty queue begin at an offset, as one that lost its oldest messages before a restart."""
+        self.min_offset = self.max_offset = queue_offset
+
+    def drop_before(self, commit_log_offset: int) -> None:
+        """Forget the messages that stand before an offset of the commit log."""
+        self._drop_first(bisect_left(self.commit_log_offsets, commit_log_offset))
+
+    def drop_stored_before(self, time_ms: int) -> None:
+        """Forget the messages at the front that were stored before a time."""
+        self._drop_first(bisect_left(self.stored_at_ms, time_ms))
+
+    def _drop_first(self, count: int) -> None:
+        for column in self._columns():
+            del column[:count]
+        self.min_offset += count
+
+    def truncate(self, commit_log_offset: int) -> None:
+        """Forget the messages that stand at or behind an offset of the commit log."""
+        kept = bisect_left(self.commit_log_offsets, commit_log_offset)
+        for column in self._columns():
+            del column[kept:]
+        self.max_offset = self.min_offset + kept
+
+    def _columns(self) -> tuple[array[int], ...]:
+        return self.commit_log_offsets, self.sizes, self.tags_codes, self.stored_at_ms
+
+    def first_stored_from(self, time_ms: int) -> int:
+        """Return the offset of the first message that was stored then or later, `max_offset` when none was."""
+        return self.min_offset + bisect_left(self.stored_at_ms, time_ms)
+
+    def first_stored_after(self, time_ms: int) -> int:
+        """Return the offset of the first message that was stored later, `max_offset` when none was."""
+        return self.min_offset + bisect_right(self.stored_at_ms, time_ms)

@@ -1,0 +1,30 @@
+"""How old a table is (DataVersion)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .profile import Profile
+
+
+class DataVersion:
+    """How often a table changed, and when last."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self.counter = 0
+        self.changed_at_ms = now_ms()
+
+    def next(self) -> None:
+        """Count a change."""
+        self.counter += 1
+        self.changed_at_ms = self._now_ms()
+
+    def to_wire(self, profile: Profile) -> dict[str, int]:
+        """Return it as JSON has it."""
+        wire = {"counter": self.counter, "timestamp": self.changed_at_ms}
+        return {**wire, "stateVersion": 0} if profile.is_5 else wire
+
+
+# The version of a table that is empty for good.
+NEVER_CHANGED = {"counter": 0, "stateVersion": 0, "timestamp": 0}

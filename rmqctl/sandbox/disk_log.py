@@ -1,0 +1,149 @@
+"""The commit log on disk: segment files named by their first offset, in RocketMQ's record format.
+
+Each append is one write to the file, so that it survives the death of the process. An fsync, which makes it survive a
+power cut as well, comes at flush(): every flushIntervalCommitLog, or before each answer with flushDiskType=SYNC_FLUSH.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from rmqctl.errors import RmqctlError
+
+from .commit_log import CommitLog, Segment
+from .syncing import Syncing, sync_folder
+
+DISK_SEGMENT_BYTES = 32 * 1024 * 1024
+
+_FILE = re.compile(r"\d{20}")
+
+
+class FileSegment:
+    """A segment that is a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.base = int(path.name)
+        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self.size_bytes = os.fstat(self.descriptor).st_size
+
+    @property
+    def name(self) -> str:
+        """See Segment."""
+        return str(self.path)
+
+    def append(self, data: bytes) -> None:
+        """See Segment."""
+        write_at(self.descriptor, data, self.size_bytes)
+        self.size_bytes += len(data)
+
+    def read(self, at: int, size_bytes: int) -> bytes:
+        """See Segment."""
+        return os.pread(self.descriptor, size_bytes, at)
+
+    def truncate(self, size_bytes: int) -> None:
+        """See Segment."""
+        os.ftruncate(self.descriptor, size_bytes)
+        self.size_bytes = size_bytes
+
+    def flush(self) -> None:
+        """See Segment."""
+        os.fsync(self.descriptor)
+
+    def remove(self) -> None:
+        """See Segment."""
+        self.close()
+        self.path.unlink()
+
+    def close(self) -> None:
+        """See Segment."""
+        os.close(self.descriptor)
+
+
+class DiskLog(CommitLog):
+    """The log in a folder. What its files hold is not looked at here: see recovery.py.
+
+    Raises RmqctlError when a file in the middle is missing or cut short, OSError.
+    """
+
+    def __init__(self, folder: Path, segment_bytes: int = DISK_SEGMENT_BYTES) -> None:
+        self._syncing = Syncing()
+        folder.mkdir(exist_ok=True)
+
+        def make(base: int) -> Segment:
+            segment = FileSegment(folder / f"{base:020}")
+            sync_folder(folder)
+            return segment
+
+        super().__init__(segment_bytes, make, _open_all(folder))
+        # What a process wrote before it was killed may not be on the disk yet.
+        self.flushed = self.segments[-1].base
+
+    def flush_behind(self) -> None:
+        """See CommitLog."""
+        segment, end = self.segments[-1], self.end
+        if self.flushed == end or self._syncing.is_busy or not isinstance(segment, FileSegment):
+            return
+
+        def done(succeeded: bool) -> None:
+            if succeeded:
+                self.flushed = max(self.flushed, end)
+
+        self._syncing.start(segment.path, segment.descriptor, done)
+
+    def flush(self) -> None:
+        """See CommitLog."""
+        self._syncing.wait()
+        super().flush()
+
+    def truncate(self, end: int) -> None:
+        """See CommitLog."""
+        self._syncing.wait()
+        super().truncate(end)
+
+    def drop_before(self, commit_log_offset: int) -> None:
+        """See CommitLog."""
+        if self.second_segment_start() is not None:
+            self._syncing.wait()
+            super().drop_before(commit_log_offset)
+
+    def close(self) -> None:
+        """See CommitLog."""
+        self._syncing.wait()
+        super().close()
+
+
+def _open_all(folder: Path) -> list[Segment]:
+    segments: list[Segment] = []
+    for path in sorted(path for path in folder.iterdir() if _FILE.fullmatch(path.name)):
+        segment = FileSegment(path)
+        end = segments[-1].base + segments[-1].size_bytes if segments else segment.base
+        segments.append(segment)
+        if segment.base != end:
+            for opened in segments:
+                opened.close()
+            raise RmqctlError(
+                f"{folder}: {abs(segment.base - end)} bytes before {path.name} are "
+                f"{'missing' if segment.base > end else 'there twice'}.",
+                hint="Messages in the middle of the log can't be made up: take a copy of the folder, or a new folder.",
+            )
+    return segments
+
+
+def write_at(descriptor: int, data: bytes, at: int) -> None:
+    """Write all bytes at a position, which is the end of the file, or none of them. Raises OSError."""
+    left, position = memoryview(data), at
+    try:
+        while left:
+            written = os.pwrite(descriptor, left, position)
+            left, position = left[written:], position + written
+    except OSError:
+        if position > at:
+            # A full disk took a part. Should this fail as well, the next write goes over it.
+            try:
+                os.ftruncate(descriptor, at)
+            except OSError:
+                pass
+        raise

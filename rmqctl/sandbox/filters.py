@@ -1,0 +1,128 @@
+"""What subscriptions let through, and the SQL92 expressions of groups (ConsumerFilterManager)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct
+
+from rmqctl.rules import sql92
+from rmqctl.rules.sql92 import Properties
+
+from .store import AcceptsCode, AcceptsMessage
+from .subscription import ALL, Subscription
+
+SQL92 = "SQL92"
+
+# ConsumerFilterManager.MS_24_HOUR: how long expressions of groups without members are kept.
+_DEAD_KEPT_S = 24 * 3600.0
+
+
+class Filter(Struct, frozen=True):
+    """What passes: by the tag's code in the queue's entry, then by the message's properties; None for everything."""
+
+    accepts_code: AcceptsCode | None = None
+    accepts_properties: Callable[[Properties], bool] | None = None
+
+    @property
+    def accepts_message(self) -> AcceptsMessage | None:
+        """What passes, as a condition of the stored message."""
+        accepts = self.accepts_properties
+        return None if accepts is None else lambda message: accepts(message.properties)
+
+
+EVERYTHING = Filter()
+
+
+def build_filter(subscription: Subscription, *, has_text_operators: bool = True) -> Filter:
+    """Return what a subscription lets through (ExpressionMessageFilter). Raises ValueError for a wrong expression."""
+    if subscription.is_by_tag:
+        return tag_filter(subscription)
+    if subscription.class_filter_mode:
+        return EVERYTHING
+    compiled = compile_expression(
+        subscription.expression or "", subscription.expression_type, has_text_operators=has_text_operators
+    )
+    return Filter(accepts_properties=compiled.matches)
+
+
+def tag_filter(subscription: Subscription) -> Filter:
+    """Return what a subscription lets through by tags."""
+    if subscription.expression == ALL or subscription.class_filter_mode:
+        return EVERYTHING
+    return Filter(accepts_code=subscription.codes.__contains__)
+
+
+def compile_expression(expression: str, kind: str, *, has_text_operators: bool) -> sql92.Filter:
+    """Compile what is not a list of tags. Raises ValueError."""
+    if kind != SQL92:
+        raise ValueError(f"there are no filters of the kind {kind}")
+    return sql92.parse(expression, has_text_operators=has_text_operators)
+
+
+class _Expression(Struct):
+    """A group's expression for a topic (ConsumerFilterData); `died_at_s` is when the last that wanted it left."""
+
+    text: str
+    kind: str
+    version_ms: int
+    compiled: sql92.Filter
+    died_at_s: float | None = None
+
+
+class ExpressionTable:
+    """The groups' SQL92 expressions by (topic, group).
+
+    They have a life of their own beside the subscriptions: they outlive members, and whose version is not above what
+    was there is ignored.
+    """
+
+    def __init__(self, monotonic_s: Callable[[], float], *, has_text_operators: bool) -> None:
+        self._monotonic_s = monotonic_s
+        self._has_text_operators = has_text_operators
+        self._expressions: dict[tuple[str, str], _Expression] = {}
+
+    def find(self, topic: str, group: str) -> tuple[sql92.Filter, int] | None:
+        """Return an expression and its version, None when there is none."""
+        found = self._expressions.get((topic, group))
+        if found is None:
+            return None
+        if found.died_at_s is not None and self._monotonic_s() - found.died_at_s >= _DEAD_KEPT_S:
+            del self._expressions[topic, group]
+            return None
+        return found.compiled, found.version_ms
+
+    def register(self, group: str, subscriptions: Iterable[Subscription]) -> None:
+        """Take a heartbeat's expressions of one group."""
+        topics = set()
+        for subscription in subscriptions:
+            topics.add(subscription.topic)
+            if not subscription.is_by_tag and subscription.expression:
+                self._take(group, subscription, subscription.expression)
+        self._bury(group, spared=topics)
+
+    def forget(self, group: str) -> None:
+        """Note that a group has no members any more."""
+        self._bury(group, spared=set())
+
+    def _take(self, group: str, subscription: Subscription, text: str) -> None:
+        key, kind, version_ms = (subscription.topic, group), subscription.expression_type, subscription.version_ms
+        old = self._expressions.get(key)
+        if old is not None and version_ms <= old.version_ms:
+            if version_ms == old.version_ms:
+                old.died_at_s = None
+            return
+        if old is not None and (old.text, old.kind) == (text, kind):
+            old.version_ms, old.died_at_s = version_ms, None
+            return
+        try:
+            compiled = compile_expression(text, kind, has_text_operators=self._has_text_operators)
+        except ValueError:
+            self._expressions.pop(key, None)
+            return
+        self._expressions[key] = _Expression(text, kind, version_ms, compiled)
+
+    def _bury(self, group: str, *, spared: set[str]) -> None:
+        for (topic, owner), expression in self._expressions.items():
+            if owner == group and topic not in spared and expression.died_at_s is None:
+                expression.died_at_s = self._monotonic_s()

@@ -1,0 +1,138 @@
+"""A broker's consumer group configurations (SubscriptionGroupManager)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from rmqctl.protocol.codes import ResponseCode
+
+from .attributes import GROUP_ATTRIBUTES, altered
+from .data_version import DataVersion
+from .group_configs import default_config, read_config
+from .name_rules import may_create_group
+from .profile import Profile
+from .request import FailureError, RefusalError
+from .state import StateStore
+
+SYSTEM_GROUPS = (
+    "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY", "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER",
+)  # fmt: skip
+_SYSTEM_GROUPS_5 = ("CID_RMQ_SYS_TRANS",)
+# MixAll.CID_RMQ_SYS_PREFIX: groups that are always made when they are used.
+_SYSTEM_PREFIX = "CID_RMQ_SYS_"
+
+_TABLE = "groups"
+_FORBIDDEN_TABLE = "forbidden"
+# PermName.INDEX_PERM_READ as a bit.
+_FORBIDDEN_BITS = 4
+
+
+class GroupTable:
+    """Configurations by group, each a dict under RocketMQ's names; `forbidden` are (group, topic) pairs."""
+
+    def __init__(self, profile: Profile, now_ms: Callable[[], int], state: StateStore) -> None:
+        self.version = DataVersion(now_ms)
+        self.forbidden: set[tuple[str, str]] = set()
+        self._profile = profile
+        self._state = state
+        system = SYSTEM_GROUPS + (_SYSTEM_GROUPS_5 if profile.is_5 else ())
+        self.groups: dict[str, dict[str, Any]] = {group: self.default(group) for group in system}
+        self.groups.update(state.load(_TABLE))
+        for group, topics in state.load(_FORBIDDEN_TABLE).items():
+            self.forbidden.update((group, topic) for topic in topics)
+
+    def default(self, group: str) -> dict[str, Any]:
+        """Return the configuration that a new group gets."""
+        return default_config(self._profile, group)
+
+    def find(self, group: str) -> dict[str, Any] | None:
+        """Return a group's configuration, None when it has none."""
+        return self.groups.get(group)
+
+    def find_or_create(self, group: str, *, may_create: bool) -> dict[str, Any] | None:
+        """Return a group's configuration, made with defaults where that is allowed (findSubscriptionGroupConfig).
+
+        Since 5.x a name that no group may have is never made.
+        """
+        found = self.groups.get(group)
+        if (
+            found is None
+            and (may_create or group.startswith(_SYSTEM_PREFIX))
+            and may_create_group(self._profile, group)
+        ):
+            found = self.default(group)
+            self.put(found)
+        return found
+
+    def read(self, item: Any) -> dict[str, Any]:
+        """Return a configuration that a request has; its attributes are changes, with their signs."""
+        return read_config(self._profile, item)
+
+    def update(self, config: dict[str, Any]) -> None:
+        """Create or change a group as a request wants it. Raises RefusalError for attributes that can't be."""
+        if not self._profile.is_5:
+            self.put(config)
+            return
+        before = self.groups.get(config["groupName"])
+        current = {} if before is None else before["attributes"]
+        try:
+            attributes = altered(GROUP_ATTRIBUTES, current, config["attributes"], is_new=before is None)
+        except RefusalError as error:
+            raise FailureError(f"java.lang.RuntimeException: {error.remark}") from None
+        self.put({**config, "attributes": attributes})
+
+    def put(self, config: dict[str, Any]) -> None:
+        """Create or change a group; fields that are missing get their defaults."""
+        group = str(config["groupName"])
+        whole = {**self.default(group), **{name: value for name, value in config.items() if value is not None}}
+        if self.groups.get(group) != whole:
+            self._state.put(_TABLE, group, whole)
+            self.groups[group] = whole
+            self.version.next()
+
+    def delete(self, group: str) -> None:
+        """Forget a group and what it may not read; does nothing when there is none."""
+        self._set_forbidden(group, ())
+        if group in self.groups:
+            self._state.delete(_TABLE, group)
+            del self.groups[group]
+            self.version.next()
+
+    def set_readable(self, group: str, topic: str, is_readable: bool) -> None:
+        """Let a group read a topic or not.
+
+        As with RocketMQ, letting it read one lets it read all that it was forbidden (clearForbidden).
+        """
+        if not is_readable:
+            self._set_forbidden(group, {*self._forbidden_topics(group), topic})
+        elif self._forbidden_topics(group):
+            self._set_forbidden(group, ())
+
+    def _forbidden_topics(self, group: str) -> set[str]:
+        return {topic for each, topic in self.forbidden if each == group}
+
+    def _set_forbidden(self, group: str, topics: Iterable[str]) -> None:
+        after = set(topics)
+        before = self._forbidden_topics(group)
+        if before == after:
+            return
+        if after:
+            self._state.put(_FORBIDDEN_TABLE, group, sorted(after))
+        else:
+            self._state.delete(_FORBIDDEN_TABLE, group)
+        self.forbidden = {pair for pair in self.forbidden if pair[0] != group} | {(group, topic) for topic in after}
+        self.version.next()
+
+    def forbidden_table(self, groups: Iterable[str]) -> dict[str, dict[str, int]]:
+        """Return which topics some groups may not read, as JSON has it."""
+        table = {group: dict.fromkeys(sorted(self._forbidden_topics(group)), _FORBIDDEN_BITS) for group in groups}
+        return {group: topics for group, topics in table.items() if topics}
+
+
+def require_group(config: dict[str, Any] | None, group: str) -> dict[str, Any]:
+    """Return a configuration that must be there. Raises RefusalError with SUBSCRIPTION_GROUP_NOT_EXIST."""
+    if config is None:
+        raise RefusalError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{group}] does not exist")
+    return config

@@ -1,0 +1,33 @@
+"""What the sandbox's servers answer: one file a request code, named rNNN_name.py; the listing is what is served.
+
+A handler file has `SERVER` ("broker" or "namesrv"), `handle(owner, request)`, and `SINCE_5 = True` where 4.9 answers
+that there is no such request. `handle` returns the answer, None when it answers later through `request.reply()`, or
+is a coroutine. It raises RefusalError to answer with an error code.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+
+from rmqctl.sandbox.profile import Profile
+from rmqctl.sandbox.server import Handler
+
+BROKER = "broker"
+NAME_SERVER = "namesrv"
+
+_FILE = re.compile(r"r(\d+)_\w+")
+
+
+def load(server: str, profile: Profile) -> dict[int, Handler]:
+    """Return the handlers of a kind of server, by request code."""
+    handlers: dict[int, Handler] = {}
+    for found in pkgutil.iter_modules(__path__):
+        name = _FILE.fullmatch(found.name)
+        if name is None:
+            continue
+        module = importlib.import_module(f"{__name__}.{found.name}")
+        if server == module.SERVER and (profile.is_5 or not getattr(module, "SINCE_5", False)):
+            handlers[int(name[1])] = module.handle
+    return handlers

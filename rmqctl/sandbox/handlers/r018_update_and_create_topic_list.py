@@ -1,0 +1,19 @@
+"""UPDATE_AND_CREATE_TOPIC_LIST: make or change several topics (AdminBrokerProcessor.updateAndCreateTopicList)."""
+
+from __future__ import annotations
+
+from rmqctl.protocol.command import Command
+from rmqctl.sandbox.broker import Broker
+from rmqctl.sandbox.handlers import BROKER
+from rmqctl.sandbox.request import UNSET_REMARK, Request, ok
+from rmqctl.sandbox.topic_changes import read_listed_topic, update_topics
+
+SERVER = BROKER
+SINCE_5 = True
+
+
+def handle(broker: Broker, request: Request) -> Command:
+    """Take them all; none where one has a bad name, and none where one is already as it shall be."""
+    request.require_body()
+    update_topics(broker, [read_listed_topic(item) for item in request.json()["topicConfigList"]])
+    return ok(remark=UNSET_REMARK)

@@ -1,0 +1,20 @@
+"""VIEW_MESSAGE_BY_ID: the message at a place in the log (QueryMessageProcessor.viewMessageById)."""
+
+from __future__ import annotations
+
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.protocol.command import Command
+from rmqctl.sandbox.broker import Broker
+from rmqctl.sandbox.handlers import BROKER
+from rmqctl.sandbox.request import RefusalError, Request, ok
+
+SERVER = BROKER
+
+
+def handle(broker: Broker, request: Request) -> Command:
+    """Answer it; whose topic it is does not matter."""
+    offset = request.number("offset")
+    message = broker.store.message_in_log(offset)
+    if message is None:
+        raise RefusalError(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
+    return ok(message.record)

@@ -1,0 +1,24 @@
+"""GET_ALL_CONSUMER_OFFSET: all stored offsets (AdminBrokerProcessor.getAllConsumerOffset)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rmqctl.protocol.command import Command
+from rmqctl.sandbox.broker import Broker
+from rmqctl.sandbox.handlers import BROKER
+from rmqctl.sandbox.request import Request, ok_json
+
+SERVER = BROKER
+
+
+def handle(broker: Broker, _: Request) -> Command:
+    """Answer the table by topic@group; 5.x also says which topics a group has."""
+    offsets = broker.offsets
+    body: dict[str, Any] = {
+        "offsetTable": {f"{topic}@{group}": queues for (topic, group), queues in offsets.stored.items()}
+    }
+    if broker.profile.is_5:
+        body["dataVersion"] = offsets.version.to_wire(broker.profile)
+        body["groupTopicMap"] = offsets.topics_by_group()
+    return ok_json(body)

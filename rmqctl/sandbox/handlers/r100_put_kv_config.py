@@ -1,0 +1,20 @@
+"""PUT_KV_CONFIG: keep a value under a name space and a key (DefaultRequestProcessor.putKVConfig)."""
+
+from __future__ import annotations
+
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.protocol.command import Command
+from rmqctl.sandbox.handlers import NAME_SERVER
+from rmqctl.sandbox.name_server import NameServer
+from rmqctl.sandbox.request import RefusalError, Request, ok
+
+SERVER = NAME_SERVER
+
+
+def handle(name_server: NameServer, request: Request) -> Command:
+    """Keep it; any name space will do."""
+    namespace, key = request.text("namespace", None), request.text("key", None)
+    if namespace is None or key is None:
+        raise RefusalError(ResponseCode.SYSTEM_ERROR, "namespace or key is null")
+    name_server.key_values.setdefault(namespace, {})[key] = request.text("value", "")
+    return ok()

@@ -1,0 +1,20 @@
+"""GET_KV_CONFIG: the value under a key (DefaultRequestProcessor.getKVConfig)."""
+
+from __future__ import annotations
+
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.protocol.command import Command
+from rmqctl.sandbox.handlers import NAME_SERVER
+from rmqctl.sandbox.name_server import NameServer
+from rmqctl.sandbox.request import RefusalError, Request, ok
+
+SERVER = NAME_SERVER
+
+
+def handle(name_server: NameServer, request: Request) -> Command:
+    """Answer it."""
+    namespace, key = request.text("namespace", "null"), request.text("key", "null")
+    value = name_server.key_values.get(namespace, {}).get(key)
+    if value is None:
+        raise RefusalError(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {namespace} Key: {key}")
+    return ok(value=value)

@@ -1,0 +1,22 @@
+"""UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: make or change a group's configuration (AdminBrokerProcessor)."""
+
+from __future__ import annotations
+
+from rmqctl.protocol.command import Command
+from rmqctl.sandbox.broker import Broker
+from rmqctl.sandbox.handlers import BROKER
+from rmqctl.sandbox.name_rules import check_group_name
+from rmqctl.sandbox.request import Request, ok
+
+SERVER = BROKER
+
+
+def handle(broker: Broker, request: Request) -> Command:
+    """Take it; what is missing gets its default. 4.9 takes any name."""
+    if broker.profile.is_5 and not request.command.body:
+        return ok()
+    request.require_body()
+    config = broker.groups.read(request.json())
+    check_group_name(broker.profile, config["groupName"])
+    broker.groups.update(config)
+    return ok()

@@ -1,0 +1,25 @@
+"""GET_ALL_SUBSCRIPTIONGROUP_CONFIG: all groups of a broker, since 5.x in pages (AdminBrokerProcessor)."""
+
+from __future__ import annotations
+
+from rmqctl.protocol.command import Command
+from rmqctl.sandbox.broker import Broker
+from rmqctl.sandbox.handlers import BROKER
+from rmqctl.sandbox.paging import page
+from rmqctl.sandbox.request import Request, ok_json
+
+SERVER = BROKER
+
+
+def handle(broker: Broker, request: Request) -> Command:
+    """Answer them, and which topics each may not read."""
+    table = broker.groups
+    version = table.version.to_wire(broker.profile)
+    if not broker.profile.is_5:
+        return ok_json({"dataVersion": version, "subscriptionGroupTable": table.groups})
+    part = page(
+        request, table.groups, table.version, seq_field="groupSeq", count_field="maxGroupNum",
+        default_count=broker.settings.number("splitMetadataSize"),
+    )  # fmt: skip
+    body = {"dataVersion": version, "forbiddenTable": table.forbidden_table(part), "subscriptionGroupTable": part}
+    return ok_json(body, totalGroupNum=len(table.groups))

@@ -1,0 +1,26 @@
+"""GET_CONSUMER_CONNECTION_LIST: a group's members and what they want (AdminBrokerProcessor)."""
+
+from __future__ import annotations
+
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.protocol.command import Command
+from rmqctl.sandbox.broker import Broker
+from rmqctl.sandbox.connections import connection_to_wire
+from rmqctl.sandbox.handlers import BROKER
+from rmqctl.sandbox.request import RefusalError, Request, ok_json
+
+SERVER = BROKER
+
+
+def handle(broker: Broker, request: Request) -> Command:
+    """Answer every connection, and what the group is by whoever was heard last."""
+    name = request.text("consumerGroup")
+    group = broker.consumers.find(name)
+    if group is None:
+        raise RefusalError(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online")
+    return ok_json({
+        "connectionSet": [connection_to_wire(channel, member) for channel, member in group.members.items()],
+        "consumeFromWhere": group.consume_from_where, "consumeType": group.consume_type,
+        "messageModel": group.message_model,
+        "subscriptionTable": {topic: each.to_wire() for topic, each in group.subscriptions.items()},
+    })  # fmt: skip

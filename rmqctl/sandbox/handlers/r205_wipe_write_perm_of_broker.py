@@ -1,0 +1,15 @@
+"""WIPE_WRITE_PERM_OF_BROKER: let clients send to a broker no more (wipeWritePermOfBroker)."""
+
+from __future__ import annotations
+
+from rmqctl.protocol.command import Command
+from rmqctl.sandbox.handlers import NAME_SERVER
+from rmqctl.sandbox.name_server import NameServer
+from rmqctl.sandbox.request import Request, ok
+
+SERVER = NAME_SERVER
+
+
+def handle(name_server: NameServer, request: Request) -> Command:
+    """Take the write bit of its topics, here only."""
+    return ok(wipeTopicCount=name_server.set_write_permission(request.text("brokerName", ""), is_writable=False))

@@ -1,0 +1,20 @@
+"""GET_KVLIST_BY_NAMESPACE: all keys of a name space (DefaultRequestProcessor.getKVListByNamespace)."""
+
+from __future__ import annotations
+
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.protocol.command import Command
+from rmqctl.sandbox.handlers import NAME_SERVER
+from rmqctl.sandbox.name_server import NameServer
+from rmqctl.sandbox.request import RefusalError, Request, ok_json
+
+SERVER = NAME_SERVER
+
+
+def handle(name_server: NameServer, request: Request) -> Command:
+    """Answer them with their values."""
+    namespace = request.text("namespace", "null")
+    table = name_server.key_values.get(namespace)
+    if table is None:
+        raise RefusalError(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {namespace}")
+    return ok_json({"table": table})

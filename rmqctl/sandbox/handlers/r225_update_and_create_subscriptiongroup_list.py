@@ -1,0 +1,23 @@
+"""UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: make or change several groups' configurations (AdminBrokerProcessor)."""
+
+from __future__ import annotations
+
+from rmqctl.protocol.command import Command
+from rmqctl.sandbox.broker import Broker
+from rmqctl.sandbox.handlers import BROKER
+from rmqctl.sandbox.name_rules import check_group_name
+from rmqctl.sandbox.request import Request, ok
+
+SERVER = BROKER
+SINCE_5 = True
+
+
+def handle(broker: Broker, request: Request) -> Command:
+    """Take them, none where one has a bad name."""
+    request.require_body()
+    configs = [broker.groups.read(item) for item in request.json()["groupConfigList"]]
+    for config in configs:
+        check_group_name(broker.profile, config["groupName"])
+    for config in configs:
+        broker.groups.update(config)
+    return ok()

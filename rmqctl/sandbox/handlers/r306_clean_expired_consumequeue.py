@@ -1,0 +1,16 @@
+"""CLEAN_EXPIRED_CONSUMEQUEUE: forget queues whose messages are all gone (cleanExpiredConsumerQueue)."""
+
+from __future__ import annotations
+
+from rmqctl.protocol.command import Command
+from rmqctl.sandbox.broker import Broker
+from rmqctl.sandbox.handlers import BROKER
+from rmqctl.sandbox.request import Request, ok
+
+SERVER = BROKER
+
+
+def handle(broker: Broker, _: Request) -> Command:
+    """Forget them: they count from 0 again."""
+    broker.store.drop_gone_queues(broker.topics.is_system)
+    return ok()

@@ -1,0 +1,16 @@
+"""SEND_MESSAGE_V2: store a message; fields have names of one letter (SendMessageProcessor)."""
+
+from __future__ import annotations
+
+from rmqctl.protocol.command import Command
+from rmqctl.sandbox.broker import Broker
+from rmqctl.sandbox.handlers import BROKER
+from rmqctl.sandbox.request import Request
+from rmqctl.sandbox.sending import send
+
+SERVER = BROKER
+
+
+def handle(broker: Broker, request: Request) -> Command:
+    """Store it and answer where."""
+    return send(broker, request)

@@ -1,0 +1,16 @@
+"""GET_UNIT_TOPIC_LIST: topics of units (RouteInfoManager.getUnitTopics)."""
+
+from __future__ import annotations
+
+from rmqctl.protocol.command import Command
+from rmqctl.sandbox.handlers import NAME_SERVER
+from rmqctl.sandbox.name_server import NameServer
+from rmqctl.sandbox.request import Request, ok_json
+from rmqctl.sandbox.topics import UNIT
+
+SERVER = NAME_SERVER
+
+
+def handle(name_server: NameServer, _: Request) -> Command:
+    """Answer the list."""
+    return ok_json({"topicList": name_server.unit_topics(wanted=UNIT)})

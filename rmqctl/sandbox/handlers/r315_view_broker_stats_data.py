@@ -1,0 +1,22 @@
+"""VIEW_BROKER_STATS_DATA: one counter of the last minute, hour and day (AdminBrokerProcessor.ViewBrokerStatsData)."""
+
+from __future__ import annotations
+
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.protocol.command import Command
+from rmqctl.sandbox.broker import Broker
+from rmqctl.sandbox.handlers import BROKER
+from rmqctl.sandbox.request import RefusalError, Request, ok_json
+from rmqctl.sandbox.stats import DAY_S, HOUR_S, MINUTE_S
+
+SERVER = BROKER
+
+_SPANS_S = {"statsMinute": MINUTE_S, "statsHour": HOUR_S, "statsDay": DAY_S}
+
+
+def handle(broker: Broker, request: Request) -> Command:
+    """Answer sums and rates; a counter that nothing was counted in is not there."""
+    name, key = request.text("statsName", "null"), request.text("statsKey", "null")
+    if not broker.stats.has(name, key):
+        raise RefusalError(ResponseCode.SYSTEM_ERROR, f"The stats <{name}> <{key}> not exist")
+    return ok_json({field: broker.stats.rate(name, key, span_s).to_wire() for field, span_s in _SPANS_S.items()})

@@ -1,0 +1,18 @@
+"""CLEAN_UNUSED_TOPIC: forget messages of topics that there are not (DefaultMessageStore.cleanUnusedTopic)."""
+
+from __future__ import annotations
+
+from rmqctl.protocol.command import Command
+from rmqctl.sandbox.broker import Broker
+from rmqctl.sandbox.handlers import BROKER
+from rmqctl.sandbox.request import Request, ok
+
+SERVER = BROKER
+
+
+def handle(broker: Broker, _: Request) -> Command:
+    """Forget them."""
+    for topic in [name for name in broker.store.queues if broker.topics.find(name) is None]:
+        if not broker.topics.is_system(topic):
+            broker.store.delete_topic(topic)
+    return ok()

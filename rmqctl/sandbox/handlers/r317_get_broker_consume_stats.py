@@ -1,0 +1,16 @@
+"""GET_BROKER_CONSUME_STATS: how far all groups have come (AdminBrokerProcessor.fetchAllConsumeStatsInBroker)."""
+
+from __future__ import annotations
+
+from rmqctl.protocol.command import Command
+from rmqctl.sandbox.broker import Broker
+from rmqctl.sandbox.consume_stats import broker_consume_stats
+from rmqctl.sandbox.handlers import BROKER
+from rmqctl.sandbox.request import Request, ok_json
+
+SERVER = BROKER
+
+
+def handle(broker: Broker, request: Request) -> Command:
+    """Answer tables by group and topic; of ordered topics only when asked so."""
+    return ok_json(broker_consume_stats(broker, ordered_only=request.flag("isOrder")))

@@ -1,0 +1,22 @@
+"""QUERY_DATA_VERSION: whether a broker's topics have changed since it registered (queryBrokerTopicConfig)."""
+
+from __future__ import annotations
+
+from rmqctl.protocol.command import Command
+from rmqctl.protocol.java_dumps import dumps
+from rmqctl.sandbox.handlers import NAME_SERVER
+from rmqctl.sandbox.name_server import NameServer
+from rmqctl.sandbox.registration import read_version
+from rmqctl.sandbox.request import Request, ok
+
+SERVER = NAME_SERVER
+
+
+def handle(name_server: NameServer, request: Request) -> Command:
+    """Answer it with the version that is known here; a broker whose topics are the same counts as heard."""
+    cluster, address = request.text("clusterName", ""), request.text("brokerAddr", "")
+    known = name_server.version_of(cluster, address)
+    is_changed = known != read_version(name_server.profile, request.json())
+    if not is_changed:
+        name_server.touch(cluster, address)
+    return ok(b"" if known is None else dumps(known), changed=is_changed)

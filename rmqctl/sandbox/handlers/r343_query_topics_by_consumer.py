@@ -1,0 +1,17 @@
+"""QUERY_TOPICS_BY_CONSUMER: the topics that a group has offsets of (AdminBrokerProcessor.queryTopicsByConsumer)."""
+
+from __future__ import annotations
+
+from rmqctl.protocol.command import Command
+from rmqctl.sandbox.broker import Broker
+from rmqctl.sandbox.handlers import BROKER
+from rmqctl.sandbox.request import Request, ok_json
+
+SERVER = BROKER
+SINCE_5 = True
+
+
+def handle(broker: Broker, request: Request) -> Command:
+    """Answer the list, empty for a group that there is not."""
+    topics = broker.offsets.topics_of(request.text("group", ""))
+    return ok_json({"brokerAddr": broker.address, "topicList": topics})

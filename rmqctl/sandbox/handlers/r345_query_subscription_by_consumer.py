@@ -1,0 +1,19 @@
+"""QUERY_SUBSCRIPTION_BY_CONSUMER: a live subscription (AdminBrokerProcessor.querySubscriptionByConsumer)."""
+
+from __future__ import annotations
+
+from rmqctl.protocol.command import Command
+from rmqctl.sandbox.broker import Broker
+from rmqctl.sandbox.handlers import BROKER
+from rmqctl.sandbox.request import Request, ok_json
+
+SERVER = BROKER
+SINCE_5 = True
+
+
+def handle(broker: Broker, request: Request) -> Command:
+    """Answer a group's subscription to a topic; none when nobody is online with it, or pulled with one lately."""
+    group, topic = request.text("group"), request.text("topic")
+    found = broker.consumers.find_subscription(group, topic)
+    wire = None if found is None else found.to_wire()
+    return ok_json({"group": group, "topic": topic, "subscriptionData": wire})

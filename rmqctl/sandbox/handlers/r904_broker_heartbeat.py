@@ -1,0 +1,17 @@
+"""BROKER_HEARTBEAT: a broker is there (DefaultRequestProcessor.brokerHeartbeat)."""
+
+from __future__ import annotations
+
+from rmqctl.protocol.command import Command
+from rmqctl.sandbox.handlers import NAME_SERVER
+from rmqctl.sandbox.name_server import NameServer
+from rmqctl.sandbox.request import Request, ok
+
+SERVER = NAME_SERVER
+SINCE_5 = True
+
+
+def handle(name_server: NameServer, request: Request) -> Command:
+    """Take note; a broker that never registered stays unknown."""
+    name_server.touch(request.text("clusterName", ""), request.text("brokerAddr", ""))
+    return ok()

@@ -1,0 +1,83 @@
+"""Heartbeats of clients (ClientManageProcessor.heartBeat and heartBeatV2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.protocol.command import Command
+
+from .broker import Broker
+from .members import CONSUME_ACTIVELY, Member
+from .request import RefusalError, Request, ok
+from .subscription import Subscription
+from .topics import retry_topic
+
+# What RocketMQ knows of; other names are read as null.
+_CONSUME_TYPES = {"CONSUME_ACTIVELY", "CONSUME_PASSIVELY"}
+_CONSUME_TYPES_5 = {*_CONSUME_TYPES, "CONSUME_POP"}
+_MESSAGE_MODELS = {"BROADCASTING", "CLUSTERING"}
+_MESSAGE_MODELS_5 = {*_MESSAGE_MODELS, "LITE_SELECTIVE"}
+_FROM_WHERE = {
+    "CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST", "CONSUME_FROM_MIN_OFFSET",
+    "CONSUME_FROM_MAX_OFFSET", "CONSUME_FROM_FIRST_OFFSET", "CONSUME_FROM_TIMESTAMP",
+}  # fmt: skip
+
+
+def hear(broker: Broker, request: Request) -> Command:
+    """Register the connection in all the groups that it names.
+
+    A group that has no configuration and may not be made is left out, and the answer is SUCCESS all the same.
+    """
+    data = request.json()
+    if not isinstance(data, dict):
+        raise RefusalError(ResponseCode.SYSTEM_ERROR, "java.lang.NullPointerException: the heartbeat is no object")
+    client_id = str(data.get("clientID") or "")
+    request.channel.client_id = client_id
+    # 5.1.3 and later: such that have a fingerprint may leave subscriptions out while they stay the same.
+    fingerprint = int(data.get("heartbeatFingerprint") or 0) if broker.profile.is_5 else 0
+    is_short = fingerprint != 0 and bool(data.get("withoutSub", False))
+    changed = fingerprint == 0
+    for item in data.get("consumerDataSet") or ():
+        changed |= _hear_consumer(broker, request, item, client_id, fingerprint=fingerprint, is_short=is_short)
+    for item in data.get("producerDataSet") or ():
+        broker.producers.register(str(item["groupName"]), request.channel, _member(broker, request, client_id))
+    return ok(IS_SUPPORT_HEART_BEAT_V2=True, IS_SUB_CHANGE=changed) if broker.profile.is_5 else ok()
+
+
+def _hear_consumer(
+    broker: Broker, request: Request, item: dict[str, Any], client_id: str, *, fingerprint: int, is_short: bool
+) -> bool:
+    """Register a connection in one group; tell whether its heartbeats look different from those before."""
+    is_5 = broker.profile.is_5
+    consume_type = _known(item, "consumeType", _CONSUME_TYPES_5 if is_5 else _CONSUME_TYPES)
+    if is_5 and consume_type == CONSUME_ACTIVELY and broker.settings.flag("rejectPullConsumerEnable"):
+        return False
+    group = item.get("groupName")
+    if group is None:
+        raise RefusalError(ResponseCode.SYSTEM_ERROR, "java.lang.NullPointerException: a group without a name")
+    group = str(group)
+    changed = broker.consumers.swap_fingerprint(group, fingerprint)
+    now_ms = broker.now_ms()
+    subscriptions = [Subscription.from_wire(entry, now_ms) for entry in item.get("subscriptionDataSet", ())]
+    config = broker.groups.find_or_create(group, may_create=broker.settings.flag("autoCreateSubscriptionGroup"))
+    if config is None:
+        return changed
+    broker.topics.create_for_group(retry_topic(group), config["retryQueueNums"])
+    broker.consumers.register(
+        group, request.channel, _member(broker, request, client_id), consume_type=consume_type,
+        message_model=_known(item, "messageModel", _MESSAGE_MODELS_5 if is_5 else _MESSAGE_MODELS),
+        consume_from_where=_known(item, "consumeFromWhere", _FROM_WHERE),
+        subscriptions=None if is_short else subscriptions,
+    )  # fmt: skip
+    return changed
+
+
+def _member(broker: Broker, request: Request, client_id: str) -> Member:
+    command = request.command
+    return Member(client_id, command.language, command.version, broker.clock.monotonic_s(), broker.now_ms())
+
+
+def _known(item: dict[str, Any], name: str, values: set[str]) -> str | None:
+    value = item.get(name)
+    return value if value in values else None

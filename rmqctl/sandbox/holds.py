@@ -1,0 +1,152 @@
+"""Requests that wait for messages (PullRequestHoldService): woken by what arrives, or when their time is over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from rmqctl.net.clock import Clock, Timer
+
+_Key = tuple[str, int]
+# What came: a tag's code, and the properties where they are known.
+_News = tuple[int, Mapping[str, str] | None]
+
+
+class Hold:
+    """One request that waits. `wake` is called once, with whether a message came."""
+
+    __slots__ = ("_recheck", "_timer", "accepts_code", "accepts_properties", "is_over", "keys", "recheck_s", "wake")
+
+    def __init__(
+        self, keys: list[_Key], wake: Callable[[bool], None], *, accepts_code: Callable[[int], bool] | None,
+        accepts_properties: Callable[[Mapping[str, str]], bool] | None, recheck_s: float | None,
+    ) -> None:  # fmt: skip
+        self.keys = keys
+        self.accepts_code = accepts_code
+        self.accepts_properties = accepts_properties
+        self.recheck_s = recheck_s
+        self.wake = wake
+        self.is_over = False
+        self._timer: Timer | None = None
+        self._recheck: Timer | None = None
+
+    def accepts(self, news: _News) -> bool:
+        """Tell whether a message is one to wake for."""
+        code, properties = news
+        if self.accepts_code is not None and not self.accepts_code(code):
+            return False
+        return self.accepts_properties is None or properties is None or self.accepts_properties(properties)
+
+    def end_at(self, timer: Timer) -> None:
+        """Keep the timer that ends the wait."""
+        self._timer = timer
+
+    def recheck(self, clock: Clock, end: Callable[[], object]) -> None:
+        """End the wait in a while, for messages came that the request does not want."""
+        if self._recheck is None and self.recheck_s is not None:
+            self._recheck = clock.call_later(self.recheck_s, end)
+
+    def end(self, *, has_news: bool) -> None:
+        """End the wait."""
+        if self.is_over:
+            return
+        self.is_over = True
+        for timer in (self._timer, self._recheck):
+            if timer is not None:
+                timer.cancel()
+        self.wake(has_news)
+
+
+# More than all clients of a sandbox ask for at once.
+_MAX_COUNT = 50_000
+
+
+class Holds:
+    """Requests that wait, by (topic, queue id).
+
+    Messages that arrive in one turn of the event loop wake a request once, so that a batch is answered as a batch.
+    Beyond `max_count` the one that waits longest is answered.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._waiting: dict[_Key, dict[Hold, None]] = {}
+        self.max_count = _MAX_COUNT
+        # In the order in which they came.
+        self._all: dict[Hold, None] = {}
+        self._news: dict[_Key, list[_News]] = {}
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def count(self, topic: str, queue_id: int) -> int:
+        """Return how many requests wait for a queue."""
+        return len(self._waiting.get((topic, queue_id), {}))
+
+    def hold(
+        self, keys: list[_Key], seconds: float, wake: Callable[[bool], None], *,
+        accepts_code: Callable[[int], bool] | None = None,
+        accepts_properties: Callable[[Mapping[str, str]], bool] | None = None, recheck_s: float | None = None,
+    ) -> Hold:  # fmt: skip
+        """Let a request wait for messages of some queues that it accepts, so many seconds at most.
+
+        With `recheck_s` it waits no longer than that once messages came that it does not accept, so that it can be told
+        how far it got.
+        """
+        hold = Hold(keys, wake, accepts_code=accepts_code, accepts_properties=accepts_properties, recheck_s=recheck_s)
+        for key in keys:
+            self._waiting.setdefault(key, {})[hold] = None
+        self._all[hold] = None
+        if len(self._all) > self.max_count:
+            self._end(next(iter(self._all)), has_news=False)
+        hold.end_at(self._clock.call_later(seconds, lambda: self._end(hold, has_news=False)))
+        return hold
+
+    def arrived(
+        self, topic: str, queue_id: int, tags_code: int, properties: Mapping[str, str] | None = None
+    ) -> None:  # fmt: skip
+        """Tell of a message that was stored."""
+        key = (topic, queue_id)
+        if key not in self._waiting:
+            return
+        if not self._news:
+            asyncio.get_running_loop().call_soon(self._wake)
+        self._news.setdefault(key, []).append((tags_code, properties))
+
+    def end_all(self, topic: str) -> None:
+        """Wake every request that waits for a topic, for it is no more what it was."""
+        for key in [key for key in self._waiting if key[0] == topic]:
+            for hold in list(self._waiting.get(key, {})):
+                self._end(hold, has_news=True)
+
+    def wake(self, hold: Hold) -> None:
+        """Wake one request."""
+        self._end(hold, has_news=True)
+
+    def close(self) -> None:
+        """Forget all that wait, without waking them."""
+        for waiting in self._waiting.values():
+            for hold in waiting:
+                hold.wake = lambda _: None
+                hold.end(has_news=False)
+        self._waiting.clear()
+        self._all.clear()
+
+    def _wake(self) -> None:
+        news, self._news = self._news, {}
+        for key, arrived in news.items():
+            for hold in list(self._waiting.get(key, {})):
+                if any(map(hold.accepts, arrived)):
+                    self._end(hold, has_news=True)
+                else:
+                    hold.recheck(self._clock, lambda hold=hold: self._end(hold, has_news=True))  # type: ignore[misc]
+
+    def _end(self, hold: Hold, *, has_news: bool) -> None:
+        self._all.pop(hold, None)
+        for key in hold.keys:
+            waiting = self._waiting.get(key)
+            if waiting is not None:
+                waiting.pop(hold, None)
+                if not waiting:
+                    del self._waiting[key]
+        hold.end(has_news=has_news)

@@ -1,0 +1,215 @@
+"""Who is connected in which group, and what they subscribe to (ConsumerManager, ProducerManager)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from .channel import Channel
+from .filters import ExpressionTable
+from .profile import Profile
+from .subscription import Subscription
+
+# ConsumerManager.CHANNEL_EXPIRED_TIMEOUT; scanned for every 10 s.
+CHANNEL_EXPIRED_S = 120.0
+# BrokerConfig.subscriptionExpiredTimeout: how long 5.x remembers what pulls without a heartbeat wanted.
+PULLED_EXPIRED_S = 600.0
+
+BROADCASTING = "BROADCASTING"
+CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
+
+
+class Member(Struct):
+    """One connection of a group; `heard_at_s` is on the monotonic clock, `heard_at_ms` on the broker's."""
+
+    client_id: str
+    language: str
+    version: int
+    heard_at_s: float
+    heard_at_ms: int = 0
+
+
+class ConsumerGroup(Struct):
+    """One group as a broker knows it while someone is connected (ConsumerGroupInfo).
+
+    Its type, model and start position are those of whoever was heard last, None for such that RocketMQ has not.
+    Subscriptions are the newest by their version, of the topics that whoever was heard last has.
+    """
+
+    name: str
+    consume_type: str | None = None
+    message_model: str | None = None
+    consume_from_where: str | None = None
+    members: dict[Channel, Member] = field(default_factory=dict)
+    subscriptions: dict[str, Subscription] = field(default_factory=dict)
+
+    def merge(self, subscriptions: list[Subscription]) -> bool:
+        """Take a heartbeat's subscriptions; tell whether the set of topics changed (updateSubscription)."""
+        changed = False
+        for new in subscriptions:
+            old = self.subscriptions.get(new.topic)
+            if old is None:
+                changed = True
+            if old is None or new.version_ms > old.version_ms:
+                self.subscriptions[new.topic] = new
+        for topic in self.subscriptions.keys() - {new.topic for new in subscriptions}:
+            del self.subscriptions[topic]
+            changed = True
+        return changed
+
+    def hear(self, channel: Channel, member: Member) -> bool:
+        """Take a sign of life; tell whether the connection is new here.
+
+        What a connection said first of its language and version stays, until it calls itself another client.
+        """
+        known = self.members.get(channel)
+        if known is not None and known.client_id == member.client_id:
+            known.heard_at_s, known.heard_at_ms = member.heard_at_s, member.heard_at_ms
+            return False
+        self.members[channel] = member
+        return known is None
+
+    @property
+    def client_ids(self) -> list[str]:
+        """Return the members' ids; one that is connected twice stands twice."""
+        return [member.client_id for member in self.members.values()]
+
+    def find(self, client_id: str) -> Channel | None:
+        """Return the connection of a client, None when it has none."""
+        return next((channel for channel, member in self.members.items() if member.client_id == client_id), None)
+
+
+class ConsumerTable:
+    """All groups that have members, and the SQL92 `expressions` that groups want.
+
+    `on_change` is called with a group whose membership or topics changed, and with whether that came about by a
+    connection that broke: brokers then don't ask whether the group's members want to be told.
+    """
+
+    def __init__(self, monotonic_s: Callable[[], float], profile: Profile) -> None:
+        self.groups: dict[str, ConsumerGroup] = {}
+        self.expressions = ExpressionTable(monotonic_s, has_text_operators=profile.is_5)
+        self.on_change: Callable[[ConsumerGroup, bool], None] = lambda _group, _by_close: None
+        self._monotonic_s = monotonic_s
+        self._pulled: dict[tuple[str, str], tuple[Subscription, float, int]] = {}
+        self._fingerprints: dict[str, int] = {}
+
+    def find(self, group: str) -> ConsumerGroup | None:
+        """Return a group, None when nobody is connected in it."""
+        return self.groups.get(group)
+
+    def register(
+        self, name: str, channel: Channel, member: Member, *, consume_type: str | None, message_model: str | None,
+        consume_from_where: str | None, subscriptions: list[Subscription] | None,
+    ) -> None:  # fmt: skip
+        """Take a heartbeat's data of one group; None for subscriptions leaves them as they are."""
+        group = self.groups.get(name)
+        if group is None:
+            group = self.groups[name] = ConsumerGroup(name)
+        group.consume_type, group.message_model = consume_type, message_model
+        group.consume_from_where = consume_from_where
+        is_new = group.hear(channel, member)
+        topics_changed = subscriptions is not None and group.merge(subscriptions)
+        if is_new or topics_changed:
+            self.on_change(group, False)
+        if subscriptions is not None:
+            self.expressions.register(name, subscriptions)
+
+    def swap_fingerprint(self, group: str, fingerprint: int) -> bool:
+        """Note what heartbeats of a group look like now; tell whether one before it looked different."""
+        before = self._fingerprints.get(group, fingerprint)
+        self._fingerprints[group] = fingerprint
+        return before != fingerprint
+
+    def unregister(self, name: str, channel: Channel) -> None:
+        """Take a connection out of a group. The others are told, also when it was not in there."""
+        group = self.groups.get(name)
+        if group is None:
+            return
+        group.members.pop(channel, None)
+        self._drop_if_empty(group)
+        self.on_change(group, False)
+
+    def forget(self, channel: Channel) -> None:
+        """Take a connection that broke out of all groups."""
+        for group in list(self.groups.values()):
+            if group.members.pop(channel, None) is not None:
+                self._drop_if_empty(group)
+                self.on_change(group, True)
+
+    def _drop_if_empty(self, group: ConsumerGroup) -> None:
+        if not group.members:
+            del self.groups[group.name]
+            self.expressions.forget(group.name)
+
+    def take_expired(self) -> list[Channel]:
+        """Take out and return the connections that no heartbeat came from for too long.
+
+        Nobody is told of it: brokers tell only of connections that end by themselves.
+        """
+        limit_s = self._monotonic_s() - CHANNEL_EXPIRED_S
+        expired = []
+        for group in list(self.groups.values()):
+            gone = [channel for channel, member in group.members.items() if member.heard_at_s < limit_s]
+            for channel in gone:
+                del group.members[channel]
+            if not group.members:
+                del self.groups[group.name]
+            expired += gone
+        return expired
+
+    def note_pulled(self, group: str, subscription: Subscription, now_ms: int) -> None:
+        """Remember what a pull with a subscription of its own wanted (compensateSubscribeData)."""
+        self._pulled[group, subscription.topic] = (subscription, self._monotonic_s(), now_ms)
+
+    def find_subscription(self, group: str, topic: str) -> Subscription | None:
+        """Return what a group wants of a topic: as its members say, or else as its last pull said."""
+        online = self.groups.get(group)
+        if online is not None and topic in online.subscriptions:
+            return online.subscriptions[topic]
+        pulled = self._pulled.get((group, topic))
+        if pulled is None:
+            return None
+        subscription, pulled_at_s, version_ms = pulled
+        if self._monotonic_s() - pulled_at_s > PULLED_EXPIRED_S:
+            del self._pulled[group, topic]
+            return None
+        return replace(subscription, version_ms=version_ms)
+
+
+class ProducerTable:
+    """All producer groups that have members."""
+
+    def __init__(self, monotonic_s: Callable[[], float]) -> None:
+        self.groups: dict[str, dict[Channel, Member]] = {}
+        self._monotonic_s = monotonic_s
+
+    def register(self, group: str, channel: Channel, member: Member) -> None:
+        """Take a heartbeat's data of one group; what a connection said first of itself stays."""
+        known = self.groups.setdefault(group, {}).setdefault(channel, member)
+        known.heard_at_s, known.heard_at_ms = member.heard_at_s, member.heard_at_ms
+
+    def unregister(self, group: str, channel: Channel) -> None:
+        """Take a connection out of a group."""
+        members = self.groups.get(group, {})
+        members.pop(channel, None)
+        if not members:
+            self.groups.pop(group, None)
+
+    def forget(self, channel: Channel) -> None:
+        """Take a connection out of all groups."""
+        for group in list(self.groups):
+            self.unregister(group, channel)
+
+    def take_expired(self) -> list[Channel]:
+        """Take out and return the connections that no heartbeat came from for too long."""
+        limit_s = self._monotonic_s() - CHANNEL_EXPIRED_S
+        expired = []
+        for name, members in list(self.groups.items()):
+            gone = [channel for channel, member in members.items() if member.heard_at_s < limit_s]
+            for channel in gone:
+                self.unregister(name, channel)
+            expired += gone
+        return expired

@@ -1,0 +1,80 @@
+"""Which messages carry a key (IndexService): hashes in the order of the log, 16 bytes a key."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+
+from rmqctl.protocol.message import StoredMessage
+from rmqctl.protocol.properties import KEYS, TAGS, UNIQ_KEY
+
+# What 5.4 puts before a tag to index it as well (MessageConst.INDEX_TAG_TYPE).
+TAG_PREFIX = "T#"
+
+
+class MessageIndex:
+    """Hashes of topic and key with the commit log offset of the message. A hit has to be checked against the message.
+
+    `begins_at_ms` is when the first message was indexed: RocketMQ keeps times as whole seconds since then.
+    """
+
+    def __init__(self) -> None:
+        self.begins_at_ms = 0
+        self._hashes = array("q")
+        self._offsets = array("q")
+
+    def add(self, topic: str, properties: Mapping[str, str], commit_log_offset: int, stored_at_ms: int) -> None:
+        """Enter a message under all that it can be found by."""
+        keys = index_keys(properties)
+        if not keys:
+            return
+        if not self.begins_at_ms:
+            self.begins_at_ms = stored_at_ms
+        self._hashes.extend([hash((topic, key)) for key in keys])
+        self._offsets.extend([commit_log_offset] * len(keys))
+
+    @property
+    def last_offset(self) -> int | None:
+        """Where the newest message stands that has a key, None when none has."""
+        return self._offsets[-1] if self._offsets else None
+
+    def newest_first(self, topic: str, key: str) -> Iterator[int]:
+        """Return the commit log offsets of messages that may carry the key; twice for one that names it twice."""
+        wanted, found, at = hash((topic, key)), [], 0
+        try:
+            while True:
+                at = self._hashes.index(wanted, at)
+                found.append(self._offsets[at])
+                at += 1
+        except ValueError:
+            return reversed(found)
+
+    def indexed_at_ms(self, stored_at_ms: int) -> int:
+        """Return a message's time as the index knows it (IndexFile.putKey)."""
+        return stored_at_ms - (stored_at_ms - self.begins_at_ms) % 1000
+
+    def drop_before(self, commit_log_offset: int) -> None:
+        """Forget messages before an offset."""
+        count = bisect_left(self._offsets, commit_log_offset)
+        del self._hashes[:count], self._offsets[:count]
+
+    def truncate(self, commit_log_offset: int) -> None:
+        """Forget messages at or behind an offset."""
+        kept = bisect_left(self._offsets, commit_log_offset)
+        del self._hashes[kept:], self._offsets[kept:]
+
+
+def index_keys(properties: Mapping[str, str]) -> list[str]:
+    """Return what a message can be found by: its unique key, each of its keys, its tag (buildIndex)."""
+    keys = [key for key in properties[KEYS].split(" ") if key] if KEYS in properties else []
+    if UNIQ_KEY in properties:
+        keys.append(properties[UNIQ_KEY])
+    if TAGS in properties:
+        keys.append(TAG_PREFIX + properties[TAGS])
+    return keys
+
+
+def carries(message: StoredMessage, topic: str, key: str) -> bool:
+    """Tell whether a message that the index found is of the topic and has the key."""
+    return message.topic == topic and key in index_keys(message.properties)

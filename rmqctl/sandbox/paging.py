@@ -1,0 +1,40 @@
+"""Tables that 5.x gives out in pages (GET_ALL_TOPIC_CONFIG, GET_ALL_SUBSCRIPTIONGROUP_CONFIG)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from rmqctl.protocol.java_json import loads
+
+from .data_version import DataVersion
+from .request import FailureError, Request
+
+_T = TypeVar("_T")
+
+
+def page(
+    request: Request, table: Mapping[str, _T], version: DataVersion, *, seq_field: str, count_field: str,
+    default_count: int,
+) -> dict[str, _T]:  # fmt: skip
+    """Return the part of a table that a request asks for; all of it where no field of paging is sent.
+
+    A page counts from the table as it was when the first page was read: with another version than the table's, a
+    request gets the first page again.
+    """
+    asked = request.number(seq_field, None), request.number(count_field, None), request.text("dataVersion", None)
+    if asked == (None, None, None):
+        return dict(table)
+    first, count = request.number(seq_field), request.number(count_field, default_count)
+    if not _is_current(request.text("dataVersion", ""), version):
+        first = 0
+    if first < 0 or count < 1:
+        raise FailureError(f"java.lang.ArrayIndexOutOfBoundsException: Index {first + min(count, 0) - 1} out of bounds")
+    return {name: table[name] for name in sorted(table)[first : first + count]}
+
+
+def _is_current(text: str, version: DataVersion) -> bool:
+    if not text:
+        return False
+    told = loads(text.encode())
+    return (told.get("counter"), told.get("timestamp")) == (version.counter, version.changed_at_ms)

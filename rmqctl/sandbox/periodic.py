@@ -1,0 +1,33 @@
+"""Work that comes again and again, on the sandbox's clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rmqctl.net.clock import Clock, Timer
+
+# Settings may ask for less, or for none at all.
+_SHORTEST_S = 0.01
+
+
+class Periodic:
+    """Calls of one function at a fixed pace. The pace is kept from the start, so that late calls do not add up."""
+
+    def __init__(self, clock: Clock, interval_s: float, work: Callable[[], object]) -> None:
+        self._clock = clock
+        self._interval_s = max(_SHORTEST_S, interval_s)
+        self._work = work
+        self._due_s = clock.monotonic_s() + self._interval_s
+        self._timer: Timer = clock.call_later(self._interval_s, self._run)
+
+    def _run(self) -> None:
+        now_s = self._clock.monotonic_s()
+        # After a pause of the whole process the calls that were missed are not made up for.
+        while self._due_s <= now_s:
+            self._due_s += self._interval_s
+        self._timer = self._clock.call_later(self._due_s - now_s, self._run)
+        self._work()
+
+    def stop(self) -> None:
+        """Make no further call."""
+        self._timer.cancel()

@@ -1,0 +1,99 @@
+"""What a broker tells the name server of itself (RegisterBrokerRequestHeader, RegisterBrokerBody)."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import Any
+
+from rmqctl.errors import RemoteProtocolError
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.protocol.java_json import loads
+
+from .name_server import EXPIRED_S, Registration
+from .profile import Profile
+from .request import FailureError, RefusalError, Request
+from .topics import Topic
+
+# What a compressed body may grow to: some 100,000 topics.
+_MAX_INFLATED_BYTES = 32 * 1024 * 1024
+
+
+def read_registration(profile: Profile, request: Request) -> Registration:
+    """Read a REGISTER_BROKER. Raises RefusalError."""
+    body = request.command.body
+    crc = request.number("bodyCrc32", 0)
+    if crc and crc != zlib.crc32(body) & 0x7FFFFFFF:
+        raise RefusalError(ResponseCode.SYSTEM_ERROR, "crc32 not match")
+    try:
+        topics, version = _read_body(body, is_compressed=request.flag("compressed"))
+    except (ValueError, KeyError, TypeError, AttributeError, RemoteProtocolError, zlib.error) as error:
+        text = f"Failed to decode RegisterBrokerBody: {error}"
+        raise FailureError(f"org.apache.rocketmq.remoting.exception.RemotingCommandException: {text}") from None
+    timeout_ms = request.number("heartbeatTimeoutMillis", None) if profile.is_5 else None
+    return Registration(
+        request.text("clusterName"), request.text("brokerName"), request.number("brokerId"), request.text("brokerAddr"),
+        topics, read_version(profile, version), request.text("haServerAddr", ""),
+        EXPIRED_S if timeout_ms is None else timeout_ms / 1000, request.channel,
+        profile.is_5 and "enableActingMaster" in request.fields,
+    )  # fmt: skip
+
+
+def read_version(profile: Profile, told: dict[str, Any]) -> dict[str, int]:
+    """Return a DataVersion with the fields that this release compares."""
+    names = ("counter", "timestamp", "stateVersion") if profile.is_5 else ("counter", "timestamp")
+    return {name: int(told.get(name, 0)) for name in names}
+
+
+def _read_body(body: bytes, *, is_compressed: bool) -> tuple[dict[str, Topic], dict[str, Any]]:
+    if is_compressed:
+        return _read_compressed(body)
+    if not body:
+        return {}, {}
+    wrapper = loads(body).get("topicConfigSerializeWrapper") or {}
+    table = {name: Topic.from_wire(name, item) for name, item in (wrapper.get("topicConfigTable") or {}).items()}
+    return table, wrapper.get("dataVersion") or {}
+
+
+def _read_compressed(body: bytes) -> tuple[dict[str, Topic], dict[str, Any]]:
+    """Read the version and the topics; what follows, filter servers and static topics, has no use here."""
+    inflater = zlib.decompressobj()
+    data = inflater.decompress(body, _MAX_INFLATED_BYTES)
+    if not inflater.eof:
+        raise ValueError("the body does not end, or is too long")
+    parts = _Parts(data)
+    version = json.loads(parts.text())
+    topics = [_read_topic(parts.text()) for _ in range(parts.number())]
+    return {topic.name: topic for topic in topics}, version
+
+
+class _Parts:
+    """Numbers and texts one after the other, each text behind its length."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def number(self) -> int:
+        end = self._at + 4
+        if end > len(self._data):
+            raise ValueError("the body is cut off")
+        value = int.from_bytes(self._data[self._at : end], "big", signed=True)
+        self._at = end
+        return value
+
+    def text(self) -> str:
+        length = self.number()
+        end = self._at + length
+        if length < 0 or end > len(self._data):
+            raise ValueError("the body is cut off")
+        text = self._data[self._at : end].decode()
+        self._at = end
+        return text
+
+
+def _read_topic(text: str) -> Topic:
+    """Read TopicConfig.encode(): name, queues to read and to write, permissions, type, since 5.x attributes."""
+    name, read_count, write_count, perm, filter_type, *rest = text.split(" ", 5)
+    attributes = json.loads(rest[0]) if rest and rest[0].strip() else {}
+    return Topic(name, int(read_count), int(write_count), int(perm), filter_type, attributes=attributes)

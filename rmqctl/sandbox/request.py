@@ -1,0 +1,127 @@
+"""What a handler is given, and what it answers: typed fields out of a request, refusals, answers."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.protocol.command import Command
+from rmqctl.protocol.java_dumps import dumps
+from rmqctl.protocol.java_json import loads
+
+if TYPE_CHECKING:
+    from .channel import Channel
+
+
+# What RocketMQ leaves in the remark of some answers, which mean SUCCESS all the same.
+UNSET_REMARK = "not set any response code"
+
+
+class RefusalError(Exception):
+    """A request that is answered with a code and a remark."""
+
+    def __init__(self, code: ResponseCode, remark: str, **fields: object) -> None:
+        super().__init__(remark)
+        self.code = code
+        self.remark = remark
+        self._fields = fields
+
+    def to_answer(self) -> Command:
+        """Return the answer that it stands for."""
+        return answer(self.code, self.remark, b"", **self._fields)
+
+
+class FailureError(RefusalError):
+    """A request that RocketMQ's own code fails on: SYSTEM_ERROR with the text of a Java exception, and nothing else."""
+
+    def __init__(self, remark: str) -> None:
+        super().__init__(ResponseCode.SYSTEM_ERROR, remark)
+
+
+def ok(body: bytes = b"", *, remark: str | None = None, **fields: object) -> Command:
+    """Return an answer of code SUCCESS; fields become texts as Java writes them."""
+    return answer(ResponseCode.SUCCESS, remark, body, **fields)
+
+
+def ok_json(value: Any, **fields: object) -> Command:
+    """Return an answer of code SUCCESS whose body is written as fastjson would read it."""
+    return answer(ResponseCode.SUCCESS, None, dumps(value), **fields)
+
+
+def ok_standard_json(value: Any, **fields: object) -> Command:
+    """Return an answer of code SUCCESS whose body is strict JSON, also where keys are numbers."""
+    return answer(
+        ResponseCode.SUCCESS, None, json.dumps(value, sort_keys=True, separators=(",", ":")).encode(), **fields
+    )
+
+
+def answer(code: int, remark: str | None = None, body: bytes = b"", **fields: object) -> Command:
+    """Return an answer; fields that are None are left out."""
+    texts = {name: java_text(value) for name, value in fields.items() if value is not None}
+    return Command(code, texts, body, remark=remark)
+
+
+def java_text(value: object) -> str:
+    """Return a field's text as Java writes it."""
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    return str(value)
+
+
+_NO_FIELD = object()
+
+
+class Request:
+    """One request with its connection.
+
+    Fields that are missing or no number raise RefusalError with SYSTEM_ERROR: RocketMQ checks no field, and fails with
+    a NullPointerException on the first one that it uses.
+    """
+
+    __slots__ = ("channel", "command", "fields")
+
+    def __init__(self, command: Command, channel: Channel) -> None:
+        self.command = command
+        self.fields = command.ext_fields
+        self.channel = channel
+
+    def text(self, name: str, default: Any = _NO_FIELD) -> Any:
+        """Return a text field, or the default when it is missing."""
+        value = self.fields.get(name)
+        if value is not None:
+            return value
+        return self._missing(name) if default is _NO_FIELD else default
+
+    def number(self, name: str, default: Any = _NO_FIELD) -> Any:
+        """Return a field of 64 bits, or the default when it is missing or no number."""
+        try:
+            value = int(self.fields[name])
+        except (KeyError, ValueError):
+            return self._missing(name) if default is _NO_FIELD else default
+        if not -(2**63) <= value < 2**63:
+            return self._missing(name) if default is _NO_FIELD else default
+        return value
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """Return a boolean field (Boolean.parseBoolean)."""
+        value = self.fields.get(name)
+        return default if value is None else value.lower() == "true"
+
+    def require_body(self) -> None:
+        """Fail as Java does on a request without a body that it needs."""
+        if not self.command.body:
+            self._missing("body")
+
+    def _missing(self, name: str) -> Any:
+        raise FailureError(f"java.lang.NullPointerException: the request has no field {name}")
+
+    def json(self) -> Any:
+        """Return the body, which is JSON. Raises RemoteProtocolError."""
+        return loads(self.command.body)
+
+    def reply(self, response: Command) -> None:
+        """Answer now; for handlers that returned None because they had to wait."""
+        self.channel.reply(self.command, response)

@@ -1,0 +1,172 @@
+"""Which queues a client is to consume, by pull or by pop, as a broker says it (QueryAssignmentProcessor)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.queue import MessageQueue
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.protocol.flags import Permission
+
+from .members import BROADCASTING
+from .request import FailureError, RefusalError
+from .state import StateStore
+
+if TYPE_CHECKING:
+    from .broker import Broker
+
+PULL, POP = "PULL", "POP"
+
+_TABLE = "request_modes"
+_CLUSTERING = "CLUSTERING"
+
+_Allocate = Callable[[str, Sequence[MessageQueue], Sequence[str]], list[MessageQueue]]
+
+
+class RequestModes:
+    """What was set for a topic and a group, as the request had it (MessageRequestModeManager); written through."""
+
+    def __init__(self, state: StateStore) -> None:
+        self._state = state
+        self._modes: dict[tuple[str, str], dict[str, Any]] = {
+            (item["topic"], item["consumerGroup"]): item for item in state.load(_TABLE).values()
+        }
+
+    def put(self, item: dict[str, Any]) -> None:
+        """Set the mode of a topic and a group."""
+        topic, group = item["topic"], item["consumerGroup"]
+        self._state.put(_TABLE, f"{topic}@{group}", item)
+        self._modes[topic, group] = item
+
+    def find(self, topic: str, group: str) -> dict[str, Any] | None:
+        """Return what was set, None when nothing was."""
+        return self._modes.get((topic, group))
+
+    def to_wire(self) -> dict[str, dict[str, Any]]:
+        """Return all as JSON has it: by topic, then by group."""
+        table: dict[str, dict[str, Any]] = {}
+        for (topic, group), item in self._modes.items():
+            table.setdefault(topic, {})[group] = item
+        return table
+
+
+def set_mode(broker: Broker, body: dict[str, Any]) -> None:
+    """Set the mode of a topic and a group, known or not. Raises RefusalError."""
+    topic, group = _text(body, "topic"), str(body.get("consumerGroup") or "")
+    if topic.startswith(RETRY_PREFIX):
+        raise RefusalError(ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode")
+    if broker.topics.find(topic) is None:
+        raise RefusalError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
+    mode = body.get("mode", PULL)
+    broker.request_modes.put({
+        "topic": topic, "consumerGroup": group or _text(body, "consumerGroup"),
+        "popShareQueueNum": _number(body, "popShareQueueNum"),
+        # Java reads a name that it does not know as null.
+        "mode": mode if mode in (PULL, POP) else None,
+    })  # fmt: skip
+
+
+def query_assignment(broker: Broker, body: dict[str, Any]) -> dict[str, Any]:
+    """Return the queues of a client, each with its mode; an empty object where nobody can tell. Raises RefusalError."""
+    topic, group = _text(body, "topic"), _text(body, "consumerGroup")
+    model = body.get("messageModel")
+    if model not in (_CLUSTERING, BROADCASTING):
+        raise FailureError("java.lang.NullPointerException: the request has no messageModel")
+    mode, share_count = _mode(broker, topic, group)
+    if model == BROADCASTING:
+        queues: list[MessageQueue] | None = _queues(broker, topic) or None
+    else:
+        queues = _share(broker, topic, group, body, share_count if mode == POP else None)
+    if queues is None:
+        return {}
+    return {"messageQueueAssignments": [{"messageQueue": queue, "mode": mode} for queue in queues]}
+
+
+def _mode(broker: Broker, topic: str, group: str) -> tuple[str | None, int]:
+    if topic.startswith(RETRY_PREFIX):
+        return PULL, 0
+    item = broker.request_modes.find(topic, group)
+    if item is None:
+        settings = broker.settings
+        return settings.text("defaultMessageRequestMode"), settings.number("defaultPopShareQueueNum")
+    return item["mode"], item["popShareQueueNum"]
+
+
+def _share(
+    broker: Broker, topic: str, group: str, body: dict[str, Any], share_count: int | None
+) -> list[MessageQueue] | None:
+    """Return a client's queues; `share_count` is that of a group that pops, None for one that pulls."""
+    queues, members = _queues(broker, topic), broker.consumers.find(group)
+    allocate = _STRATEGIES.get(str(body.get("strategyName")))
+    client_id = str(body.get("clientId") or "")
+    if not queues or members is None or allocate is None or not client_id:
+        return None
+    client_ids = sorted(members.client_ids)
+    if share_count is None:
+        return allocate(client_id, queues, client_ids)
+    return allocate_for_pop(allocate, client_id, queues, client_ids, share_count)
+
+
+def _queues(broker: Broker, topic: str) -> list[MessageQueue]:
+    """Return the queues of a topic that can be read, of all brokers, sorted."""
+    route = broker.name_server.route(topic) or {"queueDatas": []}
+    return sorted(
+        MessageQueue(topic, data["brokerName"], queue_id)
+        for data in route["queueDatas"] if data["perm"] & Permission.READ
+        for queue_id in range(data["readQueueNums"])
+    )  # fmt: skip
+
+
+def allocate_averagely(client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> list[MessageQueue]:
+    """Return a client's run of neighbouring queues (AllocateMessageQueueAveragely)."""
+    if client_id not in client_ids:
+        return []
+    index, over = client_ids.index(client_id), len(queues) % len(client_ids)
+    count = 1 if len(queues) <= len(client_ids) else len(queues) // len(client_ids) + (index < over)
+    start = index * count if index < over else index * count + over
+    return list(queues[start : start + count])
+
+
+def allocate_by_circle(client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> list[MessageQueue]:
+    """Return every n-th queue for n clients (AllocateMessageQueueAveragelyByCircle)."""
+    return list(queues[client_ids.index(client_id) :: len(client_ids)]) if client_id in client_ids else []
+
+
+def allocate_for_pop(
+    allocate: _Allocate, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str], share_count: int
+) -> list[MessageQueue]:
+    """Return a popping client's queues (QueryAssignmentProcessor.allocate4Pop).
+
+    With a share count that is not positive, or with no more clients than share a queue, everyone pops from all: -1
+    stands for all queues of a broker. Otherwise a client has its own queues and those of the `share_count` clients
+    behind it; where there are fewer queues than clients, one queue.
+    """
+    client_count = len(client_ids)
+    if share_count <= 0 or share_count >= client_count - 1:
+        return [MessageQueue(topic, broker, -1) for topic, broker in dict.fromkeys((q[0], q[1]) for q in queues)]
+    if client_id not in client_ids:
+        return []
+    index = client_ids.index(client_id)
+    if client_count > len(queues):
+        return [queues[index % len(queues)]]
+    owners = [client_ids[(index + step) % client_count] for step in range(share_count + 1)]
+    return [queue for owner in owners for queue in allocate(owner, queues, client_ids)]
+
+
+_STRATEGIES: dict[str, _Allocate] = {"AVG": allocate_averagely, "AVG_BY_CIRCLE": allocate_by_circle}
+
+
+def _text(body: dict[str, Any], name: str) -> str:
+    value = body.get(name)
+    if value is None:
+        raise FailureError(f"java.lang.NullPointerException: the request has no {name}")
+    return str(value)
+
+
+def _number(body: dict[str, Any], name: str) -> int:
+    try:
+        return int(body.get(name) or 0)
+    except (TypeError, ValueError):
+        raise FailureError(f"com.alibaba.fastjson2.JSONException: {name} is no number") from None

@@ -1,0 +1,108 @@
+"""How a broker is doing, in the words of GET_BROKER_RUNTIME_INFO (AdminBrokerProcessor.prepareRuntimeInfo).
+
+What the sandbox does not have can't be behind: it has no thread pools, no page cache, and dispatches at once. Figures
+of latencies are left out, for there is nothing that they could be taken from.
+"""
+
+from __future__ import annotations
+
+from rmqctl.protocol.versions import version_name
+
+from .broker import Broker
+from .mornings import GET, PUT
+from .stats import HOUR_S
+from .topics import SCHEDULE_TOPIC
+
+_POOLS = {"sendThreadPoolQueue": 10_000, "pullThreadPoolQueue": 100_000, "queryThreadPoolQueue": 20_000}
+_POOLS_SINCE_5 = {"litePullThreadPoolQueue": 100_000, "ackThreadPoolQueue": 100_000}
+_TRANSACTION_CAPACITY = 100_000
+_KIB, _MIB, _GIB = 1024, 1024**2, 1024**3
+
+
+def runtime_info(broker: Broker) -> dict[str, str]:
+    """Return the table; every value is a text."""
+    table: dict[str, object] = {**_identity(broker), **_counts(broker), **_store(broker), **_idle(broker)}
+    for level, consumed in broker.delays.consumed.items():
+        table[f"scheduleMessageOffset_{level}"] = f"{consumed},{broker.store.max_offset(SCHEDULE_TOPIC, level - 1)}"
+    return {name: str(value) for name, value in table.items()}
+
+
+def _identity(broker: Broker) -> dict[str, object]:
+    version = broker.profile.version
+    table: dict[str, object] = {
+        "brokerVersionDesc": version_name(version),
+        "bootTimestamp": broker.booted_at_ms,
+        "runtime": _duration(broker.now_ms() - broker.booted_at_ms),
+        "startAcceptSendRequestTimeStamp": 0,
+    }
+    return {**table, "brokerActive": "true"} if broker.profile.is_5 else {**table, "brokerVersion": version}
+
+
+def _counts(broker: Broker) -> dict[str, object]:
+    stats, cluster = broker.stats, broker.cluster
+    now, mornings = broker.mornings.note(stats, cluster), broker.mornings
+    transferred = "getTransferredTps" if broker.profile.is_5 else "getTransferedTps"
+    return {
+        "msgPutTotalYesterdayMorning": mornings.yesterday.put_count,
+        "msgPutTotalTodayMorning": mornings.today.put_count,
+        "msgPutTotalTodayNow": now.put_count,
+        "msgGetTotalYesterdayMorning": mornings.yesterday.get_count,
+        "msgGetTotalTodayMorning": mornings.today.get_count,
+        "msgGetTotalTodayNow": now.get_count,
+        "putTps": _rates(broker, PUT),
+        transferred: _rates(broker, GET),
+    }
+
+
+def _rates(broker: Broker, name: str) -> str:
+    """Return how many a second came in the last 10 s, 60 s and 600 s."""
+    stats, cluster = broker.stats, broker.cluster
+    rates = stats.last_tps(name, cluster), stats.rate(name, cluster).tps, stats.last_tps(name, cluster, HOUR_S)
+    return " ".join(map(str, rates))
+
+
+def _store(broker: Broker) -> dict[str, object]:
+    log, capacity_bytes = broker.store.log, broker.store.capacity_bytes
+    used_bytes = log.end - log.start
+    first = broker.store.message_in_log(log.start) if used_bytes else None
+    used_ratio = f"{used_bytes / capacity_bytes:.2f}"
+    return {
+        "commitLogMinOffset": log.start,
+        "commitLogMaxOffset": log.end,
+        "earliestMessageTimeStamp": -1 if first is None else first.stored_at_ms,
+        "remainHowManyDataToFlush": _size(log.end - log.flushed),
+        "commitLogDirCapacity": f"Total : {_size(capacity_bytes)}, Free : {_size(capacity_bytes - used_bytes)}.",
+        "commitLogDiskRatio": used_ratio,
+        "consumeQueueDiskRatio": used_ratio,
+    }
+
+
+def _idle(broker: Broker) -> dict[str, object]:
+    """Return what is behind nowhere in the sandbox, as RocketMQ says it of an idle broker."""
+    is_5 = broker.profile.is_5
+    table: dict[str, object] = {
+        "pageCacheLockTimeMills": 0, "dispatchBehindBytes": 0, "dispatchMaxBuffer": 0,
+        "remainTransientStoreBufferNumbs": 2**31 - 1, "EndTransactionQueueSize": 0,
+        "EndTransactionThreadPoolQueueCapacity": _TRANSACTION_CAPACITY,
+    }  # fmt: skip
+    for pool, capacity in {**_POOLS, **(_POOLS_SINCE_5 if is_5 else {})}.items():
+        table |= {f"{pool}Size": 0, f"{pool}HeadWaitTimeMills": 0, f"{pool}Capacity": capacity}
+    if is_5:
+        table |= {"timerReadBehind": 0, "timerOffsetBehind": 0, "timerCongestNum": len(broker.timers)}
+        table |= {"timerEnqueueTps": 0.0, "timerDequeueTps": 0.0}
+    return table
+
+
+def _duration(length_ms: int) -> str:
+    minutes, seconds = divmod(max(0, length_ms) // 1000, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]"
+
+
+def _size(size_bytes: int) -> str:
+    """Return a size in words (MessageStoreUtil.toHumanReadable)."""
+    for unit_bytes, unit in ((_GIB, "GiB"), (_MIB, "MiB"), (_KIB, "KiB")):
+        if size_bytes >= unit_bytes:
+            return f"{size_bytes / unit_bytes:.1f} {unit}"
+    return f"{size_bytes} B"

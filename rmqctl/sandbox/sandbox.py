@@ -1,0 +1,200 @@
+"""The sandbox as a whole: a name server, some brokers, one clock, one set of faults."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
+
+from rmqctl.errors import UnreachableError, UsageError
+from rmqctl.net.clock import Clock, JumpClock, VirtualClock
+from rmqctl.net.stream import MemoryStream, Stream
+
+from .broker import Broker
+from .commit_log import SEGMENT_BYTES, CommitLog
+from .faults import Faults
+from .name_server import NameServer
+from .profile import find_profile
+from .server import Server
+from .state import StateStore
+from .store import MessageStore
+
+if TYPE_CHECKING:
+    from .data_folder import DataFolder
+
+CLUSTER = "DefaultCluster"
+LOOPBACK = "127.0.0.1"
+# What one broker keeps in memory before it forgets the oldest messages, as on a full disk; and what it keeps on disk.
+CAPACITY_BYTES = 512 * 1024 * 1024
+DISK_CAPACITY_BYTES = 4 * 1024 * 1024 * 1024
+
+_FIRST_BROKER_PORT = 1011
+_PORT_STEP = 20
+# How many turns of the event loop nothing may happen in before all is called quiet.
+_QUIET_TURNS = 20
+
+
+def check_counts(*, brokers: int, queues: int) -> None:
+    """Raise UsageError for more brokers or queues than a sandbox has, or for fewer."""
+    if not 1 <= brokers <= 26:
+        raise UsageError(f"A sandbox has 1 to 26 brokers, not {brokers}.")
+    if not 1 <= queues <= 1024:
+        raise UsageError(f"A topic has 1 to 1024 queues, not {queues}.")
+
+
+class Guest(Protocol):
+    """A client that lives as long as the sandbox."""
+
+    async def aclose(self) -> None:
+        """Leave."""
+
+
+class Sandbox:
+    """RocketMQ in this process, for tests and demonstrations; no production broker.
+
+        async with Sandbox(brokers=2) as sandbox:
+            ...  # clients connect to sandbox.addr
+
+    `addr` is the name server's host:port, `brokers` the brokers by name (broker-a, broker-b ...), `faults` what shall
+    go wrong. Time is the machine's, plus what `advance()` skips; with a VirtualClock it stands still. `settings` are
+    for all brokers, under RocketMQ's names.
+
+    Everything is in memory, up to `capacity_bytes` a broker. With `dir`, a folder, what clients were told is stored
+    survives the death of the process: see data_folder.py for what is written when. A sandbox can't be started again
+    once it was stopped; a new one with the same folder goes on where it ended.
+    """
+
+    def __init__(
+        self, *, brokers: int = 1, queues: int = 8, plays: str = "5.4.0", port: int = 0, listen: str = LOOPBACK,
+        clock: Clock | None = None, settings: Mapping[str, str] | None = None,
+        capacity_bytes: int | None = None, dir: str | Path | None = None,  # noqa: A002 - as the option is called
+    ) -> None:  # fmt: skip
+        check_counts(brokers=brokers, queues=queues)
+        self.profile = find_profile(plays)
+        self.clock: Clock = clock or JumpClock()
+        self.faults = Faults()
+        self.name_server = NameServer(self.clock, self.profile, self.faults)
+        self._one_jump = asyncio.Lock()
+        self._port = port
+        self._listen = listen
+        own = {"defaultTopicQueueNums": str(queues), **(settings or {})}
+        self.brokers: dict[str, Broker] = {}
+        # Clients that scenarios brought in; they leave when the sandbox stops.
+        self.guests: list[Guest] = []
+        self._folder: DataFolder | None = None
+        self._is_over = False
+        if dir is not None:
+            from .data_folder import DataFolder
+
+            self._folder = DataFolder(Path(dir), plays=self.profile.name, broker_count=brokers)
+        try:
+            self._make_brokers(brokers, own, capacity_bytes)
+        except BaseException:
+            self._let_go()
+            raise
+
+    def _make_brokers(self, count: int, settings: Mapping[str, str], capacity_bytes: int | None) -> None:
+        for number in range(count):
+            name = f"broker-{chr(ord('a') + number)}"
+            store, state = self._open_storage(name, capacity_bytes)
+            self.brokers[name] = Broker(
+                name, cluster=CLUSTER, profile=self.profile, clock=self.clock, faults=self.faults,
+                name_server=self.name_server, store=store, state=state, settings=settings,
+            )  # fmt: skip
+
+    def _open_storage(self, name: str, capacity_bytes: int | None) -> tuple[MessageStore, StateStore]:
+        if self._folder is not None:
+            return self._folder.open_broker(name, DISK_CAPACITY_BYTES if capacity_bytes is None else capacity_bytes)
+        capacity_bytes = CAPACITY_BYTES if capacity_bytes is None else capacity_bytes
+        state = StateStore()
+        # The oldest segment goes as a whole, so it must be a small part of what is kept.
+        log = CommitLog(min(SEGMENT_BYTES, max(1, capacity_bytes // 8)))
+        return MessageStore(log, capacity_bytes, state), state
+
+    def _let_go(self) -> None:
+        if self._folder is not None and not self._is_over:
+            self._folder.close()
+        self._is_over = True
+
+    async def start(self) -> None:
+        """Open all ports. Raises UnreachableError, UsageError for a sandbox that was stopped."""
+        if self._is_over:
+            raise UsageError("This sandbox was stopped.", hint="Make a new one, with the same folder if it had one.")
+        try:
+            await self.name_server.start(self._listen, self._port)
+            for number, broker in enumerate(self.brokers.values()):
+                port = self._port + _FIRST_BROKER_PORT + _PORT_STEP * number if self._port else 0
+                await broker.start(self._listen, port)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Close everything, first the guests."""
+        while self.guests:
+            await self.guests.pop().aclose()
+        for broker in self.brokers.values():
+            await broker.stop()
+        await self.name_server.stop()
+        self._let_go()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    @property
+    def addr(self) -> str:
+        """The name server's address, host:port."""
+        return self.name_server.server.address
+
+    async def connect(self, address: str) -> Stream:
+        """Open a connection in memory to one of the servers, as if through its port. Raises UnreachableError."""
+        for server in self._servers():
+            if server.address == address:
+                client_end, server_end = MemoryStream.pair("client", address)
+                server.spawn(server.serve(server_end))
+                return client_end
+        raise UnreachableError(address, "connection refused")
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass at once: every timer that falls due runs at its own time.
+
+        On the machine's clock, clients that are connected count as heard all the while; those that are cut off don't.
+        Raises UsageError for a clock that can't be moved, and for a time that is over.
+        """
+        if seconds < 0:
+            raise UsageError("Time does not go back.")
+        await self.await_idle()
+        async with self._one_jump:
+            if isinstance(self.clock, JumpClock):
+                await self.clock.advance(seconds, self._keep_alive)
+            elif isinstance(self.clock, VirtualClock):
+                await self.clock.advance(seconds)
+            else:
+                raise UsageError("The clock of this sandbox can't be moved.", hint="Give it none, or a VirtualClock.")
+        await self.await_idle()
+
+    def _keep_alive(self, seconds: float) -> None:
+        self.name_server.keep_alive(seconds)
+        for broker in self.brokers.values():
+            broker.keep_alive(seconds)
+
+    async def await_idle(self) -> None:
+        """Wait until all requests of clients in this process are handled, but for those that are held."""
+        quiet, seen = 0, -1
+        while quiet < _QUIET_TURNS:
+            await asyncio.sleep(0)
+            now = sum(server.activity_count for server in self._servers())
+            quiet = quiet + 1 if now == seen else 0
+            seen = now
+
+    def _servers(self) -> list[Server]:
+        running = [broker.server for broker in self.brokers.values() if broker.is_running]
+        return [self.name_server.server, *running]

@@ -1,0 +1,49 @@
+"""Situations to fill a sandbox with, by name: `rmqctl sandbox seed NAME`."""
+
+from __future__ import annotations
+
+from rmqctl.sandbox.sandbox import Sandbox
+
+from .base import Scenario
+from .parts import dead_letters, disagreeing_group, healthy_group, offline_backlog, stuck_message
+
+
+async def _shop(sandbox: Sandbox) -> list[str]:
+    # The backlog goes first: it sets the brokers' clocks back, and orders go on coming once they have begun.
+    return [
+        await offline_backlog(sandbox, "parcels", "shipping"),
+        await healthy_group(sandbox, "stock", "warehouse"),
+        await disagreeing_group(sandbox, "orders", "billing"),
+        await dead_letters(sandbox, "payments", "accounting"),
+        await stuck_message(sandbox, "invoices", "mailing"),
+    ]
+
+
+async def _healthy(sandbox: Sandbox) -> list[str]:
+    return [await healthy_group(sandbox, "stock", "warehouse")]
+
+
+async def _disagreeing(sandbox: Sandbox) -> list[str]:
+    return [await disagreeing_group(sandbox, "orders", "billing")]
+
+
+async def _dead_letters(sandbox: Sandbox) -> list[str]:
+    return [await dead_letters(sandbox, "payments", "accounting")]
+
+
+async def _lagging(sandbox: Sandbox) -> list[str]:
+    return [await offline_backlog(sandbox, "parcels", "shipping")]
+
+
+async def _stuck(sandbox: Sandbox) -> list[str]:
+    return [await stuck_message(sandbox, "invoices", "mailing")]
+
+
+SCENARIOS = {
+    "shop": Scenario("all of the others together: what `rmqctl demo` shows", _shop),
+    "healthy": Scenario("two consumers that have read everything", _healthy),
+    "disagreeing": Scenario("three consumers, one slow, one with another subscription", _disagreeing),
+    "dead-letters": Scenario("a consumer that fails, and the dead letters that it left", _dead_letters),
+    "lagging": Scenario("a group that went away two hours ago, with a backlog", _lagging),
+    "stuck": Scenario("a consumer that never ends with one message", _stuck),
+}

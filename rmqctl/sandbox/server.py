@@ -1,0 +1,307 @@
+"""One server of the sandbox: connections in, requests to their handlers, faults in between."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from rmqctl.errors import LocalProtocolError, RemoteProtocolError, RmqctlError
+from rmqctl.net.clock import Clock
+from rmqctl.net.server import Listener, max_connection_count
+from rmqctl.net.stream import Stream
+from rmqctl.protocol.codes import ResponseCode, request_code_name
+from rmqctl.protocol.command import Command
+from rmqctl.protocol.connection import RequestReceived
+
+from .channel import Channel
+from .faults import Answer, Corrupt, Delay, Drop, Effect, Faults
+from .periodic import Periodic
+from .request import RefusalError, Request, answer
+
+logger = logging.getLogger("rmqctl.sandbox")
+
+# NettyServerConfig.serverChannelMaxIdleTimeSeconds.
+_IDLE_S = 120.0
+_IDLE_SCAN_S = 10.0
+# A client that reads slower than it asks is served no further request from here on, until it has read.
+_SLOW_READER_BYTES = 1024 * 1024
+
+# What a handler returns: an answer, None when it answers later or never, or a coroutine that ends in one of both.
+Result = Command | None | Coroutine[Any, Any, Command | None]
+Handler = Callable[[Any, Request], Result]
+
+_HEADER_AT = 8
+_GARBAGE = 0xFF
+
+
+class Limits(Struct, frozen=True):
+    """What one server puts up with.
+
+    Beyond `connection_count`, who never asked anything has to go. `partial_bytes` is what all connections may hold of
+    frames that are not whole yet; one frame may have 16 MiB. `unsent_bytes` may wait for one client to read it,
+    `all_unsent_bytes` for all; they are looked at each time `unsent_check_bytes` were written.
+    """
+
+    connection_count: int = 4096
+    partial_bytes: int = 128 * 1024 * 1024
+    unsent_bytes: int = 64 * 1024 * 1024
+    all_unsent_bytes: int = 256 * 1024 * 1024
+    unsent_check_bytes: int = 8 * 1024 * 1024
+
+
+class Server:
+    """Serves one port, or streams in memory. `owner` is what handlers work on: a broker or the name server.
+
+    `on_close` is called with each connection that has ended. `activity_count` grows with everything that happens here,
+    so that a test can tell when all is quiet.
+    """
+
+    def __init__(
+        self, name: str, owner: object, clock: Clock, version: int, handlers: Mapping[int, Handler], faults: Faults
+    ) -> None:
+        self.name = name
+        self.activity_count = 0
+        # In the order in which they came.
+        self.channels: dict[Channel, None] = {}
+        self.is_silent_on_unknown_codes = False
+        self.on_close: Callable[[Channel], None] = lambda _: None
+        self._owner = owner
+        self._clock = clock
+        self._version = version
+        self._handlers = handlers
+        self._faults = faults
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._partial_bytes = 0
+        self._written_bytes = 0
+        self._is_closed = False
+        self._failed_at: set[tuple[int, str]] = set()
+        self.limits = Limits(connection_count=max_connection_count(Limits().connection_count))
+        # Some more, for whom others go.
+        self._listener = Listener(self.serve, self.limits.connection_count + 64)
+        self._idle_scan: Periodic | None = None
+
+    @property
+    def address(self) -> str:
+        """Where it listens, as host:port."""
+        return self._listener.address
+
+    @property
+    def host_and_port(self) -> tuple[str, int]:
+        """Where it listens."""
+        return self._listener.host, self._listener.port
+
+    async def open(self, host: str, port: int) -> None:
+        """Listen. Raises UnreachableError."""
+        await self._listener.open(host, port)
+        self._idle_scan = Periodic(self._clock, _IDLE_SCAN_S, self._close_idle)
+
+    async def aclose(self) -> None:
+        """Close the port and every connection; what is still being handled is given up."""
+        self._is_closed = True
+        if self._idle_scan is not None:
+            self._idle_scan.stop()
+        self._listener.close_port()
+        await asyncio.gather(*(channel.aclose() for channel in list(self.channels)))
+        await self._listener.aclose()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something beside the requests; it ends with the server."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def serve(self, stream: Stream) -> None:
+        """Serve one connection until it ends."""
+        channel = Channel(stream, self._clock, self._version, self._written)
+        self._make_room()
+        self.channels[channel] = None
+        try:
+            while (not channel.is_closed or channel.is_cut) and (data := await stream.receive()):
+                self.activity_count += 1
+                if channel.is_closed:
+                    continue  # given up while it is cut: the client must not see it close
+                if not channel.is_cut:
+                    channel.last_active_s = self._clock.monotonic_s()
+                channel.protocol.receive_data(data)
+                while (event := channel.protocol.next_event()) is not None:
+                    if isinstance(event, RequestReceived):
+                        self._receive(Request(event.command, channel))
+                    elif not channel.is_cut:
+                        channel.answered(event.command)
+                    if channel.unsent_bytes > _SLOW_READER_BYTES:
+                        await channel.drain()
+                self._hold_partial(channel, channel.protocol.buffered_bytes)
+                await channel.drain()
+            await channel.notice_end()
+        except RemoteProtocolError as error:
+            logger.debug("%s: %s closed: %s", self.name, channel.address, error)
+        except RmqctlError:
+            await channel.notice_end()  # the connection broke
+        finally:
+            self._hold_partial(channel, 0)
+            self.channels.pop(channel, None)
+            self.activity_count += 1
+            self.on_close(channel)
+            await channel.aclose()
+
+    def give_up(self, channel: Channel) -> None:
+        """Close a connection that was silent for too long.
+
+        The close of one that is cut is lost as well: the server forgets it, and the client sees it open until healed.
+        """
+        channel.closed()
+        self.on_close(channel)
+        if not channel.is_cut:
+            self.spawn(channel.aclose())
+
+    def review(self) -> None:
+        """Look anew at who is cut off."""
+        for channel in list(self.channels):
+            channel.set_cut(self._faults.is_cut(self.name, channel))
+            if channel.is_closed and not channel.is_cut:
+                self.spawn(channel.aclose())
+
+    def keep_alive(self, seconds: float) -> None:
+        """Count a jump of the clock as time in which clients were heard, but those that are cut off."""
+        for channel in self.channels:
+            if not channel.is_cut:
+                channel.last_active_s += seconds
+
+    def _make_room(self) -> None:
+        """Let the oldest connection go that never asked anything, where there are too many."""
+        if len(self.channels) < self.limits.connection_count:
+            return
+        silent = next((channel for channel in self.channels if not channel.has_spoken), None)
+        victim = silent or min(self.channels, key=lambda channel: channel.last_active_s)
+        logger.debug("%s: %s closed: too many connections", self.name, victim.address)
+        self.channels.pop(victim)
+        self.spawn(victim.aclose())
+
+    def _hold_partial(self, channel: Channel, held_bytes: int) -> None:
+        """Count what a connection holds of a frame; when all hold too much, who holds most has to go."""
+        self._partial_bytes += held_bytes - channel.held_bytes
+        channel.held_bytes = held_bytes
+        if held_bytes and self._partial_bytes > self.limits.partial_bytes:
+            victim = max(self.channels, key=lambda each: each.held_bytes)
+            logger.warning("%s: %s closed: too much of unfinished frames", self.name, victim.address)
+            self._partial_bytes -= victim.held_bytes
+            victim.held_bytes = 0
+            victim.closed()
+            self.spawn(victim.aclose())
+
+    def _written(self, size_bytes: int) -> None:
+        self._written_bytes += size_bytes
+        if self._written_bytes < self.limits.unsent_check_bytes:
+            return
+        self._written_bytes = 0
+        unsent = {channel: channel.unsent_bytes for channel in self.channels if not channel.is_closed}
+        total = sum(unsent.values())
+        for channel in sorted(unsent, key=unsent.__getitem__, reverse=True):
+            if unsent[channel] <= self.limits.unsent_bytes and total <= self.limits.all_unsent_bytes:
+                return
+            total -= unsent[channel]
+            logger.warning("%s: %s closed: it does not read what it is sent", self.name, channel.address)
+            self.spawn(channel.aclose())
+
+    def _receive(self, request: Request) -> None:
+        channel = request.channel
+        channel.has_spoken = True
+        if self._faults.has_partitions:
+            self._faults.identify(request)
+            channel.set_cut(self._faults.is_cut(self.name, channel))
+        if channel.is_cut or channel.is_closed:
+            return
+        effect = self._faults.strike(self.name, request) if self._faults.planned else None
+        if effect is None:
+            self._handle(request)
+        else:
+            self._suffer(effect, request)
+
+    def _suffer(self, effect: Effect, request: Request) -> None:
+        if isinstance(effect, Answer):
+            request.reply(answer(effect.code, effect.text))
+        elif isinstance(effect, Drop):
+            request.channel.closed()  # at once: what came with it is lost as well
+            self.spawn(request.channel.aclose())
+        elif isinstance(effect, Delay):
+            self._clock.call_later(effect.seconds, lambda: self._handle(request))
+        elif isinstance(effect, Corrupt):
+            self._handle(_CorruptRequest(request.command, request.channel))
+        # Silence: nothing at all.
+
+    def _handle(self, request: Request) -> None:
+        if self._is_closed:
+            return  # it was delayed, and the server is another one by now
+        self.activity_count += 1
+        code = request.command.code
+        handler = self._handlers.get(code)
+        if handler is None:
+            if not self.is_silent_on_unknown_codes:
+                remark = f" request type {code} not supported"
+                request.reply(answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark))
+            return
+        try:
+            result = handler(self._owner, request)
+        except Exception as error:  # noqa: BLE001 - a broker answers code 1 whatever happens, and goes on
+            request.reply(self._failure(request, error))
+            return
+        if isinstance(result, Command):
+            request.reply(result)
+        elif result is not None:
+            self.spawn(self._finish(request, result))
+
+    async def _finish(self, request: Request, work: Coroutine[Any, Any, Command | None]) -> None:
+        try:
+            result = await work
+        except Exception as error:  # noqa: BLE001 - as above
+            result = self._failure(request, error)
+        self.activity_count += 1
+        if result is not None:
+            request.reply(result)
+
+    def _failure(self, request: Request, error: Exception) -> Command:
+        if isinstance(error, RefusalError):
+            return error.to_answer()
+        if isinstance(error, RmqctlError):
+            return answer(ResponseCode.SYSTEM_ERROR, error.sentence)
+        return self._bad_input(request, error)
+
+    def _bad_input(self, request: Request, error: Exception) -> Command:
+        """Answer what no handler expected, which requests can be made to cause: it is logged once for each place."""
+        code = request.command.code
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{frame.filename}:{frame.lineno}"
+        if (code, place) not in self._failed_at:
+            self._failed_at.add((code, place))
+            logger.warning("%s: request %s failed: %r at %s", self.name, request_code_name(code), error, place)
+            logger.debug("%s: the first time", self.name, exc_info=error)
+        return answer(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+
+    def _close_idle(self) -> None:
+        now_s = self._clock.monotonic_s()
+        for channel in list(self.channels):
+            if now_s - channel.last_active_s > _IDLE_S and not channel.is_closed:
+                self.give_up(channel)
+
+
+class _CorruptRequest(Request):
+    """A request whose answer has a header that can't be read."""
+
+    def reply(self, response: Command) -> None:
+        """Answer with a frame of the right length whose header is garbage."""
+        if self.command.is_oneway:
+            return
+        try:
+            frame = bytearray(self.channel.encode_reply(self.command, response))
+        except LocalProtocolError:
+            return
+        frame[_HEADER_AT] = _GARBAGE
+        self.channel.write(bytes(frame))

@@ -1,0 +1,126 @@
+"""A sandbox that has a process to itself: it runs until it is told to end."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import signal
+from collections.abc import Callable
+from ipaddress import IPv6Address, ip_address
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rmqctl.errors import UnreachableError, UsageError
+from rmqctl.net.address import parse_address
+from rmqctl.net.server import is_own_address
+from rmqctl.net.stream import resolve
+
+from .control import Control
+from .control_messages import AskStatus, SandboxStatus
+from .profile import find_profile
+from .sandbox import Sandbox, check_counts
+from .state_file import StateFile, find_running
+
+_INTERRUPTED = 130
+_MAX_OPEN_FILES = 65_536
+
+
+class Wanted(Struct, frozen=True):
+    """What `rmqctl sandbox up` was told."""
+
+    brokers: int
+    queues: int
+    plays: str
+    port: int
+    listen: str
+    directory: Path | None = None
+    is_loopback: bool = True
+
+
+def check(wanted: Wanted) -> Wanted:
+    """Return the same with the address to listen on as a number. Raises UsageError for what no sandbox can be."""
+    find_profile(wanted.plays)
+    check_counts(brokers=wanted.brokers, queues=wanted.queues)
+    try:
+        found = asyncio.run(resolve(wanted.listen, 0))
+        address = ip_address(found[0])
+    except (OSError, ValueError):
+        raise UsageError(f"--listen {wanted.listen} is no address of this machine.") from None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    address = mapped or address
+    if address.is_unspecified:
+        raise UsageError(
+            f"--listen {wanted.listen} stands for every address, and brokers have to tell clients one.",
+            hint="Name the one that clients reach this machine at, such as --listen 192.168.1.5.",
+        )
+    return replace(wanted, listen=str(address), is_loopback=address.is_loopback)
+
+
+def stand(wanted: Wanted, on_ready: Callable[[SandboxStatus], None]) -> int:
+    """Run a sandbox until a signal or the control socket ends it; return the exit code, 130 for Ctrl-C.
+
+    Raises UnreachableError for ports that can't be had, AlreadyRunningError.
+    """
+    _raise_file_limit()
+    return asyncio.run(_stand(wanted, on_ready))
+
+
+async def _stand(wanted: Wanted, on_ready: Callable[[SandboxStatus], None]) -> int:
+    loop = asyncio.get_running_loop()
+    sandbox = Sandbox(
+        brokers=wanted.brokers, queues=wanted.queues, plays=wanted.plays, port=wanted.port, listen=wanted.listen,
+        dir=wanted.directory,
+    )  # fmt: skip
+    code = 0
+    control = Control(sandbox, directory=None if wanted.directory is None else str(wanted.directory))
+
+    def end(number: signal.Signals, exit_code: int) -> None:
+        nonlocal code
+        # The same again ends it at once.
+        loop.remove_signal_handler(number)
+        code = code or exit_code
+        control.is_over.set()
+
+    for number, exit_code in ((signal.SIGINT, _INTERRUPTED), (signal.SIGTERM, 0), (signal.SIGHUP, 0)):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup, or a shell's background
+            loop.add_signal_handler(number, end, number, exit_code)
+    await _start(sandbox, wanted)
+    try:
+        with StateFile(parse_address(sandbox.addr)[1]) as state:
+            await control.open(state.socket_path)
+            try:
+                status = await control.status(AskStatus())
+                state.publish(sandbox.addr)
+                on_ready(status)
+                await control.is_over.wait()
+            finally:
+                await control.aclose()
+                # Gone before the file is: whoever waits for that finds the ports free.
+                await sandbox.stop()
+    finally:
+        await sandbox.stop()
+    return code
+
+
+async def _start(sandbox: Sandbox, wanted: Wanted) -> None:
+    try:
+        await sandbox.start()
+    except UnreachableError as error:
+        hint = "--port 0 takes free ports." if wanted.port else None
+        if not is_own_address(wanted.listen):
+            hint = "--listen takes an address of this machine."
+        if wanted.port and find_running(wanted.port):
+            hint = f"A sandbox runs there: rmqctl sandbox down --port {wanted.port}. {hint}"
+        raise error.reworded(error.sentence, hint=hint) from None
+    except OverflowError:
+        raise UsageError(f"Ports up to {wanted.port} and the brokers' above it do not exist.") from None
+
+
+def _raise_file_limit() -> None:
+    """Let the process hold as many connections as the system lets it."""
+    soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MAX_OPEN_FILES if hard_limit == resource.RLIM_INFINITY else min(hard_limit, _MAX_OPEN_FILES)
+    if soft_limit != resource.RLIM_INFINITY and soft_limit < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard_limit))

@@ -1,0 +1,78 @@
+"""What a group, or a single pull, wants of a topic (SubscriptionData, FilterAPI)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from msgspec import Struct
+
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.rules.tags import tag_code
+
+from .request import RefusalError
+
+ALL = "*"
+
+
+class Subscription(Struct, frozen=True):
+    """One topic of a subscription. `version_ms` is a clock of the client that sent it."""
+
+    topic: str
+    expression: str | None
+    tags: tuple[str, ...] = ()
+    codes: frozenset[int] = frozenset()
+    version_ms: int = 0
+    expression_type: str = "TAG"
+    class_filter_mode: bool = False
+
+    @property
+    def is_by_tag(self) -> bool:
+        """Whether it filters by tags (ExpressionType.isTagType)."""
+        return self.expression_type in ("TAG", "")
+
+    @classmethod
+    def from_wire(cls, item: dict[str, Any], now_ms: int) -> Subscription:
+        """Read it from a heartbeat; fields that are missing are as Java makes them.
+
+        Raises RefusalError without a topic, AttributeError, TypeError, ValueError for other JSON.
+        """
+        topic, expression, version = item.get("topic"), item.get("subString"), item.get("subVersion")
+        if topic is None:
+            raise RefusalError(ResponseCode.SYSTEM_ERROR, "java.lang.NullPointerException: a subscription to no topic")
+        return cls(
+            topic=str(topic),
+            expression=None if expression is None else str(expression),
+            tags=tuple(map(str, item.get("tagsSet") or ())),
+            codes=frozenset(map(int, item.get("codeSet") or ())),
+            version_ms=now_ms if version is None else int(version),
+            expression_type=str(item.get("expressionType", "TAG") or ""),
+            class_filter_mode=bool(item.get("classFilterMode", False)),
+        )
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {
+            "classFilterMode": self.class_filter_mode, "codeSet": sorted(self.codes),
+            "expressionType": self.expression_type, "subString": self.expression, "subVersion": self.version_ms,
+            "tagsSet": sorted(self.tags), "topic": self.topic,
+        }  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def parse_subscription(topic: str, expression: str | None, kind: str | None, version_ms: int = 0) -> Subscription:
+    """Read what a pull wants (FilterAPI.build). Raises ValueError for what can't be read.
+
+    An expression that names only blanks is taken, and lets nothing through.
+    """
+    if kind is not None and kind != "TAG":
+        if not expression:
+            raise ValueError("an expression can't be empty")
+        return Subscription(topic, expression, expression_type=kind, version_ms=version_ms)
+    if not expression or expression == ALL:
+        return Subscription(topic, ALL, version_ms=version_ms)
+    parts = expression.split("||")
+    if not any(parts):
+        raise ValueError("the expression names no tag")
+    tags = tuple(sorted({part.strip() for part in parts} - {""}))
+    return Subscription(topic, expression, tags, frozenset(map(tag_code, tags)), version_ms)

@@ -1,0 +1,157 @@
+"""A sandbox for code that is not asyncio: it runs in a thread of its own, and is spoken to with plain calls."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast
+
+from rmqctl.errors import NotFoundError
+from rmqctl.net.clock import VirtualClock
+from rmqctl.rules.names import closest
+
+from .faults import Faults
+from .sandbox import Sandbox
+
+_T = TypeVar("_T")
+_START_S = 30.0
+
+
+class ThreadedSandbox:
+    """A sandbox in a background thread; clients in this process or others connect to `addr`.
+
+        with ThreadedSandbox(brokers=2) as sandbox:
+            sandbox.faults.drop(11)
+
+    `options` are those of Sandbox. With `virtual_clock` time stands still until `advance()`; without, it is the
+    machine's, and `advance()` jumps.
+    """
+
+    def __init__(self, *, virtual_clock: bool = False, **options: Any) -> None:
+        if virtual_clock:
+            options["clock"] = VirtualClock()
+        self._options = options
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="rmqctl-sandbox", daemon=True)
+        self._sandbox: Sandbox | None = None
+
+    def start(self) -> None:
+        """Open all ports. Raises what Sandbox does."""
+        self._thread.start()
+
+        async def start() -> Sandbox:
+            sandbox = Sandbox(**self._options)
+            await sandbox.start()
+            return sandbox
+
+        try:
+            self._sandbox = self.run(start())
+        except BaseException:
+            self._end_thread()
+            raise
+
+    def stop(self) -> None:
+        """Close everything, and end the thread."""
+        if self._sandbox is not None:
+            try:
+                self.run(self._sandbox.stop())
+            finally:
+                self._sandbox = None
+                self._end_thread()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """The sandbox itself, for what is used through `call()` and `run()` only: it belongs to its thread."""
+        if self._sandbox is None:
+            raise RuntimeError("the sandbox does not run")
+        return self._sandbox
+
+    @property
+    def addr(self) -> str:
+        """The name server's address, host:port."""
+        return self.call(lambda sandbox: sandbox.addr)
+
+    @property
+    def brokers(self) -> Mapping[str, str]:
+        """The brokers' addresses by their names."""
+        return self.call(lambda sandbox: {name: broker.address for name, broker in sandbox.brokers.items()})
+
+    @property
+    def faults(self) -> Faults:
+        """What shall go wrong; see Faults."""
+        return cast("Faults", _InThread(self, lambda sandbox: sandbox.faults))
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass at once; see Sandbox.advance()."""
+        self.run(self.sandbox.advance(seconds))
+
+    def restart(self, broker: str | None = None, *, lose_unflushed: bool = False) -> None:
+        """Stop and start a broker, or each of them. Raises NotFoundError."""
+        for name in self._names(broker):
+            self.run(self.sandbox.brokers[name].restart(lose_unflushed=lose_unflushed))
+
+    def stop_broker(self, broker: str) -> None:
+        """Let a broker go away. Raises NotFoundError."""
+        for name in self._names(broker):
+            self.run(self.sandbox.brokers[name].stop())
+
+    def start_broker(self, broker: str) -> None:
+        """Let a broker that went away come back. Raises NotFoundError."""
+        for name in self._names(broker):
+            if not self.sandbox.brokers[name].is_running:
+                self.run(self.sandbox.brokers[name].resume())
+
+    def call(self, work: Callable[[Sandbox], _T]) -> _T:
+        """Return what a function makes of the sandbox, called in its thread."""
+        sandbox = self.sandbox
+
+        async def call() -> _T:
+            return work(sandbox)
+
+        return self.run(call())
+
+    def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+        """Run a coroutine in the sandbox's thread to its end."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def _names(self, broker: str | None) -> list[str]:
+        known = list(self.sandbox.brokers)
+        if broker is None:
+            return known
+        if broker not in known:
+            raise NotFoundError("Broker", broker, suggestions=closest(broker, known))
+        return [broker]
+
+    def _end_thread(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_START_S)
+        self._loop.close()
+
+
+class _InThread:
+    """Stands for an object of the sandbox: reads and calls happen in the sandbox's thread."""
+
+    def __init__(self, threaded: ThreadedSandbox, find: Callable[[Sandbox], Any]) -> None:
+        self._threaded = threaded
+        self._find = find
+
+    def __getattr__(self, name: str) -> Any:
+        value = self._threaded.call(lambda sandbox: getattr(self._find(sandbox), name))
+        if not callable(value):
+            return value
+
+        def call(*args: Any, **settings: Any) -> Any:
+            return self._threaded.call(lambda sandbox: getattr(self._find(sandbox), name)(*args, **settings))
+
+        return call

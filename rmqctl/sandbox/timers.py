@@ -1,0 +1,232 @@
+"""Messages that come at any time (TimerMessageStore, since 5.0): TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS.
+
+Such a message waits in rmq_sys_wheel_timer. The slots of RocketMQ's wheel are whole seconds (timerPrecisionMs), and a
+slot is emptied when it is over, so a message comes at the first whole second at or after its time.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from rmqctl.net.clock import Clock, Timer
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.protocol.message import StoredMessage
+from rmqctl.protocol.properties import UNIQ_KEY
+
+from .delays import REAL_QID, REAL_TOPIC, RETRY_S, TURN_COUNT, delay_level, deliver_waiting, released, set_aside
+from .request import RefusalError
+from .settings import Settings
+from .state import StateStore
+from .store import MessageStore, NewMessage
+from .topics import SCHEDULE_TOPIC, TIMER_TOPIC
+
+TIMER_DELAY_SEC = "TIMER_DELAY_SEC"
+TIMER_DELAY_MS = "TIMER_DELAY_MS"
+TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
+TIMER_OUT_MS = "TIMER_OUT_MS"
+TIMER_DEL_UNIQKEY = "TIMER_DEL_UNIQKEY"
+TIMER_ENQUEUE_MS = "TIMER_ENQUEUE_MS"
+TIMER_DEQUEUE_MS = "TIMER_DEQUEUE_MS"
+
+# By what a message asks for a time; the first that it has counts.
+ASKED_BY = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS)
+
+_TABLE = "timers"
+# The offset up to which everything was delivered; other entries of the table are offsets behind it that were, too.
+_DONE_BEFORE = "before"
+# The message that was last to be delivered, and where the log ended before.
+_RELEASING = "releasing"
+_LONG = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+class Timers:
+    """The messages that wait, by the slot they are due in. `deliver` stores one; `now_ms` is the broker's clock."""
+
+    def __init__(
+        self, clock: Clock, now_ms: Callable[[], int], store: MessageStore, state: StateStore, settings: Settings,
+        deliver: Callable[[NewMessage], object],
+    ) -> None:  # fmt: skip
+        self._clock = clock
+        self._now_ms = now_ms
+        self._store = store
+        self._state = state
+        self._settings = settings
+        self._deliver = deliver
+        self._timer: Timer | None = None
+        # (slot, 0 for one that recalls others of its slot, queue offset), a heap.
+        self._waiting: list[tuple[int, int, int]] = []
+        self._recalled: set[tuple[int, str]] = set()
+        done = state.load(_TABLE)
+        releasing = done.pop(_RELEASING, None)
+        self._done_before = int(done.pop(_DONE_BEFORE, 0))
+        self._done = {int(offset) for offset in done}
+        if releasing is not None:
+            self._settle(*releasing)
+        self._is_started = False
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def start(self) -> None:
+        """Begin to deliver; what became due before is delivered at once."""
+        self._is_started = True
+        self._waiting = []
+        queue = self._store.find_queue(TIMER_TOPIC, 0)
+        if queue is None:
+            return
+        self._done_before = max(self._done_before, queue.min_offset)
+        for offset in range(self._done_before, queue.max_offset):
+            message = None if offset in self._done else self._store.message_at(TIMER_TOPIC, 0, offset)
+            if message is not None:
+                self._enter(offset, message.properties)
+        self._arm()
+
+    def stop(self) -> None:
+        """Deliver nothing more."""
+        self._is_started = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def rearm(self) -> None:
+        """Wait anew: the broker's clock was set."""
+        self._arm()
+
+    def divert(self, message: NewMessage) -> None:
+        """Send a message that asks for a time to come to wait (HookUtils.handleScheduleMessage).
+
+        Raises RefusalError for one that asks for what can't be.
+        """
+        properties = message.properties
+        if not any(name in properties for name in ASKED_BY):
+            return
+        if delay_level(properties) > 0:  # which then rules
+            for name in ASKED_BY:
+                properties.pop(name, None)
+            return
+        if TIMER_OUT_MS in properties or message.topic == TIMER_TOPIC:
+            return
+        if not self._settings.flag("timerWheelEnable"):
+            remark = "accurate timer message is not enabled, timerWheelEnable is false"
+            raise RefusalError(ResponseCode.SYSTEM_ERROR, remark)
+        longest_ms = self._settings.number("timerMaxDelaySec") * 1000
+        now_ms = self._now_ms()
+        wanted_ms = _wanted_time(properties, now_ms)
+        is_late = wanted_ms is not None and wanted_ms <= now_ms
+        if wanted_ms is None or wanted_ms - now_ms > longest_ms or (is_late and TIMER_DEL_UNIQKEY in properties):
+            raise _illegal_time(longest_ms)
+        if is_late:
+            return
+        slot_ms = self._settings.number("timerPrecisionMs")
+        properties[TIMER_OUT_MS] = str((wanted_ms - 1) // slot_ms * slot_ms)
+        set_aside(message, TIMER_TOPIC, 0)
+
+    def stored(self, first_offset: int, messages: Sequence[NewMessage]) -> None:
+        """Note messages that came to wait."""
+        for offset, message in enumerate(messages, first_offset):
+            self._enter(offset, message.properties)
+        self._arm()
+
+    def _enter(self, offset: int, properties: Mapping[str, str]) -> None:
+        text = properties.get(TIMER_OUT_MS, "")
+        if _LONG.fullmatch(text) and _has_target(properties):
+            heapq.heappush(self._waiting, (int(text), 0 if TIMER_DEL_UNIQKEY in properties else 1, offset))
+        # All others were sent to this topic by name. In RocketMQ the first one stops all timers for good.
+
+    def _due_ms(self, slot: int) -> int:
+        return slot + self._settings.number("timerPrecisionMs")
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._waiting and self._is_started:
+            wait_s = max(0, self._due_ms(self._waiting[0][0]) - self._now_ms()) / 1000
+            self._timer = self._clock.call_later(wait_s, self._run)
+
+    def _run(self) -> None:
+        self._timer = None
+        for _ in range(TURN_COUNT):
+            if not self._waiting or self._due_ms(self._waiting[0][0]) > self._now_ms():
+                self._recalled.clear()
+                break
+            # Those that recall something stand before the messages of their slot.
+            slot, is_message, offset = self._waiting[0]
+            waiting = self._store.message_at(TIMER_TOPIC, 0, offset)
+            if waiting is not None and not is_message:
+                self._recalled.add((slot, waiting.properties[TIMER_DEL_UNIQKEY]))
+            elif waiting is not None and not self._release(waiting, slot, offset):
+                self._timer = self._clock.call_later(RETRY_S, self._run)
+                return
+            heapq.heappop(self._waiting)
+            try:
+                self._mark(offset)
+            except RefusalError:
+                pass  # a full disk; the next mark that can be written says it too, or the message comes twice
+        self._arm()
+
+    def _settle(self, offset: int, log_end: int) -> None:
+        """Find out after a restart whether the message that was last to be delivered was."""
+        if self._store.log.end > log_end and offset >= self._done_before and offset not in self._done:
+            self._mark(offset)
+        self._state.delete(_TABLE, _RELEASING)
+
+    def _release(self, waiting: StoredMessage, slot: int, offset: int) -> bool:
+        message = released(waiting)
+        if (slot, delete_key(message.topic, message.properties.get(UNIQ_KEY, ""))) in self._recalled:
+            return True
+        message.properties[TIMER_ENQUEUE_MS] = str(waiting.stored_at_ms)
+        message.properties[TIMER_DEQUEUE_MS] = str(self._now_ms())
+        try:
+            # Once also when the process is killed meanwhile: it is delivered if the log has grown from where it ends.
+            self._state.put(_TABLE, _RELEASING, [offset, self._store.log.end])
+        except RefusalError:
+            return False
+        return deliver_waiting(self._deliver, message)
+
+    def _mark(self, offset: int) -> None:
+        """Remember that a message needs no more delivery."""
+        if offset != self._done_before:
+            self._done.add(offset)
+            self._state.put(_TABLE, str(offset), True)
+            return
+        passed = []
+        self._done_before += 1
+        while self._done_before in self._done:
+            self._done.remove(self._done_before)
+            passed.append(self._done_before)
+            self._done_before += 1
+        self._state.put(_TABLE, _DONE_BEFORE, self._done_before)
+        for each in passed:
+            self._state.delete(_TABLE, str(each))
+
+
+def delete_key(topic: str, unique_key: str) -> str:
+    """Return how a message that recalls another names it (TimerMessageStore.buildDeleteKey)."""
+    return f"{topic}+{unique_key}"
+
+
+def _has_target(properties: Mapping[str, str]) -> bool:
+    """Tell whether a message says where it goes, which is not among those that wait: it would go round for ever."""
+    topic, queue_id = properties.get(REAL_TOPIC), properties.get(REAL_QID, "")
+    return topic not in (None, TIMER_TOPIC, SCHEDULE_TOPIC) and _LONG.fullmatch(queue_id) is not None
+
+
+def _wanted_time(properties: Mapping[str, str], now_ms: int) -> int | None:
+    """Return the time that a message asks for, None when it is no number."""
+    name = next(name for name in ASKED_BY if name in properties)
+    text = properties[name]
+    if not _LONG.fullmatch(text):
+        return None
+    wanted = int(text)
+    return {TIMER_DELAY_SEC: now_ms + wanted * 1000, TIMER_DELAY_MS: now_ms + wanted, TIMER_DELIVER_MS: wanted}[name]
+
+
+def _illegal_time(longest_ms: int) -> RefusalError:
+    return RefusalError(
+        ResponseCode.MESSAGE_ILLEGAL,
+        f"timer message illegal, the delay time should not be bigger than the max delay {longest_ms}ms; or if set del "
+        "msg, the delay time should be bigger than the current time",
+    )

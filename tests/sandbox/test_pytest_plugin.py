@@ -1,0 +1,188 @@
+"""The pytest plugin and the sandbox in a thread, as other people's suites use them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from rmqctl.errors import NotFoundError, UnreachableError, UsageError
+from rmqctl.protocol.codes import RequestCode as Q
+from rmqctl.protocol.codes import ResponseCode as R
+from rmqctl.sandbox.threaded import ThreadedSandbox
+from tests.real.differential.asker import Asker
+
+_ROOT = Path(__file__).parents[2]
+
+_SUITE = """
+import socket
+import sys
+
+import pytest
+
+
+def reach(address):
+    host, port = address.rsplit(":", 1)
+    socket.create_connection((host, int(port)), timeout=5).close()
+
+
+def test_without_it_nothing_is_loaded():
+    assert "rmqctl.sandbox.pytest_plugin" in sys.modules
+    assert not {"rmqctl.sandbox.sandbox", "rmqctl.sandbox.threaded", "rmqctl.net", "rmqctl.protocol"} & set(sys.modules)
+
+
+addresses = []
+
+
+@pytest.mark.parametrize("time", range(2))
+def test_each_has_its_own(rmq_sandbox, time):
+    reach(rmq_sandbox.addr)
+    assert list(rmq_sandbox.brokers) == ["broker-a"]
+    addresses.append(rmq_sandbox.addr)
+    rmq_sandbox.faults.drop(11)
+    assert len(rmq_sandbox.faults.planned) == 1
+
+
+def test_it_is_gone_afterwards():
+    for address in addresses:
+        with pytest.raises(OSError):
+            reach(address)
+
+
+@pytest.mark.rmq_sandbox(brokers=2, plays="4.9.7", virtual_clock=True)
+class TestMarked:
+    def test_options(self, rmq_sandbox):
+        assert list(rmq_sandbox.brokers) == ["broker-a", "broker-b"]
+        assert rmq_sandbox.call(lambda sandbox: sandbox.profile.name) == "4.9.7"
+        before = rmq_sandbox.call(lambda sandbox: sandbox.clock.now_ms())
+        rmq_sandbox.advance(7200)
+        assert rmq_sandbox.call(lambda sandbox: sandbox.clock.now_ms()) - before == 7_200_000
+
+    @pytest.mark.rmq_sandbox(queues=2)
+    def test_the_nearest_marker_counts(self, rmq_sandbox):
+        assert len(rmq_sandbox.brokers) == 1
+
+
+@pytest.mark.rmq_sandbox(2)
+def test_numbers_alone(rmq_sandbox):
+    pass
+
+
+@pytest.mark.rmq_sandbox(plays="3.0.0")
+def test_what_there_is_not(rmq_sandbox):
+    pass
+"""
+
+
+def test_a_suite_of_somebody_else(tmp_path: Path) -> None:
+    (tmp_path / "test_suite.py").write_text(_SUITE)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--strict-markers", "-W", "error", "-p", "rmqctl.sandbox.pytest_plugin",
+         "-p", "no:cacheprovider", "test_suite.py"],
+        cwd=tmp_path, env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(_ROOT)},
+        capture_output=True, text=True, timeout=50, check=False,
+    )  # fmt: skip
+    assert "6 passed, 2 errors" in done.stdout, done.stdout + done.stderr
+    assert "@pytest.mark.rmq_sandbox takes names and values, such as brokers=2." in done.stdout
+    assert "The sandbox can't play '3.0.0'." in done.stdout
+
+
+def test_pytest_finds_it_by_itself() -> None:
+    project = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["pytest11"] == {"rmqctl_sandbox": "rmqctl.sandbox.pytest_plugin"}
+
+
+# The sandbox in a thread
+
+
+def _asker(sandbox: ThreadedSandbox, broker: str = "broker-a") -> Asker:
+    return Asker(sandbox.addr, sandbox.brokers[broker], version="5.4.0", suffix="")
+
+
+def test_faults_are_set_and_read_from_outside() -> None:
+    with ThreadedSandbox() as sandbox:
+        ask = _asker(sandbox)
+        sandbox.faults.answer(Q.GET_MAX_OFFSET, R.SYSTEM_BUSY)
+        (fault,) = sandbox.faults.planned
+        assert fault.code == Q.GET_MAX_OFFSET
+        for code in (R.SYSTEM_BUSY, R.SUCCESS):
+            answer = ask("broker", Q.GET_MAX_OFFSET, topic="T", queueId=0)
+            assert answer is not None
+            assert answer.code == code
+        assert sandbox.faults.planned == []
+        with pytest.raises(NotFoundError):
+            sandbox.faults.drop(server="nowhere")
+        with pytest.raises(AttributeError):
+            sandbox.faults.explode()  # type: ignore[attr-defined]
+        ask.close()
+
+
+def test_brokers_are_stopped_started_and_restarted() -> None:
+    with ThreadedSandbox(brokers=2) as sandbox:
+        address = sandbox.brokers["broker-b"]
+        sandbox.stop_broker("broker-b")
+        with pytest.raises(OSError, match="refused"):
+            _asker(sandbox, "broker-b").connection("broker")
+        sandbox.start_broker("broker-b")
+        sandbox.start_broker("broker-b")
+        sandbox.restart("broker-b", lose_unflushed=True)
+        sandbox.restart()
+        assert sandbox.brokers["broker-b"] == address
+        ask = _asker(sandbox, "broker-b")
+        answer = ask("broker", Q.GET_MAX_OFFSET, topic="T", queueId=0)
+        assert answer is not None
+        assert answer.code == R.SUCCESS
+        ask.close()
+        with pytest.raises(NotFoundError, match="Broker broker-c does not exist"):
+            sandbox.restart("broker-c")
+
+
+def test_time_is_the_machines_or_stands_still() -> None:
+    with ThreadedSandbox() as sandbox:
+        sandbox.advance(3_600)
+        assert abs(sandbox.call(lambda inner: inner.clock.now_ms()) - time.time() * 1000 - 3_600_000) < 5_000
+    with ThreadedSandbox(virtual_clock=True) as sandbox:
+        start_ms = sandbox.call(lambda inner: inner.clock.now_ms())
+        sandbox.advance(90)
+        assert sandbox.call(lambda inner: inner.clock.now_ms()) == start_ms + 90_000
+
+
+def test_no_thread_is_left_whatever_happened() -> None:
+    before = threading.active_count()
+    with ThreadedSandbox() as sandbox, pytest.raises(UnreachableError):
+        ThreadedSandbox(port=int(sandbox.addr.rpartition(":")[2])).start()
+    with pytest.raises(UsageError):
+        ThreadedSandbox(brokers=0).start()
+    sandbox.stop()
+    with pytest.raises(RuntimeError, match="does not run"):
+        _ = sandbox.addr
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("virtual_clock", [False, True])
+def test_time_does_not_go_back(virtual_clock: bool) -> None:
+    with ThreadedSandbox(virtual_clock=virtual_clock) as sandbox, pytest.raises(UsageError, match="does not go back"):
+        sandbox.advance(-1)
+
+
+def test_jumps_of_several_threads_come_one_after_the_other() -> None:
+    with ThreadedSandbox(virtual_clock=True) as sandbox:
+        start_ms = sandbox.call(lambda inner: inner.clock.now_ms())
+        threads = [threading.Thread(target=sandbox.advance, args=(seconds,)) for seconds in (10, 3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sandbox.call(lambda inner: inner.clock.now_ms()) == start_ms + 13_000
+
+
+def test_no_port_is_left_open_when_a_brokers_is_beyond_all_ports() -> None:
+    for _ in range(2):
+        with pytest.raises(OverflowError):
+            ThreadedSandbox(port=65_000).start()
