@@ -6,10 +6,8 @@ PYTEST := $(BIN)/python -m pytest
 
 .PHONY: demo test test-real check format bench readme completions lock clean compiled
 
-demo: $(VENV)/.ready
-	@$(BIN)/rmqctl --help
-	@echo
-	@echo "The sandbox that a demonstration needs is not built yet; point rmqctl at a cluster of yours with -n HOST:9876."
+demo: compiled
+	@$(BIN)/rmqctl demo
 
 # Unit tests side by side, then the tests against real RocketMQ, which start brokers and want the machine for themselves.
 test: compiled

@@ -14,7 +14,10 @@ from .lazy import load_command
 from .registry import COMMANDS
 
 # Kinds of values by the word that stands for them in help.
-_KINDS = {"GROUP": "GROUP", "TOPIC": "TOPIC", "BROKER": "BROKER", "FILE": "FILE", "FORMAT": "FORMAT", "SHELL": "SHELL"}
+_KINDS = {
+    **{word: word for word in ("GROUP", "TOPIC", "BROKER", "FILE", "FORMAT", "SHELL", "SCENARIO", "RELEASE", "FAULT")},
+    "DIR": "FILE",
+}
 _OF_OPTIONS = {"--context": "CONTEXT", "--tls-verify": "VERIFY", "--columns": "COLUMN,", "--sort": "COLUMN,"}
 
 
@@ -41,6 +44,7 @@ def make_table() -> str:
         "SHELL": tuple(SCRIPTS),
         "KIND": _schema_kinds(),
         "SETTING": _settings(),
+        **_sandbox_values(),
     }
     table = {"globals": {**globals_, "--version": None, "--help": None}, "commands": commands, "values": values}
     return json.dumps(table, indent=1) + "\n"
@@ -73,6 +77,15 @@ def _schema_kinds() -> tuple[str, ...]:
     from .output.schemas import kinds
 
     return tuple(kinds())
+
+
+def _sandbox_values() -> dict[str, tuple[str, ...]]:
+    from rmqctl.sandbox.profile import PROFILES
+    from rmqctl.sandbox.scenarios import SCENARIOS
+
+    from .sandbox.fault_words import ACTIONS
+
+    return {"SCENARIO": tuple(SCENARIOS), "RELEASE": tuple(PROFILES), "FAULT": tuple(ACTIONS)}
 
 
 def _settings() -> tuple[str, ...]:

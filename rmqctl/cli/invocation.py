@@ -116,6 +116,10 @@ class Invocation:
             raise UsageError(f"{where}: 0 leaves no time to ask anybody.")
         return timeout_ms
 
+    def timeout_s(self, default_s: float) -> float:
+        """Return the deadline in s, for a command that has a default of its own."""
+        return default_s if self._setting("timeout") is None else self.timeout_ms / 1000
+
     def name_servers(self) -> str:
         """Return the name servers to ask, as text. Raises UsageError when none are named anywhere."""
         text = self._setting("namesrv")

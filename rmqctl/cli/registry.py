@@ -13,6 +13,7 @@ GROUPS: dict[str, str] = {
     "broker": "One broker and its replicas.",
     "message": "Messages: finding, following, tracing them.",
     "context": "Named clusters of the configuration file.",
+    "sandbox": "An embedded RocketMQ, for trying things out and for tests.",
 }
 
 # words: (module with a function called `command`, summary)
@@ -44,6 +45,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "context set": ("rmqctl.cli.context.set", "Make a context, or change one."),
     "context delete": ("rmqctl.cli.context.delete", "Take a context out of the configuration file."),
     "context test": ("rmqctl.cli.context.test", "Try each context: name servers, brokers, rights."),
+    "sandbox up": ("rmqctl.cli.sandbox.up", "Start an embedded name server and brokers."),
+    "sandbox seed": ("rmqctl.cli.sandbox.seed", "Fill a sandbox with a situation, such as a stuck group."),
+    "sandbox fault": ("rmqctl.cli.sandbox.fault", "Let things go wrong in a sandbox."),
+    "sandbox advance": ("rmqctl.cli.sandbox.advance", "Let time pass in a sandbox at once."),
+    "sandbox status": ("rmqctl.cli.sandbox.status", "Show which sandboxes run, and what is in them."),
+    "sandbox down": ("rmqctl.cli.sandbox.down", "End a sandbox."),
+    "demo": ("rmqctl.cli.demo", "Start a sandbox with something wrong in it, and show how to find it."),
     "doctor": ("rmqctl.cli.doctor", "Check the installation, the configuration and the way to the cluster."),
     "completion": ("rmqctl.cli.completion", "Print the script that completes words in bash, zsh or fish."),
     "explain": ("rmqctl.cli.explain", "Tell what a response or request code means, and what to do."),

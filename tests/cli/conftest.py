@@ -16,4 +16,5 @@ def config_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("RMQCTL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("RMQCTL_RUNTIME", str(tmp_path / "runtime"))
     return path

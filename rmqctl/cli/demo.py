@@ -1,0 +1,141 @@
+"""rmqctl demo: a sandbox with something wrong in it, and the commands that find it."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from typing import Annotated
+
+import typer
+from msgspec import Struct
+
+from rmqctl.cli.invocation import Invocation
+from rmqctl.errors import RmqctlError
+
+HELP = """\b
+Examples:
+  rmqctl demo
+  rmqctl demo --keep
+
+Starts a name server and two brokers in a process of their own, lets producers and consumers run in it, and shows what
+rmqctl says of them. Needs no RocketMQ, no Java, no Docker; listens on loopback only; leaves nothing behind.
+
+With --keep it runs on, so that you can try things yourself."""
+
+_SCENARIO = "shop"
+_BROKER_COUNT = 2
+_START_S = 20.0
+# What a user has set for clusters of theirs.
+_NOT_FOR_THE_SANDBOX = frozenset({
+    "RMQCTL_CONTEXT", "RMQCTL_ACCESS_KEY", "RMQCTL_SECRET_KEY", "RMQCTL_SECURITY_TOKEN", "ROCKETMQ_SERIALIZE_TYPE",
+})  # fmt: skip
+_PALE, _BOLD, _PLAIN = "\x1b[2m", "\x1b[1m", "\x1b[0m"
+
+
+class Step(Struct, frozen=True):
+    """A sentence, and the command that shows it."""
+
+    says: str
+    words: tuple[str, ...]
+
+
+STEPS = (
+    Step("Two brokers and a name server, started a moment ago.", ("cluster", "list")),
+    Step("Five groups consume. All have members but one, and some are behind.", ("group", "list")),
+    Step(
+        "billing: one of its three members is slow, so its queues fall behind while the others are done.",
+        ("offset", "show", "billing"),
+    ),
+    Step(
+        "And its members do not agree on what they want; for all of them the newest subscription counts.",
+        ("group", "subscriptions", "billing"),
+    ),
+    Step(
+        "mailing: one message never ends. The offset of its queue stands still, whatever comes behind it.",
+        ("offset", "show", "mailing", "--only-with-lag"),
+    ),
+    Step(
+        "That message, and what waits behind it.",
+        ("offset", "peek", "mailing", "--topic", "invoices", "--queue", "broker-a:2", "--before", "1", "--after", "2"),
+    ),
+    Step(
+        "accounting gave up on some messages: they are dead letters now.",
+        ("message", "find", "%DLQ%accounting", "--limit", "3"),
+    ),
+    Step("shipping went away two hours ago, with a backlog.", ("group", "describe", "shipping")),
+)  # fmt: skip
+
+
+def command(
+    ctx: typer.Context,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the sandbox running.")] = False,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.sandbox.control_messages import Seed
+    from rmqctl.sandbox.standing import Wanted
+    from rmqctl.sandbox.state_file import find_running
+
+    from .sandbox.control_client import ask, find_sandbox
+    from .sandbox.detach import start_detached
+    from .sandbox.down import end_sandbox
+
+    invocation = Invocation(ctx, needs_cluster=False)
+    timeout_s = invocation.timeout_s(_START_S)
+    with_color = invocation.display.with_color and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # The sandbox is a process of its own: it goes with the demonstration also when the terminal is closed.
+        signal.signal(number, signal.default_int_handler)
+    status = start_detached(
+        Wanted(brokers=_BROKER_COUNT, queues=8, plays="5.4.0", port=0, listen="127.0.0.1"), timeout_s
+    )
+    port = int(status.namesrv.rpartition(":")[2])
+    is_shown = False
+    try:
+        ask(find_sandbox(port), Seed(_SCENARIO), list[str], timeout_s)
+        for step in STEPS:
+            _show(step, status.namesrv, with_color=with_color)
+        is_shown = True
+    finally:
+        if not (keep and is_shown):
+            for running in find_running(port):
+                end_sandbox(running, timeout_s)
+    _say_what_next(status.namesrv, port, keep=keep)
+    return 0
+
+
+def _show(step: Step, namesrv: str, *, with_color: bool) -> None:
+    """Write the sentence and the command, then run it as a user would."""
+    bold, pale, plain = (_BOLD, _PALE, _PLAIN) if with_color else ("", "", "")
+    typed = shlex.join(("rmqctl", *step.words)).replace("'%DLQ%accounting'", "%DLQ%accounting")
+    sys.stdout.write(f"{pale}# {step.says}{plain}\n{bold}$ {typed}{plain}\n")
+    sys.stdout.flush()
+    env = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_THE_SANDBOX}
+    words = [sys.executable, "-P", "-m", "rmqctl", *step.words, *([] if with_color else ["--no-color"])]
+    done = subprocess.run(words, env={**env, "NAMESRV_ADDR": namesrv}, check=False)  # noqa: S603 - our own program
+    if done.returncode != 0:
+        raise RmqctlError(f"{typed} ended with exit code {done.returncode}.", hint="rmqctl doctor")
+    sys.stdout.write("\n")
+
+
+def _say_what_next(namesrv: str, port: int, *, keep: bool) -> None:
+    if keep:
+        lines = [
+            "The sandbox runs on. Try next:",
+            f"  export NAMESRV_ADDR={namesrv}",
+            "  rmqctl group describe billing",
+            "  rmqctl topic status orders",
+            "  rmqctl message tail orders",
+            "  rmqctl sandbox fault --help",
+            f"rmqctl sandbox down --port {port} ends it.",
+        ]
+    else:
+        lines = [
+            "That was a sandbox, and it is gone. Try next:",
+            "  rmqctl demo --keep              the same, and it stays for you to play with",
+            "  rmqctl sandbox up               an empty one, for your own clients",
+            "  rmqctl -n HOST:9876 doctor      a cluster of yours; asking changes nothing on it",
+            "  rmqctl --help                   all commands",
+        ]
+    sys.stdout.write("\n".join(lines) + "\n")

@@ -1,0 +1,1 @@
+"""Commands about the embedded name server and brokers."""

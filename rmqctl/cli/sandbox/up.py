@@ -1,0 +1,109 @@
+"""rmqctl sandbox up: start an embedded name server and brokers."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.text import printable, to_stderr
+from rmqctl.errors import UsageError
+
+if TYPE_CHECKING:
+    from rmqctl.sandbox.control_messages import SandboxStatus
+
+HELP = """\b
+Examples:
+  rmqctl sandbox up
+  rmqctl sandbox up --brokers 2 --as 4.9.7
+  rmqctl sandbox up --dir ./sandbox-data
+  ADDR=$(rmqctl sandbox up --port 0 --detach -o name)
+
+RocketMQ's own clients and tools use it unmodified. It is for trying things out and for tests, and no production
+broker: it knows no accounts, no slaves and no transactions.
+
+Without --detach it stays until Ctrl-C. The name server listens on --port, the first broker 1011 above it, each further
+one another 20 above. Data are kept in memory, and in --dir when one is given."""
+
+_LAST_PORT = 65_535
+_FIRST_BROKER, _NEXT_BROKER = 1011, 20
+
+
+def command(
+    ctx: typer.Context,
+    brokers: Annotated[int, typer.Option("--brokers", metavar="N", help="How many brokers, 1 to 26.")] = 1,
+    queues: Annotated[int, typer.Option("--queues", metavar="N", help="Queues of a topic that is made by a send.")] = 8,
+    directory: Annotated[
+        Path | None, typer.Option("--dir", metavar="DIR", help="Keep all data here.", show_default=False)
+    ] = None,
+    port: Annotated[
+        int, typer.Option("--port", metavar="PORT", help="The name server's port; 0 takes free ones.")
+    ] = 9876,
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="ADDR", help="The address that clients reach it at.")
+    ] = "127.0.0.1",
+    plays: Annotated[str, typer.Option("--as", metavar="RELEASE", help="What it plays, 5.4.0 or 4.9.7.")] = "5.4.0",
+    detach: Annotated[bool, typer.Option("--detach", help="Run on in the background.")] = False,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.cli.output.render import choose_columns, render
+    from rmqctl.sandbox.standing import Wanted, check, stand
+
+    from .listing import COLUMNS, to_listing
+
+    invocation = Invocation(ctx, needs_cluster=False)
+    choose_columns(COLUMNS, invocation.display)
+    if not 0 <= port <= _LAST_PORT:
+        raise UsageError(f"--port {port} is no port.", hint=f"Ports are 1 to {_LAST_PORT}; 0 takes free ones.")
+    if port and port > _LAST_PORT - _FIRST_BROKER - _NEXT_BROKER * (max(brokers, 1) - 1):
+        raise UsageError(
+            f"Port {port} leaves none for the brokers above it.",
+            hint=f"The first broker listens {_FIRST_BROKER} above it, each further one {_NEXT_BROKER} above.",
+        )
+    folder = None if directory is None else directory.expanduser().absolute()
+    wanted = check(Wanted(brokers=brokers, queues=queues, plays=plays, port=port, listen=listen, directory=folder))
+    if not wanted.is_loopback:
+        to_stderr(
+            printable(f"rmqctl: anyone who reaches {wanted.listen} can read and change all that is in this sandbox.")
+        )
+
+    def show(status: "SandboxStatus") -> None:
+        notes = _next_steps(status, is_detached=detach)
+        render(to_listing([status], notes=notes), invocation.display)
+
+    if detach:
+        from .detach import start_detached
+
+        show(start_detached(wanted, invocation.timeout_ms / 1000))
+        return 0
+    _log_to_stderr()
+    return stand(wanted, show)
+
+
+def _next_steps(status: "SandboxStatus", *, is_detached: bool) -> list[str]:
+    port = status.namesrv.rpartition(":")[2]
+    steps = [
+        "Try next:" if is_detached else "Try next, in another terminal:",
+        f"  export NAMESRV_ADDR={status.namesrv}",
+        "  rmqctl sandbox seed --list",
+        "  rmqctl cluster list",
+        "  rmqctl sandbox fault --help",
+    ]
+    return [*steps, f"rmqctl sandbox down --port {port} ends it." if is_detached else "Ctrl-C ends it."]
+
+
+def _log_to_stderr() -> None:
+    """Say what the sandbox warns of as rmqctl says things."""
+    import logging
+
+    class Handler(logging.Handler):
+        """Writes a line for each."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            """Write one."""
+            to_stderr(f"rmqctl: {printable(record.getMessage())}")
+
+    logger = logging.getLogger("rmqctl.sandbox")
+    logger.handlers = [Handler(logging.WARNING)]
+    logger.propagate = False

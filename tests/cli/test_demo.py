@@ -1,0 +1,56 @@
+"""The demonstration, as a newcomer sees it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from rmqctl.cli.demo import STEPS
+from rmqctl.sandbox.state_file import find_running
+
+_DEMO = [sys.executable, "-m", "rmqctl", "demo"]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_outlives_the_test() -> Iterator[None]:
+    yield
+    for running in find_running():
+        os.kill(running.pid, signal.SIGKILL)
+
+
+def test_every_step_is_shown_with_what_it_says_and_nothing_is_left() -> None:
+    done = subprocess.run(_DEMO, capture_output=True, text=True, timeout=50, check=False)
+    assert (done.returncode, done.stderr) == (0, "") or "not shown" in done.stderr, done.stderr
+    shown = done.stdout
+    for step in STEPS:
+        assert f"# {step.says}\n$ rmqctl {' '.join(step.words)}\n" in shown
+    for found in ("billing-b-slow", "billing-c-wrong", "blocked 20", '"card": "expired"', "Lag           200", "gone"):
+        assert found in shown, found
+    assert "\x1b" not in shown
+    assert find_running() == []
+
+
+def test_it_stays_when_it_shall_and_can_be_ended() -> None:
+    done = subprocess.run([*_DEMO, "--keep"], capture_output=True, text=True, timeout=50, check=False)
+    (running,) = find_running()
+    assert f"export NAMESRV_ADDR={running.namesrv}\n" in done.stdout
+    down = subprocess.run(
+        [*_DEMO[:-1], "sandbox", "down", "--port", str(running.port)], capture_output=True, timeout=20, check=False
+    )
+    assert down.returncode == 0
+    assert find_running() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_ctrl_c_and_a_closed_terminal_take_the_sandbox_away(number: signal.Signals) -> None:
+    with subprocess.Popen(_DEMO, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("# ")
+        process.send_signal(number)
+        assert process.wait(timeout=20) == 130
+    assert find_running() == []
