@@ -1,6 +1,7 @@
 """Runs the benchmarks against one real cluster of two brokers and prints a table; `make bench`.
 
-`python -m tests.bench cold` runs one part: cold, groups, members, decoding or finding.
+`python -m tests.bench cold` runs one part: cold, groups, members, decoding or finding; sandbox-send, sandbox-pull,
+sandbox-start, sandbox-heartbeats or sandbox-kills, of which the last three need no cluster.
 """
 
 from __future__ import annotations
@@ -14,7 +15,16 @@ from pathlib import Path
 from tests.real.harness.cluster import Cluster
 from tests.real.harness.jars import missing_tools, rocketmq_jars
 
-from . import decoding, finding, many_groups, members
+from . import (
+    decoding,
+    finding,
+    many_groups,
+    members,
+    sandbox_heartbeats,
+    sandbox_kills,
+    sandbox_messages,
+    sandbox_start,
+)
 from .measure import alternate, median, rmqctl, run_process
 
 _VERSION = "5.4.0"
@@ -22,24 +32,35 @@ _VERSION = "5.4.0"
 
 def main() -> int:
     """Print what was measured, beside what must be reached; exit 1 when something is not."""
-    missing = missing_tools()
-    if missing is not None:
-        print(missing, file=sys.stderr)
-        return 1
+    wanted = sys.argv[1:] or [*_PARTS, *_PARTS_ALONE]
+    rows: list[tuple[str, str, str, bool]] = []
+    for name, measure_alone in _PARTS_ALONE.items():
+        if name in wanted:
+            rows += measure_alone()
+    if _PARTS.keys() & set(wanted):
+        missing = missing_tools()
+        if missing is not None:
+            print(missing, file=sys.stderr)
+            return 1
+        rows += _with_cluster(wanted)
+    for what, figure, goal, reached in rows:
+        print(f"{'ok  ' if reached else 'MISS'}  {what:<66} {figure:<44} {goal}")
+    return 0 if all(reached for *_, reached in rows) else 1
+
+
+def _with_cluster(wanted: list[str]) -> list[tuple[str, str, str, bool]]:
     folder = Path(tempfile.mkdtemp(prefix="rmqctl-bench-"))
     cluster = Cluster(_VERSION, folder / "home", broker_count=2, jvm=())
     rows: list[tuple[str, str, str, bool]] = []
     try:
         cluster.wait()
         for name, measure in _PARTS.items():
-            if name in (sys.argv[1:] or _PARTS):
+            if name in wanted:
                 rows += measure(cluster)
     finally:
         cluster.stop()
         shutil.rmtree(folder, ignore_errors=True)
-    for what, figure, goal, reached in rows:
-        print(f"{'ok  ' if reached else 'MISS'}  {what:<66} {figure:<44} {goal}")
-    return 0 if all(reached for *_, reached in rows) else 1
+    return rows
 
 
 def _cold(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
@@ -116,7 +137,14 @@ def _finding(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
     ]
 
 
-_PARTS = {"cold": _cold, "groups": _groups, "members": _members, "decoding": _decoding, "finding": _finding}
+_PARTS = {
+    "cold": _cold, "groups": _groups, "members": _members, "decoding": _decoding, "finding": _finding,
+    "sandbox-send": sandbox_messages.measure_sends, "sandbox-pull": sandbox_messages.measure_pulls,
+}  # fmt: skip
+_PARTS_ALONE = {
+    "sandbox-start": sandbox_start.measure, "sandbox-heartbeats": sandbox_heartbeats.measure,
+    "sandbox-kills": sandbox_kills.measure,
+}  # fmt: skip
 
 if __name__ == "__main__":
     sys.exit(main())

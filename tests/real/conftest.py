@@ -18,6 +18,7 @@ from .harness.jars import VERSIONS, missing_tools
 from .harness.process import QUICK_START
 from .harness.proxy import Proxy
 from .harness.rmqctl import Rmqctl
+from .harness.sandbox import SandboxProcess
 from .harness.secured import SecuredCluster
 
 _LOGS = Path(__file__).parent.parent.parent / ".real-logs"
@@ -60,6 +61,19 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     finally:
         running.stop()
         _keep_logs(request, folder, version)
+
+
+@pytest.fixture(scope="session", params=VERSIONS)
+def sandbox(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxProcess]:
+    """Run a sandbox of two brokers that plays the release."""
+    version = request.param
+    folder = tmp_path_factory.mktemp(f"sandbox-{version}") / "home"
+    running = SandboxProcess(version, folder, broker_count=2)
+    try:
+        yield running
+    finally:
+        running.stop()
+        _keep_logs(request, folder, f"sandbox-{version}")
 
 
 @pytest.fixture(scope="session", params=VERSIONS)

@@ -74,8 +74,70 @@ class Broker:
             self.java.kill()
 
 
-class Cluster:
-    """A running cluster. `namesrv` is its address, `brokers` are masters by name; `java` is the workbench."""
+class Reachable:
+    """A cluster as its clients see it: `namesrv` is its address, `addresses` are those of the masters by name."""
+
+    namesrv: str
+    addresses: dict[str, str]
+
+    def __init__(
+        self,
+        version: str,
+        folder: Path,
+        *,
+        jvm: tuple[str, ...] = QUICK_START,
+        credentials: tuple[str, str] | None = None,
+    ) -> None:
+        self.version, self.folder, self._jvm, self._credentials = version, folder, jvm, credentials
+        self._workbench: Workbench | None = None
+        (folder / "conf").mkdir(parents=True)
+        for tool in ("namesrv", "broker", "tools"):
+            (folder / "conf" / f"logback_{tool}.xml").write_text(_LOGBACK)
+
+    @property
+    def java(self) -> Workbench:
+        """The Java workbench of this cluster, started at first use."""
+        if self._workbench is None:
+            self._workbench = Workbench(
+                self.version, self.folder, self.namesrv, jvm=self._jvm, credentials=self._credentials
+            )
+        return self._workbench
+
+    def create_topic(self, topic: str, *, queue_count: int = 4, brokers: tuple[str, ...] = ()) -> None:
+        """Create a topic on the named brokers (all by default)."""
+        for name in brokers or tuple(self.addresses):
+            printed = self.java.mqadmin(
+                "updateTopic",
+                "-b",
+                self.addresses[name],
+                "-t",
+                topic,
+                "-r",
+                str(queue_count),
+                "-w",
+                str(queue_count),
+            )
+            if not re.search("success", printed):
+                raise RuntimeError(f"updateTopic {topic} on {name}: {printed}")
+        self.wait_for_route(topic, len(brokers or self.addresses))
+
+    def wait_for_route(self, topic: str, broker_count: int) -> None:
+        """Wait until the name server's route of a topic names this many brokers."""
+        give_up_at = time.monotonic() + 20
+        while self.java.mqadmin("topicRoute", "-n", self.namesrv, "-t", topic).count('"writeQueueNums"') < broker_count:
+            if time.monotonic() > give_up_at:
+                raise RuntimeError(f"no full route of {topic} in 20 s")
+            time.sleep(0.1)
+
+    def close_java(self) -> None:
+        """End the workbench; the next use starts another."""
+        if self._workbench is not None:
+            self._workbench.close()
+            self._workbench = None
+
+
+class Cluster(Reachable):
+    """A running cluster; `brokers` are the masters by name."""
 
     def __init__(
         self,
@@ -90,10 +152,7 @@ class Cluster:
         credentials: tuple[str, str] | None = None,
     ) -> None:
         """`conf` are files for ROCKETMQ_HOME/conf, `credentials` (access key, secret key) are what Java signs with."""
-        self.version, self.folder, self._jvm, self._credentials = version, folder, jvm, credentials
-        (folder / "conf").mkdir(parents=True)
-        for tool in ("namesrv", "broker", "tools"):
-            (folder / "conf" / f"logback_{tool}.xml").write_text(_LOGBACK)
+        super().__init__(version, folder, jvm=jvm, credentials=credentials)
         for name, text in (conf or {}).items():
             (folder / "conf" / name).write_text(text)
         self.namesrv_port = free_port()
@@ -110,7 +169,7 @@ class Cluster:
         self.slaves = {
             name: Broker(version, folder, name, self.namesrv, slave, jvm) for name in (names if with_slaves else ())
         }
-        self._workbench: Workbench | None = None
+        self.addresses = {name: broker.address for name, broker in self.brokers.items()}
         for broker in self.all_brokers():
             broker.start()
 
@@ -130,45 +189,9 @@ class Cluster:
         """Return masters and slaves."""
         return [*self.brokers.values(), *self.slaves.values()]
 
-    @property
-    def java(self) -> Workbench:
-        """The Java workbench of this cluster, started at first use."""
-        if self._workbench is None:
-            self._workbench = Workbench(
-                self.version, self.folder, self.namesrv, jvm=self._jvm, credentials=self._credentials
-            )
-        return self._workbench
-
-    def create_topic(self, topic: str, *, queue_count: int = 4, brokers: tuple[str, ...] = ()) -> None:
-        """Create a topic on the named brokers (all by default)."""
-        for name in brokers or tuple(self.brokers):
-            printed = self.java.mqadmin(
-                "updateTopic",
-                "-b",
-                self.brokers[name].address,
-                "-t",
-                topic,
-                "-r",
-                str(queue_count),
-                "-w",
-                str(queue_count),
-            )
-            if not re.search("success", printed):
-                raise RuntimeError(f"updateTopic {topic} on {name}: {printed}")
-        self.wait_for_route(topic, len(brokers or self.brokers))
-
-    def wait_for_route(self, topic: str, broker_count: int) -> None:
-        """Wait until the name server's route of a topic names this many brokers."""
-        give_up_at = time.monotonic() + 20
-        while self.java.mqadmin("topicRoute", "-n", self.namesrv, "-t", topic).count('"writeQueueNums"') < broker_count:
-            if time.monotonic() > give_up_at:
-                raise RuntimeError(f"no full route of {topic} in 20 s")
-            time.sleep(0.1)
-
     def stop(self) -> None:
         """End every process of this cluster."""
-        if self._workbench is not None:
-            self._workbench.close()
+        self.close_java()
         for broker in self.all_brokers():
             broker.kill()
         self.namesrv_java.kill()

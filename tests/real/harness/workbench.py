@@ -1,10 +1,11 @@
-"""The Java side of a test: produce, run push consumers, ask mqadmin; see java/Workbench.java."""
+"""The Java side of a test: produce, run consumers of every kind, ask mqadmin; see java/Workbench.java."""
 
 from __future__ import annotations
 
 import threading
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from .jars import helper_classes, rocketmq_jars
 from .process import JavaProcess
@@ -62,6 +63,15 @@ class LineDriver:
         self.java.kill()
 
 
+class Attempt(NamedTuple):
+    """One message given to a listener; `age_ms` is how long ago it was sent first."""
+
+    body: str
+    reconsume_times: int
+    queue: str
+    age_ms: int
+
+
 class Workbench(LineDriver):
     """Drives one JVM with Java producers, consumers and mqadmin, line by line."""
 
@@ -89,11 +99,14 @@ class Workbench(LineDriver):
         self.call("sign", ak=access_key, sk=secret_key)
 
     def produce(self, topic: str, count: int, **options: object) -> str:
-        """Send count messages (size, tag, prefix, keys, queue="broker:id", batch, delay)."""
+        """Send count messages (size, tag, prefix, keys, queue="broker:id", batch, delay, timer, mode)."""
         return self.call("produce", topic=topic, count=count, **options)
 
     def consume(self, consumer_id: str, group: str, topic: str, **options: object) -> str:
-        """Start a push consumer (expr, orderly, from, stuck, fail, broadcast, pop, batch, threads); returns its id."""
+        """Start a push consumer and return its id.
+
+        Options are expr, sql, orderly, from, stuck, fail, max, broadcast, instance, pop, batch, threads, collect.
+        """
         return self.call("consume", id=consumer_id, group=group, topic=topic, **options)
 
     def wait_started(self, consumer_ids: str, count: int, timeout_s: float = 60) -> None:
@@ -107,3 +120,28 @@ class Workbench(LineDriver):
     def release(self, consumer_id: str) -> None:
         """Let a listener that is stuck go on."""
         self.call("release", id=consumer_id)
+
+    def bodies(self, consumer_id: str) -> list[str]:
+        """Return the bodies that a consumer's listener has finished, of one started with collect."""
+        return self.call("bodies", id=consumer_id).split(",")
+
+    def attempts(self, consumer_id: str) -> list[Attempt]:
+        """Return what a consumer's listener was given, of one started with collect."""
+        rows = [line.split("\t") for line in self.call("attempts", id=consumer_id).splitlines()]
+        return [Attempt(body, int(times), queue, int(age_ms)) for body, times, queue, age_ms in rows]
+
+    def queues(self, consumer_id: str, topic: str) -> set[str]:
+        """Return which queues of a topic a push consumer holds, as broker:id."""
+        return set(filter(None, self.call("queues", id=consumer_id, topic=topic).split(",")))
+
+    def lite(self, consumer_id: str, group: str, topic: str, **options: object) -> None:
+        """Start a lite pull consumer that subscribes, or with assign=1 takes all queues for itself."""
+        self.call("lite", id=consumer_id, group=group, topic=topic, **options)
+
+    def poll(self, consumer_id: str, count: int) -> list[str]:
+        """Poll with a lite pull consumer for so many messages, 20 s at most; return their bodies."""
+        return list(filter(None, self.call("poll", id=consumer_id, count=count).split(",")))
+
+    def pull_all(self, group: str, topic: str, **options: object) -> list[str]:
+        """Read all that a group has not read with a DefaultMQPullConsumer, which commits; return the bodies."""
+        return list(filter(None, self.call("pull-all", group=group, topic=topic, **options).split(",")))

@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.rocketmq.acl.common.AclClientRPCHook;
 import org.apache.rocketmq.acl.common.SessionCredentials;
@@ -26,9 +27,11 @@ import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageAccessor;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.RPCHook;
@@ -58,6 +61,8 @@ public class Workbench {
         volatile CountDownLatch gate = new CountDownLatch(1);
         /** Bodies of what was consumed, where a test wants to know; null where not. */
         List<String> bodies;
+        /** What the listener was given: body, reconsume times, broker:queue and ms since it was sent, in that order. */
+        final List<String> attempts = Collections.synchronizedList(new ArrayList<>());
     }
 
     public static void main(String[] args) throws Exception {
@@ -109,6 +114,16 @@ public class Workbench {
                     return String.join(",", bodies);
                 }
             }
+            case "attempts": {
+                List<String> attempts = CONSUMERS.get(options.get("id")).attempts;
+                synchronized (attempts) {
+                    return String.join("\n", attempts);
+                }
+            }
+            case "queues": return queues(CONSUMERS.get(options.get("id")).push, options.get("topic"));
+            case "lite": return PullBench.start(namesrv, options);
+            case "poll": return PullBench.poll(options);
+            case "pull-all": return PullBench.pullAll(namesrv, options);
             case "started": return String.valueOf(CONSUMERS.get(options.get("id")).started.get());
             case "client-id": return CONSUMERS.get(options.get("id")).push.getDefaultMQPushConsumerImpl()
                 .getmQClientFactory().getClientId();
@@ -122,6 +137,9 @@ public class Workbench {
                 CONSUMERS.get(options.get("id")).push.getDefaultMQPushConsumerImpl().persistConsumerOffset();
                 return "";
             case "stop":
+                if (PullBench.stop(options.get("id"))) {
+                    return "";
+                }
                 CONSUMERS.remove(options.get("id")).push.shutdown();
                 return "";
             default: throw new IllegalArgumentException("unknown command " + words[0]);
@@ -160,6 +178,18 @@ public class Workbench {
         return new String(bytes.toByteArray(), StandardCharsets.UTF_8);
     }
 
+    /** Which queues of a topic a consumer holds. */
+    private static String queues(DefaultMQPushConsumer push, String topic) {
+        List<String> held = new ArrayList<>();
+        for (MessageQueue queue : push.getDefaultMQPushConsumerImpl().getRebalanceImpl().getProcessQueueTable().keySet()) {
+            if (queue.getTopic().equals(topic)) {
+                held.add(queue.getBrokerName() + ":" + queue.getQueueId());
+            }
+        }
+        Collections.sort(held);
+        return String.join(",", held);
+    }
+
     private static DefaultMQProducer started(DefaultMQProducer made) throws Exception {
         made.setNamesrvAddr(namesrv);
         made.setSendMsgTimeout(10000);
@@ -169,7 +199,8 @@ public class Workbench {
 
     /**
      * topic, count, [size], [tag], [prefix], [keys=prefix], [key=whole], [queue=broker:id], [batch], [trace], [body64],
-     * [number=property that holds the number]; bodies are prefix + number.
+     * [number=property that holds the number], [mode=async|oneway], [delay=level], [timer=ms] (5.x); bodies are prefix +
+     * number.
      */
     private static String produce(Map<String, String> options) throws Exception {
         if (options.containsKey("trace") && tracedProducer == null) {
@@ -211,7 +242,14 @@ public class Workbench {
                 if (options.containsKey("delay")) {
                     message.setDelayTimeLevel(Integer.parseInt(options.get("delay")));
                 }
+                if (options.containsKey("timer")) {
+                    MessageAccessor.putProperty(message, "TIMER_DELAY_MS", options.get("timer"));
+                }
                 messages.add(message);
+            }
+            if (options.containsKey("mode")) {
+                last = sendWithoutWaiting(producer, messages, options.get("mode"));
+                continue;
             }
             SendResult result;
             if (messages.size() == 1) {
@@ -224,7 +262,41 @@ public class Workbench {
         return last;
     }
 
-    /** id, group, topic, [expr], [orderly], [from=first|last], [stuck=prefix], [fail=prefix], [broadcast], [pop] (5.x, with setConsumeMode), [batch], [threads], [sql], [trace], [collect]. */
+    /** Sends each message as one; async answers the last message's ids when all are stored. */
+    private static String sendWithoutWaiting(DefaultMQProducer producer, List<Message> messages, String mode) throws Exception {
+        if (mode.equals("oneway")) {
+            for (Message message : messages) {
+                producer.sendOneway(message);
+            }
+            return "";
+        }
+        CountDownLatch answered = new CountDownLatch(messages.size());
+        List<Object> results = Collections.synchronizedList(new ArrayList<>());
+        for (Message message : messages) {
+            producer.send(message, new SendCallback() {
+                @Override public void onSuccess(SendResult result) {
+                    results.add(result.getMsgId() + "\t" + result.getOffsetMsgId());
+                    answered.countDown();
+                }
+
+                @Override public void onException(Throwable error) {
+                    results.add(error);
+                    answered.countDown();
+                }
+            });
+        }
+        if (!answered.await(20, TimeUnit.SECONDS)) {
+            throw new IllegalStateException("only " + results.size() + " of " + messages.size() + " were answered");
+        }
+        for (Object result : results) {
+            if (result instanceof Throwable) {
+                throw new IllegalStateException((Throwable) result);
+            }
+        }
+        return results.get(results.size() - 1).toString();
+    }
+
+    /** id, group, topic, [expr], [orderly], [from=first|last], [stuck=prefix], [fail=prefix], [broadcast], [pop] (5.x, with setConsumeMode), [batch], [threads], [sql], [trace], [collect], [max=reconsume times], [instance]. */
     private static String consume(Map<String, String> options) throws Exception {
         Consumer consumer = new Consumer();
         DefaultMQPushConsumer push = new DefaultMQPushConsumer(
@@ -244,6 +316,12 @@ public class Workbench {
         if (options.containsKey("threads")) {
             push.setConsumeThreadMin(Integer.parseInt(options.get("threads")));
             push.setConsumeThreadMax(Integer.parseInt(options.get("threads")));
+        }
+        if (options.containsKey("max")) {
+            push.setMaxReconsumeTimes(Integer.parseInt(options.get("max")));
+        }
+        if (options.containsKey("instance")) {
+            push.setInstanceName(options.get("instance"));
         }
         if (options.containsKey("ip")) {
             push.setClientIP(options.get("ip"));
@@ -284,6 +362,11 @@ public class Workbench {
         consumer.started.addAndGet(messages.size());
         for (MessageExt message : messages) {
             String body = new String(message.getBody(), StandardCharsets.UTF_8);
+            if (consumer.bodies != null) {
+                consumer.attempts.add(String.join("\t", body, String.valueOf(message.getReconsumeTimes()),
+                    message.getBrokerName() + ":" + message.getQueueId(),
+                    String.valueOf(System.currentTimeMillis() - message.getBornTimestamp())));
+            }
             String stuck = consumer.stuckPrefix;
             if (stuck != null && body.startsWith(stuck)) {
                 try {

@@ -1,0 +1,50 @@
+"""What a sandbox's brokers say of queues, read without mqadmin, which can take seconds; waiting until it is so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+from rmqctl.protocol.codes import RequestCode
+from rmqctl.protocol.java_json import loads
+
+from .mqadmin import ProgressRow
+from .sandbox import SandboxProcess
+
+
+def wait_until(ready: Callable[[], bool], what: str, timeout_s: float = 15) -> None:
+    """Poll until it is so."""
+    give_up_at = time.monotonic() + timeout_s
+    while not ready():
+        assert time.monotonic() < give_up_at, f"waited {timeout_s} s for {what}"
+        time.sleep(0.1)
+
+
+def progress(sandbox: SandboxProcess, group: str, topic: str) -> list[ProgressRow]:
+    """Return how far a group is in each queue of a topic, as the brokers say."""
+    rows = []
+    for queue, entry in _ask_all(sandbox, RequestCode.GET_CONSUME_STATS, consumerGroup=group, topic=topic):
+        end, offset = entry["brokerOffset"], entry["consumerOffset"]
+        rows.append(ProgressRow(topic, queue["brokerName"], queue["queueId"], end, offset, end - offset))
+    return sorted(rows)
+
+
+def topic_status(sandbox: SandboxProcess, topic: str) -> list[tuple[str, int, int, int]]:
+    """Return broker, queue id, smallest and next offset of each queue of a topic."""
+    return sorted(
+        (queue["brokerName"], queue["queueId"], entry["minOffset"], entry["maxOffset"])
+        for queue, entry in _ask_all(sandbox, RequestCode.GET_TOPIC_STATS_INFO, topic=topic)
+    )
+
+
+def _ask_all(sandbox: SandboxProcess, code: int, **fields: object) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Ask all brokers for a table of queues; return its entries."""
+    found: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    for name in sandbox.addresses:
+        with closing(sandbox.asker(name)) as asker:
+            answer = asker("broker", code, **fields)
+        if answer is not None and answer.code == 0:
+            found += loads(answer.body)["offsetTable"].items()
+    return found
