@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+
+import pytest
 from hypothesis import settings
 
 # How long one example takes says something of the machine's other work only.
 settings.register_profile("rmqctl", deadline=None)
 settings.load_profile("rmqctl")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _interruptible() -> None:
+    """Let programs that tests start take Ctrl-C: what a shell runs in the background ignores it, and passes that on."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

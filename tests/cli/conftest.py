@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 import pytest
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _interruptible() -> None:
-    """Let programs that tests start take Ctrl-C: what a shell runs in the background ignores it, and passes that on."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

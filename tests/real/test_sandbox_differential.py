@@ -9,10 +9,22 @@ import pytest
 
 from .differential.runner import Script, Target, compare, find_scripts, is_slow
 from .harness.cluster import Cluster, Reachable
+from .harness.jars import VERSIONS
 from .harness.sandbox import SandboxProcess
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module", params=VERSIONS)
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Run a cluster for these tests alone: scripts change settings and delete what others would miss."""
+    folder = tmp_path_factory.mktemp(f"compared-{request.param}") / "home"
+    running = Cluster(request.param, folder, settings={"enablePropertyFilter": "true"})
+    try:
+        yield running.wait()
+    finally:
+        running.stop()
+
+
+@pytest.fixture(scope="module")
 def counterpart(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxProcess]:
     """Run a sandbox of the cluster's release and size."""
     running = SandboxProcess(
@@ -22,7 +34,7 @@ def counterpart(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> I
     running.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def waiting(
     request: pytest.FixtureRequest, cluster: Cluster, counterpart: SandboxProcess
 ) -> Iterator[dict[Script, Future[str]]]:
