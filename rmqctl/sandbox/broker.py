@@ -294,7 +294,8 @@ class Broker:
         return MessageQueue(topic, self.name, queue_id)
 
     def forget(self, channel: Channel) -> None:
-        """Take a connection that is gone out of all groups."""
+        """Take a connection that is gone out of all groups, and let its requests wait no longer."""
+        self.holds.end_owner(channel)
         self.consumers.forget(channel)
         self.producers.forget(channel)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from rmqctl.net.clock import Clock, Timer
 
+_T = TypeVar("_T")
 _Key = tuple[str, int]
 # What came: a tag's code, and the properties where they are known.
 _News = tuple[int, Mapping[str, str] | None]
@@ -15,13 +17,17 @@ _News = tuple[int, Mapping[str, str] | None]
 class Hold:
     """One request that waits. `wake` is called once, with whether a message came."""
 
-    __slots__ = ("_recheck", "_timer", "accepts_code", "accepts_properties", "is_over", "keys", "recheck_s", "wake")
+    __slots__ = (
+        "_recheck", "_timer", "accepts_code", "accepts_properties", "is_over", "keys", "owner", "recheck_s", "wake",
+    )  # fmt: skip
 
     def __init__(
-        self, keys: list[_Key], wake: Callable[[bool], None], *, accepts_code: Callable[[int], bool] | None,
+        self, keys: list[_Key], wake: Callable[[bool], None], *, owner: object,
+        accepts_code: Callable[[int], bool] | None,
         accepts_properties: Callable[[Mapping[str, str]], bool] | None, recheck_s: float | None,
     ) -> None:  # fmt: skip
         self.keys = keys
+        self.owner = owner
         self.accepts_code = accepts_code
         self.accepts_properties = accepts_properties
         self.recheck_s = recheck_s
@@ -65,7 +71,8 @@ class Holds:
     """Requests that wait, by (topic, queue id).
 
     Messages that arrive in one turn of the event loop wake a request once, so that a batch is answered as a batch.
-    Beyond `max_count` the one that waits longest is answered.
+    Beyond `max_count` the one that waits longest is answered; whoever asks again by itself looks at `is_full` first.
+    A `wake` that fails is reported to the event loop, and the others are woken all the same.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -74,29 +81,41 @@ class Holds:
         self.max_count = _MAX_COUNT
         # In the order in which they came.
         self._all: dict[Hold, None] = {}
+        self._by_owner: dict[object, dict[Hold, None]] = {}
         self._news: dict[_Key, list[_News]] = {}
 
     def __len__(self) -> int:
         return len(self._all)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether one more would end the wait of another."""
+        return len(self._all) >= self.max_count
 
     def count(self, topic: str, queue_id: int) -> int:
         """Return how many requests wait for a queue."""
         return len(self._waiting.get((topic, queue_id), {}))
 
     def hold(
-        self, keys: list[_Key], seconds: float, wake: Callable[[bool], None], *,
+        self, keys: list[_Key], seconds: float, wake: Callable[[bool], None], *, owner: object = None,
         accepts_code: Callable[[int], bool] | None = None,
         accepts_properties: Callable[[Mapping[str, str]], bool] | None = None, recheck_s: float | None = None,
     ) -> Hold:  # fmt: skip
         """Let a request wait for messages of some queues that it accepts, so many seconds at most.
 
+        The `owner` is who asks: the wait is over when end_owner() says that it has gone.
         With `recheck_s` it waits no longer than that once messages came that it does not accept, so that it can be told
         how far it got.
         """
-        hold = Hold(keys, wake, accepts_code=accepts_code, accepts_properties=accepts_properties, recheck_s=recheck_s)
+        hold = Hold(
+            keys, wake, owner=owner, accepts_code=accepts_code, accepts_properties=accepts_properties,
+            recheck_s=recheck_s,
+        )  # fmt: skip
         for key in keys:
             self._waiting.setdefault(key, {})[hold] = None
         self._all[hold] = None
+        if owner is not None:
+            self._by_owner.setdefault(owner, {})[hold] = None
         if len(self._all) > self.max_count:
             self._end(next(iter(self._all)), has_news=False)
         hold.end_at(self._clock.call_later(seconds, lambda: self._end(hold, has_news=False)))
@@ -119,6 +138,11 @@ class Holds:
             for hold in list(self._waiting.get(key, {})):
                 self._end(hold, has_news=True)
 
+    def end_owner(self, owner: object) -> None:
+        """End all waits of someone who has gone."""
+        for hold in list(self._by_owner.get(owner, {})):
+            self._end(hold, has_news=False)
+
     def wake(self, hold: Hold) -> None:
         """Wake one request."""
         self._end(hold, has_news=True)
@@ -131,6 +155,7 @@ class Holds:
                 hold.end(has_news=False)
         self._waiting.clear()
         self._all.clear()
+        self._by_owner.clear()
 
     def _wake(self) -> None:
         news, self._news = self._news, {}
@@ -143,10 +168,18 @@ class Holds:
 
     def _end(self, hold: Hold, *, has_news: bool) -> None:
         self._all.pop(hold, None)
+        _take_out(self._by_owner, hold.owner, hold)
         for key in hold.keys:
-            waiting = self._waiting.get(key)
-            if waiting is not None:
-                waiting.pop(hold, None)
-                if not waiting:
-                    del self._waiting[key]
-        hold.end(has_news=has_news)
+            _take_out(self._waiting, key, hold)
+        try:
+            hold.end(has_news=has_news)
+        except Exception as error:  # noqa: BLE001 - as asyncio does with what a timer raises
+            asyncio.get_running_loop().call_exception_handler({"message": "a held request failed", "exception": error})
+
+
+def _take_out(table: dict[_T, dict[Hold, None]], key: _T, hold: Hold) -> None:
+    holds = table.get(key)
+    if holds is not None:
+        holds.pop(hold, None)
+        if not holds:
+            del table[key]

@@ -182,25 +182,15 @@ class _Pop:
         if self.request.number("pollTime", 0) <= 0 or wait_ms <= 0:
             return ResponseCode.POLLING_TIMEOUT
         key = (target.topic, target.group, target.queue_id)
-        if state.polling.count(key) > broker.settings.number("popPollingSize"):
+        if state.polling.count(key) > broker.settings.number("popPollingSize") or broker.holds.is_full:
             return ResponseCode.POLLING_FULL
         if self.has_skipped and self.rest > 0:
             wait_ms = 0  # a read looks at so many messages only; there are more behind those it skipped
         if self.free_at_ms is not None:
             wait_ms = min(wait_ms, self.free_at_ms - broker.now_ms())
         queues = waited_for(target, self.topic, [] if self.is_orderly else retry_topics(broker, target))
-        state.hold(state.polling, key, queues, wait_ms, self._run_again, passing=self.filter)
+        state.hold(state.polling, key, queues, wait_ms, self.request, self.run, passing=self.filter)
         return None
-
-    def _run_again(self) -> None:
-        if self.request.channel.is_closed:
-            return  # nobody would get the messages
-        try:
-            result = self.run()
-        except RefusalError as refusal:
-            result = refusal.to_answer()
-        if result is not None:
-            self.request.reply(result)
 
     def _answer(self, code: ResponseCode, remark: str) -> Command:
         return answer(

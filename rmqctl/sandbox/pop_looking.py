@@ -16,7 +16,7 @@ from .pop_checks import (
     retry_topics,
     waited_for,
 )
-from .request import UNSET_REMARK, RefusalError, Request, answer, ok
+from .request import UNSET_REMARK, Request, answer, ok
 from .store import GetStatus
 
 _NO_POP: dict[str, object] = {"popTime": 0, "invisibleTime": 0, "reviveQid": 0, "restNum": 0}
@@ -99,11 +99,11 @@ class _Notification:
         if self.request.number("pollTime", 0) <= 0 or wait_ms <= 0:
             return self._answer(has_news=False)
         state, key = broker.pop, (target.topic, target.group, target.queue_id)
-        if state.notifying.count(key) > broker.settings.number("popPollingSize"):
+        if state.notifying.count(key) > broker.settings.number("popPollingSize") or broker.holds.is_full:
             return self._answer(has_news=False, is_full=True)
         if self.free_at_ms is not None:
             wait_ms = min(wait_ms, self.free_at_ms - broker.now_ms())
-        state.hold(state.notifying, key, queues, wait_ms, self._run_again)
+        state.hold(state.notifying, key, queues, wait_ms, self.request, self.run)
         return None
 
     def _has_news(self, topic: str, queue_id: int) -> bool:
@@ -114,16 +114,6 @@ class _Notification:
                 self.free_at_ms = min(free_at_ms, self.free_at_ms or free_at_ms)
                 return False
         return broker.store.max_offset(topic, queue_id) > look_offset(broker, group, topic, queue_id)
-
-    def _run_again(self) -> None:
-        if self.request.channel.is_closed:
-            return
-        try:
-            result = self.run()
-        except RefusalError as refusal:
-            result = refusal.to_answer()
-        if result is not None:
-            self.request.reply(result)
 
     def _answer(self, *, has_news: bool, is_full: bool = False) -> Command:
         return ok(remark=UNSET_REMARK, hasMsg=has_news, pollingFull=is_full)

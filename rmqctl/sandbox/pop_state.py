@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from rmqctl.protocol.command import Command
+
 from .filters import EVERYTHING, Filter
 from .holds import Hold
 from .periodic import Periodic
 from .pop_checkpoints import CheckPoints
 from .pop_orders import OrderlyQueues
 from .pop_revive import Revival
+from .request import Request
 
 if TYPE_CHECKING:
     from .broker import Broker
@@ -110,18 +113,18 @@ class PopState:
         self.wake(topic, group)
 
     def hold(
-        self, waiting: Waiting, key: _Key, queues: list[tuple[str, int]], wait_ms: int, run: Callable[[], None],
-        *, passing: Filter = EVERYTHING,
+        self, waiting: Waiting, key: _Key, queues: list[tuple[str, int]], wait_ms: int, request: Request,
+        run: Callable[[], Command | None], *, passing: Filter = EVERYTHING,
     ) -> None:  # fmt: skip
-        """Let a request wait for messages that pass; `run` is called once, then or when the time is over."""
+        """Let a request wait for messages that pass; `run` goes on with it once, then or when the time is over."""
         hold: Hold
 
         def wake(_: bool) -> None:
             waiting.remove(key, hold)
-            run()
+            self._broker.server.resume(request, run)
 
         hold = self._broker.holds.hold(
-            queues, wait_ms / 1000, wake,
+            queues, wait_ms / 1000, wake, owner=request.channel,
             accepts_code=passing.accepts_code, accepts_properties=passing.accepts_properties,
         )  # fmt: skip
         waiting.add(key, hold)

@@ -233,19 +233,12 @@ class _Pull:
             held_ms = settings.number("shortPollingTimeMills")
             recheck_s = held_ms / 1000
         self.broker.holds.hold(
-            [(self.topic, self.queue_id)], max(0, held_ms) / 1000, self._wake, accepts_code=passing.accepts_code,
-            accepts_properties=passing.accepts_properties, recheck_s=recheck_s,
+            [(self.topic, self.queue_id)], max(0, held_ms) / 1000, self._wake, owner=self.request.channel,
+            accepts_code=passing.accepts_code, accepts_properties=passing.accepts_properties, recheck_s=recheck_s,
         )  # fmt: skip
 
     def _wake(self, _: bool) -> None:
-        if self.request.channel.is_closed:
-            return  # else a consumer that is gone would make its deleted group anew
-        try:
-            result = self.run(may_hold=False)
-        except RefusalError as refusal:
-            result = refusal.to_answer()
-        if result is not None:
-            self.request.reply(result)
+        self.broker.server.resume(self.request, lambda: self.run(may_hold=False))
 
     def _forbidden(self, remark: str, forbidden_type: int) -> RefusalError:
         fields = {"forbiddenType": forbidden_type} if self.broker.profile.is_5 else {}

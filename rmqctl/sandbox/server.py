@@ -149,6 +149,7 @@ class Server:
             self._hold_partial(channel, 0)
             self.channels.pop(channel, None)
             self.activity_count += 1
+            channel.closed()  # whoever is told of it finds it so
             self.on_close(channel)
             await channel.aclose()
 
@@ -257,6 +258,21 @@ class Server:
             request.reply(result)
         elif result is not None:
             self.spawn(self._finish(request, result))
+
+    def resume(self, request: Request, work: Callable[[], Command | None]) -> None:
+        """Go on with a request that was held: answer what the work returns or raises, None for not yet.
+
+        Nothing is done for a client that is gone: it would get no messages, and would make its deleted group anew.
+        """
+        if request.channel.is_closed:
+            return
+        try:
+            result = work()
+        except Exception as error:  # noqa: BLE001 - as when it came
+            result = self._failure(request, error)
+        self.activity_count += 1
+        if result is not None:
+            request.reply(result)
 
     async def _finish(self, request: Request, work: Coroutine[Any, Any, Command | None]) -> None:
         try:

@@ -126,6 +126,40 @@ def test_who_is_woken_can_wait_again() -> None:
     _scenario(work)
 
 
+def test_the_waits_of_someone_who_has_gone_are_over() -> None:
+    async def work(holds: Holds, clock: VirtualClock, woken: list[str]) -> None:
+        for owner in ("one", "other", "one"):
+            holds.hold([("T", 0), ("T", 1)], 15, lambda _, owner=owner: woken.append(owner), owner=owner)  # type: ignore[misc]
+        holds.end_owner("one")
+        holds.end_owner("nobody")
+        assert woken == ["one", "one"]
+        assert len(holds) == holds.count("T", 0) == holds.count("T", 1) == 1
+        await clock.advance(15)
+        assert woken == ["one", "one", "other"]
+
+    _scenario(work)
+
+
+def test_a_wake_that_fails_does_not_cost_the_others_theirs() -> None:
+    async def work(holds: Holds, clock: VirtualClock, woken: list[bool]) -> None:
+        reported: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+
+        def fail(_: bool) -> None:
+            raise ValueError("broken")
+
+        for wake_all in (lambda: holds.arrived("T", 0, 0), lambda: holds.end_all("T"), lambda: holds.end_owner("one")):
+            holds.hold([("T", 0)], 15, fail, owner="one")
+            holds.hold([("T", 0)], 15, woken.append, owner="one")
+            wake_all()
+            await clock.await_idle()
+            assert len(holds) == 0
+        assert woken == [True, True, False]
+        assert [str(context["exception"]) for context in reported] == ["broken"] * 3
+
+    _scenario(work)
+
+
 def test_nobody_is_woken_after_the_close() -> None:
     async def work(holds: Holds, clock: VirtualClock, woken: list[bool]) -> None:
         holds.hold([("T", 0)], 5, woken.append)

@@ -236,6 +236,38 @@ def test_requests_that_wait_are_bounded() -> None:
     run(scenario())
 
 
+@pytest.mark.parametrize(("code", "pops"), [(Q.POP_MESSAGE, True), (Q.NOTIFICATION, False)])
+def test_requests_that_would_wait_anew_are_bounded_as_well(code: Q, pops: bool) -> None:
+    """Who has to go and still has time would wait again, in the place of the next."""
+
+    async def scenario() -> None:
+        async with Sandbox(clock=VirtualClock()) as sandbox:
+            broker = sandbox.brokers["broker-a"]
+            broker.holds.max_count = 3
+            peer = await Peer.of_broker(sandbox)
+            await peer.ask_ok(Q.SEND_MESSAGE_V2, b"x", **send_fields("T"))
+            fields = {
+                "topic": "T", "maxMsgNums": 1, "invisibleTime": 60_000, "pollTime": 15_000, "initMode": 1,
+                "bornTime": broker.now_ms(),
+            }  # fmt: skip
+            pull = {"topic": "T", "queueOffset": 1, "maxMsgNums": 1, "sysFlag": 6, "subscription": "*"}
+            waiting = [
+                peer.start(code, consumerGroup=f"G{number}", queueId=1, **fields) for number in range(5)
+            ]  # fmt: skip
+            await sandbox.await_idle()
+            assert [answer.done() for answer in waiting] == [False] * 3 + [True] * 2
+            if pops:
+                assert waiting[4].result().code == R.POLLING_FULL
+            else:
+                assert waiting[4].result().ext_fields["pollingFull"] == "true"
+            peer.start(Q.PULL_MESSAGE, consumerGroup="G", queueId=0, suspendTimeoutMillis=15_000, **pull)
+            await sandbox.await_idle()
+            assert [answer.done() for answer in waiting] == [True] + [False] * 2 + [True] * 2
+            assert len(broker.holds) == 3
+
+    run(scenario())
+
+
 def test_all_together_do_not_leave_too_much_unread() -> None:
     async def scenario() -> None:
         async with Sandbox(clock=VirtualClock()) as sandbox:

@@ -168,6 +168,9 @@ def test_a_pop_of_a_client_that_has_gone_takes_nothing() -> None:
             await sandbox.await_idle()
             await gone.aclose()
             await sandbox.await_idle()
+            assert len(sandbox.brokers["broker-a"].holds) == 0
+            info = await peer.ask_ok(RequestCode.POLLING_INFO, consumerGroup="G", topic="T", queueId=-1)
+            assert info.ext_fields["pollingNum"] == "0"
             await send(peer, "y")
             await sandbox.await_idle()
             assert bodies(await peer.ask_ok(POP, **pop_fields(sandbox))) == ["y"]

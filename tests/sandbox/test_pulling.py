@@ -377,3 +377,33 @@ def test_pulls_of_a_connection_that_is_gone_hurt_nobody() -> None:
             assert _offsets(waiting.result()) == [1]
 
     run(scenario())
+
+
+def test_pulls_of_a_connection_that_is_gone_wait_no_longer() -> None:
+    async def scenario() -> None:
+        async with _sandbox() as sandbox:
+            peer, broker = await Peer.of_broker(sandbox), sandbox.brokers["broker-a"]
+            await send(peer, "T")
+            await _wait(sandbox, peer, queueOffset=1)
+            assert len(broker.holds) == 1
+            await peer.aclose()
+            await sandbox.await_idle()
+            assert len(broker.holds) == 0
+
+    run(scenario())
+
+
+def test_a_held_pull_that_fails_is_answered_and_so_are_the_others() -> None:
+    async def scenario() -> None:
+        async with _sandbox() as sandbox:
+            peer = await Peer.of_broker(sandbox)
+            await send(peer, "T")
+            failing = await _wait(sandbox, peer, queueOffset=1, consumerGroup="Broken")
+            waiting = await _wait(sandbox, peer, queueOffset=1)
+            del sandbox.brokers["broker-a"].groups.groups["Broken"]["consumeEnable"]
+            await send(peer, "T")
+            await sandbox.await_idle()
+            assert failing.result().code == ResponseCode.SYSTEM_ERROR
+            assert _offsets(waiting.result()) == [1]
+
+    run(scenario())
