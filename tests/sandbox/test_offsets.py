@@ -252,3 +252,19 @@ def test_the_table_counts_as_another_one_after_500_changes() -> None:
     table.store("G", "T", 0, 500)
     assert version.counter == 1
     assert table.topics_by_group() == {"G": ["T"]}
+
+
+def test_any_names_come_back_from_the_state() -> None:
+    """4.9 checks none of them."""
+    state = StateStore()
+    stored = {("T", "a@b"): {0: 1}, ("a@b", "c"): {-1: 2}, ("%RETRY%a@b", "a@b"): {0: 3}, ('"', ""): {7: 4}}
+    table = OffsetTable(lambda: 7, state)
+    for (topic, group), queues in stored.items():
+        for queue_id, offset in queues.items():
+            table.store(group, topic, queue_id, offset)
+    assert OffsetTable(lambda: 7, state).stored == stored
+    table.clone("a@b", "new", "T")
+    table.delete(group="a@b")
+    assert OffsetTable(lambda: 7, state).stored == {
+        ("T", "new"): {0: 1}, ("a@b", "c"): {-1: 2}, ('"', ""): {7: 4}
+    }  # fmt: skip
