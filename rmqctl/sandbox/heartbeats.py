@@ -41,7 +41,7 @@ def hear(broker: Broker, request: Request) -> Command:
     for item in data.get("consumerDataSet") or ():
         changed |= _hear_consumer(broker, request, item, client_id, fingerprint=fingerprint, is_short=is_short)
     for item in data.get("producerDataSet") or ():
-        broker.producers.register(str(item["groupName"]), request.channel, _member(broker, request, client_id))
+        broker.producers.register(_group_name(item), request.channel, _member(broker, request, client_id))
     return ok(IS_SUPPORT_HEART_BEAT_V2=True, IS_SUB_CHANGE=changed) if broker.profile.is_5 else ok()
 
 
@@ -53,10 +53,7 @@ def _hear_consumer(
     consume_type = _known(item, "consumeType", _CONSUME_TYPES_5 if is_5 else _CONSUME_TYPES)
     if is_5 and consume_type == CONSUME_ACTIVELY and broker.settings.flag("rejectPullConsumerEnable"):
         return False
-    group = item.get("groupName")
-    if group is None:
-        raise RefusalError(ResponseCode.SYSTEM_ERROR, "java.lang.NullPointerException: a group without a name")
-    group = str(group)
+    group = _group_name(item)
     changed = broker.consumers.swap_fingerprint(group, fingerprint)
     now_ms = broker.now_ms()
     subscriptions = [Subscription.from_wire(entry, now_ms) for entry in item.get("subscriptionDataSet", ())]
@@ -71,6 +68,13 @@ def _hear_consumer(
         subscriptions=None if is_short else subscriptions,
     )  # fmt: skip
     return changed
+
+
+def _group_name(item: dict[str, Any]) -> str:
+    name = item.get("groupName")
+    if name is None:
+        raise RefusalError(ResponseCode.SYSTEM_ERROR, "java.lang.NullPointerException: a group without a name")
+    return str(name)
 
 
 def _member(broker: Broker, request: Request, client_id: str) -> Member:

@@ -339,8 +339,10 @@ def test_producers_are_listed_by_group() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"nonsense", b"[]", b'{"consumerDataSet":5}', b'{"consumerDataSet":[5]}', b'{"consumerDataSet":[{}]}']
-)
+    "body",
+    [b"", b"nonsense", b"[]", b'{"consumerDataSet":5}', b'{"consumerDataSet":[5]}', b'{"consumerDataSet":[{}]}',
+     b'{"producerDataSet":[{"groupName":null}]}'],
+)  # fmt: skip
 def test_a_heartbeat_that_makes_no_sense_is_refused(body: bytes) -> None:
     async def scenario() -> None:
         async with _sandbox() as sandbox:
