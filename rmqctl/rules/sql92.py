@@ -18,6 +18,8 @@ Properties = Mapping[str, str]
 Value = JavaValue | None
 
 _MAX_DEPTH = 100
+# Longer expressions are compiled each time, so that what is remembered stays small.
+_MAX_REMEMBERED_LENGTH = 4096
 _SMALLEST_DOUBLE = 4.9e-324
 
 _SKIPPED = re.compile(r"(?:[ \t\n\r\f]|--[^\n\r]*[\n\r]|/\*[^*]*\*(?:\*|[^*/][^*]*\*)*/)*")
@@ -61,14 +63,21 @@ class Filter:
             return False
 
 
-@lru_cache(maxsize=256)
 def parse(expression: str, *, has_text_operators: bool = True) -> Filter:
     """Compile an expression. Raises ValueError with what is wrong with it."""
+    compile_ = _compile if len(expression) > _MAX_REMEMBERED_LENGTH else _compile_once
+    return compile_(expression, has_text_operators)
+
+
+def _compile(expression: str, has_text_operators: bool) -> Filter:
     parser = _Parser(expression, _KEYWORDS | _TEXT_KEYWORDS if has_text_operators else _KEYWORDS)
     try:
         return Filter(_as_condition(parser.any_of()))
     except RecursionError:
         raise ValueError("the expression is nested too deep") from None
+
+
+_compile_once = lru_cache(maxsize=256)(_compile)
 
 
 class _Node(NamedTuple):

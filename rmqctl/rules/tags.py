@@ -24,11 +24,22 @@ def has_tag(tags: frozenset[str], tag: str | None) -> bool:
     return not tags or (tag is not None and tag in tags)
 
 
-@lru_cache(maxsize=4096)
+# Longer tags are hashed each time, so that what is remembered stays small.
+_MAX_REMEMBERED_LENGTH = 256
+
+
 def tag_code(tag: str | None) -> int:
     """Return a tag's hash as brokers compare it (String.hashCode), 0 for no tag."""
+    text = tag or ""
+    return _hash(text) if len(text) > _MAX_REMEMBERED_LENGTH else _hash_once(text)
+
+
+def _hash(text: str) -> int:
     code = 0
-    units = (tag or "").encode("utf-16-be", "surrogatepass")
+    units = text.encode("utf-16-be", "surrogatepass")
     for at in range(0, len(units), 2):
         code = (31 * code + (units[at] << 8) + units[at + 1]) & 0xFFFFFFFF
     return code - (1 << 32) if code >= 1 << 31 else code
+
+
+_hash_once = lru_cache(maxsize=4096)(_hash)

@@ -69,6 +69,10 @@ class _Expression(Struct):
     compiled: sql92.Filter
     died_at_s: float | None = None
 
+    def is_forgotten(self, now_s: float) -> bool:
+        """Tell whether nobody has wanted it for too long."""
+        return self.died_at_s is not None and now_s - self.died_at_s >= _DEAD_KEPT_S
+
 
 class ExpressionTable:
     """The groups' SQL92 expressions by (topic, group).
@@ -84,13 +88,15 @@ class ExpressionTable:
 
     def find(self, topic: str, group: str) -> tuple[sql92.Filter, int] | None:
         """Return an expression and its version, None when there is none."""
-        found = self._expressions.get((topic, group))
-        if found is None:
+        found = self._known((topic, group))
+        return None if found is None else (found.compiled, found.version_ms)
+
+    def _known(self, key: tuple[str, str]) -> _Expression | None:
+        found = self._expressions.get(key)
+        if found is not None and found.is_forgotten(self._monotonic_s()):
+            del self._expressions[key]
             return None
-        if found.died_at_s is not None and self._monotonic_s() - found.died_at_s >= _DEAD_KEPT_S:
-            del self._expressions[topic, group]
-            return None
-        return found.compiled, found.version_ms
+        return found
 
     def register(self, group: str, subscriptions: Iterable[Subscription]) -> None:
         """Take a heartbeat's expressions of one group."""
@@ -107,7 +113,7 @@ class ExpressionTable:
 
     def _take(self, group: str, subscription: Subscription, text: str) -> None:
         key, kind, version_ms = (subscription.topic, group), subscription.expression_type, subscription.version_ms
-        old = self._expressions.get(key)
+        old = self._known(key)
         if old is not None and version_ms <= old.version_ms:
             if version_ms == old.version_ms:
                 old.died_at_s = None
@@ -123,6 +129,9 @@ class ExpressionTable:
         self._expressions[key] = _Expression(text, kind, version_ms, compiled)
 
     def _bury(self, group: str, *, spared: set[str]) -> None:
-        for (topic, owner), expression in self._expressions.items():
+        now_s = self._monotonic_s()
+        for (topic, owner), expression in list(self._expressions.items()):
             if owner == group and topic not in spared and expression.died_at_s is None:
-                expression.died_at_s = self._monotonic_s()
+                expression.died_at_s = now_s
+            elif expression.is_forgotten(now_s):
+                del self._expressions[topic, owner]

@@ -13,6 +13,8 @@ from rmqctl.rules.tags import tag_code
 from .request import RefusalError
 
 ALL = "*"
+# Longer ones are read each time, so that what is remembered stays small.
+_MAX_REMEMBERED_LENGTH = 4096
 
 
 class Subscription(Struct, frozen=True):
@@ -59,20 +61,27 @@ class Subscription(Struct, frozen=True):
         }  # fmt: skip
 
 
-@lru_cache(maxsize=1024)
-def parse_subscription(topic: str, expression: str | None, kind: str | None, version_ms: int = 0) -> Subscription:
+def parse_subscription(topic: str, expression: str | None, kind: str | None) -> Subscription:
     """Read what a pull wants (FilterAPI.build). Raises ValueError for what can't be read.
 
     An expression that names only blanks is taken, and lets nothing through.
     """
+    length = len(topic) + len(expression or "") + len(kind or "")
+    return (_parse if length > _MAX_REMEMBERED_LENGTH else _parse_once)(topic, expression, kind)
+
+
+def _parse(topic: str, expression: str | None, kind: str | None) -> Subscription:
     if kind is not None and kind != "TAG":
         if not expression:
             raise ValueError("an expression can't be empty")
-        return Subscription(topic, expression, expression_type=kind, version_ms=version_ms)
+        return Subscription(topic, expression, expression_type=kind)
     if not expression or expression == ALL:
-        return Subscription(topic, ALL, version_ms=version_ms)
+        return Subscription(topic, ALL)
     parts = expression.split("||")
     if not any(parts):
         raise ValueError("the expression names no tag")
     tags = tuple(sorted({part.strip() for part in parts} - {""}))
-    return Subscription(topic, expression, tags, frozenset(map(tag_code, tags)), version_ms)
+    return Subscription(topic, expression, tags, frozenset(map(tag_code, tags)))
+
+
+_parse_once = lru_cache(maxsize=1024)(_parse)

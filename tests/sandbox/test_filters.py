@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -88,6 +89,44 @@ def test_an_expression_outlives_members_by_24_hours() -> None:
     table.register("G", [_sql("a = 1", 10, "Else")])
     now_s[0] = 72 * 3600
     assert _version(table, "Else") == 10
+
+
+def test_an_expression_that_was_forgotten_does_not_stand_in_the_way_of_an_older_version() -> None:
+    now_s = [0.0]
+    table = _table(now_s)
+    table.register("G", [_sql("a = 1", 10)])
+    table.forget("G")
+    now_s[0] = 24 * 3600
+    table.register("G", [_sql("a = 2", 9)])
+    assert _version(table) == 9
+
+
+def test_expressions_that_nobody_asks_for_any_more_are_not_kept() -> None:
+    """Clients may name any topics, also such that nobody will ever pull."""
+
+    def peak_bytes(topic_count: int) -> int:
+        now_s = [0.0]
+        table = _table(now_s)
+        tracemalloc.start()
+        for number in range(topic_count):
+            table.register("G", [_sql("a = 1", 1, f"T{number}")])
+            now_s[0] += 24 * 3600
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak
+
+    assert peak_bytes(500) < peak_bytes(20) + 20_000
+
+
+def test_long_expressions_of_pulls_are_not_remembered() -> None:
+    tracemalloc.start()
+    for number in range(100):
+        blanks = " " * 50_000
+        build_filter(parse_subscription("T", f"{number}{blanks}", "TAG"))
+        build_filter(parse_subscription("T", f"a = {number}{blanks}", "SQL92"))
+    kept = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert kept < 1_000_000
 
 
 async def _pull(peer: Peer, **changes: Any) -> tuple[int, list[int]]:
