@@ -10,23 +10,28 @@ from rmqctl.net.clock import Clock, Timer
 
 _T = TypeVar("_T")
 _Key = tuple[str, int]
-# What came: a tag's code, and the properties where they are known.
-_News = tuple[int, Mapping[str, str] | None]
+# What came: its number among all that came, a tag's code, and the properties where they are known.
+_News = tuple[int, int, Mapping[str, str] | None]
 
 
 class Hold:
-    """One request that waits. `wake` is called once, with whether a message came."""
+    """One request that waits. `wake` is called once, with whether a message came.
+
+    `seen_count` is how many messages had come when it began to wait: it has looked at those already.
+    """
 
     __slots__ = (
-        "_recheck", "_timer", "accepts_code", "accepts_properties", "is_over", "keys", "owner", "recheck_s", "wake",
+        "_recheck", "_timer", "accepts_code", "accepts_properties", "is_over", "keys", "owner", "recheck_s",
+        "seen_count", "wake",
     )  # fmt: skip
 
     def __init__(
         self, keys: list[_Key], wake: Callable[[bool], None], *, owner: object,
         accepts_code: Callable[[int], bool] | None,
-        accepts_properties: Callable[[Mapping[str, str]], bool] | None, recheck_s: float | None,
+        accepts_properties: Callable[[Mapping[str, str]], bool] | None, recheck_s: float | None, seen_count: int,
     ) -> None:  # fmt: skip
         self.keys = keys
+        self.seen_count = seen_count
         self.owner = owner
         self.accepts_code = accepts_code
         self.accepts_properties = accepts_properties
@@ -38,7 +43,7 @@ class Hold:
 
     def accepts(self, news: _News) -> bool:
         """Tell whether a message is one to wake for."""
-        code, properties = news
+        _, code, properties = news
         if self.accepts_code is not None and not self.accepts_code(code):
             return False
         return self.accepts_properties is None or properties is None or self.accepts_properties(properties)
@@ -82,6 +87,7 @@ class Holds:
         # In the order in which they came.
         self._all: dict[Hold, None] = {}
         self._by_owner: dict[object, dict[Hold, None]] = {}
+        self._news_count = 0
         self._news: dict[_Key, list[_News]] = {}
 
     def __len__(self) -> int:
@@ -109,7 +115,7 @@ class Holds:
         """
         hold = Hold(
             keys, wake, owner=owner, accepts_code=accepts_code, accepts_properties=accepts_properties,
-            recheck_s=recheck_s,
+            recheck_s=recheck_s, seen_count=self._news_count,
         )  # fmt: skip
         for key in keys:
             self._waiting.setdefault(key, {})[hold] = None
@@ -130,7 +136,8 @@ class Holds:
             return
         if not self._news:
             asyncio.get_running_loop().call_soon(self._wake)
-        self._news.setdefault(key, []).append((tags_code, properties))
+        self._news_count += 1
+        self._news.setdefault(key, []).append((self._news_count, tags_code, properties))
 
     def end_all(self, topic: str) -> None:
         """Wake every request that waits for a topic, for it is no more what it was."""
@@ -158,12 +165,13 @@ class Holds:
         self._by_owner.clear()
 
     def _wake(self) -> None:
-        news, self._news = self._news, {}
-        for key, arrived in news.items():
+        all_news, self._news = self._news, {}
+        for key, arrived in all_news.items():
             for hold in list(self._waiting.get(key, {})):
-                if any(map(hold.accepts, arrived)):
+                unseen = [news for news in arrived if news[0] > hold.seen_count]
+                if any(map(hold.accepts, unseen)):
                     self._end(hold, has_news=True)
-                else:
+                elif unseen:
                     hold.recheck(self._clock, lambda hold=hold: self._end(hold, has_news=True))  # type: ignore[misc]
 
     def _end(self, hold: Hold, *, has_news: bool) -> None:

@@ -32,6 +32,22 @@ def test_a_batch_wakes_once() -> None:
     _scenario(work)
 
 
+def test_what_came_before_the_wait_is_no_news() -> None:
+    async def work(holds: Holds, clock: VirtualClock, woken: list[str]) -> None:
+        never = set[int]().__contains__
+        holds.hold([("T", 0)], 15, lambda _: woken.append("before"))
+        holds.arrived("T", 0, 0)
+        holds.hold([("T", 0)], 15, lambda _: woken.append("after"))
+        holds.hold([("T", 0)], 15, lambda _: woken.append("picky"), accepts_code=never, recheck_s=5)
+        await clock.advance(14)
+        assert woken == ["before"]
+        holds.arrived("T", 0, 0)
+        await asyncio.sleep(0)
+        assert woken == ["before", "after"]
+
+    _scenario(work)
+
+
 def test_only_the_queue_and_the_tag_that_are_waited_for_wake() -> None:
     async def work(holds: Holds, clock: VirtualClock, woken: list[bool]) -> None:
         holds.hold([("T", 0), ("T", 1)], 15, woken.append, accepts_code={7}.__contains__)
