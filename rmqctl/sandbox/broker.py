@@ -340,6 +340,8 @@ class Broker:
     def _close_expired(self) -> None:
         for channel in {*self.consumers.take_expired(), *self.producers.take_expired()}:
             self.server.give_up(channel)
+        self.consumers.drop_expired_pulls()
+        self.locks.drop_expired()
 
     def clean(self) -> None:
         """Forget messages that are kept long enough (fileReservedTime)."""

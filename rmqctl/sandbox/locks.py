@@ -40,6 +40,16 @@ class QueueLocks:
             if held.get(queue, ("", 0.0))[0] == client_id:
                 del held[queue]
 
+    def drop_expired(self) -> None:
+        """Forget locks that are free again anyway."""
+        now_s = self._monotonic_s()
+        for group, held in list(self._held.items()):
+            alive = {queue: lock for queue, lock in held.items() if now_s - lock[1] <= LOCK_EXPIRED_S}
+            if alive:
+                self._held[group] = alive
+            else:
+                del self._held[group]
+
     def keep_alive(self, client_ids: Container[str], seconds: float) -> None:
         """Count a jump of the clock as time in which these clients renewed their locks."""
         for held in self._held.values():

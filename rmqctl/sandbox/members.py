@@ -164,6 +164,11 @@ class ConsumerTable:
         """Remember what a pull with a subscription of its own wanted (compensateSubscribeData)."""
         self._pulled[group, subscription.topic] = (subscription, self._monotonic_s(), now_ms)
 
+    def drop_expired_pulls(self) -> None:
+        """Forget what nobody has pulled for too long."""
+        limit_s = self._monotonic_s() - PULLED_EXPIRED_S
+        self._pulled = {key: pulled for key, pulled in self._pulled.items() if pulled[1] >= limit_s}
+
     def find_subscription(self, group: str, topic: str) -> Subscription | None:
         """Return what a group wants of a topic: as its members say, or else as its last pull said."""
         online = self.groups.get(group)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -80,6 +81,26 @@ def test_a_queue_can_be_given_back_without_an_answer() -> None:
             peer.tell(UNLOCK, _body("one", 0))
             await sandbox.await_idle()
             assert await _lock(peer, "other", 0) == [0]
+
+    run(scenario())
+
+
+def test_locks_that_nobody_renews_are_not_kept() -> None:
+    async def scenario() -> None:
+        async with Sandbox(clock=VirtualClock()) as sandbox:
+            peer = await Peer.of_broker(sandbox)
+            await _lock(peer, "one", 0)
+            tracemalloc.start()
+            for number in range(20):
+                await _lock(peer, "one", *range(100), group=f"G{number}")
+            full_bytes = tracemalloc.get_traced_memory()[0]
+            for _ in range(3):
+                await sandbox.advance(50)
+                assert await _lock(peer, "one", 0) == [0]
+            left_bytes = tracemalloc.get_traced_memory()[0]
+            tracemalloc.stop()
+            assert left_bytes < full_bytes / 2
+            assert sandbox.brokers["broker-a"].locks.has_any("G")
 
     run(scenario())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -9,6 +10,9 @@ import pytest
 from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.sandbox import Sandbox
+from rmqctl.sandbox.members import ConsumerTable
+from rmqctl.sandbox.profile import PROFILES
+from rmqctl.sandbox.subscription import Subscription
 from tests.sandbox.peer import Peer, consumer_data, subscription
 from tests.scripted import run
 
@@ -351,3 +355,20 @@ def test_a_heartbeat_that_makes_no_sense_is_refused(body: bytes) -> None:
             assert (await peer.heartbeat("one")).code == ResponseCode.SUCCESS
 
     run(scenario())
+
+
+def test_what_pulls_wanted_is_not_kept_when_they_end() -> None:
+    now_s = [0.0]
+    consumers = ConsumerTable(lambda: now_s[0], PROFILES["5.4.0"])
+    tracemalloc.start()
+    for number in range(500):
+        consumers.note_pulled(f"G{number}", Subscription("T", "*"), 1)
+    now_s[0] = 500.0
+    consumers.note_pulled("G", Subscription("T", "*"), 1)
+    full_bytes = tracemalloc.get_traced_memory()[0]
+    now_s[0] = 601.0
+    consumers.drop_expired_pulls()
+    left_bytes = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert left_bytes < full_bytes / 2
+    assert consumers.find_subscription("G", "T") is not None
