@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from rmqctl.net.clock import Clock, Timer
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.message import StoredMessage
+from rmqctl.protocol.properties import UNIQ_KEY
 
 from .data_version import DataVersion
 from .record_scan import Found
@@ -33,7 +34,9 @@ RETRY_S = 1.0
 # How many messages are delivered before other work gets a turn.
 TURN_COUNT = 200
 
+# By level: what comes next, and where the log ended before the last message was delivered.
 _TABLE = "delays"
+_SETTLED = -1
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _NUMBER = re.compile(r"[+-]?[0-9]{1,10}")
 
@@ -59,7 +62,7 @@ class Delays:
         self._delays_ms = parse_levels(levels)
         self._deliver = deliver
         self._timers: dict[int, Timer] = {}
-        self.consumed = {int(level): self._settle(level, *entry) for level, entry in state.load(_TABLE).items()}
+        self.consumed = {int(level): self._settled(int(level), *entry) for level, entry in state.load(_TABLE).items()}
 
     @property
     def level_count(self) -> int:
@@ -137,7 +140,7 @@ class Delays:
     def _release(self, level: int, at: int, waiting: StoredMessage) -> bool:
         """Deliver a message, once also when the process is killed meanwhile; tells whether its wait is over.
 
-        What is written before says that it is delivered if the log has grown from where it ends now.
+        What is written before says that it is delivered if it is what stands in the log where that ends now.
         """
         try:
             self._state.put(_TABLE, str(level), [at + 1, self._store.log.end])
@@ -145,11 +148,16 @@ class Delays:
             return False
         return deliver_waiting(self._deliver, released(waiting))
 
-    def _settle(self, level: str, next_offset: int, log_end: int) -> int:
-        """Return what comes next in a level after a restart."""
-        if self._store.log.end > log_end:
+    def _settled(self, level: int, next_offset: int, log_end: int) -> int:
+        """Return what comes next in a level after a restart. Raises RefusalError."""
+        queue_end = self._store.max_offset(SCHEDULE_TOPIC, level - 1)
+        if next_offset > queue_end:
+            # A power cut took the messages, but not what is known of them. New ones will have their offsets.
+            self._state.put(_TABLE, str(level), [queue_end, _SETTLED])
+            return queue_end
+        last = self._store.message_at(SCHEDULE_TOPIC, level - 1, next_offset - 1)
+        if log_end == _SETTLED or last is None or was_delivered(self._store, last, log_end):
             return next_offset
-        self._state.put(_TABLE, level, [next_offset - 1, -1])
         return next_offset - 1
 
     def offsets(self, *, also_waiting: bool) -> dict[int, int]:
@@ -176,6 +184,21 @@ def deliver_waiting(deliver: Callable[[NewMessage], object], message: NewMessage
         logger.warning("a message of %s was not delivered: %s", message.topic, refusal.remark)
         return refusal.code != ResponseCode.SERVICE_NOT_AVAILABLE
     return True
+
+
+def was_delivered(store: MessageStore, waiting: StoredMessage, log_end: int) -> bool:
+    """Tell whether a message whose wait was over is what stands at an offset of the log.
+
+    That the log has grown does not tell it: when the disk was full, something else may stand there.
+    """
+    found, wanted = store.message_in_log(log_end), released(waiting)
+    return (
+        found is not None
+        and REAL_TOPIC in found.properties
+        and found.properties.get(UNIQ_KEY) == wanted.properties.get(UNIQ_KEY)
+        and (found.topic, found.queue_id, found.stored_body) == (wanted.topic, wanted.queue_id, wanted.body)
+        and (found.born_at_ms, found.reconsume_times) == (wanted.born_at_ms, wanted.reconsume_times)
+    )
 
 
 def delay_level(properties: Mapping[str, str]) -> int:

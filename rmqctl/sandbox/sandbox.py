@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from rmqctl.errors import UnreachableError, UsageError
+from rmqctl.errors import RmqctlError, UnreachableError, UsageError
 from rmqctl.net.clock import Clock, JumpClock, VirtualClock
 from rmqctl.net.stream import MemoryStream, Stream
 
@@ -17,6 +17,7 @@ from .commit_log import SEGMENT_BYTES, CommitLog
 from .faults import Faults
 from .name_server import NameServer
 from .profile import find_profile
+from .request import RefusalError
 from .server import Server
 from .state import StateStore
 from .store import MessageStore
@@ -99,10 +100,15 @@ class Sandbox:
         for number in range(count):
             name = f"broker-{chr(ord('a') + number)}"
             store, state = self._open_storage(name, capacity_bytes)
-            self.brokers[name] = Broker(
-                name, cluster=CLUSTER, profile=self.profile, clock=self.clock, faults=self.faults,
-                name_server=self.name_server, store=store, state=state, settings=settings,
-            )  # fmt: skip
+            try:
+                self.brokers[name] = Broker(
+                    name, cluster=CLUSTER, profile=self.profile, clock=self.clock, faults=self.faults,
+                    name_server=self.name_server, store=store, state=state, settings=settings,
+                )  # fmt: skip
+            except (RefusalError, OSError) as error:
+                reason = error.remark if isinstance(error, RefusalError) else error.strerror
+                hint = "The sandbox must be able to write in its folder: the disk may be full."
+                raise RmqctlError(f"{name} can't go on where it ended: {reason}.", hint=hint) from None
 
     def _open_storage(self, name: str, capacity_bytes: int | None) -> tuple[MessageStore, StateStore]:
         if self._folder is not None:
@@ -114,9 +120,9 @@ class Sandbox:
         return MessageStore(log, capacity_bytes, state), state
 
     def _let_go(self) -> None:
-        if self._folder is not None and not self._is_over:
+        is_over, self._is_over = self._is_over, True
+        if self._folder is not None and not is_over:
             self._folder.close()
-        self._is_over = True
 
     async def start(self) -> None:
         """Open all ports. Raises UnreachableError, UsageError for a sandbox that was stopped."""

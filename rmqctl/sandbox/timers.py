@@ -15,7 +15,17 @@ from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.protocol.properties import UNIQ_KEY
 
-from .delays import REAL_QID, REAL_TOPIC, RETRY_S, TURN_COUNT, delay_level, deliver_waiting, released, set_aside
+from .delays import (
+    REAL_QID,
+    REAL_TOPIC,
+    RETRY_S,
+    TURN_COUNT,
+    delay_level,
+    deliver_waiting,
+    released,
+    set_aside,
+    was_delivered,
+)
 from .request import RefusalError
 from .settings import Settings
 from .state import StateStore
@@ -57,14 +67,13 @@ class Timers:
         self._timer: Timer | None = None
         # (slot, 0 for one that recalls others of its slot, queue offset), a heap.
         self._waiting: list[tuple[int, int, int]] = []
+        # What the slot that is being emptied recalls, and the offsets of the messages that do so.
         self._recalled: set[tuple[int, str]] = set()
-        done = state.load(_TABLE)
-        releasing = done.pop(_RELEASING, None)
-        self._done_before = int(done.pop(_DONE_BEFORE, 0))
-        self._done = {int(offset) for offset in done}
-        if releasing is not None:
-            self._settle(*releasing)
+        self._recalls: list[int] = []
+        # Changes of the table that are to be written, None for an entry that goes.
+        self._unwritten: dict[str, int | bool | None] = {}
         self._is_started = False
+        self._load()
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -150,28 +159,55 @@ class Timers:
         self._timer = None
         for _ in range(TURN_COUNT):
             if not self._waiting or self._due_ms(self._waiting[0][0]) > self._now_ms():
-                self._recalled.clear()
+                self._finish_recalls()
                 break
             # Those that recall something stand before the messages of their slot.
             slot, is_message, offset = self._waiting[0]
             waiting = self._store.message_at(TIMER_TOPIC, 0, offset)
             if waiting is not None and not is_message:
                 self._recalled.add((slot, waiting.properties[TIMER_DEL_UNIQKEY]))
+                self._recalls.append(offset)
+                heapq.heappop(self._waiting)
+                continue
             elif waiting is not None and not self._release(waiting, slot, offset):
                 self._timer = self._clock.call_later(RETRY_S, self._run)
                 return
             heapq.heappop(self._waiting)
-            try:
-                self._mark(offset)
-            except RefusalError:
-                pass  # a full disk; the next mark that can be written says it too, or the message comes twice
+            self._mark(offset)
+            self._try_to_write_marks()
         self._arm()
+
+    def _load(self) -> None:
+        """Read what was delivered before a restart. Raises RefusalError."""
+        done = self._state.load(_TABLE)
+        releasing = done.pop(_RELEASING, None)
+        self._done_before = int(done.pop(_DONE_BEFORE, 0))
+        self._done = {int(offset) for offset in done}
+        queue_end = self._store.max_offset(TIMER_TOPIC, 0)
+        lost = {offset for offset in self._done if offset >= queue_end}
+        if lost or self._done_before > queue_end:
+            # A power cut took the messages, but not what is known of them. New ones will have their offsets.
+            self._done -= lost
+            self._done_before = min(self._done_before, queue_end)
+            self._unwritten = {_DONE_BEFORE: self._done_before, **{str(offset): None for offset in lost}}
+            self._write_marks()
+        if releasing is not None:
+            self._settle(*releasing)
 
     def _settle(self, offset: int, log_end: int) -> None:
         """Find out after a restart whether the message that was last to be delivered was."""
-        if self._store.log.end > log_end and offset >= self._done_before and offset not in self._done:
+        waiting = self._store.message_at(TIMER_TOPIC, 0, offset)
+        is_marked = offset < self._done_before or offset in self._done
+        if waiting is not None and not is_marked and was_delivered(self._store, waiting, log_end):
             self._mark(offset)
-        self._state.delete(_TABLE, _RELEASING)
+
+    def _finish_recalls(self) -> None:
+        # Not before the slot is empty: after a kill, what is left in it must be recalled all the same.
+        for offset in self._recalls:
+            self._mark(offset)
+        self._recalls.clear()
+        self._recalled.clear()
+        self._try_to_write_marks()
 
     def _release(self, waiting: StoredMessage, slot: int, offset: int) -> bool:
         message = released(waiting)
@@ -180,27 +216,42 @@ class Timers:
         message.properties[TIMER_ENQUEUE_MS] = str(waiting.stored_at_ms)
         message.properties[TIMER_DEQUEUE_MS] = str(self._now_ms())
         try:
-            # Once also when the process is killed meanwhile: it is delivered if the log has grown from where it ends.
+            # Once also when the process is killed meanwhile: it is delivered if it stands where the log ends now. Who
+            # was delivered before must be marked by then.
+            self._write_marks()
             self._state.put(_TABLE, _RELEASING, [offset, self._store.log.end])
         except RefusalError:
             return False
         return deliver_waiting(self._deliver, message)
 
     def _mark(self, offset: int) -> None:
-        """Remember that a message needs no more delivery."""
+        """Note that a message needs no more delivery."""
         if offset != self._done_before:
             self._done.add(offset)
-            self._state.put(_TABLE, str(offset), True)
+            self._unwritten[str(offset)] = True
             return
-        passed = []
         self._done_before += 1
+        self._unwritten[_DONE_BEFORE] = self._done_before
         while self._done_before in self._done:
             self._done.remove(self._done_before)
-            passed.append(self._done_before)
+            self._unwritten[str(self._done_before)] = None
             self._done_before += 1
-        self._state.put(_TABLE, _DONE_BEFORE, self._done_before)
-        for each in passed:
-            self._state.delete(_TABLE, str(each))
+        self._unwritten[_DONE_BEFORE] = self._done_before
+
+    def _write_marks(self) -> None:
+        """Write what was marked. Raises RefusalError; what is left is for the next time."""
+        for key, value in list(self._unwritten.items()):
+            if value is None:
+                self._state.delete(_TABLE, key)
+            else:
+                self._state.put(_TABLE, key, value)
+            del self._unwritten[key]
+
+    def _try_to_write_marks(self) -> None:
+        try:
+            self._write_marks()
+        except RefusalError:
+            pass  # a full disk; nothing more is delivered until they are written
 
 
 def delete_key(topic: str, unique_key: str) -> str:
