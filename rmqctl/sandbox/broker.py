@@ -124,7 +124,7 @@ class Broker:
         self.pop.start()
         self._periodic = [
             Periodic(self.clock, _MEMBER_SCAN_S, self._close_expired),
-            Periodic(self.clock, _CLEAN_S, self.clean),
+            Periodic(self.clock, _CLEAN_S, self._clean_if_possible),
             Periodic(self.clock, self.settings.number("registerNameServerPeriod") / 1000, self.register),
             Periodic(self.clock, SAMPLE_S, self.stats.sample),
             Periodic(self.clock, SAMPLE_S, lambda: self.mornings.note(self.stats, self.cluster)),
@@ -254,16 +254,33 @@ class Broker:
         return self._put(messages, None)
 
     def deliver(self, message: NewMessage) -> Placed:
-        """Store a message whose delay is over."""
-        return self._put([message], None)[0]
+        """Store a message whose delay is over. Raises as put() does."""
+        placed = self._store([message], None)[0]
+        try:
+            self._flush_if_wanted()
+        except OSError as error:
+            # It is stored: to deliver it once more would be twice.
+            logger.warning("%s: what was delivered may not survive a power cut: %s", self.name, error.strerror)
+        return placed
 
     def _put(self, messages: Sequence[NewMessage], due_ms: int | None) -> list[Placed]:
+        placed = self._store(messages, due_ms)
+        try:
+            self._flush_if_wanted()
+        except OSError as error:
+            # The message is there and will be read, but whoever sent it can't rely on that.
+            raise self._refuse_unwritten(error) from None
+        return placed
+
+    def _flush_if_wanted(self) -> None:
+        if self.settings.text("flushDiskType") == "SYNC_FLUSH":
+            self.store.flush()
+
+    def _store(self, messages: Sequence[NewMessage], due_ms: int | None) -> list[Placed]:
         topic, queue_id, store = messages[0].topic, messages[0].queue_id, self.store
         write_texts(messages, self.profile, self.settings.number("maxMessageSize"))
         try:
             placed = store.put_all(messages, now_ms=self.now_ms(), store_host=self.store_host, tags_code=due_ms)
-            if self.settings.text("flushDiskType") == "SYNC_FLUSH":
-                store.flush()
         except struct.error as error:
             raise FailureError(f"java.lang.NumberFormatException: {error}") from None
         except OSError as error:
@@ -346,3 +363,9 @@ class Broker:
     def clean(self) -> None:
         """Forget messages that are kept long enough (fileReservedTime)."""
         self.store.drop_stored_before(self.now_ms() - self.settings.number("fileReservedTime") * _HOUR_MS)
+
+    def _clean_if_possible(self) -> None:
+        try:
+            self.clean()
+        except (RefusalError, OSError) as error:
+            logger.warning("%s: old messages are kept for now: %s", self.name, error)

@@ -112,7 +112,7 @@ class CommitLog:
     def _roll(self, full: Segment) -> Segment:
         # All but the last segment are whole after a power cut: the next one begins only when this is on the disk.
         full.flush()
-        self.flushed = self.end
+        self._note_flushed(self.end)
         segment = self._make(self.end)
         self._bases.append(self.end)
         self.segments.append(segment)
@@ -133,7 +133,14 @@ class CommitLog:
         """Make everything so far survive a power cut. Raises OSError."""
         if self.flushed < self.end:
             self.segments[-1].flush()
-            self.flushed = self.end
+            self._note_flushed(self.end)
+
+    def _note_flushed(self, end: int) -> None:
+        self.flushed = max(self.flushed, end)
+
+    def make_flush(self) -> Callable[[], None]:
+        """Return what makes everything so far survive a power cut, to be called once in any thread. Raises OSError."""
+        return self.flush
 
     def flush_behind(self) -> None:
         """Do the same beside the event loop where it takes time; `flushed` follows when it is done."""
@@ -160,6 +167,8 @@ class CommitLog:
 
     def close(self) -> None:
         """Flush, and let go of what is held open. Raises OSError."""
-        self.flush()
-        for segment in self.segments:
-            segment.close()
+        try:
+            self.flush()
+        finally:
+            for segment in self.segments:
+                segment.close()

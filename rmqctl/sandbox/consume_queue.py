@@ -66,13 +66,6 @@ class ConsumeQueue:
             del column[:count]
         self.min_offset += count
 
-    def truncate(self, commit_log_offset: int) -> None:
-        """Forget the messages that stand at or behind an offset of the commit log."""
-        kept = bisect_left(self.commit_log_offsets, commit_log_offset)
-        for column in self._columns():
-            del column[kept:]
-        self.max_offset = self.min_offset + kept
-
     def _columns(self) -> tuple[array[int], ...]:
         return self.commit_log_offsets, self.sizes, self.tags_codes, self.stored_at_ms
 

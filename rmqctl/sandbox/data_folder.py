@@ -17,6 +17,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from contextlib import ExitStack
 from pathlib import Path
 
 from rmqctl.errors import RmqctlError, UsageError
@@ -82,7 +83,10 @@ class DataFolder:
         try:
             if not path.exists():
                 part = self._path / _FACTS_IN_WORK
-                part.write_text(json.dumps(wanted) + "\n")
+                with part.open("w") as file:
+                    file.write(json.dumps(wanted) + "\n")
+                    file.flush()
+                    os.fsync(file.fileno())  # else a power cut could leave the name with nothing in it
                 part.replace(path)
                 sync_folder(self._path)
             found = json.loads(path.read_text())
@@ -105,9 +109,10 @@ class DataFolder:
 
     def close(self) -> None:
         """Flush everything and let others have the folder."""
-        for opened in self._opened:
-            opened.close()
-        os.close(self._lock)
+        with ExitStack() as stack:
+            stack.callback(os.close, self._lock)
+            for opened in reversed(self._opened):  # tables are closed first: they flush the log before themselves
+                stack.callback(opened.close)
 
 
 def _refused(path: Path, error: OSError) -> UsageError:

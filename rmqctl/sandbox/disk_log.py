@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import re
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from rmqctl.errors import RmqctlError
@@ -56,6 +58,8 @@ class FileSegment:
         """See Segment."""
         self.close()
         self.path.unlink()
+        # Else a power cut could bring back what the tables know nothing of any more, with a hole behind it.
+        sync_folder(self.path.parent)
 
     def close(self) -> None:
         """See Segment."""
@@ -70,16 +74,43 @@ class DiskLog(CommitLog):
 
     def __init__(self, folder: Path, segment_bytes: int = DISK_SEGMENT_BYTES) -> None:
         self._syncing = Syncing()
+        # Threads that flushed something say so, while this one may have flushed more.
+        self._noting = threading.Lock()
         folder.mkdir(exist_ok=True)
 
         def make(base: int) -> Segment:
             segment = FileSegment(folder / f"{base:020}")
-            sync_folder(folder)
+            try:
+                sync_folder(folder)
+            except OSError:
+                segment.close()
+                raise
             return segment
 
         super().__init__(segment_bytes, make, _open_all(folder))
         # What a process wrote before it was killed may not be on the disk yet.
         self.flushed = self.segments[-1].base
+
+    def _note_flushed(self, end: int) -> None:
+        with self._noting:
+            super()._note_flushed(end)
+
+    def make_flush(self) -> Callable[[], None]:
+        """See CommitLog. The file may be closed meanwhile."""
+        if self.flushed == self.end:
+            return lambda: None
+        segment, end = self.segments[-1], self.end
+        assert isinstance(segment, FileSegment)
+        descriptor = os.dup(segment.descriptor)
+
+        def flush() -> None:
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            self._note_flushed(end)
+
+        return flush
 
     def flush_behind(self) -> None:
         """See CommitLog."""
@@ -89,7 +120,7 @@ class DiskLog(CommitLog):
 
         def done(succeeded: bool) -> None:
             if succeeded:
-                self.flushed = max(self.flushed, end)
+                self._note_flushed(end)
 
         self._syncing.start(segment.path, segment.descriptor, done)
 
@@ -105,7 +136,8 @@ class DiskLog(CommitLog):
 
     def drop_before(self, commit_log_offset: int) -> None:
         """See CommitLog."""
-        if self.second_segment_start() is not None:
+        second = self.second_segment_start()
+        if second is not None and second <= commit_log_offset:
             self._syncing.wait()
             super().drop_before(commit_log_offset)
 
@@ -117,19 +149,25 @@ class DiskLog(CommitLog):
 
 def _open_all(folder: Path) -> list[Segment]:
     segments: list[Segment] = []
-    for path in sorted(path for path in folder.iterdir() if _FILE.fullmatch(path.name)):
-        segment = FileSegment(path)
-        end = segments[-1].base + segments[-1].size_bytes if segments else segment.base
-        segments.append(segment)
-        if segment.base != end:
-            for opened in segments:
-                opened.close()
-            raise RmqctlError(
-                f"{folder}: {abs(segment.base - end)} bytes before {path.name} are "
-                f"{'missing' if segment.base > end else 'there twice'}.",
-                hint="Messages in the middle of the log can't be made up: take a copy of the folder, or a new folder.",
-            )
+    try:
+        for path in sorted(path for path in folder.iterdir() if _FILE.fullmatch(path.name)):
+            segments.append(FileSegment(path))
+            _check_neighbours(folder, segments[-2:])
+    except (RmqctlError, OSError):
+        for opened in segments:
+            opened.close()
+        raise
     return segments
+
+
+def _check_neighbours(folder: Path, segments: list[Segment]) -> None:
+    end, newer = segments[0].base + segments[0].size_bytes, segments[-1]
+    if len(segments) == 2 and newer.base != end:
+        raise RmqctlError(
+            f"{folder}: {abs(newer.base - end)} bytes before {newer.base:020} are "
+            f"{'missing' if newer.base > end else 'there twice'}.",
+            hint="Messages in the middle of the log can't be made up: take a copy of the folder, or a new folder.",
+        )
 
 
 def write_at(descriptor: int, data: bytes, at: int) -> None:

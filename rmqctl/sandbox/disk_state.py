@@ -59,9 +59,13 @@ class DiskState(StateStore):
                 "are lost", self._path, at, len(data) - at,
             )  # fmt: skip
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
-        if at < len(data):
-            os.ftruncate(self._descriptor, at)
-        os.fsync(self._descriptor)
+        try:
+            if at < len(data):
+                os.ftruncate(self._descriptor, at)
+            os.fsync(self._descriptor)
+        except OSError:
+            os.close(self._descriptor)
+            raise
         self._flushed_bytes = self._size_bytes = at
         self._compact_bytes = sum(len(_line([table, key])) + len(value) for table, key, value in self._entries())
 
@@ -112,6 +116,7 @@ class DiskState(StateStore):
 
     def _compact(self) -> None:
         """Write a file of what there is now, and let it take the old one's place."""
+        self.make_flush_before()()
         entries = self._entries()
         data = b"%s%d\n" % (_MAGIC, len(entries)) + b"".join(
             _line([table, key, msgspec.Raw(value)]) for table, key, value in entries
@@ -122,10 +127,11 @@ class DiskState(StateStore):
             write_at(descriptor, data, 0)
             os.fsync(descriptor)
             path.replace(self._path)
-            sync_folder(self._folder)
         except OSError:
             os.close(descriptor)
+            path.unlink(missing_ok=True)  # a full disk has better use for it
             raise
+        # From here on the old file has no name: what is written to it would be lost with the process.
         self._syncing.wait()
         if self._descriptor >= 0:
             os.close(self._descriptor)
@@ -133,6 +139,7 @@ class DiskState(StateStore):
         self._flushed_bytes = self._size_bytes = self._compact_bytes = len(data)
         self._undo.clear()
         self._undo_behind.clear()
+        sync_folder(self._folder)
 
     def _is_mostly_history(self) -> bool:
         return self._size_bytes > max(_SMALL_BYTES, _GROWTH * self._compact_bytes)
@@ -141,6 +148,7 @@ class DiskState(StateStore):
         """See StateStore. Raises OSError."""
         self._syncing.wait()
         if self._flushed_bytes < self._size_bytes:
+            self.make_flush_before()()
             os.fsync(self._descriptor)
             self._flushed_bytes = self._size_bytes
         self._undo.clear()
@@ -166,7 +174,7 @@ class DiskState(StateStore):
                 self._flushed_bytes = size_bytes
                 self._undo_behind = {}
 
-        self._syncing.start(self._path, self._descriptor, done)
+        self._syncing.start(self._path, self._descriptor, done, first=self.make_flush_before())
 
     def lose_unflushed(self) -> None:
         """See StateStore."""
@@ -179,8 +187,10 @@ class DiskState(StateStore):
 
     def close(self) -> None:
         """See StateStore."""
-        self.flush()
-        os.close(self._descriptor)
+        try:
+            self.flush()
+        finally:
+            os.close(self._descriptor)
 
 
 def _line(change: list[object]) -> bytes:

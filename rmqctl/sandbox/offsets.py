@@ -37,11 +37,10 @@ class OffsetTable:
 
     def store(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Store an offset, forwards or backwards."""
-        queues = self.stored.setdefault((topic, group), {})
-        if queues.get(queue_id) == offset:
+        if self.find(group, topic, queue_id) == offset:
             return
         self._state.put(_TABLE, _state_key(topic, group, queue_id), offset)
-        queues[queue_id] = offset
+        self.stored.setdefault((topic, group), {})[queue_id] = offset
         self._change_count += 1
         if self._change_count % _VERSION_STEP == 0:
             self.version.next()
@@ -52,8 +51,8 @@ class OffsetTable:
         if offsets is None:
             return
         for queue_id in self.stored.get((topic, target), {}).keys() - offsets.keys():
-            del self.stored[topic, target][queue_id]
             self._state.delete(_TABLE, _state_key(topic, target, queue_id))
+            del self.stored[topic, target][queue_id]
         for queue_id, offset in list(offsets.items()):
             self.store(target, topic, queue_id, offset)
 
@@ -97,8 +96,9 @@ class OffsetTable:
         """Forget the offsets of a group, of a topic, or of a pair."""
         for key in list(self.stored):
             if group in (None, key[1]) and topic in (None, key[0]):
-                for queue_id in self.stored.pop(key):
+                for queue_id in self.stored[key]:
                     self._state.delete(_TABLE, _state_key(*key, queue_id))
+                del self.stored[key]
                 self.pulled.pop(key, None)
                 self.resets.pop(key, None)
                 self.version.next()

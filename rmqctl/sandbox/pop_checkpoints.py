@@ -98,11 +98,11 @@ class CheckPoints:
         point = self._points.get(key)
         if point is None or queue_offset not in point.left:
             return
-        point.left.remove(queue_offset)
-        if point.left:
-            self._unwritten.add(key)
-        else:
+        if point.left == [queue_offset]:
             self.remove(key)
+        else:
+            point.left.remove(queue_offset)
+            self._unwritten.add(key)
 
     def remove(self, key: str) -> None:
         """Forget a check-point."""

@@ -113,8 +113,9 @@ class OrderlyQueues:
 
     def clear(self, topic: str, group: str, queue_id: int) -> None:
         """Free a queue."""
-        if self._batches.pop((topic, group, queue_id), None) is not None:
+        if (topic, group, queue_id) in self._batches:
             self._state.delete(_TABLE, f"{topic}@{group}@{queue_id}")
+            del self._batches[topic, group, queue_id]
 
     def forget(self, *, topic: str | None = None, group: str | None = None) -> None:
         """Free all queues of a topic or of a group that is no more (ConsumerOrderInfoManager.autoClean)."""

@@ -93,6 +93,7 @@ class MessageStore:
         self.queues: dict[str, dict[int, ConsumeQueue]] = {}
         self.capacity_bytes = capacity_bytes
         self._state = state or StateStore()
+        self._state.make_flush_before = log.make_flush
 
     def put(self, message: NewMessage, *, now_ms: int, store_host: Host, tags_code: int | None = None) -> Placed:
         """Store a message. `tags_code` is given where an entry holds something else in its place.
@@ -267,9 +268,12 @@ class MessageStore:
     def delete_topic(self, topic: str) -> None:
         """Forget a topic's queues; its records stay in the log until they are dropped with it."""
         if topic in self.queues:
-            self._state.put(DELETED_TOPICS, topic, self.log.end)
-            for queue_id in self.queues.pop(topic):
+            # Written in this order, and before the queues go: with an old note of where it begins, a topic of that name
+            # that is made anew would lose its first messages at the next start.
+            for queue_id in self.queues[topic]:
                 self._state.delete(MIN_OFFSETS, f"{topic}@{queue_id}")
+            self._state.put(DELETED_TOPICS, topic, self.log.end)
+            del self.queues[topic]
             # A topic of that name that is made anew counts from 0, which its old records must not contradict.
             self._state.flush()
 
@@ -278,8 +282,8 @@ class MessageStore:
         for topic in [name for name in self.queues if not is_kept(name)]:
             for queue_id, queue in list(self.queues[topic].items()):
                 if not queue.commit_log_offsets and 0 <= queue.last_commit_log_offset < self.log.start:
-                    del self.queues[topic][queue_id]
                     self._state.delete(MIN_OFFSETS, f"{topic}@{queue_id}")
+                    del self.queues[topic][queue_id]
                     self._state.flush()  # as for a topic that is deleted
 
     def drop_stored_before(self, time_ms: int) -> None:
@@ -303,9 +307,8 @@ class MessageStore:
         """Let queues forget their oldest messages. Where they begin is written before the messages are gone."""
         for topic, queues in self.queues.items():
             for queue_id, queue in queues.items():
-                before = queue.min_offset
                 drop(queue)
-                if queue.min_offset != before:
+                if queue.min_offset:  # also of one that could not be written the last time
                     self._state.put(MIN_OFFSETS, f"{topic}@{queue_id}", queue.min_offset)
 
     def _free_before(self, commit_log_offset: int) -> None:

@@ -22,10 +22,15 @@ class Syncing:
         """Whether the last fsync still runs."""
         return self._thread is not None and self._thread.is_alive()
 
-    def start(self, path: Path, descriptor: int, done: Callable[[bool], None]) -> None:
-        """Begin an fsync; `done` is called in another thread with whether it went well."""
+    def start(
+        self, path: Path, descriptor: int, done: Callable[[bool], None], *, first: Callable[[], None] | None = None
+    ) -> None:
+        """Begin an fsync; `done` is called in another thread with whether it went well.
+
+        `first` is called there before, and may raise OSError: nothing is synced then.
+        """
         self.wait()
-        self._thread = threading.Thread(target=_sync, args=(path, descriptor, done), name="rmqctl-fsync")
+        self._thread = threading.Thread(target=_sync, args=(path, descriptor, done, first), name="rmqctl-fsync")
         self._thread.start()
 
     def wait(self) -> None:
@@ -35,8 +40,10 @@ class Syncing:
             self._thread = None
 
 
-def _sync(path: Path, descriptor: int, done: Callable[[bool], None]) -> None:
+def _sync(path: Path, descriptor: int, done: Callable[[bool], None], first: Callable[[], None] | None) -> None:
     try:
+        if first is not None:
+            first()
         os.fsync(descriptor)
     except OSError as error:
         logger.warning("%s: what was written may not survive a power cut: %s", path, error.strerror)

@@ -55,8 +55,8 @@ class Disk:
 
     def close(self) -> None:
         """Let go of the files."""
-        self.log.close()
         self.state.close()
+        self.log.close()
 
     def reopen(self) -> MessageStore:
         """Close the files and read them again."""

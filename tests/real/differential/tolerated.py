@@ -20,11 +20,13 @@ class Tolerance(NamedTuple):
     version: str | None = None
 
 
+_TEXT = r"(?!<absent>$|None$).+"
+
 TOLERATED = [
     Tolerance(
         "A failure inside of a Java server tells its exception and stack; the sandbox fails with the same code and a "
         "text of its own.",
-        path="remark", real=r"(java|org|com)\.[a-zA-Z0-9.]+(Exception|Error).*",
+        path="remark", real=r"(java|org|com)\.[a-zA-Z0-9.]+(Exception|Error).*", sandbox=_TEXT,
     ),
     Tolerance(
         "A broker that waited for a client in vain names the line of Java code that gave up.",
@@ -35,14 +37,15 @@ TOLERATED = [
         "How long a message waits, in ms, depends on when one asks.",
         code=303, path=r"body\.consumeTimeSpanSet\[\d+\]\.delayTime", real=r"\d{1,5}", sandbox=r"\d{1,5}",
     ),
-    Tolerance("The same, with the text of the exception only.", path="remark", real=r"Cannot invoke .* is null"),
-    Tolerance("The sandbox has no settings that it does not obey.", path=r"body\..*", code=26, sandbox="<absent>"),
-    Tolerance("The sandbox has no settings that it does not obey.", path=r"body\..*", code=319, sandbox="<absent>"),
-    Tolerance("Servers listen at ports of their own.", path=r"body\.(listenPort|namesrvAddr)"),
+    Tolerance("The same, with the text of the exception only.", path="remark", real=r"Cannot invoke .* is null", sandbox=_TEXT),
+    Tolerance("The sandbox has no settings that it does not obey.", path=r"body\.[^\[\]]+", code=26, sandbox="<absent>"),
+    Tolerance("The sandbox has no settings that it does not obey.", path=r"body\.[^\[\]]+", code=319, sandbox="<absent>"),
+    Tolerance("Servers listen at ports of their own.", path=r"body\.(listenPort|namesrvAddr)", code=26),
+    Tolerance("Servers listen at ports of their own.", path=r"body\.listenPort", code=319),
     Tolerance("Test clusters are given more of the disk.", path=r"body\.diskMaxUsedSpaceRatio", code=26),
     Tolerance(
         "How a broker is doing is its own affair; what it tells of must be told by both.",
-        path=r"body\.table\..*", code=28, real=r"(?!<absent>).*", sandbox=r"(?!<absent>).*",
+        path=r"body\.table\.(?!(brokerVersion(Desc)?|brokerActive|\w+Capacity)$).*", code=28, real=r"(?!<absent>).*", sandbox=r"(?!<absent>).*",
     ),
     Tolerance(
         "Latencies, reads that found nothing, counts of calls: the sandbox does not take them.",
@@ -55,6 +58,7 @@ TOLERATED = [
     ),
     Tolerance(
         "A name server names any broker of its own.", code=304, path=r"body\.brokerAddr", real="<(broker|address)>",
+        sandbox="<(broker|address)>",
     ),
     Tolerance(
         "Pops take the revive queues in turn, whoever asks.",
