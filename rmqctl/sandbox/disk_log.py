@@ -97,10 +97,9 @@ class DiskLog(CommitLog):
 
     def make_flush(self) -> Callable[[], None]:
         """See CommitLog. The file may be closed meanwhile."""
-        if self.flushed == self.end:
-            return lambda: None
         segment, end = self.segments[-1], self.end
-        assert isinstance(segment, FileSegment)
+        if self.flushed == end or not isinstance(segment, FileSegment):
+            return lambda: None
         descriptor = os.dup(segment.descriptor)
 
         def flush() -> None:

@@ -48,7 +48,12 @@ class DiskState(StateStore):
         if self._path.exists():
             self._open()
         else:
-            self._compact()
+            try:
+                self._compact()
+            except OSError:
+                if self._descriptor >= 0:
+                    os.close(self._descriptor)
+                raise
 
     def _open(self) -> None:
         data = self._path.read_bytes()

@@ -59,11 +59,6 @@ class MessageIndex:
         count = bisect_left(self._offsets, commit_log_offset)
         del self._hashes[:count], self._offsets[:count]
 
-    def truncate(self, commit_log_offset: int) -> None:
-        """Forget messages at or behind an offset."""
-        kept = bisect_left(self._offsets, commit_log_offset)
-        del self._hashes[kept:], self._offsets[kept:]
-
 
 def index_keys(properties: Mapping[str, str]) -> list[str]:
     """Return what a message can be found by: its unique key, each of its keys, its tag (buildIndex)."""

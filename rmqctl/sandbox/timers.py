@@ -72,6 +72,8 @@ class Timers:
         self._recalls: list[int] = []
         # Changes of the table that are to be written, None for an entry that goes.
         self._unwritten: dict[str, int | bool | None] = {}
+        self._done_before = 0
+        self._done: set[int] = set()
         self._is_started = False
         self._load()
 
@@ -169,7 +171,7 @@ class Timers:
                 self._recalls.append(offset)
                 heapq.heappop(self._waiting)
                 continue
-            elif waiting is not None and not self._release(waiting, slot, offset):
+            if waiting is not None and not self._release(waiting, slot, offset):
                 self._timer = self._clock.call_later(RETRY_S, self._run)
                 return
             heapq.heappop(self._waiting)

@@ -15,7 +15,11 @@ from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.sandbox import Sandbox, disk_state
 from rmqctl.sandbox.disk_state import FILE_NAME, DiskState
+from rmqctl.sandbox.offsets import OffsetTable
+from rmqctl.sandbox.pop_checkpoints import CheckPoint, CheckPoints
+from rmqctl.sandbox.pop_orders import OrderlyQueues
 from rmqctl.sandbox.request import RefusalError
+from rmqctl.sandbox.state import StateStore
 from tests.sandbox.storing import Disk, bodies, message, put
 from tests.sandbox.test_settling import full_disk, send_late
 from tests.scripted import run
@@ -178,3 +182,33 @@ def test_a_delayed_message_whose_flush_fails_comes_once(tmp_path: Path, monkeypa
             assert bodies(sandbox.brokers["broker-a"].store) == [b"late"]
 
     run(scenario())
+
+
+def test_what_could_not_be_deleted_is_deleted_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = StateStore()
+    state.put("pop_orders", "T@G@0", [None, 1, 1, [0], [], [], []])
+    offsets, points, orders = OffsetTable(lambda: 0, state), CheckPoints(state), OrderlyQueues(state)
+    offsets.store("G", "T", 0, 5)
+    point = CheckPoint("G", "T", 0, 0, 1, 100, [0])
+    points.put(point)
+    deletions: list[Callable[[], None]] = [
+        lambda: offsets.delete(group="G"), lambda: points.acknowledge(point.key, 0), lambda: orders.clear("T", "G", 0)
+    ]  # fmt: skip
+    for delete in deletions:
+        with monkeypatch.context() as patch:
+            patch.setattr(state, "delete", refuse)
+            with pytest.raises(RefusalError):
+                delete()
+    assert offsets.find("G", "T", 0) == 5
+    for delete in deletions:
+        delete()
+    assert [state.load(table) for table in ("offsets", "pop_check_points", "pop_orders")] == [{}, {}, {}]
+
+
+def test_an_offset_that_could_not_be_stored_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = StateStore()
+    offsets = OffsetTable(lambda: 0, state)
+    monkeypatch.setattr(state, "put", refuse)
+    with pytest.raises(RefusalError):
+        offsets.store("G", "T", 0, 5)
+    assert offsets.topics_of("G") == []
