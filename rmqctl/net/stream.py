@@ -18,8 +18,9 @@ from .tls import TlsFacts, explain_tls_error, read_facts
 _READ_BYTES = 1 << 18
 # How long a peer may take to say goodbye; asyncio would wait 30 s for one that doesn't.
 _TLS_SHUTDOWN_S = 0.5
-# How long what is still to be sent may hold up a close: a peer that doesn't read would hold it for ever.
-_CLOSE_S = 0.5
+# How long what is still to be sent may hold up a close: a peer that doesn't read would hold it for ever. The goodbye
+# of TLS is shorter.
+_CLOSE_S = 1.0
 
 
 class Stream(Protocol):
@@ -100,13 +101,18 @@ class SocketStream:
         """See Stream."""
         self._send()
         self._writer.close()
-        try:
-            async with asyncio.timeout(_CLOSE_S):
-                await self._writer.wait_closed()
-        except TimeoutError:
+        # A task of its own: cancelling wait_closed() would cancel a future that all who close this stream share.
+        closing = asyncio.ensure_future(self._writer.wait_closed())
+        closing.add_done_callback(_forget_outcome)
+        if not (await asyncio.wait([closing], timeout=_CLOSE_S))[0]:
             self._writer.transport.abort()
-        except OSError:
-            pass  # the other side was faster
+            await asyncio.wait([closing], timeout=_CLOSE_S)
+
+
+def _forget_outcome(closing: asyncio.Future[None]) -> None:
+    """Take a close's error, so that nobody complains of it: the other side was faster."""
+    if not closing.cancelled():
+        closing.exception()
 
 
 async def connect_tcp(address: str, clock: Clock, timeout_s: float, *, tls: ssl.SSLContext | None = None) -> Stream:
