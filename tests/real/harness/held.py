@@ -11,6 +11,9 @@ from rmqctl.admin.brokers import fetch_cluster
 from rmqctl.client.core import Client
 from rmqctl.protocol import bodies, headers
 
+# Which 4.9 brokers make for themselves, up to a minute after their start.
+_LATE = frozenset({"RMQ_SYS_TRANS_HALF_TOPIC"})
+
 
 def held_when_quiet(namesrv: str, groups: Collection[str] = ()) -> dict[str, Any]:
     """Return what held() does once nothing moves on its own any more: registrations, offsets of members that left."""
@@ -36,13 +39,17 @@ async def _held(namesrv: str, groups: Collection[str]) -> dict[str, Any]:
     async with Client([namesrv]) as client:
         cluster = await fetch_cluster(client)
         names = await client.ask_name_server(headers.get_all_topics())
-        found: dict[str, Any] = {"names": bodies.decode_topic_names(names.body)}
+        found: dict[str, Any] = {"names": [name for name in bodies.decode_topic_names(names.body) if name not in _LATE]}
         for broker in cluster.brokers:
             topics = await client.ask_broker(broker, headers.get_all_topic_configs())
             configs = await client.ask_broker(broker, headers.get_all_groups())
             offsets = await client.ask_broker(broker, headers.get_all_consumer_offsets())
             stored = bodies.decode_consumer_offsets(offsets.command.body).groups
-            found[f"topics of {broker.broker_name}"] = bodies.decode_topic_configs(topics.command.body)
+            found[f"topics of {broker.broker_name}"] = {
+                name: config
+                for name, config in bodies.decode_topic_configs(topics.command.body).items()
+                if name not in _LATE
+            }
             found[f"groups of {broker.broker_name}"] = bodies.decode_groups(configs.command.body)
             found[f"offsets of {broker.broker_name}"] = {
                 (group, topic): queues if group in groups else sorted(queues)
