@@ -9,6 +9,7 @@ from rmqctl.errors import BrokerError, NotFoundError, RemoteProtocolError, Rmqct
 from rmqctl.model.failure import Failure
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
+from rmqctl.net.address import format_address
 from rmqctl.protocol import headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.message import iter_messages
@@ -82,7 +83,7 @@ async def _find_by_id(
     client: Client, brokers: tuple[Broker, ...], text: str, topic: str | None
 ) -> tuple[list[FoundMessage], list[Failure]]:
     offset_id = decode_id(text)
-    address = _address(offset_id) if offset_id is not None else ""
+    address = format_address(offset_id.host, offset_id.port) if offset_id is not None else ""
     owner = next((broker for broker in brokers if address in broker.addresses.values()), None)
     failures: list[Failure] = []
     if offset_id is not None and owner is not None:
@@ -114,11 +115,6 @@ async def _find_by_id(
         raise all_failed(failure.error for failure in failures)
     hint = f"No broker of {topic} has it as a unique key or key; the index forgets messages when their file goes."
     raise NotFoundError("Message", text, hint=hint)
-
-
-def _address(offset_id: OffsetId) -> str:
-    host = f"[{offset_id.host}]" if ":" in offset_id.host else offset_id.host
-    return f"{host}:{offset_id.port}"
 
 
 async def _view(client: Client, owner: Broker, topic: str | None, offset_id: OffsetId) -> FoundMessage | None:

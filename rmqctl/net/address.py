@@ -20,6 +20,11 @@ def parse_address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
+def format_address(host: str, port: int) -> str:
+    """Return host:port, an IPv6 host in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def parse_name_servers(text: str) -> tuple[str, ...]:
     """Split a list of name servers at semicolons or commas, as RocketMQ's tools do. Raises UsageError."""
     addresses = tuple(part.strip() for part in text.replace(",", ";").split(";") if part.strip())

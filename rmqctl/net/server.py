@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from rmqctl.errors import UnreachableError
 
+from .address import format_address
 from .stream import SocketStream, Stream, explain_os_error, resolve
 
 _READ_BYTES = 1 << 18
@@ -40,7 +41,7 @@ class Listener:
     @property
     def address(self) -> str:
         """Where it listens, as host:port; an IPv6 host in brackets."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return format_address(self.host, self.port)
 
     @property
     def connection_count(self) -> int:
@@ -80,7 +81,7 @@ class Listener:
             await asyncio.sleep(0)
 
     async def _serve_socket(self, connection: socket.socket, name: tuple[str, int]) -> None:
-        peer = f"[{name[0]}]:{name[1]}" if ":" in name[0] else f"{name[0]}:{name[1]}"
+        peer = format_address(name[0], name[1])
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             reader, writer = await asyncio.open_connection(sock=connection, limit=_READ_BYTES)

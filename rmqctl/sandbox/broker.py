@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from rmqctl.model.queue import MessageQueue
+from rmqctl.net.address import format_address
 from rmqctl.net.clock import Clock
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.command import Command
@@ -186,7 +187,7 @@ class Broker:
     @property
     def address(self) -> str:
         """Where clients reach it, as host:port."""
-        return f"[{self._host}]:{self._port}" if ":" in self._host else f"{self._host}:{self._port}"
+        return format_address(self._host, self._port)
 
     @property
     def store_host_text(self) -> str:

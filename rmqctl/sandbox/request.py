@@ -99,11 +99,11 @@ class Request:
         """Return a field of 64 bits, or the default when it is missing or no number."""
         try:
             value = int(self.fields[name])
+            if -(2**63) <= value < 2**63:
+                return value
         except (KeyError, ValueError):
-            return self._missing(name) if default is _NO_FIELD else default
-        if not -(2**63) <= value < 2**63:
-            return self._missing(name) if default is _NO_FIELD else default
-        return value
+            pass
+        return self._missing(name) if default is _NO_FIELD else default
 
     def flag(self, name: str, default: bool = False) -> bool:
         """Return a boolean field (Boolean.parseBoolean)."""

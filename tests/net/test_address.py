@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqctl.errors import UsageError
-from rmqctl.net.address import parse_address, parse_name_servers
+from rmqctl.net.address import format_address, parse_address, parse_name_servers
 
 
 @pytest.mark.parametrize(
@@ -74,3 +74,8 @@ def test_an_empty_list_of_name_servers_is_a_usage_error(text: str) -> None:
 def test_one_bad_name_server_fails_the_whole_list() -> None:
     with pytest.raises(UsageError, match="'nonsense' is no address"):
         parse_name_servers("a:1;nonsense")
+
+
+@pytest.mark.parametrize("address", ["10.0.0.5:9876", "mq.example.org:1", "[::1]:9876"])
+def test_an_address_is_written_as_it_was_read(address: str) -> None:
+    assert format_address(*parse_address(address)) == address

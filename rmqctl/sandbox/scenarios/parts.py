@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from rmqctl.net.clock import pause
 from rmqctl.sandbox.sandbox import Sandbox
@@ -18,86 +19,87 @@ _GIVE_UP_S = 10.0
 _TICK_S = 0.1
 
 
-async def healthy_group(sandbox: Sandbox, topic: str, group: str, *, count: int = 200) -> str:
-    """Bring two consumers that have read everything."""
+@asynccontextmanager
+async def _producing(sandbox: Sandbox, topic: str) -> AsyncIterator[Producer]:
+    """Make a topic, and have a producer for it."""
     producer = Producer(sandbox)
     producer.create_topic(topic, _QUEUE_COUNT)
-    for number in range(count):
-        await producer.send(topic, f"{topic} {number}", tag="new", key=f"{topic}-{number}")
-    consumers = [Consumer(sandbox, f"{group}-{name}", group, topic) for name in ("a", "b")]
-    await _join(sandbox, consumers)
-    await _consumed(sandbox, consumers, count)
-    await producer.aclose()
+    try:
+        yield producer
+    finally:
+        await producer.aclose()
+
+
+async def healthy_group(sandbox: Sandbox, topic: str, group: str, *, count: int = 200) -> str:
+    """Bring two consumers that have read everything."""
+    async with _producing(sandbox, topic) as producer:
+        for number in range(count):
+            await producer.send(topic, f"{topic} {number}", tag="new", key=f"{topic}-{number}")
+        consumers = [Consumer(sandbox, f"{group}-{name}", group, topic) for name in ("a", "b")]
+        await _join(sandbox, consumers)
+        await _consumed(sandbox, consumers, count)
     return f"{topic}: {count} messages, all read by group {group} (2 consumers)."
 
 
 async def disagreeing_group(sandbox: Sandbox, topic: str, group: str, *, count: int = 240) -> str:
     """Bring three consumers: one quick, one slow, one with another subscription than the others."""
-    producer = Producer(sandbox)
-    producer.create_topic(topic, _QUEUE_COUNT)
-    # Brokers keep the newest subscription, so the one whose clock is behind has no say.
-    consumers = [
-        Consumer(sandbox, f"{group}-a", group, topic, "paid || refunded"),
-        Consumer(sandbox, f"{group}-b-slow", group, topic, "paid || refunded", work_s=1.0),
-        Consumer(sandbox, f"{group}-c-wrong", group, topic, "paid", clock_ahead_ms=-60_000),
-    ]
-    await _join(sandbox, consumers)
-    for number in range(count):
-        tag = "refunded" if number % 5 == 0 else "paid"
-        await producer.send(topic, f'{{"order": {1000 + number}}}', tag=tag, key=f"order-{1000 + number}")
-    sandbox.guests.append(Ticker(sandbox, topic, _TICK_S, lambda number: f'{{"order": {9000 + number}}}', "paid"))
-    await _until(sandbox, lambda: _is_committed(sandbox, topic, group))
-    await producer.aclose()
+    async with _producing(sandbox, topic) as producer:
+        # Brokers keep the newest subscription, so the one whose clock is behind has no say.
+        consumers = [
+            Consumer(sandbox, f"{group}-a", group, topic, "paid || refunded"),
+            Consumer(sandbox, f"{group}-b-slow", group, topic, "paid || refunded", work_s=1.0),
+            Consumer(sandbox, f"{group}-c-wrong", group, topic, "paid", clock_ahead_ms=-60_000),
+        ]
+        await _join(sandbox, consumers)
+        for number in range(count):
+            tag = "refunded" if number % 5 == 0 else "paid"
+            await producer.send(topic, f'{{"order": {1000 + number}}}', tag=tag, key=f"order-{1000 + number}")
+        sandbox.guests.append(Ticker(sandbox, topic, _TICK_S, lambda number: f'{{"order": {9000 + number}}}', "paid"))
+        await _until(sandbox, lambda: _is_committed(sandbox, topic, group))
     return f"{topic}: {count} messages for group {group}: one consumer is slow, one has another subscription."
 
 
 async def dead_letters(sandbox: Sandbox, topic: str, group: str, *, count: int = 12) -> str:
     """Bring a consumer that fails on some messages until they are dead letters."""
-    producer = Producer(sandbox)
-    producer.create_topic(topic, _QUEUE_COUNT)
-    for number in range(count * 4):
-        body = f'{{"payment": {number}, "card": "{"expired" if number % 4 == 0 else "ok"}"}}'
-        await producer.send(topic, body, tag="card", key=f"payment-{number}")
-    consumer = Consumer(sandbox, f"{group}-a", group, topic, fails=lambda body: "expired" in body,
-                        max_reconsume_times=0)  # fmt: skip
-    await _join(sandbox, [consumer])
-    await _consumed(sandbox, [consumer], count * 4)
-    await producer.aclose()
+    async with _producing(sandbox, topic) as producer:
+        for number in range(count * 4):
+            body = f'{{"payment": {number}, "card": "{"expired" if number % 4 == 0 else "ok"}"}}'
+            await producer.send(topic, body, tag="card", key=f"payment-{number}")
+        consumer = Consumer(sandbox, f"{group}-a", group, topic, fails=lambda body: "expired" in body,
+                            max_reconsume_times=0)  # fmt: skip
+        await _join(sandbox, [consumer])
+        await _consumed(sandbox, [consumer], count * 4)
     return f"{topic}: group {group} failed on {count} messages; they are in {dlq_topic(group)}."
 
 
 async def offline_backlog(sandbox: Sandbox, topic: str, group: str, *, count: int = 300) -> str:
     """Bring a group that read the first third and went away; its messages came over the last two hours."""
-    producer = Producer(sandbox)
-    producer.create_topic(topic, _QUEUE_COUNT)
-    consumer = Consumer(sandbox, f"{group}-a", group, topic)
-    for number in range(count):
-        with in_the_past(sandbox, 7200 - 7000 * number / count):
-            await producer.send(topic, f"{topic} {number}", tag="parcel", key=f"parcel-{number}")
-        if number + 1 == count // 3:
-            await consumer.start()
-            await _consumed(sandbox, [consumer], count // 3)
-            await consumer.aclose()
-    await producer.aclose()
+    async with _producing(sandbox, topic) as producer:
+        consumer = Consumer(sandbox, f"{group}-a", group, topic)
+        for number in range(count):
+            with in_the_past(sandbox, 7200 - 7000 * number / count):
+                await producer.send(topic, f"{topic} {number}", tag="parcel", key=f"parcel-{number}")
+            if number + 1 == count // 3:
+                await consumer.start()
+                await _consumed(sandbox, [consumer], count // 3)
+                await consumer.aclose()
     return f"{topic}: group {group} is away and behind by {count - count // 3} messages."
 
 
 async def stuck_message(sandbox: Sandbox, topic: str, group: str, *, count: int = 80) -> str:
     """Bring a consumer that never ends with one message, so that its queue stands still."""
-    producer = Producer(sandbox)
-    producer.create_topic(topic, _QUEUE_COUNT)
-    consumers = [
-        Consumer(sandbox, f"{group}-{name}", group, topic, sticks=lambda body: "blocked" in body)
-        for name in ("a", "b")
-    ]  # fmt: skip
-    await _join(sandbox, consumers)
-    blocked, queue_count = count // 4, _QUEUE_COUNT * len(sandbox.brokers)
-    for number in range(count):
-        word = "blocked" if number == blocked else "invoice"
-        await producer.send(topic, f"{word} {number}", tag="invoice", key=f"invoice-{number}")
-    waiting_count = len(range(blocked, count, queue_count))
-    await _consumed(sandbox, consumers, count - waiting_count)
-    await producer.aclose()
+    async with _producing(sandbox, topic) as producer:
+        consumers = [
+            Consumer(sandbox, f"{group}-{name}", group, topic, sticks=lambda body: "blocked" in body)
+            for name in ("a", "b")
+        ]  # fmt: skip
+        await _join(sandbox, consumers)
+        blocked, queue_count = count // 4, _QUEUE_COUNT * len(sandbox.brokers)
+        for number in range(count):
+            word = "blocked" if number == blocked else "invoice"
+            await producer.send(topic, f"{word} {number}", tag="invoice", key=f"invoice-{number}")
+        waiting_count = len(range(blocked, count, queue_count))
+        await _consumed(sandbox, consumers, count - waiting_count)
     return f"{topic}: one message of group {group} never gets done; its queue waits behind it."
 
 
