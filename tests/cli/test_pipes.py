@@ -70,9 +70,14 @@ def test_an_output_without_unicode_shows_escapes_and_no_traceback(form: str) -> 
 
 @pytest.mark.parametrize(
     ("words", "closed", "exit_code"),
-    [("explain 206", ">&-", 0), ("no-such-command", "2>&-", 2), ("--help", ">&- 2>&-", 0)],
+    [
+        ("explain 206", ">&-", 0),
+        ("no-such-command", "2>&-", 2),
+        ("no-such-command", "2> /dev/full", 2),
+        ("--help", ">&- 2>&-", 0),
+    ],
 )
-def test_a_closed_stream_is_no_traceback(words: str, closed: str, exit_code: int) -> None:
+def test_a_stream_that_is_closed_or_full_is_no_traceback(words: str, closed: str, exit_code: int) -> None:
     command = f"{sys.executable} -m rmqctl {words} {closed}"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == exit_code

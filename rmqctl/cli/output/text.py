@@ -32,11 +32,11 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def to_stderr(line: str) -> None:
-    """Write a line for people, beside the data. When nobody reads it, the exit code still tells."""
+    """Write a line for people, beside the data. When nobody reads it, or its disk is full, the exit code tells."""
     try:
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
-    except BrokenPipeError:
+    except OSError:
         drop_rest(sys.stderr)
 
 

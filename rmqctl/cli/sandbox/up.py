@@ -1,6 +1,7 @@
 """rmqctl sandbox up: start an embedded name server and brokers."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,8 @@ from rmqctl.cli.output.text import printable, to_stderr
 from rmqctl.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rmqctl.sandbox.control_messages import SandboxStatus
 
 HELP = """\b
@@ -77,8 +80,8 @@ def command(
 
         show(start_detached(wanted, invocation.timeout_ms / 1000))
         return 0
-    _log_to_stderr()
-    return stand(wanted, show)
+    with _logging_to_stderr():
+        return stand(wanted, show)
 
 
 def _next_steps(status: "SandboxStatus", *, is_detached: bool) -> list[str]:
@@ -93,7 +96,8 @@ def _next_steps(status: "SandboxStatus", *, is_detached: bool) -> list[str]:
     return [*steps, f"rmqctl sandbox down --port {port} ends it." if is_detached else "Ctrl-C ends it."]
 
 
-def _log_to_stderr() -> None:
+@contextlib.contextmanager
+def _logging_to_stderr() -> "Iterator[None]":
     """Say what the sandbox warns of as rmqctl says things."""
     import logging
 
@@ -105,5 +109,11 @@ def _log_to_stderr() -> None:
             to_stderr(f"rmqctl: {printable(record.getMessage())}")
 
     logger = logging.getLogger("rmqctl.sandbox")
-    logger.handlers = [Handler(logging.WARNING)]
+    handler, before = Handler(logging.WARNING), logger.propagate
+    logger.addHandler(handler)
     logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = before
