@@ -14,6 +14,8 @@ settings.load_profile("rmqctl")
 
 @pytest.fixture(autouse=True, scope="session")
 def _interruptible() -> None:
-    """Let programs that tests start take Ctrl-C: what a shell runs in the background ignores it, and passes that on."""
+    """Let programs that tests start take signals that a shell's background or nohup ignores, and passes on."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
