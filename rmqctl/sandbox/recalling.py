@@ -11,7 +11,7 @@ from rmqctl.protocol.flags import Permission
 from rmqctl.protocol.properties import TAGS, UNIQ_KEY
 
 from .broker import Broker
-from .request import RefusalError, Request, ok
+from .request import UNSET_REMARK, RefusalError, Request, ok
 from .store import NewMessage
 from .timers import TIMER_DEL_UNIQKEY, TIMER_DELIVER_MS, delete_key
 
@@ -36,7 +36,7 @@ def recall(broker: Broker, request: Request) -> Command:
         broker.put(message)
     except RefusalError as refusal:
         raise RefusalError(refusal.code, refusal.remark, **region) from None
-    return ok(msgId=message.properties[UNIQ_KEY], **region)
+    return ok(remark=UNSET_REMARK, msgId=message.properties[UNIQ_KEY], **region)
 
 
 def _recalling_message(broker: Broker, request: Request) -> NewMessage:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections import Counter
 from typing import Any
 
@@ -13,8 +12,11 @@ from rmqctl.protocol.java_json import ObjectMap, loads
 from rmqctl.protocol.message import MAGIC_V1, MAGIC_V2, StoredMessage, iter_messages
 from rmqctl.protocol.properties import decode_properties
 
-# What a test run can meet: timers of three days ahead, messages asked for of a month back.
+# Times of a run: timers of three days ahead, messages asked for of a month back. Others are the script's own numbers.
 _PAST_MS, _FUTURE_MS = 31 * 86_400_000, 8 * 86_400_000
+_MOMENT = re.compile(r"<time ([+-]\d+) ms>")
+# How much later one of two servers that are asked at once may get to the same request on a busy machine.
+_APART_MS = 10_000
 _TIME = re.compile(r"(?<![0-9A-Fa-f])1[0-9]{12}(?![0-9A-Fa-f])")
 _DATE = re.compile(r"\b20\d\d-\d\d-\d\d[# T]\d\d:\d\d:\d\d(?:[:.,]\d{1,3})?")
 _ADDRESS = re.compile(r"/?127\.0\.0\.1:(\d{2,5})\b")
@@ -22,6 +24,9 @@ _OFFSET_ID = re.compile(r"7F000001([0-9A-F]{8})([0-9A-F]{16})(?![0-9A-F])")
 # MessageClientIDSetter's, which a broker makes for a message that comes without one.
 _UNIQUE_ID = re.compile(r"(?<![0-9A-F])(?:[0-9A-F]{32}|[0-9A-F]{56})(?![0-9A-F])")
 _MAGICS = {MAGIC_V1, MAGIC_V2}
+
+# Pops take the revive queues in turn, whoever asks.
+_RECEIPT = re.compile(r"(\d+ <time [^>]+> \d+) [0-7] (\d broker-[ab] \d+)")
 
 # Java writes them out of hash tables and sets.
 _SET = "a set in a table"
@@ -54,13 +59,13 @@ _RATES = re.compile(r"tps|avgpt", re.IGNORECASE)
 class Normaliser:
     """Normalises the answers of one run of a script against one server. Commit log offsets are numbered as they come.
 
-    `suffix` is what the run's own topics and groups end in.
+    `suffix` is what the run's own topics and groups end in, `started_ms` what its times are told from.
     """
 
-    def __init__(self, namesrv: str, broker: str, suffix: str) -> None:
+    def __init__(self, namesrv: str, broker: str, suffix: str, started_ms: int) -> None:
         self._ports = {namesrv.rpartition(":")[2]: "<name server>", broker.rpartition(":")[2]: "<broker>"}
         self._suffix = suffix
-        self._now_ms = int(time.time() * 1000)
+        self._started_ms = started_ms
         self._log_offsets: dict[int, str] = {}
 
     def answer(self, code: int, answer: Command | None) -> Any:
@@ -93,7 +98,7 @@ class Normaliser:
 
     def _remark(self, text: str) -> str:
         known = {str(offset): name for offset, name in self._log_offsets.items() if offset > 99}
-        return re.sub(r"\d{3,}", lambda match: known.get(match[0], match[0]), self.text(text))
+        return re.sub(r"\b\d{3,}\b(?! ms>)", lambda match: known.get(match[0], match[0]), self.text(text))
 
     def _body(self, code: int, body: bytes) -> Any:
         if not body:
@@ -106,7 +111,7 @@ class Normaliser:
         return {name: self.text(value) for name, _, value in sorted(lines)}
 
     def _message(self, message: StoredMessage) -> Any:
-        raw = message._topic_and_properties()[1].decode(errors="replace")
+        properties = decode_properties(message._topic_and_properties()[1].decode(errors="replace"))
         return {
             "topic": message.topic, "queueId": message.queue_id, "queueOffset": message.queue_offset,
             "commitLogOffset": self._log_offset(message.commit_log_offset), "flag": message.flag,
@@ -115,7 +120,7 @@ class Normaliser:
             "storeHost": self.text(message.store_host), "reconsumeTimes": message.reconsume_times,
             "preparedTransactionOffset": self._log_offset(message.prepared_transaction_offset or -1),
             "body": message.stored_body.decode(errors="backslashreplace"), "bodyCrc": message.body_crc,
-            "properties": {name: self.text(value) for name, value in sorted(decode_properties(raw).items())},
+            "properties": {name: self.text(value) for name, value in properties.items()},
         }  # fmt: skip
 
     def _json(self, code: int, value: Any, key: str) -> Any:
@@ -159,6 +164,7 @@ class Normaliser:
     def text(self, text: str) -> str:
         """Return a text with times, addresses and ids named."""
         text = _DATE.sub("<time>", _TIME.sub(lambda match: str(self._number(int(match[0]))), text))
+        text = _RECEIPT.sub(r"\1 <revive queue> \2", text)
         text = _ADDRESS.sub(lambda match: self._ports.get(match[1], "<address>"), text)
         text = _OFFSET_ID.sub(self._offset_id, text)
         return _UNIQUE_ID.sub("<unique id>", text)
@@ -177,10 +183,20 @@ class Normaliser:
     def _number(self, value: Any, key: str = "") -> Any:
         if isinstance(value, float) and _RATES.search(key):
             return "<rate>"
-        if isinstance(value, int) and self._now_ms - _PAST_MS < value < self._now_ms + _FUTURE_MS:
-            return "<time>"
+        if isinstance(value, int) and -_PAST_MS < value - self._started_ms < _FUTURE_MS:
+            return f"<time {value - self._started_ms:+d} ms>"
         return value
 
 
+def is_same_text(one: str, other: str) -> bool:
+    """Tell whether two normalised texts are the same, and the times in them those of one moment."""
+    pairs = zip(_MOMENT.findall(one), _MOMENT.findall(other), strict=False)
+    return _without_times(one) == _without_times(other) and all(abs(int(a) - int(b)) < _APART_MS for a, b in pairs)
+
+
+def _without_times(text: str) -> str:
+    return _MOMENT.sub("<time>", text)
+
+
 def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, default=str)
+    return _without_times(json.dumps(value, sort_keys=True, default=str))

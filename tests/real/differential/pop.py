@@ -1,7 +1,4 @@
-"""Pops and what belongs to them, in the order of what may go wrong; assignments by pull and by pop. Only 5.x has them.
-
-What comes back after its invisible time is left to tests/sandbox/test_pop_revive.py: a real broker takes many seconds.
-"""
+"""Pops and what belongs to them, in the order of what may go wrong; assignments by pull and pop. Only 5.x has them."""
 
 from __future__ import annotations
 
@@ -302,6 +299,43 @@ def script_orderly_pop_waits_for_its_queue(ask: Asker) -> None:
 
 
 script_orderly_pop_waits_for_its_queue.waits = True  # type: ignore[attr-defined]
+
+
+def script_what_was_not_acked_comes_back(ask: Asker) -> None:
+    """Messages are in the group's retry topic after their time; an ack and a longer time keep theirs from it."""
+    if not ask.is_5:
+        return
+    topic, group = ask.name("PopT"), ask.name("PopG")
+    make_topic(ask, topic)
+    send(ask, topic, "back", "acked", "later", tags="TagA")
+    popped = pop(ask, topic, group, invisibleTime=1000)
+    ack(ask, topic, group, 1, handle(popped, 1))
+    later = change(ask, topic, group, 2, handle(popped, 2), invisibleTime=300_000)
+    await_revived(ask, topic, group, 1)
+    pop(ask, topic, group, queueId=-1, invisibleTime=1000)
+    await_revived(ask, topic, group, 2)
+    again = pop(ask, topic, group, queueId=-1)
+    pop(ask, topic, group, queueId=-1)
+    assert later is not None
+    ack(ask, topic, group, 2, handle(later, 2))
+    ack(ask, f"%RETRY%{group}_{topic}", group, 1, handle(again, 1, start_offset=1, flag=1))
+    ask("broker", RequestCode.GET_CONSUME_STATS, consumerGroup=group, topic=topic)
+
+
+script_what_was_not_acked_comes_back.waits = True  # type: ignore[attr-defined]
+
+
+def await_revived(ask: Asker, topic: str, group: str, count: int) -> None:
+    """Wait until so many came back; a real broker takes many seconds for it."""
+    request = Command(MAX_OFFSET, {"topic": f"%RETRY%{group}_{topic}", "queueId": "0"})
+    give_up_s = time.monotonic() + 60
+    while time.monotonic() < give_up_s:
+        seen = ask.connection("broker", "watcher").ask(request, 5.0)
+        if seen is not None and seen.code == 0 and int(seen.ext_fields["offset"]) >= count:
+            time.sleep(_SETTLE_S)
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{count} did not come back")
 
 
 def start(ask: Asker, client: str, topic: str, group: str, *, code: int = POP, **changes: Any) -> None:

@@ -6,6 +6,7 @@ import importlib
 import json
 import pkgutil
 import secrets
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any
 from . import __name__ as package_name
 from . import __path__ as package_path
 from .asker import Asker, Exchange
-from .normalise import Normaliser
+from .normalise import Normaliser, is_same_text
 from .tolerated import find_tolerance
 
 Script = Callable[[Asker], None]
@@ -71,7 +72,8 @@ def compare(script: Script, real: Target, sandbox: Target) -> str:
     # The same names at both, so that answers sort alike.
     suffix = f"_{secrets.token_hex(4)}"
     with ThreadPoolExecutor(2) as threads:
-        runs = [threads.submit(_run, script, target, suffix) for target in (real, sandbox)]
+        started_ms = int(time.time() * 1000)
+        runs = [threads.submit(_run, script, target, suffix, started_ms) for target in (real, sandbox)]
         one, other = (run.result() for run in runs)
     if one.failure is not None:
         raise one.failure
@@ -91,7 +93,7 @@ def compare(script: Script, real: Target, sandbox: Target) -> str:
     return "\n\n".join(found)
 
 
-def _run(script: Script, target: Target, suffix: str) -> _Run:
+def _run(script: Script, target: Target, suffix: str, started_ms: int) -> _Run:
     asker = Asker(target.namesrv, target.broker, version=target.version, suffix=suffix)
     failure = None
     try:
@@ -100,7 +102,7 @@ def _run(script: Script, target: Target, suffix: str) -> _Run:
         failure = error
     pushed = asker.pushes(_QUIET_S) if failure is None else {}
     asker.close()
-    normaliser = Normaliser(target.namesrv, target.broker, suffix)
+    normaliser = Normaliser(target.namesrv, target.broker, suffix, started_ms)
     answers = [normaliser.answer(exchange.code, exchange.answer) for exchange in asker.exchanges]
     pushes = {client: [normaliser.push(command) for command in commands] for client, commands in pushed.items()}
     return _Run(asker.exchanges, answers, pushes, failure)
@@ -122,6 +124,9 @@ def _differences(code: int, path: str, real: Any, sandbox: Any) -> Iterator[Diff
         for index in range(max(len(real), len(sandbox))):
             ours = [items[index] if index < len(items) else _ABSENT for items in (real, sandbox)]
             yield from _differences(code, f"{path}[{index}]", *ours)
+    elif isinstance(real, str) and isinstance(sandbox, str):
+        if not is_same_text(real, sandbox):
+            yield Difference(code, path, real, sandbox)
     elif real != sandbox or type(real) is not type(sandbox):
         yield Difference(code, path, real, sandbox)
 

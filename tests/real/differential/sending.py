@@ -326,6 +326,45 @@ def script_timer_checks(ask: Asker) -> None:
     ask("broker", 370, producerGroup="SP", topic=topic, recallHandle="x")
 
 
+def script_delays_of_any_time(ask: Asker) -> None:
+    """What comes out of 5.x's timers: each way to say when, a batch's refusal, one recalled; 4.9 delivers at once."""
+    topic = ask.name("S-w")
+    now_ms = int(time.time() * 1000)
+    for number, case in enumerate((
+        {"TIMER_DELAY_SEC": 1}, {"TIMER_DELAY_MS": 1800}, {"TIMER_DELIVER_MS": now_ms + 3500},
+        {"TIMER_DELAY_SEC": 5, "TAGS": "late", "KEYS": "k1 k2", "own": "o"},
+    )):  # fmt: skip
+        send_quietly(ask, topic, b"case %d" % number, props(UNIQ_KEY=f"T{number}", WAIT="true", **case))
+    await_stored(ask, topic, 0, 4)
+    pull(ask, topic)
+    if not ask.is_5:
+        return
+    ask("broker", 25, b"recallMessageEnable=true")
+    fields = {
+        "a": "SP", "b": topic, "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": str(BORN_MS), "h": "0",
+        "i": props(UNIQ_KEY="R1", TIMER_DELAY_SEC=4), "j": "0", "k": "false", "m": "false",
+    }  # fmt: skip
+    answer = ask.connection("broker", "quiet").ask(Command(V2, fields, b"recalled"))
+    assert answer is not None
+    handle = answer.ext_fields["recallHandle"]
+    ask("broker", 370, producerGroup="SP", topic=ask.name("S-other"), recallHandle=handle)
+    ask("broker", 370, producerGroup="SP", topic=topic, recallHandle=handle)
+    send_quietly(ask, topic, b"the last", props(UNIQ_KEY="T5", TIMER_DELAY_SEC=6))
+    await_stored(ask, topic, 0, 5)
+    pull(ask, topic, offset=4)
+
+
+script_delays_of_any_time.waits = True  # type: ignore[attr-defined]
+
+
+def script_delay_offsets(ask: Asker) -> None:
+    """How many of each delay level came out; all scripts use the same levels."""
+    topic = ask.name("S-o")
+    send_quietly(ask, topic, b"late", props(UNIQ_KEY="D", DELAY=1))
+    await_stored(ask, topic, 0, 1)
+    ask("broker", 45)
+
+
 def script_queries(ask: Asker) -> None:
     """Messages by key, unique key and tag; and by their place in the log."""
     topic = ask.name("S-q")
