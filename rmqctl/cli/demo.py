@@ -73,7 +73,7 @@ def command(
     keep: Annotated[bool, typer.Option("--keep", help="Leave the sandbox running.")] = False,
 ) -> int:
     """Run the command; its help is the registry's line and HELP."""
-    from rmqctl.sandbox.control_messages import Seed
+    from rmqctl.sandbox.control_messages import Made, Seed
     from rmqctl.sandbox.standing import Wanted
     from rmqctl.sandbox.state_file import find_running
 
@@ -93,7 +93,7 @@ def command(
     port = int(status.namesrv.rpartition(":")[2])
     is_shown = False
     try:
-        ask(find_sandbox(port), Seed(_SCENARIO), list[str], timeout_s)
+        ask(find_sandbox(port), Seed(_SCENARIO), list[Made], timeout_s)
         for step in STEPS:
             _show(step, status.namesrv, with_color=with_color)
         is_shown = True

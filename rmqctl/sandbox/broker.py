@@ -256,26 +256,18 @@ class Broker:
 
     def deliver(self, message: NewMessage) -> Placed:
         """Store a message whose delay is over. Raises as put() does."""
-        placed = self._store([message], None)[0]
-        try:
-            self._flush_if_wanted()
-        except OSError as error:
-            # It is stored: to deliver it once more would be twice.
-            logger.warning("%s: what was delivered may not survive a power cut: %s", self.name, error.strerror)
-        return placed
+        return self._put([message], None)[0]
 
     def _put(self, messages: Sequence[NewMessage], due_ms: int | None) -> list[Placed]:
         placed = self._store(messages, due_ms)
-        try:
-            self._flush_if_wanted()
-        except OSError as error:
-            # The message is there and will be read, but whoever sent it can't rely on that.
-            raise self._refuse_unwritten(error) from None
-        return placed
-
-    def _flush_if_wanted(self) -> None:
         if self.settings.text("flushDiskType") == "SYNC_FLUSH":
-            self.store.flush()
+            try:
+                self.store.flush()
+            except OSError as error:
+                # It is stored and will be read: to refuse it, or to deliver it once more, would be twice.
+                logger.warning("%s: what was stored may not survive a power cut: %s", self.name, error.strerror)
+                return [replace(place, is_flushed=False) for place in placed]
+        return placed
 
     def _store(self, messages: Sequence[NewMessage], due_ms: int | None) -> list[Placed]:
         topic, queue_id, store = messages[0].topic, messages[0].queue_id, self.store

@@ -29,6 +29,7 @@ from .control_messages import (
     FaultReport,
     HealClient,
     ListFaults,
+    Made,
     PlanFault,
     Question,
     Reply,
@@ -122,7 +123,7 @@ class Control:
         await self._sandbox.advance(ask.milliseconds / 1000)
         return ClockReport(self._sandbox.clock.now_ms(), self._ahead_ms)
 
-    async def _seed(self, ask: Seed) -> list[str]:
+    async def _seed(self, ask: Seed) -> list[Made]:
         from .scenarios import SCENARIOS
 
         scenario = SCENARIOS.get(ask.scenario)

@@ -70,7 +70,7 @@ class Advance(Struct, frozen=True, tag_field="do", tag="advance"):
 
 
 class Seed(Struct, frozen=True, tag_field="do", tag="seed"):
-    """Run a scenario. The result is a list of lines that tell what was made."""
+    """Run a scenario. The result is a list of Made."""
 
     scenario: str
 
@@ -163,6 +163,15 @@ class FaultReport(Struct, frozen=True, rename="camel"):
 
     done: list[str] = field(default_factory=list)
     faults: list[FaultStatus] = field(default_factory=list)
+
+
+class Made(Struct, frozen=True, rename="camel"):
+    """What a scenario made of one topic and group; `message_count` is what was sent, `summary` is for people."""
+
+    topic: str
+    group: str
+    message_count: int
+    summary: str
 
 
 class ClockReport(Struct, frozen=True, rename="camel"):

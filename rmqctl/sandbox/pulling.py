@@ -43,6 +43,10 @@ def pull(broker: Broker, request: Request) -> Command | None:
     return _Pull(broker, request).run(may_hold=True)
 
 
+def _no_number(text: str) -> RefusalError:
+    return RefusalError(ResponseCode.SYSTEM_ERROR, f'java.lang.NumberFormatException: For input string: "{text}"')
+
+
 class _Pull:
     """One pull request, which is checked and run again when it was held."""
 
@@ -51,10 +55,10 @@ class _Pull:
         self.request = request
         self.group = request.text("consumerGroup")
         self.topic = request.text("topic")
-        self.queue_id = self._number("queueId")
+        self.queue_id = self._int32("queueId")
         self.offset = self._number("queueOffset")
-        self.max_count = self._number("maxMsgNums")
-        self.sys_flag = self._number("sysFlag")
+        self.max_count = self._int32("maxMsgNums")
+        self.sys_flag = self._int32("sysFlag")
         self.sub_version_ms = self._number("subVersion", 0)
         self.commit_offset = self._number("commitOffset", 0)
         self.suspend_ms = self._number("suspendTimeoutMillis", 0)
@@ -66,10 +70,14 @@ class _Pull:
             return number
         text = self.request.text(name, None)
         if text is not None:
-            raise RefusalError(
-                ResponseCode.SYSTEM_ERROR, f'java.lang.NumberFormatException: For input string: "{text}"'
-            )
+            raise _no_number(text)
         return self.request.number(name) if default is None else default
+
+    def _int32(self, name: str) -> int:
+        number: int = self._number(name)
+        if not -(2**31) <= number < 2**31:
+            raise _no_number(str(number))
+        return number
 
     def run(self, *, may_hold: bool) -> Command | None:
         """Check, read, commit, answer or hold; a pull that was held commits nothing more."""

@@ -54,9 +54,11 @@ def send_back(broker: Broker, request: Request) -> Command:
         level = _FIRST_LEVEL + old.reconsume_times
     message.properties[DELAY] = str(min(level, broker.delays.level_count))
     try:
-        broker.put(message)
+        placed = broker.put(message)
     except RefusalError as refusal:
         raise RefusalError(ResponseCode.SYSTEM_ERROR, ResponseCode(refusal.code).name) from None
+    if not placed.is_flushed:
+        raise RefusalError(ResponseCode.SYSTEM_ERROR, ResponseCode.FLUSH_DISK_TIMEOUT.name)
     broker.stats.add("SNDBCK_PUT_NUMS", f"{message.properties[_RETRY_TOPIC]}@{group}")
     return ok()
 

@@ -19,7 +19,7 @@ from rmqctl.protocol.record import iter_batch
 from .broker import Broker
 from .delays import REAL_TOPIC, delay_level
 from .recalling import recall_handle
-from .request import FailureError, RefusalError, Request, ok
+from .request import FailureError, RefusalError, Request, answer
 from .send_checks import SendFields, find_group, find_topic, read_fields, redirect_to_dlq
 from .store import NewMessage, Placed
 from .stored_text import illegal_message, join_properties, read_indexed, split_properties
@@ -67,7 +67,9 @@ def send(broker: Broker, request: Request) -> Command:
     handle = None
     if is_5 and request.command.code != RequestCode.SEND_BATCH_MESSAGE:
         handle = _handle(broker, sent.properties)
-    return ok(
+    is_flushed = all(place.is_flushed for place in sent.placed)
+    return answer(
+        ResponseCode.SUCCESS if is_flushed else ResponseCode.FLUSH_DISK_TIMEOUT,
         msgId=",".join(ids), queueId=sent.queue_id, queueOffset=sent.placed[0].queue_offset,
         transactionId=sent.properties.get(UNIQ_KEY) if is_5 else None, recallHandle=handle, **region,
     )  # fmt: skip

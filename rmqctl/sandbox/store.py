@@ -45,12 +45,13 @@ class NewMessage(Struct):
 
 
 class Placed(Struct, frozen=True):
-    """Where a message came to stand."""
+    """Where a message came to stand; not flushed when it had to be on the disk at once and that failed."""
 
     queue_offset: int
     commit_log_offset: int
     size_bytes: int
     stored_at_ms: int
+    is_flushed: bool = True
 
 
 class GetStatus(StrEnum):

@@ -20,6 +20,8 @@ from rmqctl.sandbox.pop_checkpoints import CheckPoint, CheckPoints
 from rmqctl.sandbox.pop_orders import OrderlyQueues
 from rmqctl.sandbox.request import RefusalError
 from rmqctl.sandbox.state import StateStore
+from tests.sandbox.peer import Peer
+from tests.sandbox.sender import send
 from tests.sandbox.storing import Disk, bodies, message, put
 from tests.sandbox.test_settling import full_disk, send_late
 from tests.scripted import run
@@ -180,6 +182,25 @@ def test_a_delayed_message_whose_flush_fails_comes_once(tmp_path: Path, monkeypa
                 await sandbox.advance(3)
             await sandbox.advance(3)
             assert bodies(sandbox.brokers["broker-a"].store) == [b"late"]
+
+    run(scenario())
+
+
+def test_a_message_that_is_stored_and_not_flushed_is_no_failed_send(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refusal would make the producer send it once more."""
+
+    async def scenario() -> None:
+        async with Sandbox(clock=VirtualClock(), dir=tmp_path, settings={"flushDiskType": "SYNC_FLUSH"}) as sandbox:
+            peer = await Peer.of_broker(sandbox)
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "fsync", fail)
+                answer = await send(peer, "T", b"one")
+            assert (answer.code, answer.remark) == (ResponseCode.FLUSH_DISK_TIMEOUT, None)
+            assert (answer.ext_fields["queueOffset"], bodies(sandbox.brokers["broker-a"].store)) == ("0", [b"one"])
+            assert (await send(peer, "T", b"two")).code == ResponseCode.SUCCESS
+            await peer.aclose()
 
     run(scenario())
 

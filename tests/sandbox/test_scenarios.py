@@ -10,6 +10,7 @@ from rmqctl.errors import DeadlineError
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.broker import Broker
+from rmqctl.sandbox.control_messages import Made
 from rmqctl.sandbox.scenarios import SCENARIOS
 from rmqctl.sandbox.scenarios.client import ScriptedClient
 from rmqctl.sandbox.scenarios.consumer import Consumer
@@ -33,8 +34,8 @@ def _members(broker: Broker, group: str) -> list[str]:
 def test_a_healthy_group_has_no_lag_and_two_members_at_each_broker() -> None:
     async def scenario() -> None:
         async with Sandbox(brokers=2) as sandbox:
-            lines = await SCENARIOS["healthy"].run(sandbox)
-            assert lines == ["stock: 200 messages, all read by group warehouse (2 consumers)."]
+            made = await SCENARIOS["healthy"].run(sandbox)
+            assert made == [Made("stock", "warehouse", 200, "two consumers have read everything")]
             assert _lags(sandbox, "warehouse", "stock") == [0] * 8
             for broker in sandbox.brokers.values():
                 assert _members(broker, "warehouse") == ["warehouse-a", "warehouse-b"]
@@ -104,6 +105,20 @@ def test_all_of_them_fit_into_one_sandbox() -> None:
                 for topic in ("stock", "orders", "payments", "parcels", "invoices"):
                     for queue in broker.store.queues[topic].values():
                         assert list(queue.stored_at_ms) == sorted(queue.stored_at_ms)
+
+    run(scenario())
+
+
+def test_what_a_fault_kept_from_happening_is_not_said_to_have_happened() -> None:
+    async def scenario() -> None:
+        async with Sandbox() as sandbox:
+            sandbox.faults.silence(RequestCode.PULL_MESSAGE, count=None)
+            seeding = asyncio.create_task(SCENARIOS["healthy"].run(sandbox))
+            while not seeding.done():
+                await asyncio.sleep(0)
+                await sandbox.advance(1)
+            (made,) = seeding.result()
+            assert made.summary == "did not get as far as it should within 10 s"
 
     run(scenario())
 

@@ -11,7 +11,7 @@ from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.commit_log import CommitLog
 from rmqctl.sandbox.profile import find_profile
-from rmqctl.sandbox.request import RefusalError
+from rmqctl.sandbox.request import UNSET_REMARK, RefusalError
 from rmqctl.sandbox.settings import broker_settings
 from rmqctl.sandbox.state import StateStore
 from rmqctl.sandbox.store import MessageStore, NewMessage
@@ -160,7 +160,7 @@ def test_a_message_that_is_taken_back_does_not_come() -> None:
             (await send(peer, "T", body, properties=pairs(UNIQ_KEY=key, TIMER_DELAY_SEC=5))).ext_fields["recallHandle"]
             for key, body in (("U1", b"one"), ("U2", b"two"))
         ]
-        assert await _recall(peer, handles[0]) == (ResponseCode.SUCCESS, None)
+        assert await _recall(peer, handles[0]) == (ResponseCode.SUCCESS, UNSET_REMARK)
         assert await _recall(peer, handles[1], "T2") == (17, "recall failed, the topic[T2] not exist")
         assert await _recall(peer, "?") == (ResponseCode.ILLEGAL_OPERATION, "recall handle is invalid")
         await send(peer, "T2")

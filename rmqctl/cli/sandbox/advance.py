@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from rmqctl.cli.invocation import Invocation
-from rmqctl.cli.output.text import iso_time, to_stderr
+from rmqctl.cli.output.listing import Column, Listing
+from rmqctl.cli.output.text import iso_time
 from rmqctl.errors import UsageError
 from rmqctl.rules.durations import parse_duration_ms, short_duration
 
@@ -31,17 +32,31 @@ def command(
     ] = None,
 ) -> int:
     """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.cli.output.render import choose_columns, render
     from rmqctl.sandbox.control_messages import Advance, ClockReport
 
     from .control_client import ask, find_sandbox
 
     invocation = Invocation(ctx, needs_cluster=False)
+    choose_columns(_COLUMNS, invocation.display)
     try:
         jump_ms = parse_duration_ms(duration)
     except ValueError as error:
         raise UsageError(f"{error}.") from None
-    report = ask(find_sandbox(port), Advance(jump_ms), ClockReport, invocation.timeout_s(_TIMEOUT_S))
-    if invocation.display.with_notes:
-        ahead = short_duration(report.clock_ahead_ms)
-        to_stderr(f"The sandbox's clock is {ahead} ahead: {iso_time(report.now_ms)}.")
-    return 0
+    running = find_sandbox(port)
+    report = ask(running, Advance(jump_ms), ClockReport, invocation.timeout_s(_TIMEOUT_S))
+    item = {
+        "namesrv": running.namesrv, "timestamp": report.now_ms, "timestampIso": iso_time(report.now_ms),
+        "clockAheadMs": report.clock_ahead_ms,
+    }  # fmt: skip
+    return render(
+        Listing(kind="SandboxClock", columns=_COLUMNS, items=[item], name=lambda item: str(item["timestamp"])),
+        invocation.display,
+    )
+
+
+_COLUMNS = (
+    Column("NAMESRV", "namesrv"),
+    Column("NOW", "timestamp", show=lambda item: str(item["timestampIso"])),
+    Column("AHEAD", "clockAheadMs", show=lambda item: short_duration(item["clockAheadMs"])),
+)

@@ -1,14 +1,18 @@
 """rmqctl sandbox seed: fill a sandbox with a situation."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Listing
-from rmqctl.cli.output.text import printable, to_stderr
 from rmqctl.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rmqctl.sandbox.control_messages import Made
 
 HELP = """\b
 Examples:
@@ -36,19 +40,17 @@ def command(
     from rmqctl.cli.output.render import choose_columns, render
 
     invocation = Invocation(ctx, needs_cluster=False)
-    choose_columns(_COLUMNS, invocation.display)
     if listed == (scenario is not None):
         raise UsageError("Name a scenario, or ask for the --list of them.", hint="rmqctl sandbox seed --list")
+    choose_columns(_COLUMNS if scenario is None else _MADE_COLUMNS, invocation.display)
     if scenario is None:
         return render(_scenarios(), invocation.display)
-    from rmqctl.sandbox.control_messages import Seed
+    from rmqctl.sandbox.control_messages import Made, Seed
 
     from .control_client import ask, find_sandbox
 
-    for line in ask(find_sandbox(port), Seed(scenario), list[str], invocation.timeout_s(_TIMEOUT_S)):
-        if invocation.display.with_notes:
-            to_stderr(printable(line))
-    return 0
+    made = ask(find_sandbox(port), Seed(scenario), list[Made], invocation.timeout_s(_TIMEOUT_S))
+    return render(_made(made), invocation.display)
 
 
 def _scenarios() -> Listing:
@@ -58,4 +60,17 @@ def _scenarios() -> Listing:
     return Listing(kind="ScenarioList", columns=_COLUMNS, items=items, name=lambda item: str(item["scenario"]))
 
 
+def _made(made: "Sequence[Made]") -> Listing:
+    import msgspec
+
+    items = msgspec.to_builtins(made)
+    return Listing(kind="SeedReport", columns=_MADE_COLUMNS, items=items, name=lambda item: str(item["topic"]))
+
+
 _COLUMNS = (Column("SCENARIO", "scenario"), Column("WHAT", "summary"))
+_MADE_COLUMNS = (
+    Column("TOPIC", "topic"),
+    Column("GROUP", "group"),
+    Column("MESSAGES", "messageCount", is_number=True),
+    Column("WHAT", "summary"),
+)

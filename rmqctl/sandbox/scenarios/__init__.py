@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from rmqctl.sandbox.control_messages import Made
 from rmqctl.sandbox.sandbox import Sandbox
 
 from .base import Scenario
 from .parts import dead_letters, disagreeing_group, healthy_group, offline_backlog, stuck_message
 
 
-async def _shop(sandbox: Sandbox) -> list[str]:
+async def _shop(sandbox: Sandbox) -> list[Made]:
     # The backlog goes first: it sets the brokers' clocks back, and orders go on coming once they have begun.
     return [
         await offline_backlog(sandbox, "parcels", "shipping"),
@@ -19,23 +20,23 @@ async def _shop(sandbox: Sandbox) -> list[str]:
     ]
 
 
-async def _healthy(sandbox: Sandbox) -> list[str]:
+async def _healthy(sandbox: Sandbox) -> list[Made]:
     return [await healthy_group(sandbox, "stock", "warehouse")]
 
 
-async def _disagreeing(sandbox: Sandbox) -> list[str]:
+async def _disagreeing(sandbox: Sandbox) -> list[Made]:
     return [await disagreeing_group(sandbox, "orders", "billing")]
 
 
-async def _dead_letters(sandbox: Sandbox) -> list[str]:
+async def _dead_letters(sandbox: Sandbox) -> list[Made]:
     return [await dead_letters(sandbox, "payments", "accounting")]
 
 
-async def _lagging(sandbox: Sandbox) -> list[str]:
+async def _lagging(sandbox: Sandbox) -> list[Made]:
     return [await offline_backlog(sandbox, "parcels", "shipping")]
 
 
-async def _stuck(sandbox: Sandbox) -> list[str]:
+async def _stuck(sandbox: Sandbox) -> list[Made]:
     return [await stuck_message(sandbox, "invoices", "mailing")]
 
 

@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
+from rmqctl.sandbox.control_messages import Made
 from rmqctl.sandbox.sandbox import Sandbox
 
 
 class Scenario(Struct, frozen=True):
-    """Something to fill a sandbox with. `run` returns lines that tell what was made, for people."""
+    """Something to fill a sandbox with. `run` tells what it made."""
 
     summary: str
-    run: Callable[[Sandbox], Awaitable[list[str]]]
+    run: Callable[[Sandbox], Awaitable[list[Made]]]

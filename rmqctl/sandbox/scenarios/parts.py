@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from rmqctl.net.clock import pause
+from rmqctl.sandbox.control_messages import Made
 from rmqctl.sandbox.sandbox import Sandbox
 from rmqctl.sandbox.topics import dlq_topic
 
@@ -30,18 +31,18 @@ async def _producing(sandbox: Sandbox, topic: str) -> AsyncIterator[Producer]:
         await producer.aclose()
 
 
-async def healthy_group(sandbox: Sandbox, topic: str, group: str, *, count: int = 200) -> str:
+async def healthy_group(sandbox: Sandbox, topic: str, group: str, *, count: int = 200) -> Made:
     """Bring two consumers that have read everything."""
     async with _producing(sandbox, topic) as producer:
         for number in range(count):
             await producer.send(topic, f"{topic} {number}", tag="new", key=f"{topic}-{number}")
         consumers = [Consumer(sandbox, f"{group}-{name}", group, topic) for name in ("a", "b")]
         await _join(sandbox, consumers)
-        await _consumed(sandbox, consumers, count)
-    return f"{topic}: {count} messages, all read by group {group} (2 consumers)."
+        is_done = await _consumed(sandbox, consumers, count)
+    return _made(topic, group, count, "two consumers have read everything", is_done=is_done)
 
 
-async def disagreeing_group(sandbox: Sandbox, topic: str, group: str, *, count: int = 240) -> str:
+async def disagreeing_group(sandbox: Sandbox, topic: str, group: str, *, count: int = 240) -> Made:
     """Bring three consumers: one quick, one slow, one with another subscription than the others."""
     async with _producing(sandbox, topic) as producer:
         # Brokers keep the newest subscription, so the one whose clock is behind has no say.
@@ -55,11 +56,12 @@ async def disagreeing_group(sandbox: Sandbox, topic: str, group: str, *, count: 
             tag = "refunded" if number % 5 == 0 else "paid"
             await producer.send(topic, f'{{"order": {1000 + number}}}', tag=tag, key=f"order-{1000 + number}")
         sandbox.guests.append(Ticker(sandbox, topic, _TICK_S, lambda number: f'{{"order": {9000 + number}}}', "paid"))
-        await _until(sandbox, lambda: _is_committed(sandbox, topic, group))
-    return f"{topic}: {count} messages for group {group}: one consumer is slow, one has another subscription."
+        is_done = await _until(sandbox, lambda: _is_committed(sandbox, topic, group))
+    summary = "of three consumers one is slow, and one has another subscription"
+    return _made(topic, group, count, summary, is_done=is_done)
 
 
-async def dead_letters(sandbox: Sandbox, topic: str, group: str, *, count: int = 12) -> str:
+async def dead_letters(sandbox: Sandbox, topic: str, group: str, *, count: int = 12) -> Made:
     """Bring a consumer that fails on some messages until they are dead letters."""
     async with _producing(sandbox, topic) as producer:
         for number in range(count * 4):
@@ -68,25 +70,28 @@ async def dead_letters(sandbox: Sandbox, topic: str, group: str, *, count: int =
         consumer = Consumer(sandbox, f"{group}-a", group, topic, fails=lambda body: "expired" in body,
                             max_reconsume_times=0)  # fmt: skip
         await _join(sandbox, [consumer])
-        await _consumed(sandbox, [consumer], count * 4)
-    return f"{topic}: group {group} failed on {count} messages; they are in {dlq_topic(group)}."
+        is_done = await _consumed(sandbox, [consumer], count * 4)
+    summary = f"{count} messages failed and are in {dlq_topic(group)}"
+    return _made(topic, group, count * 4, summary, is_done=is_done)
 
 
-async def offline_backlog(sandbox: Sandbox, topic: str, group: str, *, count: int = 300) -> str:
+async def offline_backlog(sandbox: Sandbox, topic: str, group: str, *, count: int = 300) -> Made:
     """Bring a group that read the first third and went away; its messages came over the last two hours."""
     async with _producing(sandbox, topic) as producer:
         consumer = Consumer(sandbox, f"{group}-a", group, topic)
+        is_done = False
         for number in range(count):
             with in_the_past(sandbox, 7200 - 7000 * number / count):
                 await producer.send(topic, f"{topic} {number}", tag="parcel", key=f"parcel-{number}")
             if number + 1 == count // 3:
                 await consumer.start()
-                await _consumed(sandbox, [consumer], count // 3)
+                is_done = await _consumed(sandbox, [consumer], count // 3)
                 await consumer.aclose()
-    return f"{topic}: group {group} is away and behind by {count - count // 3} messages."
+    summary = f"away, and behind by {count - count // 3} messages"
+    return _made(topic, group, count, summary, is_done=is_done)
 
 
-async def stuck_message(sandbox: Sandbox, topic: str, group: str, *, count: int = 80) -> str:
+async def stuck_message(sandbox: Sandbox, topic: str, group: str, *, count: int = 80) -> Made:
     """Bring a consumer that never ends with one message, so that its queue stands still."""
     async with _producing(sandbox, topic) as producer:
         consumers = [
@@ -99,8 +104,16 @@ async def stuck_message(sandbox: Sandbox, topic: str, group: str, *, count: int 
             word = "blocked" if number == blocked else "invoice"
             await producer.send(topic, f"{word} {number}", tag="invoice", key=f"invoice-{number}")
         waiting_count = len(range(blocked, count, queue_count))
-        await _consumed(sandbox, consumers, count - waiting_count)
-    return f"{topic}: one message of group {group} never gets done; its queue waits behind it."
+        is_done = await _consumed(sandbox, consumers, count - waiting_count)
+    summary = "one message never gets done, and its queue waits behind it"
+    return _made(topic, group, count, summary, is_done=is_done)
+
+
+def _made(topic: str, group: str, count: int, summary: str, *, is_done: bool) -> Made:
+    """Tell what there is now; under a fault that someone planned it need not be what it should be."""
+    return Made(
+        topic, group, count, summary if is_done else f"did not get as far as it should within {_GIVE_UP_S:.0f} s"
+    )
 
 
 async def _join(sandbox: Sandbox, consumers: list[Consumer]) -> None:
@@ -109,9 +122,9 @@ async def _join(sandbox: Sandbox, consumers: list[Consumer]) -> None:
         await consumer.start()
 
 
-async def _consumed(sandbox: Sandbox, consumers: list[Consumer], count: int) -> None:
-    """Wait until the consumers have got through so many messages, or as many as they will."""
-    await _until(sandbox, lambda: sum(consumer.consumed_count for consumer in consumers) >= count)
+async def _consumed(sandbox: Sandbox, consumers: list[Consumer], count: int) -> bool:
+    """Wait until the consumers have got through so many messages; tell whether they have."""
+    return await _until(sandbox, lambda: sum(consumer.consumed_count for consumer in consumers) >= count)
 
 
 def _is_committed(sandbox: Sandbox, topic: str, group: str) -> bool:
@@ -121,8 +134,9 @@ def _is_committed(sandbox: Sandbox, topic: str, group: str) -> bool:
     )  # fmt: skip
 
 
-async def _until(sandbox: Sandbox, is_done: Callable[[], bool]) -> None:
-    """Wait for something; what hasn't come after a while doesn't come, such as under a fault that someone planned."""
+async def _until(sandbox: Sandbox, is_done: Callable[[], bool]) -> bool:
+    """Wait for something, and tell whether it came; it doesn't under a fault that someone planned."""
     give_up_at_s = sandbox.clock.monotonic_s() + _GIVE_UP_S
     while not is_done() and sandbox.clock.monotonic_s() < give_up_at_s:
         await pause(sandbox.clock, _POLL_S)
+    return is_done()

@@ -153,6 +153,9 @@ def script_pull_missing_fields(ask: Asker) -> None:
         "subVersion",
     ):
         ask("broker", PULL, **pull_fields(topic, group, {name: "x"}))
+    for name in ("queueId", "maxMsgNums", "sysFlag"):
+        for number in (2**31, -(2**31) - 1):
+            ask("broker", PULL, **pull_fields(topic, group, {name: number}))
 
 
 def script_tag_filters(ask: Asker) -> None:
