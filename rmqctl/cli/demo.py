@@ -3,9 +3,11 @@
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 from typing import Annotated
 
 import typer
@@ -109,7 +111,9 @@ def _show(step: Step, namesrv: str, *, with_color: bool) -> None:
     """Write the sentence and the command, then run it as a user would."""
     bold, pale, plain = (_BOLD, _PALE, _PLAIN) if with_color else ("", "", "")
     typed = shlex.join(("rmqctl", *step.words)).replace("'%DLQ%accounting'", "%DLQ%accounting")
-    sys.stdout.write(f"{pale}# {step.says}{plain}\n{bold}$ {typed}{plain}\n")
+    width = max(shutil.get_terminal_size().columns, 40)
+    says = textwrap.fill(step.says, width, initial_indent="# ", subsequent_indent="# ")
+    sys.stdout.write(f"{pale}{says}{plain}\n{bold}$ {typed}{plain}\n")
     sys.stdout.flush()
     env = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_THE_SANDBOX}
     words = [sys.executable, "-P", "-m", "rmqctl", *step.words, *([] if with_color else ["--no-color"])]
@@ -133,9 +137,9 @@ def _say_what_next(namesrv: str, port: int, *, keep: bool) -> None:
     else:
         lines = [
             "That was a sandbox, and it is gone. Try next:",
-            "  rmqctl demo --keep              the same, and it stays for you to play with",
-            "  rmqctl sandbox up               an empty one, for your own clients",
-            "  rmqctl -n HOST:9876 doctor      a cluster of yours; asking changes nothing on it",
-            "  rmqctl --help                   all commands",
+            "  rmqctl demo --keep          the same, and it stays",
+            "  rmqctl sandbox up           an empty one, for your own clients",
+            "  rmqctl -n HOST:9876 doctor  a cluster of yours; asking changes nothing on it",
+            "  rmqctl --help               all commands",
         ]
     sys.stdout.write("\n".join(lines) + "\n")

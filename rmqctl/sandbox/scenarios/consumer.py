@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from rmqctl.errors import RmqctlError, UnreachableError
@@ -13,6 +13,7 @@ from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.java_dumps import dumps
 from rmqctl.protocol.message import StoredMessage, iter_messages
+from rmqctl.rules.allocate.averagely import allocate_averagely
 from rmqctl.rules.tags import parse_tags, tag_code
 from rmqctl.sandbox.sandbox import Sandbox
 from rmqctl.sandbox.topics import retry_topic
@@ -30,7 +31,7 @@ _SUSPEND = 2
 
 
 class Consumer:
-    """One member of a group in clustering mode, on one topic.
+    """One member of a group in clustering mode, on one topic and the group's retries.
 
     `work_s` is how long a message takes; one whose body `sticks()` never ends, one whose body `fails()` is sent back.
     `clock_ahead_ms` is how far the member's own clock is off, which its subscription's version shows.
@@ -130,15 +131,20 @@ class Consumer:
                 pass
 
     async def _rebalance(self) -> None:
-        queues = await self._readable_queues()
         address = next(iter(self._addresses().values()), None)
-        if address is None or not queues:
+        if address is None:
             return
         fields = {"consumerGroup": self.group}
         answer = await self._client.ask_json(address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, **fields)
         if answer is None or self.client_id not in answer["consumerIdList"]:
             return
-        mine = set(_share(queues, sorted(answer["consumerIdList"]), self.client_id))
+        mine = set[MessageQueue]()
+        for topic in (self.topic, retry_topic(self.group)):
+            queues = await self._readable_queues(topic)
+            if queues:
+                mine |= set(allocate_averagely(queues, sorted(answer["consumerIdList"]))[self.client_id])
+            else:
+                mine |= {queue for queue in self._held if queue.topic == topic}
         for queue in self._held.keys() - mine:
             self._pulling.pop(queue).cancel()
             await self._commit(queue, self._held.pop(queue))
@@ -146,13 +152,13 @@ class Consumer:
             held = self._held[queue] = HeldQueue(await self._start_position(queue))
             self._pulling[queue] = asyncio.ensure_future(self._consume(queue, held))
 
-    async def _readable_queues(self) -> list[MessageQueue]:
+    async def _readable_queues(self, topic: str) -> list[MessageQueue]:
         request = RequestCode.GET_ROUTEINFO_BY_TOPIC
-        route = await self._client.ask_json(self._sandbox.addr, request, topic=self.topic)
+        route = await self._client.ask_json(self._sandbox.addr, request, topic=topic)
         if route is None:
             return []
         return sorted(
-            MessageQueue(self.topic, data["brokerName"], queue_id)
+            MessageQueue(topic, data["brokerName"], queue_id)
             for data in route["queueDatas"] for queue_id in range(data["readQueueNums"]) if data["perm"] & 4
         )  # fmt: skip
 
@@ -250,11 +256,3 @@ class Consumer:
             "consumeThreadMax": "1", "consumeThreadMin": "1", "consumeTimeout": "15",
             "maxReconsumeTimes": str(self._max_reconsume_times), "messageModel": "CLUSTERING",
         }  # fmt: skip
-
-
-def _share(queues: Sequence[MessageQueue], client_ids: Sequence[str], client_id: str) -> list[MessageQueue]:
-    """Return one client's share of sorted queues (AllocateMessageQueueAveragely)."""
-    index, count = client_ids.index(client_id), len(client_ids)
-    whole, more = divmod(len(queues), count)
-    start = index * whole + min(index, more)
-    return list(queues[start : start + whole + (1 if index < more else 0)])

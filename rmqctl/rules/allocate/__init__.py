@@ -1,0 +1,23 @@
+"""Who gets which queue: RocketMQ's strategies and two of our own, each for a whole group in one pass.
+
+All take sorted queues and sorted client ids, as clients sort them before they share.
+"""
+
+from __future__ import annotations
+
+from .base import Allocate, AllocationError, Assignment, sort_client_ids, sort_queues
+from .strategies import CustomStrategy, Options, Strategy, find_strategy, strategy_of_class, strategy_words
+
+__all__ = [
+    "Allocate",
+    "AllocationError",
+    "Assignment",
+    "CustomStrategy",
+    "Options",
+    "Strategy",
+    "find_strategy",
+    "sort_client_ids",
+    "sort_queues",
+    "strategy_of_class",
+    "strategy_words",
+]

@@ -1,0 +1,40 @@
+"""What a popping client may read: its own queues and those of the next clients, or all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rmqctl.model.queue import MessageQueue
+
+from .base import Allocate, Assignment, check
+
+# Stands for all queues of a broker (QueueId in PopMessageRequestHeader).
+ALL_QUEUES = -1
+
+
+def allocate_for_pop(
+    queues: Sequence[MessageQueue], client_ids: Sequence[str], *, inner: Allocate, share_count: int
+) -> Assignment:
+    """Give each client its own share and those of the `share_count` clients behind it, as brokers do.
+
+    (QueryAssignmentProcessor.allocate4Pop.) With a share count that is not positive, or with no more clients than
+    share a queue, everyone pops from all: queue id -1 stands for all queues of a broker. With fewer queues than
+    clients each has one queue. Raises AllocationError.
+    """
+    check(queues, client_ids)
+    client_count = len(client_ids)
+    if share_count <= 0 or share_count >= client_count - 1:
+        brokers = dict.fromkeys(queue[:2] for queue in queues)
+        return {client_id: [MessageQueue(*broker, ALL_QUEUES) for broker in brokers] for client_id in client_ids}
+    if client_count > len(queues):
+        return {
+            client_id: [queues[index % len(queues)]]
+            for index, client_id in reversed(list(enumerate(client_ids)))
+        }  # fmt: skip
+    own = inner(queues, client_ids)
+    assignment: Assignment = {}
+    for index, client_id in enumerate(client_ids):
+        if client_id not in assignment:
+            sharers = [client_ids[(index + step) % client_count] for step in range(share_count + 1)]
+            assignment[client_id] = [queue for sharer in sharers for queue in own[sharer]]
+    return assignment

@@ -1,0 +1,165 @@
+"""The table of strategies: their names here and at RocketMQ, and what each is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.names import closest
+
+from .averagely import allocate_averagely, allocate_by_circle
+from .base import Allocate, AllocationError, Assignment
+from .configured import allocate_by_config
+from .consistent_hash import VIRTUAL_NODES, allocate_by_consistent_hash
+from .lag_weighted import allocate_by_lag
+from .machine_room import SiteOf, allocate_by_machine_room, allocate_nearby, site_before
+from .pop_share import allocate_for_pop
+from .sticky import allocate_sticky
+
+# A plugin's strategy: as Allocate, and the options as they were given.
+CustomStrategy = Callable[[Sequence[MessageQueue], Sequence[str], Mapping[str, Any]], Assignment]
+
+
+class Options(Struct, frozen=True):
+    """What strategies can be told beside queues and clients; each takes what concerns it.
+
+    `configured` are ByConfig's queues, `inner` what machine-room-nearby and pop-share share by, `weights` the work in
+    each queue, `previous` who had which. `custom` is for plugins' strategies.
+    """
+
+    virtual_nodes: int = VIRTUAL_NODES
+    rooms: Collection[str] = ()
+    configured: Sequence[MessageQueue] | Mapping[str, Sequence[MessageQueue]] | None = None
+    broker_site: SiteOf = site_before("-")
+    client_site: SiteOf = site_before("-")
+    inner: str = "averagely"
+    share_count: int = 0
+    previous: Mapping[str, Sequence[MessageQueue]] = {}
+    weights: Mapping[MessageQueue, float] = {}
+    custom: Mapping[str, Any] = {}
+
+
+class Strategy(Struct, frozen=True):
+    """A strategy that can be run. `may_repeat`: by its nature a queue can have several owners, or none."""
+
+    name: str
+    allocate: Allocate
+    may_repeat: bool = False
+
+
+def _nearby(options: Options) -> Allocate:
+    return partial(
+        allocate_nearby, inner=_inner(options), broker_site=options.broker_site, client_site=options.client_site
+    )
+
+
+def _for_pop(options: Options) -> Allocate:
+    return partial(allocate_for_pop, inner=_inner(options), share_count=options.share_count)
+
+
+def _inner(options: Options) -> Allocate:
+    name = _canonical(options.inner)
+    if name not in _INNER:
+        raise AllocationError(f"{options.inner!r} is no strategy to share by within another one.")
+    return _BUILT_IN[name](options)
+
+
+def _configured(options: Options) -> Allocate:
+    if options.configured is None:
+        raise AllocationError("The strategy config needs to be told the queues.")
+    return partial(allocate_by_config, configured=options.configured)
+
+
+def _machine_room(options: Options) -> Allocate:
+    if not options.rooms:
+        raise AllocationError("The strategy machine-room needs to be told the rooms.")
+    return partial(allocate_by_machine_room, rooms=options.rooms)
+
+
+_BUILT_IN: dict[str, Callable[[Options], Allocate]] = {
+    "averagely": lambda _: allocate_averagely,
+    "circle": lambda _: allocate_by_circle,
+    "consistent-hash": lambda options: partial(
+        allocate_by_consistent_hash, virtual_nodes=options.virtual_nodes
+    ),
+    "config": _configured,
+    "machine-room": _machine_room,
+    "machine-room-nearby": _nearby,
+    "sticky": lambda options: partial(allocate_sticky, previous=options.previous),
+    "lag-weighted": lambda options: partial(allocate_by_lag, weights=options.weights),
+    "pop-share": _for_pop,
+}  # fmt: skip
+_INNER = frozenset({"averagely", "circle", "consistent-hash", "sticky", "lag-weighted"})
+_MAY_REPEAT = frozenset({"config", "machine-room", "pop-share"})
+_NEARBY = "machine-room-nearby"
+
+# AllocateMessageQueueStrategy.getName().
+_WIRE_NAMES = {
+    "AVG": "averagely",
+    "AVG_BY_CIRCLE": "circle",
+    "CONSISTENT_HASH": "consistent-hash",
+    "CONFIG": "config",
+    "MACHINE_ROOM": "machine-room",
+    "MACHINE_ROOM_NEARBY": _NEARBY,
+    "POP_SHARE": "pop-share",
+}
+_CLASSES = {
+    "AllocateMessageQueueAveragely": "averagely",
+    "AllocateMessageQueueAveragelyByCircle": "circle",
+    "AllocateMessageQueueConsistentHash": "consistent-hash",
+    "AllocateMessageQueueByConfig": "config",
+    "AllocateMessageQueueByMachineRoom": "machine-room",
+    "AllocateMachineRoomNearby": _NEARBY,
+}
+
+
+def strategy_words() -> tuple[str, ...]:
+    """Return the names of the strategies that rmqctl brings along."""
+    return tuple(_BUILT_IN)
+
+
+def strategy_of_class(class_name: str) -> str | None:
+    """Return the strategy that a class of RocketMQ's is, by its name without the package; None for another class."""
+    return _CLASSES.get(class_name)
+
+
+def find_strategy(
+    name: str, options: Options | None = None, custom: Mapping[str, CustomStrategy] | None = None
+) -> Strategy:
+    """Return a strategy by its name here, at RocketMQ (AVG, MACHINE_ROOM_NEARBY-AVG), or its class's name.
+
+    `custom` are plugins' strategies, which go before ours. Raises AllocationError for a name that there is not, and
+    for options that it lacks.
+    """
+    options, custom = options or Options(), custom or {}
+    if name in custom:
+        return Strategy(name, partial(_run_custom, custom[name], options.custom), may_repeat=True)
+    canonical, _, inner = _canonical(name).partition("/")
+    if canonical not in _BUILT_IN:
+        known = [*_BUILT_IN, *custom]
+        like = closest(name, known)
+        raise AllocationError(
+            f"There is no strategy {name!r}. " + (f"Did you mean {like[0]}?" if like else f"Known: {', '.join(known)}.")
+        )
+    if inner:
+        options = replace(options, inner=inner)
+    return Strategy(canonical, _BUILT_IN[canonical](options), may_repeat=canonical in _MAY_REPEAT)
+
+
+def _run_custom(
+    strategy: CustomStrategy, options: Mapping[str, Any], queues: Sequence[MessageQueue], client_ids: Sequence[str]
+) -> Assignment:
+    return strategy(queues, client_ids, options)
+
+
+def _canonical(name: str) -> str:
+    """Return our name; "machine-room-nearby/INNER" where RocketMQ's name says what it shares by within a room."""
+    outer, dash, inner = name.partition("-")
+    if dash and outer == "MACHINE_ROOM_NEARBY":
+        return f"{_NEARBY}/{_canonical(inner)}"
+    return _WIRE_NAMES.get(name) or _CLASSES.get(name.rpartition(".")[2]) or name
