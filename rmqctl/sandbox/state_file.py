@@ -54,6 +54,9 @@ def state_folder() -> Path:
         if status.st_uid != os.getuid():
             raise UsageError(f"{folder} belongs to somebody else.", hint="Name another folder in RMQCTL_RUNTIME.")
         if stat.S_IMODE(status.st_mode) & 0o077:
+            if given:
+                # It may be one that others share, such as /tmp.
+                raise UsageError(f"{folder} is open to others.", hint=f"chmod 700 {folder}, or name another folder.")
             folder.chmod(0o700)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()

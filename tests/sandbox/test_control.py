@@ -214,11 +214,20 @@ def test_links_are_not_followed(folder: Path, tmp_path: Path) -> None:
     assert target.read_text() == "data"
 
 
-def test_a_folder_that_others_may_write_to_is_closed_to_them(folder: Path) -> None:
-    folder.mkdir(mode=0o777)
-    folder.chmod(0o777)
-    assert state_folder() == folder
-    assert folder.stat().st_mode & 0o777 == 0o700
+def test_a_folder_that_others_may_write_to_is_closed_to_them_when_it_is_our_own(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = folder / "rmqctl"
+    own.mkdir(parents=True)
+    own.chmod(0o777)
+    monkeypatch.setenv("RMQCTL_RUNTIME", str(own))
+    with pytest.raises(UsageError, match="is open to others"):
+        state_folder()
+    assert own.stat().st_mode & 0o777 == 0o777
+    monkeypatch.delenv("RMQCTL_RUNTIME")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    assert state_folder() == own
+    assert own.stat().st_mode & 0o777 == 0o700
 
 
 def test_the_folder_is_the_sessions_else_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
