@@ -111,8 +111,9 @@ def _show(step: Step, namesrv: str, *, with_color: bool) -> None:
     """Write the sentence and the command, then run it as a user would."""
     bold, pale, plain = (_BOLD, _PALE, _PLAIN) if with_color else ("", "", "")
     typed = shlex.join(("rmqctl", *step.words)).replace("'%DLQ%accounting'", "%DLQ%accounting")
-    width = max(shutil.get_terminal_size().columns, 40)
-    says = textwrap.fill(step.says, width, initial_indent="# ", subsequent_indent="# ")
+    says = f"# {step.says}"
+    if sys.stdout.isatty():
+        says = textwrap.fill(says, max(shutil.get_terminal_size().columns, 40), subsequent_indent="# ")
     sys.stdout.write(f"{pale}{says}{plain}\n{bold}$ {typed}{plain}\n")
     sys.stdout.flush()
     env = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_THE_SANDBOX}

@@ -62,9 +62,12 @@ def served(cluster: Cluster) -> Iterator[str]:
         started.set()
         await stop.wait()
         listening.append(opened)
+        # asyncio leaves a connection open that it is about to accept when its server is closed.
+        while accepting := asyncio.all_tasks() - sessions - {asyncio.current_task()}:
+            await asyncio.wait(accepting)
         for listener in listening:
             listener.close()
-            await listener.wait_closed()
+        await asyncio.gather(*(listener.wait_closed() for listener in listening))
         # The sessions end with the client's connections, which it has closed.
         await asyncio.gather(*sessions)
 
