@@ -9,10 +9,11 @@ PYTEST := $(BIN)/python -m pytest
 demo: compiled
 	@$(BIN)/rmqctl demo
 
-# Unit tests side by side, then the tests against real RocketMQ, which start brokers and want the machine for themselves.
+# Unit tests side by side, then the tests against real RocketMQ, which wait most of the time: two files at once, whose brokers
+# are their own.
 test: compiled
 	$(PYTEST) -q -n auto --ignore=tests/real
-	$(PYTEST) -q tests/real
+	$(PYTEST) -q -n 2 --dist loadfile tests/real
 
 test-real: compiled
 	$(PYTEST) -v tests/real

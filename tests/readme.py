@@ -30,8 +30,8 @@ def examples(text: str | None = None) -> list[Example]:
 
 
 def needs_cluster(example: Example) -> bool:
-    """Tell whether an example asks a cluster: all but explain, the version and help."""
-    return not re.search(r"rmqctl explain|rmqctl schema|--help|--version", example.command)
+    """Tell whether an example asks a cluster: all but explain, the version, help, and what-if of a described group."""
+    return not re.search(r"rmqctl explain|rmqctl schema|--help|--version|--brokers|--spec", example.command)
 
 
 def rewrite(run: Callable[[str], str]) -> None:

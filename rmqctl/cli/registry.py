@@ -8,11 +8,13 @@ from __future__ import annotations
 GROUPS: dict[str, str] = {
     "offset": "How far consumer groups have come.",
     "group": "Consumer groups.",
+    "whatif": "Changes, tried out before they are made.",
     "cluster": "Clusters and their brokers.",
     "topic": "Topics, their queues and routes.",
     "broker": "One broker and its replicas.",
     "message": "Messages: finding, following, tracing them.",
     "context": "Named clusters of the configuration file.",
+    "plugin": "People's own codecs, strategies and site resolvers.",
     "sandbox": "An embedded RocketMQ, for trying things out and for tests.",
 }
 
@@ -28,6 +30,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Show which topics and filters a group wants, and who differs.",
     ),
     "group config": ("rmqctl.cli.group.config", "Show how each broker has a group configured."),
+    "whatif allocate": ("rmqctl.cli.whatif.allocate", "Show who would get which queue after a change."),
+    "whatif churn": ("rmqctl.cli.whatif.churn", "Show what moves when clients restart, with protection and without."),
+    "whatif readonly": (
+        "rmqctl.cli.whatif.readonly",
+        "Show whose failed messages block without write permission at a broker.",
+    ),
     "cluster list": ("rmqctl.cli.cluster.list", "List clusters and brokers, and how they run."),
     "topic list": ("rmqctl.cli.topic.list", "List topics, and where brokers disagree about them."),
     "topic route": ("rmqctl.cli.topic.route", "Show a topic's route, as every name server tells it."),
@@ -45,6 +53,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "context set": ("rmqctl.cli.context.set", "Make a context, or change one."),
     "context delete": ("rmqctl.cli.context.delete", "Take a context out of the configuration file."),
     "context test": ("rmqctl.cli.context.test", "Try each context: name servers, brokers, rights."),
+    "plugin list": ("rmqctl.cli.plugin.list", "List plugins, what each brings, and which fail."),
     "sandbox up": ("rmqctl.cli.sandbox.up", "Start an embedded name server and brokers."),
     "sandbox seed": ("rmqctl.cli.sandbox.seed", "Fill a sandbox with a situation, such as a stuck group."),
     "sandbox fault": ("rmqctl.cli.sandbox.fault", "Let things go wrong in a sandbox."),

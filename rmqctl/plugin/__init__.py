@@ -1,1 +1,20 @@
-"""What plugins can add: the hooks, and how their modules are found."""
+"""What plugins can add, and all that they need to import. These names stay; others in rmqctl may move."""
+
+from __future__ import annotations
+
+from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.allocate import AllocationError, Assignment, CustomStrategy, sort_client_ids, sort_queues
+
+from .hookspecs import BodyCodec, SiteResolver, hookimpl
+
+__all__ = [
+    "AllocationError",
+    "Assignment",
+    "BodyCodec",
+    "CustomStrategy",
+    "MessageQueue",
+    "SiteResolver",
+    "hookimpl",
+    "sort_client_ids",
+    "sort_queues",
+]

@@ -1,12 +1,13 @@
 """The hooks of rmqctl: functions that a plugin may define. A plugin is a module that marks them with `hookimpl`.
 
-    from rmqctl.plugin.hookspecs import hookimpl
+    from rmqctl.plugin import hookimpl
 
     @hookimpl
     def rmqctl_body_codecs():
         return {"reversed": lambda body, properties, topic: body[::-1].decode()}
 
 It is found by an entry point in the group "rmqctl", or by its file: --plugin FILE, or the variable RMQCTL_PLUGINS.
+Names of rmqctl's own may be taken over; of two plugins with one name neither is used. `rmqctl plugin list` tells.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pluggy
+
+from rmqctl.rules.allocate import CustomStrategy
 
 PROJECT = "rmqctl"
 
@@ -25,10 +28,32 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 # hold: dicts with text keys, lists, texts, numbers, booleans, None. An exception is shown with the message.
 BodyCodec = Callable[[bytes, Mapping[str, str], str], Any]
 
+# Takes "broker" or "client", and the broker's name or the client's id; returns its room, None for an unknown one.
+SiteResolver = Callable[[str, str], str | None]
+
 
 @hookspec
 def rmqctl_body_codecs() -> Mapping[str, BodyCodec]:  # type: ignore[empty-body]
     """Return ways to read message bodies, by the name that --codec takes.
 
-    A name of rmqctl's own codecs may be taken over; of two plugins with one name neither is used.
+    A codec takes the body, the properties and the topic: see BodyCodec.
+    """
+
+
+@hookspec
+def rmqctl_strategies() -> Mapping[str, CustomStrategy]:  # type: ignore[empty-body]
+    """Return ways to share queues among clients, by the name that --strategy takes.
+
+    A strategy takes one topic's queues and the group's client ids, both sorted as clients sort them, and its options
+    (`options.custom` of a description). It returns each client's queues, and raises AllocationError with a sentence
+    for what it refuses. Clients that it leaves out get nothing; the result must depend on nothing else, as every
+    client of a group computes it alone.
+    """
+
+
+@hookspec
+def rmqctl_site_resolvers() -> Mapping[str, SiteResolver]:  # type: ignore[empty-body]
+    """Return ways to tell in which room a broker or client is, by name, for machine-room-nearby.
+
+    A resolver takes "broker" or "client", and the broker's name or the client's id: see SiteResolver.
     """

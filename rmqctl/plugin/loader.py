@@ -1,83 +1,130 @@
-"""Finds plugins and asks them what they add. Every mistake of a plugin becomes one sentence that names it."""
+"""Loads plugins and asks them what they add. Every mistake of a plugin becomes one sentence that names it."""
 
 from __future__ import annotations
 
-import importlib.util
-import os
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from types import ModuleType
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pluggy
+from msgspec import Struct
 
 from rmqctl.errors import PluginError, UsageError
+from rmqctl.rules.allocate import CustomStrategy
 from rmqctl.rules.names import closest
 
-from . import builtin_codecs, hookspecs
-from .hookspecs import PROJECT, BodyCodec
+from . import hookspecs
+from .guards import ANY, guarded_resolver, guarded_strategy, run_codec, said
+from .hookspecs import PROJECT, BodyCodec, SiteResolver
+from .sources import BUILT_IN, Source, find_sources
 
-VARIABLE = "RMQCTL_PLUGINS"
-_BUILTIN = "rmqctl's own"
-# A plugin's code may raise anything; Ctrl-C still ends the program.
-_ANY = (Exception, SystemExit)
+__all__ = [
+    "body_codec",
+    "body_codecs",
+    "guarded_resolver",
+    "guarded_strategy",
+    "load_plugins",
+    "run_codec",
+    "site_resolvers",
+    "strategies",
+]
+
+
+class Kind(Struct, frozen=True):
+    """What a hook brings, by name: `key` is what JSON calls all of them, `noun` one of them in a sentence."""
+
+    hook: str
+    key: str
+    noun: str
+
+
+CODECS = Kind("rmqctl_body_codecs", "codecs", "codec")
+STRATEGIES = Kind("rmqctl_strategies", "strategies", "strategy")
+SITE_RESOLVERS = Kind("rmqctl_site_resolvers", "siteResolvers", "site resolver")
+KINDS = (CODECS, STRATEGIES, SITE_RESOLVERS)
 
 
 def load_plugins(files: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> pluggy.PluginManager:
-    """Load the codecs of rmqctl, installed plugins, and those of files and of RMQCTL_PLUGINS (os.pathsep between them).
+    """Load rmqctl's own plugins, installed ones, and those of files and of RMQCTL_PLUGINS.
 
     Raises PluginError for a plugin that can't be loaded, UsageError for a file that there is not.
     """
-    manager = pluggy.PluginManager(PROJECT)
-    manager.add_hookspecs(hookspecs)
-    manager.register(builtin_codecs, name=_BUILTIN)
-    try:
-        manager.load_setuptools_entrypoints(PROJECT)
-    except _ANY as error:
-        raise PluginError(f"An installed plugin can't be loaded: {_said(error)}.") from error
-    listed = (os.environ if environ is None else environ).get(VARIABLE, "").split(os.pathsep)
-    for file in (*files, *(part for part in listed if part)):
-        path = Path(file)
-        if not path.is_file():
-            raise UsageError(f"There is no plugin file {file!r}.", hint=f"Named by --plugin or {VARIABLE}.")
-        name = str(path.resolve())
-        if manager.has_plugin(name):
-            continue
-        try:
-            manager.register(_module(path), name=name)
-            manager.check_pending()
-        except _ANY as error:
-            raise PluginError(f"Plugin {file} can't be loaded: {_said(error)}.") from error
+    manager = new_manager()
+    for source in find_sources(files, environ):
+        register(manager, source)
     return manager
 
 
-def _module(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"rmqctl_plugin_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise ImportError("it is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def new_manager() -> pluggy.PluginManager:
+    """Return a manager that knows the hooks and no plugin."""
+    manager = pluggy.PluginManager(PROJECT)
+    manager.add_hookspecs(hookspecs)
+    return manager
+
+
+def register(manager: pluggy.PluginManager, source: Source) -> None:
+    """Load one plugin. Raises PluginError when it can't be, UsageError for a file that there is not."""
+    try:
+        manager.register(source.load(), name=source.label)
+        manager.check_pending()
+    except UsageError:
+        raise
+    except ANY as error:
+        raise PluginError(f"Plugin {source.label} can't be loaded: {said(error)}.") from error
 
 
 def body_codecs(manager: pluggy.PluginManager) -> dict[str, BodyCodec]:
     """Return all codecs by name. Raises PluginError when a plugin fails, or when two bring the same name."""
-    codecs: dict[str, BodyCodec] = {}
-    owners: dict[str, str] = {}
-    implementations = manager.hook.rmqctl_body_codecs.get_hookimpls()
-    for implementation in sorted(implementations, key=lambda each: each.plugin_name != _BUILTIN):
+    return {name: codec for name, (codec, _) in _collect(manager, CODECS).items()}
+
+
+def strategies(manager: pluggy.PluginManager) -> dict[str, CustomStrategy]:
+    """Return plugins' strategies by name, guarded. Raises as body_codecs does."""
+    return {
+        name: guarded_strategy(name, strategy, plugin)
+        for name, (strategy, plugin) in _collect(manager, STRATEGIES).items()
+    }
+
+
+def site_resolvers(manager: pluggy.PluginManager) -> dict[str, SiteResolver]:
+    """Return plugins' site resolvers by name, guarded. Raises as body_codecs does."""
+    found = _collect(manager, SITE_RESOLVERS)
+    return {name: guarded_resolver(name, resolver, plugin) for name, (resolver, plugin) in found.items()}
+
+
+def _collect(manager: pluggy.PluginManager, kind: Kind) -> dict[str, tuple[Any, str]]:
+    """Return what plugins bring by name, each with its plugin. Those of rmqctl's own can be taken over."""
+    found: dict[str, tuple[Any, str]] = {}
+    implementations = getattr(manager.hook, kind.hook).get_hookimpls()
+    for implementation in sorted(implementations, key=lambda each: each.plugin_name != BUILT_IN):
         plugin = implementation.plugin_name
-        try:
-            brought = dict[str, BodyCodec](implementation.function())  # type: ignore[call-overload]
-        except _ANY as error:
-            raise PluginError(f"Plugin {plugin} failed: {_said(error)}.") from error
-        for name, codec in brought.items():
-            if owners.get(name, _BUILTIN) != _BUILTIN:
-                raise PluginError(f"Both {owners[name]} and {plugin} bring a codec {name!r}.")
-            if not isinstance(name, str) or not callable(codec):
-                raise PluginError(f"Plugin {plugin} failed: its codec {name!r} can't be called.")
-            codecs[name], owners[name] = codec, plugin
-    return codecs
+        for name, made in bring(kind, plugin, implementation.function).items():
+            if name in found and found[name][1] != BUILT_IN:
+                raise conflict(kind, name, [found[name][1], plugin])
+            found[name] = made, plugin
+    return found
+
+
+def bring(kind: Kind, plugin: str, function: Callable[[], Any]) -> dict[str, Any]:
+    """Return what a plugin's hook brings, by name. Raises PluginError when it fails."""
+    try:
+        brought = dict(function())
+    except ANY as error:
+        raise PluginError(f"Plugin {plugin} failed: {said(error)}.") from error
+    for name, made in brought.items():
+        if not isinstance(name, str) or not name:
+            raise PluginError(f"Plugin {plugin} failed: it calls a {kind.noun} {name!r}, which is no name.")
+        if not callable(made):
+            raise PluginError(f"Plugin {plugin} failed: its {kind.noun} {name!r} can't be called.")
+    return brought
+
+
+def conflict(kind: Kind, name: str, plugins: Sequence[str]) -> PluginError:
+    """Return the error that several plugins bring the same name."""
+    *others, last = plugins
+    return PluginError(
+        f"{'Both ' if len(others) == 1 else ''}{', '.join(others)} and {last} bring a {kind.noun} {name!r}.",
+        hint="Leave out all of them but one.",
+    )
 
 
 def body_codec(name: str, files: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> BodyCodec:
@@ -88,20 +135,3 @@ def body_codec(name: str, files: Sequence[str] = (), environ: Mapping[str, str] 
         hint = f"Did you mean {like[0]}?" if like else f"Known are {', '.join(sorted(codecs))}; --plugin adds more."
         raise UsageError(f"There is no codec {name!r}.", hint=hint)
     return codecs[name]
-
-
-def run_codec(name: str, codec: BodyCodec, body: bytes, properties: Mapping[str, str], topic: str) -> Any:
-    """Return what a codec makes of a body. Raises PluginError when it fails or returns what JSON can't hold."""
-    import json
-
-    try:
-        value = codec(body, properties, topic)
-        json.dumps(value, allow_nan=False)
-    except _ANY as error:
-        raise PluginError(f"Codec {name} failed: {_said(error)}.") from error
-    return value
-
-
-def _said(error: BaseException) -> str:
-    words = " ".join(str(error).split()).rstrip(".")
-    return f"{type(error).__name__}: {words}" if words else type(error).__name__

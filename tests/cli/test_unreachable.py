@@ -16,6 +16,9 @@ _ASKING = {
     "group members": ["my-group"],
     "group subscriptions": ["my-group"],
     "group config": ["my-group"],
+    "whatif allocate": ["my-group"],
+    "whatif churn": ["my-group"],
+    "whatif readonly": ["--broker", "broker-a"],
     "cluster list": [],
     "topic list": [],
     "topic route": ["t"],
@@ -27,7 +30,7 @@ _ASKING = {
     "message trace": ["0A0000010000A4B100000000000002F1"],
 }
 # The last one tells of what can't be reached as a result.
-_NOT_ASKING = {"explain", "schema", "message decode-id", "completion", "doctor", "demo"}
+_NOT_ASKING = {"explain", "schema", "message decode-id", "plugin list", "completion", "doctor", "demo"}
 _STREAMING = {"message tail"}
 
 

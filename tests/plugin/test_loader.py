@@ -1,17 +1,31 @@
 from __future__ import annotations
 
+import ast
 import base64
 import gzip
 import inspect
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
+from pluggy import PluginManager
 
+import rmqctl.plugin
 from rmqctl.errors import PluginError, UsageError
-from rmqctl.plugin import builtin_codecs, hookspecs
-from rmqctl.plugin.loader import body_codec, body_codecs, load_plugins, run_codec
+from rmqctl.plugin import MessageQueue, builtin_codecs, hookspecs
+from rmqctl.plugin.loader import (
+    KINDS,
+    body_codec,
+    body_codecs,
+    load_plugins,
+    run_codec,
+    site_resolvers,
+    strategies,
+)
+from tests.readme import README
 
 SHIPPED = Path(__file__).parent.parent.parent / "plugins"
 _HEAD = "from rmqctl.plugin.hookspecs import hookimpl\n@hookimpl\n"
@@ -31,13 +45,26 @@ def _hooks() -> list[str]:
 
 
 def test_every_hook_is_documented() -> None:
-    assert _hooks() == ["rmqctl_body_codecs"]
+    assert set(_hooks()) == {kind.hook for kind in KINDS}
     for name in _hooks():
         text = inspect.getdoc(getattr(hookspecs, name)) or ""
         assert text.startswith("Return "), name
         assert len(text.splitlines()) > 1, name
     assert "--plugin FILE" in (hookspecs.__doc__ or "")
-    assert len(Path(inspect.getfile(hookspecs)).read_text().splitlines()) < 60
+    assert len(Path(inspect.getfile(hookspecs)).read_text().splitlines()) < 70
+
+
+def test_what_plugins_import_is_documented_and_all_that_shipped_ones_need() -> None:
+    text = (Path(inspect.getfile(hookspecs)).parent / "hookspecs.py").read_text()
+    for name in ("BodyCodec", "SiteResolver", "AllocationError", "hookimpl"):
+        assert name in text
+        assert name in rmqctl.plugin.__all__
+    assert all(hasattr(rmqctl.plugin, name) for name in rmqctl.plugin.__all__)
+    for path in SHIPPED.glob("*.py"):
+        imports = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+        ours = {node.module for node in imports if (node.module or "").startswith("rmqctl")}
+        assert ours
+        assert ours <= {"rmqctl.plugin", "rmqctl.plugin.hookspecs"}, path
 
 
 def test_rmqctls_own_codecs_come_by_the_same_hook() -> None:
@@ -79,6 +106,8 @@ def test_a_file_that_there_is_not_is_a_mistake_of_the_call() -> None:
         (_HEAD + "def rmqctl_body_codecs():\n    1 / 0\n", "failed: ZeroDivisionError"),
         (_HEAD + "def rmqctl_body_codecs():\n    return 3\n", "failed: TypeError"),
         (_HEAD + "def rmqctl_body_codecs():\n    return {'x': 3}\n", "its codec 'x' can't be called"),
+        (_HEAD + "def rmqctl_body_codecs():\n    return {3: len}\n", "it calls a codec 3, which is no name"),
+        (_HEAD + "def rmqctl_body_codecs():\n    return {'': len}\n", "it calls a codec '', which is no name"),
     ],
 )
 def test_a_plugin_that_fails_is_one_sentence_with_its_name(text: str, says: str, tmp_path: Path) -> None:
@@ -95,6 +124,50 @@ def test_two_plugins_with_one_name_are_refused_and_an_own_codec_can_be_taken_ove
         body_codec("upper", [one, two], {})
     mine = _file(tmp_path, _GOOD.replace("'upper'", "'base64'"))
     assert body_codec("base64", [mine], {})(b"abc", {}, "T") == "ABC"
+
+
+@pytest.mark.parametrize(
+    ("hook", "noun", "asked"),
+    [("rmqctl_strategies", "strategy", strategies), ("rmqctl_site_resolvers", "site resolver", site_resolvers)],
+)
+def test_strategies_and_resolvers_follow_the_same_rules(
+    hook: str, noun: str, asked: Callable[[PluginManager], dict[str, object]], tmp_path: Path
+) -> None:
+    assert asked(load_plugins(environ={})) == {}
+    good = f"{_HEAD}def {hook}():\n    return {{'mine': lambda *given: None}}\n"
+    one, two = _file(tmp_path, good, "one.py"), _file(tmp_path, good, "two.py")
+    assert set(asked(load_plugins([one], {}))) == {"mine"}
+    assert set(asked(load_plugins([], {"RMQCTL_PLUGINS": one}))) == {"mine"}
+    for files, says in (
+        ([one, two], rf"Both .*one\.py and .*two\.py bring a {noun} 'mine'\."),
+        ([_file(tmp_path, f"{_HEAD}def {hook}():\n    return {{'mine': 3}}\n")], f"its {noun} 'mine' can't be called"),
+        ([_file(tmp_path, f"{_HEAD}def {hook}():\n    1 / 0\n", "zero.py")], r"zero\.py failed: ZeroDivisionError"),
+    ):
+        with pytest.raises(PluginError, match=says):
+            asked(load_plugins(files, {}))
+
+
+def test_readmes_plugin_works(tmp_path: Path) -> None:
+    (text,) = re.findall(r"```python\n(from rmqctl\.plugin import .*?)```", README.read_text(), re.DOTALL)
+    manager = load_plugins([_file(tmp_path, text)], {})
+    queue = MessageQueue("T", "a", 0)
+    assert strategies(manager)["all-to-first"]([queue], ["c1", "c2"], {}) == {"c1": [queue], "c2": []}
+    assert site_resolvers(manager)["by-dash"]("broker", "east-a") == "east"
+    assert body_codecs(manager)["reversed"](b"ab", {}, "T") == "ba"
+
+
+def test_what_a_plugin_brings_is_guarded_and_named(tmp_path: Path) -> None:
+    text = (
+        f"{_HEAD}def rmqctl_strategies():\n    return {{'mine': lambda queues, clients, options: 3}}\n"
+        "@hookimpl\ndef rmqctl_site_resolvers():\n    return {'mine': lambda kind, name: 3}\n"
+    )
+    manager = load_plugins([_file(tmp_path, text)], {})
+    with pytest.raises(PluginError, match=r"^Strategy mine of plugin .*mine\.py failed: it returns 3, not"):
+        strategies(manager)["mine"]([MessageQueue("T", "a", 0)], ["c"], {})
+    with pytest.raises(
+        PluginError, match=r"^Site resolver mine of plugin .*mine\.py failed: for broker a it returns 3"
+    ):
+        site_resolvers(manager)["mine"]("broker", "a")
 
 
 def test_the_shipped_plugin_reads_gzipped_json() -> None:
@@ -115,4 +188,7 @@ def test_the_shipped_plugin_is_not_hurt_by_a_bomb() -> None:
 def test_every_shipped_plugin_can_be_loaded() -> None:
     files = [str(path) for path in SHIPPED.glob("*.py")]
     assert files
-    assert len(body_codecs(load_plugins(files, {}))) > 2
+    manager = load_plugins(files, {})
+    assert set(body_codecs(manager)) == {"base64", "msgpack", "gzip-json"}
+    assert set(strategies(manager)) == {"rooms-first"}
+    assert set(site_resolvers(manager)) == {"zone-suffix"}

@@ -1,0 +1,1 @@
+"""Commands that try changes out before anybody makes them."""

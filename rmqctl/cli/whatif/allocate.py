@@ -1,0 +1,142 @@
+"""rmqctl whatif allocate: who would get which queue."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqctl.cli.invocation import Invocation
+from rmqctl.errors import UsageError
+
+if TYPE_CHECKING:
+    from rmqctl.model.failure import Failure
+
+HELP = """\b
+Examples:
+  rmqctl whatif allocate my-group                                as it is, and as its strategy would have it
+  rmqctl whatif allocate my-group --add-clients 2                two more clients
+  rmqctl whatif allocate my-group --remove-clients 10.0.0.7@41#9
+  rmqctl whatif allocate my-group --queues +4 --add-brokers 1
+  rmqctl whatif allocate my-group --remove-broker broker-b --compare averagely,circle,sticky
+  rmqctl whatif allocate --brokers 5 --queues 2 --consumers 3    no cluster needed
+  rmqctl whatif allocate --spec group.json -o json
+
+\b
+Strategies: averagely (RocketMQ's default), circle, consistent-hash, config, machine-room, machine-room-nearby,
+pop-share; of rmqctl itself sticky (least movement) and lag-weighted (equal work); RocketMQ's names as well (AVG).
+--spec reads one group or a list of them:
+  {"strategy": "averagely", "options": {"virtualNodes": 10, "rooms": [], "queues": [], "siteOf": "-",
+   "inner": "averagely", "popShareQueueNum": 0, "weights": []},
+   "queues": [{"topic": "T", "brokerName": "broker-a", "queueId": 0}], "clients": ["c1", "c2"]}
+
+Every topic is shared among all clients of the group, as RocketMQ does it, and by the order of names: clients sort by
+their ids. Nothing is changed anywhere."""
+
+
+def command(
+    ctx: typer.Context,
+    group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="A running group.", show_default=False)] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic. May be repeated.")
+    ] = None,
+    strategy: Annotated[
+        list[str] | None, typer.Option("--strategy", metavar="STRATEGY", help="Share by it. May be repeated.")
+    ] = None,
+    compare: Annotated[
+        str | None, typer.Option("--compare", metavar="STRATEGIES", help="A row for each, or for all.")
+    ] = None,
+    spec: Annotated[
+        str | None, typer.Option("--spec", metavar="FILE", help="Groups described in JSON; - reads stdin.")
+    ] = None,
+    brokers: Annotated[int | None, typer.Option("--brokers", metavar="N", help="A group of a size.")] = None,
+    queues: Annotated[
+        list[str] | None,
+        typer.Option("--queues", metavar="N|+N|-N|=N", help="Queues at each broker; with a sign, a change of them."),
+    ] = None,
+    consumers: Annotated[int | None, typer.Option("--consumers", metavar="N", help="Its clients.")] = None,
+    add_clients: Annotated[
+        list[str] | None, typer.Option("--add-clients", metavar="N|ID", help="Clients that come. May be repeated.")
+    ] = None,
+    remove_clients: Annotated[
+        list[str] | None,
+        typer.Option("--remove-clients", metavar="ID|N", help="Clients that go; a number takes the last ones."),
+    ] = None,
+    add_brokers: Annotated[
+        list[str] | None,
+        typer.Option("--add-brokers", metavar="N|NAME", help="Brokers that come, with as many queues as others."),
+    ] = None,
+    remove_broker: Annotated[
+        list[str] | None, typer.Option("--remove-broker", metavar="NAME", help="A broker that goes. May be repeated.")
+    ] = None,
+    virtual_nodes: Annotated[
+        int | None, typer.Option("--virtual-nodes", metavar="N", help="For consistent-hash.")
+    ] = None,
+    room: Annotated[
+        list[str] | None, typer.Option("--room", metavar="ROOM", help="For machine-room. May be repeated.")
+    ] = None,
+    site_of: Annotated[
+        str | None,
+        typer.Option("--site-of", metavar="SIGN|NAME", help="For machine-room-nearby: rooms end at it, or a plugin's."),
+    ] = None,
+    inner: Annotated[
+        str | None, typer.Option("--inner", metavar="STRATEGY", help="What machine-room-nearby and pop-share share by.")
+    ] = None,
+    pop_share: Annotated[
+        int | None, typer.Option("--pop-share", metavar="N", help="For pop-share: popShareQueueNum.")
+    ] = None,
+    sample: Annotated[
+        str | None,
+        typer.Option("--sample", metavar="TIME", help="How long to count messages that come. [default: 1s]"),
+    ] = None,
+    plugin: Annotated[
+        list[str] | None, typer.Option("--plugin", metavar="FILE", help="A plugin with strategies or site resolvers.")
+    ] = None,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.cli.output.render import choose_columns, render
+    from rmqctl.plugin.loader import load_plugins, site_resolvers, strategies
+    from rmqctl.whatif.changes import Changes, parse_names_or_count
+    from rmqctl.whatif.trying import Question, require_known, try_all
+
+    from .options import given_options, queue_words, strategy_words
+    from .shares import COLUMNS, to_listing
+    from .sources import read_group, read_spec, require_one_source, sample_time_s, shaped
+
+    invocation = Invocation(ctx, needs_cluster=group is not None)
+    choose_columns(COLUMNS, invocation.display)
+    require_one_source("allocate", group, spec, brokers, consumers)
+    if group is None and (topic or sample):
+        raise UsageError(f"{'--topic' if topic else '--sample'} is for a running group.")
+    manager = load_plugins(plugin or ())
+    size, queue_change = queue_words(queues or ())
+    changes = Changes(
+        add_clients=parse_names_or_count("--add-clients", add_clients or ()),
+        remove_clients=parse_names_or_count("--remove-clients", remove_clients or ()),
+        add_brokers=parse_names_or_count("--add-brokers", add_brokers or ()),
+        remove_brokers=tuple(remove_broker or ()),
+        queues=queue_change,
+    )
+    options = given_options(
+        virtual_nodes=virtual_nodes, rooms=room or (), site_of=site_of, inner=inner, share_count=pop_share
+    )
+    words, custom = strategy_words(strategy or (), compare), strategies(manager)
+    require_known(words, custom)
+    if spec is not None and size is not None:
+        raise UsageError(f"--queues {size} is for a group of a size; of a described one it is +N, -N or =N.")
+    failures: Sequence[Failure] = ()
+    if group is not None:
+        if size is not None:
+            raise UsageError(f"--queues {size} is for a group of a size; of a running one it is +N, -N or =N.")
+        name = invocation.full_name(group)
+        scene, failures = read_group(
+            invocation, name, topic or (), sample_s=sample_time_s(sample), may_be_empty=bool(changes.add_clients)
+        )
+        questions = [Question(scene)]
+    elif spec is not None:
+        questions = read_spec(spec)
+    else:
+        questions = [shaped(brokers, size, consumers)]
+    trials = try_all(questions, changes, words, options, custom=custom, resolvers=site_resolvers(manager))
+    return render(to_listing(trials, failures, group_count=len(questions)), invocation.display)

@@ -1,0 +1,144 @@
+"""rmqctl whatif churn: what moves when clients restart, with protection mode and without."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.listing import Column, Item, Listing
+from rmqctl.errors import NotFoundError, UsageError
+from rmqctl.rules.durations import parse_duration_ms, short_duration
+
+if TYPE_CHECKING:
+    from rmqctl.model.failure import Failure
+    from rmqctl.whatif.churn import Churn
+
+HELP = """\b
+Examples:
+  rmqctl whatif churn my-group                                      all clients restart, one after another
+  rmqctl whatif churn my-group --client 10.0.0.7@41#9 --times 20    one client flaps
+  rmqctl whatif churn --brokers 5 --queues 2 --consumers 3 --every 30s --down 10s --protection 20s --protection 5m
+
+\b
+With protection mode a client that comes counts only when it has been there for some time; until then it gets no queue,
+and nothing moves for its sake. RocketMQ has none: the first row is how it behaves.
+  SHARES    how often queues got other owners
+  MOVES     how many queues did, in all
+  TWICE     of these, how many had an owner that goes on: it may still consume what the next one consumes already
+  MOST      the most queues that one client had
+  UNOWNED   queues times seconds that nobody consumed
+
+Everybody is taken to see everything at once; real clients are up to 20 s late, each at its own time."""
+
+_EVERY_MS, _DOWN_MS, _PROTECTION_MS = 30_000, 10_000, 60_000
+_MOST_EVENTS = 10_000
+
+
+def command(
+    ctx: typer.Context,
+    group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="A running group.", show_default=False)] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic. May be repeated.")
+    ] = None,
+    client: Annotated[
+        list[str] | None, typer.Option("--client", metavar="ID", help="Only this one restarts. May be repeated.")
+    ] = None,
+    every: Annotated[
+        str | None, typer.Option("--every", metavar="TIME", help="From one restart to the next. [default: 30s]")
+    ] = None,
+    down: Annotated[
+        str | None, typer.Option("--down", metavar="TIME", help="How long a client is away. [default: 10s]")
+    ] = None,
+    times: Annotated[int, typer.Option("--times", metavar="N", help="How often each restarts.")] = 1,
+    protection: Annotated[
+        list[str] | None,
+        typer.Option("--protection", metavar="TIME", help="A row for it. May be repeated. [default: 60s]"),
+    ] = None,
+    same_ids: Annotated[bool, typer.Option("--same-ids", help="Clients come back with the id that they had.")] = False,
+    strategy: Annotated[str | None, typer.Option("--strategy", metavar="STRATEGY", help="Share by it.")] = None,
+    spec: Annotated[
+        str | None, typer.Option("--spec", metavar="FILE", help="A group described in JSON; - reads stdin.")
+    ] = None,
+    brokers: Annotated[int | None, typer.Option("--brokers", metavar="N", help="A group of a size.")] = None,
+    queues: Annotated[int | None, typer.Option("--queues", metavar="N", help="Its queues at each broker.")] = None,
+    consumers: Annotated[int | None, typer.Option("--consumers", metavar="N", help="Its clients.")] = None,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.cli.output.render import choose_columns, render
+    from rmqctl.rules.allocate import sort_client_ids
+    from rmqctl.rules.names import closest
+    from rmqctl.whatif.churn import restarts
+    from rmqctl.whatif.trying import Question, simulate_all
+
+    from .sources import read_group, read_spec, require_one_source, shaped
+
+    require_one_source("churn", group, spec, brokers, consumers)
+    invocation = Invocation(ctx, needs_cluster=group is not None)
+    choose_columns(_COLUMNS, invocation.display)
+    every_ms, down_ms = _time_ms("--every", every, _EVERY_MS), _time_ms("--down", down, _DOWN_MS)
+    protections_ms = [_time_ms("--protection", text, 0) for text in protection or ()] or [_PROTECTION_MS]
+    if every_ms == 0 or times < 1:
+        raise UsageError("--every 0 and --times 0 let nothing happen.")
+    failures: Sequence[Failure] = ()
+    if group is not None:
+        scene, failures = read_group(invocation, invocation.full_name(group), topic or (), sample_s=0)
+        question = Question(scene)
+    else:
+        found = read_spec(spec) if spec is not None else [shaped(brokers, queues, consumers)]
+        if len(found) > 1:
+            raise UsageError(f"The description has {len(found)} groups; churn takes one.")
+        question = found[0]
+    ids = sort_client_ids(set(question.scene.client_ids))
+    for client_id in client or ():
+        if client_id not in ids:
+            raise NotFoundError("Client", client_id, suggestions=closest(client_id, ids))
+    going = [client_id for client_id in ids if not client or client_id in client]
+    if len(going) * times > _MOST_EVENTS:
+        raise UsageError(
+            f"{len(going) * times} restarts are more than {_MOST_EVENTS}.", hint="Name some with --client."
+        )
+    events = restarts(going, every_ms=every_ms, down_ms=down_ms, times=times, new_ids=not same_ids)
+    churns = simulate_all(question, strategy, events, [0, *protections_ms])
+    return render(to_listing(churns, failures), invocation.display)
+
+
+def _time_ms(option: str, text: str | None, default_ms: int) -> int:
+    try:
+        return default_ms if text is None else parse_duration_ms(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}.") from None
+
+
+def to_listing(churns: "Sequence[Churn]", failures: "Sequence[Failure]" = ()) -> Listing:
+    """Make the listing, a row for each time of protection."""
+    import msgspec
+
+    return Listing(
+        kind="ChurnList",
+        columns=_COLUMNS,
+        items=[msgspec.to_builtins(churn) for churn in churns],
+        name=lambda item: short_duration(item["protectionMs"]),
+        failures=failures,
+    )
+
+
+def _show_time(key: str) -> Any:
+    return lambda item: short_duration(item[key])
+
+
+def _show_protection(item: Item) -> str:
+    return short_duration(item["protectionMs"]) if item["protectionMs"] else "none"
+
+
+_COLUMNS = (
+    Column("PROTECTION", "protectionMs", show=_show_protection),
+    Column("SHARES", "shareCount", is_number=True),
+    Column("MOVES", "moveCount", is_number=True),
+    Column("TWICE", "twiceCount", is_number=True),
+    Column("MOST", "mostQueues", is_number=True),
+    Column("UNOWNED", "unownedMs", show=_show_time("unownedMs"), is_number=True),
+    Column("DURATION", "durationMs", show=_show_time("durationMs"), is_number=True),
+)

@@ -1,0 +1,147 @@
+"""rmqctl whatif readonly: taking write permission from a broker."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.listing import Column, Item, Listing
+from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.errors import UsageError
+
+if TYPE_CHECKING:
+    from rmqctl.whatif.readonly import Effect, Readonly
+
+HELP = """\b
+Examples:
+  rmqctl whatif readonly --broker broker-a
+  rmqctl whatif readonly --broker broker-a 'payments-*'
+  rmqctl whatif readonly --broker broker-a --where verdict=BLOCKS -o name
+  rmqctl whatif readonly --broker broker-a --by wipeWritePerm
+  rmqctl whatif readonly --broker broker-a -o json | jq '.unwritableTopics'
+
+\b
+Verdicts:
+  BLOCKS          a failed message of this broker could be put nowhere: its client tries it again every 5 s (in order
+                  every second) without end, and the queue's offset stands still
+  FINDS_ANOTHER   it would be put into the retry topic at RETRY-AT; in order, past the maximum, among the dead letters
+  NOT_AFFECTED    the group sends nothing there: BROADCASTING, POP, PULL, ORDERLY_ENDLESS (no maximum of retries, so
+                  that a message that fails blocks its queue anyway), or SEND_BACK_ACCEPTED
+  UNKNOWN         WHY says what is not known
+
+\b
+Two ways of taking the permission (--by):
+  brokerPermission   mqadmin updateBrokerConfig -k brokerPermission -v 4: the broker refuses failed messages that come
+                     back (CONSUMER_SEND_MSG_BACK), and name servers tell producers
+  wipeWritePerm      mqadmin wipeWritePerm: only name servers tell producers; failed messages still go back to the
+                     broker, and only what clients send past the maximum, in order, looks for another
+
+Clients hear of either when they next ask for routes, every 30 s: until then the broker still stores what they send to
+it. Asked are the groups that consume topics of the broker, of which it stores offsets or knows members. Nothing is
+changed anywhere."""
+
+
+def command(
+    ctx: typer.Context,
+    broker: Annotated[
+        str, typer.Option("--broker", metavar="NAME", help="The broker's name, as in cluster list.", show_default=False)
+    ],
+    patterns: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[GROUP]...", help="Only these; * and ? stand for any text.", show_default=False),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option("--by", metavar="WAY", help="brokerPermission or wipeWritePerm. [default: brokerPermission]"),
+    ] = None,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.whatif.readonly import Way
+    from rmqctl.whatif.readonly_live import fetch_readonly
+
+    invocation = Invocation(ctx)
+    choose_columns(COLUMNS, invocation.display)
+    try:
+        way = Way.BROKER_PERMISSION if by is None else Way(by)
+    except ValueError:
+        raise UsageError(f"--by {by!r} is no way of taking it.", hint=f"Known are {' and '.join(Way)}.") from None
+    names = [invocation.full_name(pattern) for pattern in patterns or ()]
+    if not names and invocation.full_name("*") != "*":
+        names = [invocation.full_name("*")]
+    found = invocation.ask(lambda client: fetch_readonly(client, broker, names, way=way))
+    return render(to_listing(found), invocation.display)
+
+
+def to_listing(found: "Readonly") -> Listing:
+    """Make the listing of the groups, the worst first."""
+    name = found.broker.broker_name
+    return Listing(
+        kind="ReadonlyEffect",
+        columns=COLUMNS,
+        items=[_item(effect) for effect in found.effects],
+        name=lambda item: str(item["group"]),
+        failures=found.failures,
+        extra={
+            "brokerName": name,
+            "cluster": found.broker.cluster,
+            "by": str(found.way),
+            "isReadOnly": found.is_read_only,
+            "unwritableTopics": list(found.unwritable_topics),
+            "wipedTopics": list(found.wiped_topics),
+            "concerns": [{"code": concern.code, "text": concern.text} for concern in found.concerns],
+        },
+        notes=[concern.text for concern in found.concerns],
+        empty=f"No group consumes topics of {name}.",
+    )
+
+
+def _item(effect: "Effect") -> dict[str, Any]:
+    view, places = effect.view, effect.view.places
+    item: dict[str, Any] = {
+        "group": view.group,
+        "state": str(view.state),
+        "memberCount": view.member_count,
+        "consumeType": view.consume_type,
+        "messageModel": view.message_model,
+        "modes": sorted(str(mode) for mode in view.modes),
+        "queueCount": sum(view.topics.values()),
+        "topics": [{"topic": topic, "queueCount": count} for topic, count in view.topics.items()],
+        "verdict": str(effect.verdict),
+        "why": str(effect.why),
+        "retryBrokers": None if places.reason is not None else list(places.writable),
+        "silentRetryBrokers": list(places.unheard),
+    }
+    reasons = {}
+    if item["memberCount"] is None:
+        reasons["memberCount"] = str(view.unseen_reason)
+    for key in ("consumeType", "messageModel"):
+        if item[key] is None:
+            reasons[key] = str(view.unseen_reason or "NO_MEMBERS")
+    if view.silent_reason is not None:
+        reasons["modes"] = str(view.silent_reason)
+    if item["retryBrokers"] is None:
+        reasons["retryBrokers"] = str(places.reason)
+    return {**item, "reasons": reasons}
+
+
+def _words(key: str, *, nothing: str) -> Any:
+    return lambda item: "-" if item[key] is None else ",".join(item[key]) or nothing
+
+
+def _modes(item: Item) -> str:
+    return "+".join(mode.lower().replace("_", "-") for mode in item["modes"]) or "-"
+
+
+COLUMNS = (
+    Column("GROUP", "group"),
+    Column("STATE", "state"),
+    Column("MEMBERS", "memberCount", is_number=True, is_wide=True),
+    Column("CONSUMES", "modes", show=_modes),
+    Column("QUEUES", "queueCount", is_number=True),
+    Column("VERDICT", "verdict", is_alarm=lambda item: item["verdict"] == "BLOCKS"),
+    Column("WHY", "why", gives_way=True),
+    Column("RETRY-AT", "retryBrokers", show=_words("retryBrokers", nothing="nowhere")),
+    Column("TOPICS", "topics", show=lambda item: ",".join(each["topic"] for each in item["topics"]), is_wide=True),
+)

@@ -1,0 +1,85 @@
+"""Where the group comes from that changes are tried on: a running one, a description, or a size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rmqctl.admin.results import all_failed
+from rmqctl.cli.invocation import Invocation
+from rmqctl.errors import NotFoundError, UsageError
+from rmqctl.model.failure import Failure
+from rmqctl.model.group import BROADCASTING, GroupState
+from rmqctl.rules.durations import parse_duration_ms
+from rmqctl.whatif.live import fetch_scene
+from rmqctl.whatif.scene import Scene
+from rmqctl.whatif.shape import shape
+from rmqctl.whatif.spec import parse_spec
+from rmqctl.whatif.trying import Question
+
+from ..input_file import read_input
+
+_SAMPLE_S = 1.0
+
+
+def require_one_source(
+    command: str, group: str | None, spec: str | None, brokers: int | None, consumers: int | None
+) -> None:
+    """Raise UsageError unless the group comes from just one place."""
+    if sum([group is not None, spec is not None, brokers is not None or consumers is not None]) != 1:
+        raise UsageError(
+            "Name one group, or give --spec, or --brokers with --queues and --consumers.",
+            hint=f"rmqctl whatif {command} --brokers 5 --queues 2 --consumers 3",
+        )
+
+
+def sample_time_s(text: str | None) -> float:
+    """Return how long to count messages. Raises UsageError."""
+    try:
+        return _SAMPLE_S if text is None else parse_duration_ms(text) / 1000
+    except ValueError as error:
+        raise UsageError(f"--sample: {error}.") from None
+
+
+def read_group(
+    invocation: Invocation, group: str, topics: Sequence[str], *, sample_s: float, may_be_empty: bool = False
+) -> tuple[Scene, Sequence[Failure]]:
+    """Read a running group. Raises NotFoundError without queues or clients, UsageError for a broadcasting one."""
+    wanted = [invocation.full_name(topic) for topic in topics]
+    if sample_s * 1000 >= invocation.timeout_ms:
+        sentence = f"Counting messages for {sample_s:g} s leaves no time to ask: all must be over in"
+        raise UsageError(f"{sentence} {invocation.timeout_ms / 1000:g} s.", hint="--timeout allows for more.")
+    live = invocation.ask(lambda client: fetch_scene(client, group, wanted, sample_s=sample_s))
+    scene = live.scene
+    if scene.live is not None and scene.live.message_model == BROADCASTING:
+        raise UsageError(f"Group {group} broadcasts: every member reads all queues, so that none are shared.")
+    silent = scene.live.silent_brokers if scene.live is not None else ()
+    if silent and not (scene.queues and (scene.client_ids or may_be_empty)):
+        # What is missing may be there.
+        sentence = f"Brokers that answered know of no member of group {group}, and {', '.join(silent)} did not answer."
+        raise all_failed(failure.error for failure in live.failures).reworded(sentence)
+    if not scene.queues:
+        sentence = f"Group {group} has no topic with queues to share."
+        raise NotFoundError("Topic", group).reworded(sentence, hint="rmqctl group subscriptions shows what it wants.")
+    if not scene.client_ids and not may_be_empty:
+        seen = "no members that brokers can see"
+        sentence = f"Group {group} has {seen}{f' ({live.unseen_reason})' if live.state is GroupState.UNKNOWN else ''}."
+        hint = f"rmqctl whatif allocate {group} --add-clients N shows what N clients would get."
+        raise NotFoundError("Client", group).reworded(sentence, hint=hint)
+    return scene, live.failures
+
+
+def read_spec(path: str) -> list[Question]:
+    """Read the groups of a description, `-` for stdin. Raises UsageError."""
+    return [
+        Question(item.scene, item.strategy, item.options, item.site_of)
+        for item in parse_spec(read_input("--spec", path))
+    ]
+
+
+def shaped(brokers: int | None, queue_count: int | None, consumers: int | None) -> Question:
+    """Return a group of a size. Raises UsageError."""
+    for option, value in (("--brokers", brokers), ("--queues", queue_count), ("--consumers", consumers)):
+        if value is None:
+            hint = "Such as --brokers 5 --queues 2 --consumers 3."
+            raise UsageError(f"{option} is missing: a size is --brokers, --queues and --consumers.", hint=hint)
+    return Question(shape(brokers or 0, queue_count or 0, consumers or 0))

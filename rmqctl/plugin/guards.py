@@ -1,0 +1,116 @@
+"""Calls what plugins bring: what goes wrong there becomes one sentence, and no wrong answer gets through."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from reprlib import repr as short_repr
+from typing import Any
+
+from rmqctl.errors import PluginError
+from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.allocate import AllocationError, Assignment, CustomStrategy
+from rmqctl.rules.allocate.base import check
+
+from .hookspecs import BodyCodec, SiteResolver
+
+# A plugin's code may raise anything; Ctrl-C still ends the program.
+ANY = (Exception, SystemExit)
+
+
+def said(error: BaseException) -> str:
+    """Return an exception in one line."""
+    words = " ".join(str(error).split()).rstrip(".")
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+
+
+def run_codec(name: str, codec: BodyCodec, body: bytes, properties: Mapping[str, str], topic: str) -> Any:
+    """Return what a codec makes of a body. Raises PluginError when it fails or returns what JSON can't hold."""
+    try:
+        value = codec(body, properties, topic)
+        json.dumps(value, allow_nan=False)
+    except ANY as error:
+        raise PluginError(f"Codec {name} failed: {said(error)}.") from error
+    return value
+
+
+def guarded_strategy(name: str, strategy: CustomStrategy, plugin: str | None = None) -> CustomStrategy:
+    """Return a strategy whose answer has every client, and only queues that were given, none twice at one client.
+
+    It raises PluginError for any other answer, AllocationError for what the strategy refuses.
+    """
+    who = _who("Strategy", name, plugin)
+
+    def allocate(queues: Sequence[MessageQueue], client_ids: Sequence[str], options: Mapping[str, Any]) -> Assignment:
+        check(queues, client_ids)
+        try:
+            # Copies: what it does to them is its own affair.
+            answer = strategy(list(queues), list(client_ids), dict(options))
+            return _checked(answer, queues, client_ids)
+        except AllocationError as error:
+            if str(error):
+                raise
+            raise PluginError(f"{who} failed: it refuses, and does not say why.") from error
+        except _WrongAnswerError as error:
+            raise PluginError(f"{who} failed: {error}.") from None
+        except ANY as error:
+            raise PluginError(f"{who} failed: {said(error)}.") from error
+
+    return allocate
+
+
+def guarded_resolver(name: str, resolver: SiteResolver, plugin: str | None = None) -> SiteResolver:
+    """Return a resolver that answers a text or None, and raises PluginError otherwise."""
+    who = _who("Site resolver", name, plugin)
+
+    def resolve(kind: str, asked: str) -> str | None:
+        try:
+            room = resolver(kind, asked)
+        except ANY as error:
+            raise PluginError(f"{who} failed for {kind} {asked}: {said(error)}.") from error
+        if room is not None and not isinstance(room, str):
+            raise PluginError(f"{who} failed: for {kind} {asked} it returns {short_repr(room)}, which is no text.")
+        return room
+
+    return resolve
+
+
+class _WrongAnswerError(Exception):
+    """A strategy returned what is no assignment; the text is the end of a sentence."""
+
+
+def _who(noun: str, name: str, plugin: str | None) -> str:
+    return f"{noun} {name} of plugin {plugin}" if plugin is not None else f"{noun} {name}"
+
+
+def _checked(answer: Any, queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> Assignment:
+    """Return an answer with every client. Its queues are looked up as a whole, for there can be 100,000."""
+    if not isinstance(answer, Mapping):
+        raise _WrongAnswerError(f"it returns {short_repr(answer)}, not a mapping of client ids to queues")
+    whole: Assignment = {client_id: [] for client_id in client_ids}
+    given = {queue: queue for queue in queues}
+    for client_id, share in answer.items():
+        if client_id not in whole:
+            raise _WrongAnswerError(f"it gives queues to client {client_id}, which is none of the group's")
+        if not isinstance(share, list | tuple) or isinstance(share, MessageQueue):
+            raise _WrongAnswerError(f"what it gives to client {client_id} is {short_repr(share)}, not a list of queues")
+        # Types first: a plain tuple equals a queue, and what can't be hashed can't be looked up.
+        if not {*map(type, share)} <= {MessageQueue} or not given.keys() >= set(share):
+            raise _WrongAnswerError(_stranger(client_id, share, given))
+        if len(set(share)) < len(share):
+            twice = Counter(share).most_common(1)[0][0]
+            raise _WrongAnswerError(f"it gives queue {twice} to client {client_id} twice")
+        # The given ones: a queue id of 1.0 or True equals 1 too.
+        whole[client_id] = [given[queue] for queue in share]
+    return whole
+
+
+def _stranger(client_id: str, share: Sequence[Any], given: Collection[MessageQueue]) -> str:
+    """Tell of the first in a share that was not given."""
+    for item in share:
+        if type(item) is not MessageQueue:
+            return f"it gives client {client_id} {short_repr(item)}, which is no MessageQueue"
+        if item not in given:
+            return f"it gives client {client_id} queue {item}, which is none of those given"
+    raise AssertionError

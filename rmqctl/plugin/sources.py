@@ -1,0 +1,89 @@
+"""Where plugins come from: rmqctl itself, installed distributions, files."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from functools import partial
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from zlib import crc32
+
+from msgspec import Struct
+
+from rmqctl.errors import UsageError
+
+from . import builtin_codecs
+from .hookspecs import PROJECT
+
+VARIABLE = "RMQCTL_PLUGINS"
+BUILT_IN = "rmqctl's own"
+
+
+class Origin(StrEnum):
+    """How a plugin came to be here."""
+
+    BUILT_IN = "BUILT_IN"
+    INSTALLED = "INSTALLED"
+    FILE = "FILE"
+
+
+class Source(Struct, frozen=True):
+    """One plugin, not loaded yet. `label` names it in sentences, and no other.
+
+    `distribution` and `version` are of what was installed, `path` is of a file. `load` may raise anything.
+    """
+
+    name: str
+    label: str
+    origin: Origin
+    load: Callable[[], object]
+    distribution: str | None = None
+    version: str | None = None
+    path: str | None = None
+
+
+def find_sources(files: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> list[Source]:
+    """Return rmqctl's own plugins, installed ones, and those of files and of RMQCTL_PLUGINS (os.pathsep between them).
+
+    A file that is named twice is one.
+    """
+    listed = (os.environ if environ is None else environ).get(VARIABLE, "").split(os.pathsep)
+    from_files = {source.path: source for source in map(_of_file, (*files, *filter(None, listed)))}
+    installed = sorted(entry_points(group=PROJECT), key=lambda point: point.name)
+    own = Source("rmqctl", BUILT_IN, Origin.BUILT_IN, lambda: builtin_codecs)
+    return [own, *map(_of_entry_point, installed), *from_files.values()]
+
+
+def _of_entry_point(point: EntryPoint) -> Source:
+    name, version = (point.dist.name, point.dist.version) if point.dist is not None else (None, None)
+    label = f"{point.name} of {name} {version}" if name is not None else point.name
+    return Source(point.name, label, Origin.INSTALLED, point.load, distribution=name, version=version)
+
+
+def _of_file(given: str) -> Source:
+    path = Path(given).resolve()
+    return Source(path.stem, str(path), Origin.FILE, partial(_load_file, given, path), path=str(path))
+
+
+def _load_file(given: str, path: Path) -> ModuleType:
+    if not path.is_file():
+        raise UsageError(f"There is no plugin file {given!r}.", hint=f"Named by --plugin or {VARIABLE}.")
+    # Two files may have one name.
+    name = f"rmqctl_plugin_{path.stem}_{crc32(os.fsencode(path)):08x}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError("it is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look their module up there to understand annotations.
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

@@ -1,0 +1,137 @@
+"""Who gets which queue after a change: the shares of one strategy beside those that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.allocate import (
+    AllocationError,
+    Assignment,
+    CustomStrategy,
+    Options,
+    find_strategy,
+    sort_client_ids,
+    sort_queues,
+)
+from rmqctl.rules.group_state import agreed
+
+from .changes import FIRST, Changes, apply_changes
+from .concerns import Concern, find_concerns, find_weight_concerns
+from .looks import Looks, compare_with_real
+from .outcome import Outcome, Unmeasured, Work, compute_outcome
+from .rooms import find_room_concerns
+from .scene import Scene, share_all
+
+DEFAULT = "averagely"
+_POP = "pop-share"
+
+
+class Trial(Struct, frozen=True):
+    """One strategy tried on one group. `looks` is None without a running group.
+
+    `most_moved_count` is the larger number of queues that move, where new clients and brokers without a name sort last
+    or first, None where all names are known; names between them can give other numbers.
+    """
+
+    scene: Scene
+    outcome: Outcome
+    looks: Looks | None
+    concerns: tuple[Concern, ...]
+    most_moved_count: int | None
+
+
+def current_strategy(scene: Scene) -> str | None:
+    """Return what the members of a running group share by, None where they differ or nobody says."""
+    live = scene.live
+    if live is None:
+        return None
+    if live.is_popping:
+        return _POP
+    return agreed(member.strategy for member in live.members.values() if member.strategy is not None)
+
+
+def try_strategy(
+    scene: Scene, changes: Changes, strategy: str | None, options: Options, *, current: str | None, work: Work,
+    custom: Mapping[str, CustomStrategy] | None = None,
+) -> Trial:  # fmt: skip
+    """Let a strategy share a group's queues after a change; None for the `current` one, or averagely.
+
+    Raises AllocationError for what it refuses, NotFoundError and UsageError for changes that can't be.
+    """
+    wanted = strategy if strategy is not None else current if current is not None else DEFAULT
+    later = apply_changes(scene, changes)
+    own_error = None
+    try:
+        before = _before(scene, wanted if current is None else current, options, custom)
+    except AllocationError as error:
+        # Of a running group people can try other strategies than its own, which may be known to its clients only.
+        if scene.live is None or current in (None, wanted):
+            raise
+        own_error, before = str(error), _before(scene, wanted, options, custom)
+    real = _real(scene)
+    known = _with_work(options, real or before, work)
+    chosen = find_strategy(wanted, known, custom)
+    after = share_all(later, chosen)
+    outcome = compute_outcome(
+        chosen.name, real or before, after, later.queues, scene.queues, _with_new_queues(work, later, scene)
+    )
+    looks = compare_with_real(scene, before if own_error is None else None, options)
+    most = None
+    if changes.has_unnamed:
+        other = apply_changes(scene, _sorted_first(changes))
+        moved = compute_outcome(chosen.name, real or before, share_all(other, chosen), other.queues, scene.queues, work)
+        most = max(len(moved.moved), len(outcome.moved))
+    concerns = (
+        *find_concerns(scene, later, changes, outcome, looks, most_moved_count=most, own_error=own_error),
+        *(find_room_concerns(later, chosen.name, options) if chosen.name not in (custom or {}) else ()),
+        *(find_weight_concerns(scene, known.weights) if chosen.name == "lag-weighted" else ()),
+    )
+    return Trial(later, outcome, looks, concerns, most)
+
+
+def _sorted_first(changes: Changes) -> Changes:
+    return replace(changes, new_prefix=FIRST)
+
+
+def _before(scene: Scene, strategy: str, options: Options, custom: Mapping[str, CustomStrategy] | None) -> Assignment:
+    """Return what the strategy gives before the change; nothing where nobody is there to share."""
+    if not scene.client_ids or not scene.queues:
+        return {}
+    # A strategy that looks back finds nothing behind the beginning: RocketMQ's default stands for it.
+    name = DEFAULT if strategy == "sticky" and not options.previous else strategy
+    return share_all(scene, find_strategy(name, options, custom))
+
+
+def _real(scene: Scene) -> Assignment | None:
+    """Return what clients hold by their own word, None while not every one has told."""
+    live = scene.live
+    if live is None:
+        return None
+    ids = sort_client_ids(set(scene.client_ids))
+    if not ids or live.silent or live.members.keys() != set(ids):
+        return None
+    topics = set(scene.topics)
+    return {
+        client_id: sort_queues(mq for mq in live.members[client_id].held if mq.topic in topics) for client_id in ids
+    }
+
+
+def _with_work(options: Options, before: Assignment, work: Work) -> Options:
+    weights = dict(options.weights) or {mq: float(lag) for mq, lag in work.lag.items() if lag is not None}
+    return replace(options, previous=options.previous or before, weights=weights)
+
+
+def _with_new_queues(work: Work, later: Scene, scene: Scene) -> Work:
+    """Return the work with that of queues that come: nothing waits in them, and nobody knows their rate."""
+    new: set[MessageQueue] = set(later.queues) - set(scene.queues)
+    if scene.live is None or not new:
+        return work
+    return replace(
+        work,
+        lag={**work.lag, **dict.fromkeys(new, 0)},
+        reasons={**work.reasons, **{mq: {"rate": Unmeasured.NEW_QUEUE} for mq in new}},
+    )

@@ -1,0 +1,180 @@
+"""Changes to a group: clients, queues and brokers that come and go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from rmqctl.errors import NotFoundError, UsageError
+from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.allocate import sort_client_ids
+from rmqctl.rules.names import closest
+
+from .scene import Scene
+
+# Sort behind and before all that real clients and brokers are called.
+LAST, FIRST = "~", "!"
+# More than anybody has, and what a machine can hold.
+MOST = 1_000_000
+_QUEUE_CHANGE = re.compile(r"([+=-])(\d{1,6})", re.ASCII)
+
+
+class QueueChange(Struct, frozen=True):
+    """How many queues each broker has of a topic: so many more, fewer, or exactly so many."""
+
+    sign: Literal["+", "-", "="]
+    count: int
+
+    def apply(self, queue_ids: Sequence[int]) -> list[int]:
+        """Return the queue ids of one broker after it; queues come and go at the end."""
+        if self.sign == "=":
+            return list(range(self.count))
+        if self.sign == "+":
+            return [*queue_ids, *range(max(queue_ids) + 1, max(queue_ids) + 1 + self.count)]
+        return sorted(queue_ids)[: max(0, len(queue_ids) - self.count)]
+
+
+class Changes(Struct, frozen=True):
+    """What is to change. New clients and brokers are names, or how many without a name.
+
+    `new_prefix` begins the names of those without one: where they sort decides what moves.
+    """
+
+    add_clients: tuple[str | int, ...] = ()
+    remove_clients: tuple[str | int, ...] = ()
+    add_brokers: tuple[str | int, ...] = ()
+    remove_brokers: tuple[str, ...] = ()
+    queues: QueueChange | None = None
+    new_prefix: str = LAST
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether everything stays."""
+        return not (
+            self.add_clients or self.remove_clients or self.add_brokers or self.remove_brokers or self.queues
+        )  # fmt: skip
+
+    @property
+    def has_unnamed(self) -> bool:
+        """Whether clients or brokers come whose names are not known."""
+        return any(isinstance(item, int) for item in (*self.add_clients, *self.add_brokers))
+
+
+def parse_queue_change(text: str) -> QueueChange:
+    """Read +4, -2 or =16. Raises UsageError."""
+    match = _QUEUE_CHANGE.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"--queues {text!r} is no change of queues.", hint="Such as +4, -2 or =16, for each broker.")
+    return QueueChange(match[1], int(match[2]))  # type: ignore[arg-type]
+
+
+def parse_names_or_count(option: str, words: Iterable[str]) -> tuple[str | int, ...]:
+    """Read words of which each is a name, or a number of things without one. Raises UsageError."""
+    found: list[str | int] = []
+    for word in words:
+        text = word.strip()
+        if not text:
+            raise UsageError(f"{option} is given without a name or a number.", hint=f"Such as {option} 2.")
+        if text.isascii() and text.isdigit():
+            count = int(text.lstrip("0")[:10] or "0")
+            if not 0 < count <= MOST:
+                raise UsageError(f"{option} {text}: the number must be 1 to {MOST}.")
+            found.append(count)
+        else:
+            found.append(text)
+    return tuple(found)
+
+
+def apply_changes(scene: Scene, changes: Changes) -> Scene:
+    """Return the group after the changes. Raises NotFoundError for what can't go, UsageError for what can't come."""
+    client_ids = _change_clients(scene.client_ids, changes)
+    queues = _change_queues(scene.queues, changes)
+    if not client_ids:
+        raise UsageError("No client would be left.", hint="Who takes all away can add others: --add-clients.")
+    if not queues:
+        raise UsageError("No queue would be left.", hint="Who takes all away can add others: --add-brokers.")
+    return Scene(queues, client_ids, scene.live, scene.strangers)
+
+
+def _change_clients(client_ids: tuple[str, ...], changes: Changes) -> tuple[str, ...]:
+    left = sort_client_ids(client_ids)
+    for item in changes.remove_clients:
+        if isinstance(item, int):
+            if item > len(left):
+                there = f"only {len(left)}" if left else "none"
+                raise UsageError(f"--remove-clients {item}: there {'is' if len(left) == 1 else 'are'} {there}.")
+            del left[len(left) - item :]
+        elif item in left:
+            left.remove(item)
+        else:
+            raise NotFoundError("Client", item, suggestions=closest(item, client_ids))
+    number = 0
+    _check_most("clients", len(left) + sum(item for item in changes.add_clients if isinstance(item, int)))
+    for item in changes.add_clients:
+        if isinstance(item, str):
+            if item in left:
+                raise UsageError(f"--add-clients {item}: this client is there already.")
+            left.append(item)
+            continue
+        width = len(str(item))
+        left += [f"{changes.new_prefix}new-{number + index:0{width}}" for index in range(1, item + 1)]
+        number += item
+    return tuple(left)
+
+
+def _change_queues(queues: tuple[MessageQueue, ...], changes: Changes) -> tuple[MessageQueue, ...]:
+    ids_by_place: dict[tuple[str, str], list[int]] = {}
+    for queue in queues:
+        ids_by_place.setdefault((queue.topic, queue.broker_name), []).append(queue.queue_id)
+    brokers = {broker_name for _, broker_name in ids_by_place}
+    for name in changes.remove_brokers:
+        if name not in brokers:
+            raise NotFoundError("Broker", name, suggestions=closest(name, brokers))
+    largest: dict[str, list[int]] = {}
+    for (topic, _), ids in ids_by_place.items():
+        largest[topic] = max(largest.get(topic, []), ids, key=len)
+    ids_by_place = {place: ids for place, ids in ids_by_place.items() if place[1] not in changes.remove_brokers}
+    new = _new_brokers(brokers, changes)
+    _check_most("queues", _queue_count(ids_by_place, changes) + len(new) * sum(map(len, largest.values())))
+    # Those that go count as well: a new broker may come for the only one of a topic.
+    ids_by_place |= {(topic, name): ids for topic, ids in largest.items() for name in new}
+    if changes.queues is not None:
+        _check_most("queues", _queue_count(ids_by_place, changes))
+        for (topic, broker_name), ids in ids_by_place.items():
+            # The brokers make retry topics, as the group's configuration has it.
+            if not topic.startswith(RETRY_PREFIX):
+                ids_by_place[topic, broker_name] = changes.queues.apply(ids)
+    return tuple(MessageQueue(*place, queue_id) for place, ids in ids_by_place.items() for queue_id in ids)
+
+
+def _new_brokers(brokers: set[str], changes: Changes) -> list[str]:
+    """Return the names of brokers that come. Raises UsageError for one that there is."""
+    names: list[str] = []
+    number = 0
+    for item in changes.add_brokers:
+        if isinstance(item, str):
+            if item in brokers or item in names:
+                raise UsageError(f"--add-brokers {item}: this broker is there already.")
+            names.append(item)
+            continue
+        _check_most("brokers", number + item)
+        width = len(str(item))
+        names += [f"{changes.new_prefix}new-broker-{number + index:0{width}}" for index in range(1, item + 1)]
+        number += item
+    return names
+
+
+def _queue_count(ids_by_place: Mapping[tuple[str, str], Sequence[int]], changes: Changes) -> int:
+    """Return how many queues there can be at most."""
+    more = 0 if changes.queues is None or changes.queues.sign == "-" else changes.queues.count
+    return sum(len(ids) + more for ids in ids_by_place.values())
+
+
+def _check_most(noun: str, count: int) -> None:
+    """Refuse more than anybody has, before memory runs out. Raises UsageError."""
+    if count > MOST:
+        raise UsageError(f"There would be {count} {noun}: no more than {MOST} can be shared.")

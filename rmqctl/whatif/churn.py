@@ -1,0 +1,109 @@
+"""Clients that go and come back: what moves without protection mode, and what with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.allocate import Assignment, Strategy, sort_client_ids
+from rmqctl.rules.protection import Presence, counted_clients, look, next_change_ms
+
+from .scene import Scene, share_all
+
+
+class Coming(Struct, frozen=True, order=True):
+    """At `at_ms` a client comes or goes."""
+
+    at_ms: int
+    client_id: str
+    is_there: bool
+
+
+class Churn(Struct, frozen=True, rename="camel"):
+    """What a group did meanwhile.
+
+    `share_count` is how often queues got other owners, `move_count` how many did in all, and `twice_count` how many of
+    these had an owner that goes on consuming until it hears of it. `most_queues` is the most that one client had,
+    `unowned_ms` queues times ms without an owner, `duration_ms` until the last change.
+    """
+
+    protection_ms: int
+    share_count: int
+    move_count: int
+    twice_count: int
+    most_queues: int
+    unowned_ms: int
+    duration_ms: int
+
+
+def restarts(client_ids: Sequence[str], *, every_ms: int, down_ms: int, times: int, new_ids: bool) -> list[Coming]:
+    """Return what happens when clients go down one after another, `times` over, every `every_ms` the next.
+
+    With `new_ids` they come back under another id that sorts beside the old one: most ids hold the process.
+    """
+    events = []
+    for index in range(len(client_ids) * times):
+        turn, place = divmod(index, len(client_ids))
+        client_id = client_ids[place]
+        old, new = (f"{client_id}{'~' * turn}", f"{client_id}{'~' * (turn + 1)}") if new_ids else (client_id, client_id)
+        at_ms = (index + 1) * every_ms
+        events += [Coming(at_ms, old, is_there=False), Coming(at_ms + down_ms, new, is_there=True)]
+    return sorted(events)
+
+
+def simulate(
+    scene: Scene, strategy_after: Callable[[Assignment], Strategy], events: Sequence[Coming], *, protection_ms: int
+) -> Churn:
+    """Let clients come and go, all seen by everybody at once. Raises AllocationError.
+
+    With `protection_ms` 0 everyone counts at once, as in RocketMQ; `strategy_after` is told who has what now.
+    """
+    present = set(scene.client_ids)
+    presence = look(None, present, 0)
+    shares = _share(scene, strategy_after, presence, 0, protection_ms, {})
+    owners = _owners(shares)
+    waiting = sorted(events)
+    now_ms = share_count = move_count = twice_count = unowned_ms = last_ms = 0
+    most = _most(shares)
+    while (next_ms := _next(waiting, presence, now_ms, protection_ms)) is not None:
+        unowned_ms += (len(scene.queues) - len(owners)) * (next_ms - now_ms)
+        now_ms = next_ms
+        while waiting and waiting[0].at_ms == now_ms:
+            event = waiting.pop(0)
+            (present.add if event.is_there else present.discard)(event.client_id)
+        presence = look(presence, present, now_ms)
+        shares = _share(scene, strategy_after, presence, now_ms, protection_ms, shares)
+        after = _owners(shares)
+        moved = [mq for mq in scene.queues if owners.get(mq) != after.get(mq)]
+        if moved:
+            share_count, last_ms = share_count + 1, now_ms
+            move_count += len(moved)
+            twice_count += sum(owners.get(mq) in present for mq in moved)
+        owners, most = after, max(most, _most(shares))
+    return Churn(protection_ms, share_count, move_count, twice_count, most, unowned_ms, last_ms)
+
+
+def _next(waiting: Sequence[Coming], presence: Presence, now_ms: int, protection_ms: int) -> int | None:
+    settles_ms = next_change_ms(presence, now_ms, protection_ms)
+    times = [waiting[0].at_ms] if waiting else []
+    return min([*times, *([] if settles_ms is None else [settles_ms])], default=None)
+
+
+def _share(
+    scene: Scene, strategy_after: Callable[[Assignment], Strategy], presence: Presence, now_ms: int, protection_ms: int,
+    shares: Assignment,
+) -> Assignment:  # fmt: skip
+    counted = counted_clients(presence, now_ms, protection_ms)
+    if not counted:
+        return {}
+    return share_all(Scene(scene.queues, tuple(sort_client_ids(counted))), strategy_after(shares))
+
+
+def _owners(shares: Assignment) -> dict[MessageQueue, str]:
+    return {mq: client_id for client_id, share in shares.items() for mq in share}
+
+
+def _most(shares: Assignment) -> int:
+    return max((len(share) for share in shares.values()), default=0)

@@ -1,0 +1,192 @@
+"""Reads a running group into a scene: queues, members, what each really holds, and the work in each queue."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from rmqctl.admin.group_names import fetch_configs
+from rmqctl.admin.offset_reading import Reading, conclude
+from rmqctl.admin.offsets import read_group
+from rmqctl.admin.results import ask_all
+from rmqctl.client.core import Client
+from rmqctl.model.failure import Failure
+from rmqctl.model.group import GroupState, RunningInfo
+from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX, is_pop_retry_topic
+from rmqctl.model.progress import QueueProgress, Unknown
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.route import Broker
+from rmqctl.model.stats import TopicOffset
+from rmqctl.net.clock import pause
+from rmqctl.protocol import bodies, headers
+from rmqctl.rules.group_state import agreed
+from rmqctl.rules.group_views import strategy_name
+
+from .outcome import Unmeasured, Work
+from .scene import LiveGroup, Member, Scene
+
+
+class LiveScene(Struct, frozen=True):
+    """A running group, and what of it could not be read."""
+
+    scene: Scene
+    state: GroupState
+    unseen_reason: Unknown | None
+    failures: tuple[Failure, ...]
+
+
+async def fetch_scene(client: Client, group: str, topics: Sequence[str] = (), *, sample_s: float = 0) -> LiveScene:
+    """Read a group; with `sample_s` also how many messages come a second, by looking twice.
+
+    Raises NotFoundError for a group or topic that doesn't exist, and the brokers' error when none of them answers.
+    """
+    reading = await read_group(client, group, topics)
+    brokers = {name: view.broker for name, view in reading.views.items()}
+    shared = _shared_topics(group, reading)
+    queues = tuple(mq for topic in sorted(shared) for mq in reading.routes[topic].readable_queues())
+    (rates, rate_failures), tables = await asyncio.gather(
+        _measure_rates(client, queues, brokers, sample_s), fetch_configs(client, brokers)
+    )
+    progress = conclude(group, reading)
+    connected = reading.connections()
+    views = {
+        name: tuple(member.client_id for member in view.connections.members) if view.connections is not None else ()
+        for name, view in reading.views.items()
+    }
+    live = LiveGroup(
+        group=group,
+        members={client_id: _member(info) for client_id, info in reading.running.ok.items()},
+        silent=tuple(sorted(reading.running.failed)),
+        views=views,
+        progress={row.mq: row for row in progress.rows},
+        put_rates=rates,
+        consume_type=progress.consume_type,
+        message_model=progress.message_model,
+        consume_from_where=agreed(found.consume_from_where for found in connected),
+        configs={name: table.get(group) for name, table in tables.ok.items()},
+        silent_brokers=tuple(sorted(reading.failed_brokers)),
+        unseen_reason=progress.unseen_reason,
+    )
+    failures = [Failure(name, "configuration", error) for name, error in tables.failed.items()]
+    return LiveScene(
+        Scene(queues, _client_ids(views.values()), live, _strangers(queues, views)),
+        progress.state,
+        progress.unseen_reason,
+        (*progress.failures, *failures, *rate_failures),
+    )
+
+
+def _shared_topics(group: str, reading: Reading) -> set[str]:
+    """Return the topics that the members share, or those it has offsets in while there is none.
+
+    Pop retry topics are read by brokers for their clients, who never share them.
+    """
+    wanted = {topic for found in reading.connections() for topic in found.subscriptions}
+    wanted |= {item.topic for info in reading.running.ok.values() for item in info.subscriptions}
+    # Topics that were asked for are those that it is about, and their retries are not.
+    topics = set(reading.topics) if reading.asked_topics or not wanted else wanted & reading.topics
+    return {
+        topic
+        for topic in topics
+        if topic in reading.routes
+        and not topic.startswith(DLQ_PREFIX)
+        and not is_pop_retry_topic(group, topic, reading.topics)
+    }
+
+
+def _client_ids(views: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """Return who is in the group by any broker's word, an id as often as a broker lists it."""
+    counts: Counter[str] = Counter()
+    for view in views:
+        counts |= Counter(view)
+    return tuple(sorted(counts.elements()))
+
+
+def _strangers(queues: Sequence[MessageQueue], views: Mapping[str, Sequence[str]]) -> dict[str, frozenset[str]]:
+    """Return, by topic, the clients that none of its brokers names, where all of them told and name somebody.
+
+    Clients ask a broker of the topic who is there; a client connects to the brokers of its own topics only.
+    """
+    brokers: dict[str, set[str]] = {}
+    for mq in queues:
+        brokers.setdefault(mq.topic, set()).add(mq.broker_name)
+    every = {client_id for view in views.values() for client_id in view}
+    strangers = {}
+    for topic, names in brokers.items():
+        named = {client_id for name in names & views.keys() for client_id in views[name]}
+        if named and named != every and names <= views.keys():
+            strangers[topic] = frozenset(every - named)
+    return strangers
+
+
+def _member(info: RunningInfo) -> Member:
+    held = {mq for mq, process_queue in info.process_queues.items() if not process_queue.dropped}
+    orderly = info.properties.get("PROP_CONSUMEORDERLY")
+    return Member(
+        held=frozenset(held | set(info.pop_unacked)),
+        strategy=strategy_name(info),
+        topics=frozenset(item.topic for item in info.subscriptions) or None,
+        is_orderly=None if orderly is None else orderly.lower() == "true",
+        pops=bool(info.pop_unacked),
+    )
+
+
+async def _measure_rates(
+    client: Client, queues: Sequence[MessageQueue], brokers: Mapping[str, Broker], sample_s: float
+) -> tuple[dict[MessageQueue, float] | None, list[Failure]]:
+    """Return how many messages a second came to each queue meanwhile, None when there is no time to look."""
+    if sample_s <= 0:
+        return None, []
+    places = sorted({(mq.broker_name, mq.topic) for mq in queues if mq.broker_name in brokers})
+
+    async def measure(place: tuple[str, str]) -> dict[MessageQueue, float]:
+        broker_name, topic = place
+        samples: list[tuple[float, dict[MessageQueue, TopicOffset]]] = []
+        for _ in range(2):
+            if samples:
+                await pause(client.clock, sample_s)
+            answer = await client.ask_broker(brokers[broker_name], headers.get_topic_stats(topic))
+            samples.append((client.clock.monotonic_s(), bodies.decode_topic_stats(answer.command.body)))
+        (first_s, before), (last_s, after) = samples
+        return {
+            mq: max(0, after[mq].max_offset - before[mq].max_offset) / (last_s - first_s)
+            for mq in before.keys() & after.keys()
+        }
+
+    answers = await ask_all(places, measure)
+    rates = {mq: rate for found in answers.ok.values() for mq, rate in found.items()}
+    failures = [
+        Failure(name, f"messages a second of {topic}", error)
+        for (name, topic), error in answers.failed.items()
+        if not topic.startswith(RETRY_PREFIX)
+    ]
+    # A queue that was never written to is in no broker's list.
+    asked = {mq for mq in queues if (mq.broker_name, mq.topic) in answers.ok}
+    return {mq: rates.get(mq, 0.0) for mq in asked}, failures
+
+
+def work_of(scene: Scene) -> Work:
+    """Return what is known of the queues' work, nothing without a running group."""
+    live = scene.live
+    if live is None:
+        return Work()
+    rows = live.progress
+    # Rows of retry queues that never held a message are left out.
+    unused = [mq for mq in scene.queues if mq not in rows and mq.broker_name in live.views]
+    return Work(
+        lag={mq: row.lag for mq, row in rows.items()} | dict.fromkeys(unused, 0),
+        rate=live.put_rates or {},
+        duplicate_risk={mq: row.duplicate_risk for mq, row in rows.items()} | dict.fromkeys(unused, 0),
+        reasons={mq: _reasons(row, live) for mq, row in rows.items()},
+        missing={"rate": Unmeasured.NOT_SAMPLED} if live.put_rates is None else {},
+    )
+
+
+def _reasons(row: QueueProgress, live: LiveGroup) -> Mapping[str, Unknown]:
+    """Return why something is not known of a queue; of its rate where it was measured elsewhere."""
+    if live.put_rates is None or row.mq in live.put_rates:
+        return row.reasons
+    return {**row.reasons, "rate": row.reasons.get("maxOffset", Unknown.NOT_REPORTED)}

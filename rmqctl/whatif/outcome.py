@@ -1,0 +1,224 @@
+"""What a change does: who owns what before and after, what moves, and what that costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+
+from msgspec import Struct
+
+from rmqctl.model.progress import Unknown
+from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.allocate import Assignment, sort_client_ids, sort_queues
+
+
+class Unmeasured(StrEnum):
+    """Why the work of a queue is not known, beside what keeps a running group's progress from being known."""
+
+    NEW_QUEUE = "NEW_QUEUE"
+    NOT_SAMPLED = "NOT_SAMPLED"
+
+
+Reason = Unknown | Unmeasured
+
+
+class Spread(Struct, frozen=True):
+    """How evenly something is shared: the least and the most that a client has, and the standard deviation."""
+
+    least: float
+    most: float
+    deviation: float
+
+
+class Balance(Struct, frozen=True):
+    """How evenly a group is loaded, by number of queues, by their lag, and by the messages that come a second.
+
+    None where the numbers of a queue are not known; `reasons` says why, by name.
+    """
+
+    queues: Spread
+    lag: Spread | None
+    rate: Spread | None
+    reasons: Mapping[str, Reason]
+
+
+class Move(Struct, frozen=True):
+    """A queue with other owners than before. `duplicate_risk` are messages that could be consumed twice, at most.
+
+    It is None where nobody can tell, with a reason, and 0 for one that nobody had.
+    """
+
+    mq: MessageQueue
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    duplicate_risk: int | None
+    reason: Reason | None = None
+
+
+class ClientShare(Struct, frozen=True):
+    """One client: how many queues it had and has, what it gets and gives away, and the work in what it has.
+
+    Work that is not known is None; `reasons` says why, by name.
+    """
+
+    client_id: str
+    queue_count_before: int
+    queue_count: int
+    gained: tuple[MessageQueue, ...]
+    lost: tuple[MessageQueue, ...]
+    lag: int | None
+    rate: float | None
+    reasons: Mapping[str, Reason] = {}
+
+
+class Outcome(Struct, frozen=True):
+    """One strategy's answer to one change. `added` and `removed` are queues that come and go with it.
+
+    `moved` leaves those out. `unowned` are queues that nobody has, `shared` those that several have.
+    """
+
+    strategy: str
+    before: Assignment
+    after: Assignment
+    clients: tuple[ClientShare, ...]
+    moved: tuple[Move, ...]
+    added: tuple[MessageQueue, ...]
+    removed: tuple[MessageQueue, ...]
+    unowned: tuple[MessageQueue, ...]
+    shared: tuple[MessageQueue, ...]
+    idle: tuple[str, ...]
+    balance_before: Balance
+    balance: Balance
+
+
+class Work(Struct, frozen=True):
+    """What is known of the queues' work: lag and messages a second by queue, a reason where either is not known.
+
+    `missing` says, by name, why something is known of no queue.
+    """
+
+    lag: Mapping[MessageQueue, int | None] = {}
+    rate: Mapping[MessageQueue, float] = {}
+    duplicate_risk: Mapping[MessageQueue, int | None] = {}
+    reasons: Mapping[MessageQueue, Mapping[str, Reason]] = {}
+    missing: Mapping[str, Reason] = {}
+
+
+def compute_outcome(
+    strategy: str, before: Assignment, after: Assignment, queues: Sequence[MessageQueue],
+    queues_before: Sequence[MessageQueue], work: Work,
+) -> Outcome:  # fmt: skip
+    """Compare two assignments."""
+    old, new = _owners(before), _owners(after)
+    wanted = set(queues)
+    had = set(queues_before)
+    moved = tuple(
+        _move(queue, old.get(queue, ()), new.get(queue, ()), work)
+        for queue in sort_queues(wanted & had)
+        if set(old.get(queue, ())) != set(new.get(queue, ()))
+    )
+    return Outcome(
+        strategy=strategy,
+        before=before,
+        after=after,
+        clients=tuple(_share(client_id, before, after, work) for client_id in sort_client_ids({*before, *after})),
+        moved=moved,
+        added=tuple(sort_queues(wanted - had)),
+        removed=tuple(sort_queues(had - wanted)),
+        unowned=tuple(queue for queue in sort_queues(wanted) if queue not in new and not _is_popped(queue, new)),
+        shared=tuple(queue for queue in sort_queues(new) if len(new[queue]) > 1),
+        idle=tuple(client_id for client_id, share in after.items() if not share),
+        balance_before=compute_balance(before, work),
+        balance=compute_balance(after, work),
+    )
+
+
+def compute_balance(assignment: Assignment, work: Work) -> Balance:
+    """Return how evenly the clients of an assignment are loaded."""
+    reasons: dict[str, Reason] = {}
+    shares = list(assignment.values())
+    return Balance(
+        queues=_spread(len(share) for share in shares),
+        lag=_weighted("lag", shares, work.lag, work, reasons),
+        rate=_weighted("rate", shares, work.rate, work, reasons),
+        reasons=reasons,
+    )
+
+
+def _weighted(
+    name: str, shares: Sequence[Sequence[MessageQueue]], weights: Mapping[MessageQueue, float | None], work: Work,
+    reasons: dict[str, Reason],
+) -> Spread | None:  # fmt: skip
+    sums = []
+    for share in shares:
+        total = _sum(name, share, weights, work, reasons)
+        if total is None:
+            return None
+        sums.append(total)
+    return _spread(sums)
+
+
+def _sum(
+    name: str, share: Sequence[MessageQueue], weights: Mapping[MessageQueue, float | None], work: Work,
+    reasons: dict[str, Reason],
+) -> float | None:  # fmt: skip
+    """Return the work in all queues of a share, None when that of one is not known."""
+    found: list[float] = []
+    for queue in share:
+        weight = weights.get(queue)
+        if weight is None:
+            reasons[name] = _reason(name, queue, work)
+            return None
+        found.append(weight)
+    return math.fsum(found)
+
+
+def _reason(name: str, queue: MessageQueue, work: Work) -> Reason:
+    if queue.queue_id < 0:
+        return Unknown.POP  # what is popped from all queues of a broker has no part of its own
+    return work.reasons.get(queue, {}).get(name, work.missing.get(name, Unknown.NOT_REPORTED))
+
+
+def _spread(values: Iterable[float]) -> Spread:
+    every = list(values) or [0]
+    mean = math.fsum(every) / len(every)
+    return Spread(min(every), max(every), math.sqrt(math.fsum((value - mean) ** 2 for value in every) / len(every)))
+
+
+def _owners(assignment: Assignment) -> dict[MessageQueue, tuple[str, ...]]:
+    owners: dict[MessageQueue, list[str]] = {}
+    for client_id, share in assignment.items():
+        for queue in share:
+            owners.setdefault(queue, []).append(client_id)
+    return {queue: tuple(client_ids) for queue, client_ids in owners.items()}
+
+
+def _is_popped(queue: MessageQueue, owners: Mapping[MessageQueue, object]) -> bool:
+    """Tell whether somebody pops from all queues of the broker."""
+    return queue._replace(queue_id=-1) in owners
+
+
+def _move(queue: MessageQueue, before: tuple[str, ...], after: tuple[str, ...], work: Work) -> Move:
+    if not before:
+        return Move(queue, before, after, 0)
+    risk = work.duplicate_risk.get(queue)
+    reason = None if risk is not None else _reason("duplicateRisk", queue, work)
+    return Move(queue, before, after, risk, reason)
+
+
+def _share(client_id: str, before: Assignment, after: Assignment, work: Work) -> ClientShare:
+    old, new = before.get(client_id, []), after.get(client_id, [])
+    held, had = set(new), set(old)
+    reasons: dict[str, Reason] = {}
+    lag = _sum("lag", new, work.lag, work, reasons)
+    return ClientShare(
+        client_id=client_id,
+        queue_count_before=len(old),
+        queue_count=len(new),
+        gained=tuple(queue for queue in new if queue not in had),
+        lost=tuple(queue for queue in old if queue not in held),
+        lag=None if lag is None else int(lag),
+        rate=_sum("rate", new, work.rate, work, reasons),
+        reasons=reasons,
+    )

@@ -1,0 +1,145 @@
+"""Reads what taking write permission from a broker would do. Leaves no trace on any server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from rmqctl.admin.brokers import fetch_cluster
+from rmqctl.admin.clients import fetch_placed_connections, find_proxies
+from rmqctl.admin.group_names import fetch_configs, pick
+from rmqctl.admin.results import Answers, ask_all, slave_failures
+from rmqctl.client.core import Client
+from rmqctl.errors import NotFoundError
+from rmqctl.model.group import GroupConfig, GroupConnections, GroupState, RunningInfo
+from rmqctl.model.names import RETRY_PREFIX, is_system_group
+from rmqctl.model.route import Broker, ClusterInfo
+from rmqctl.model.topic import TopicKind
+from rmqctl.protocol import bodies, headers
+from rmqctl.rules.names import closest
+from rmqctl.rules.topics import kind_of, own_topics
+from rmqctl.rules.wildcards import is_pattern
+
+from .readonly import Readonly, Way, by_verdict, decide, is_wiped, is_writable_elsewhere, told_mode, writable_topics
+from .readonly_concerns import find_readonly_concerns
+from .readonly_reading import Reading, Tables, topics_of
+
+# A relayed question holds one of a broker's 16 admin threads until the client answers, up to 10 s.
+_RELAYED_AT_ONCE = 8
+_SENT_TO = (TopicKind.NORMAL, TopicKind.LIGHT)
+
+
+async def fetch_readonly(
+    client: Client, broker_name: str, patterns: Sequence[str] = (), *, way: Way = Way.BROKER_PERMISSION
+) -> Readonly:
+    """Tell what taking write permission from a broker would do to groups, or to those that names and patterns pick.
+
+    Raises NotFoundError for a broker, or a pattern that picks no group; the broker's error when it does not answer.
+    """
+    cluster = await fetch_cluster(client)
+    brokers = {broker.broker_name: broker for broker in cluster.brokers}
+    broker = brokers.get(broker_name)
+    if broker is None:
+        raise NotFoundError("Broker", broker_name, suggestions=closest(broker_name, brokers))
+    tables, configs, settings = await asyncio.gather(
+        _fetch_tables(client, broker), fetch_configs(client, brokers), _fetch_settings(client, brokers)
+    )
+    if broker_name in configs.failed:
+        raise configs.failed[broker_name]
+    looked_at, elsewhere = _pick(patterns, {*configs.ok[broker_name], *tables.stored}, configs)
+    # Whoever consumes from a broker is connected to it.
+    seen, topic_routes, (proxies, proxy_failures) = await asyncio.gather(
+        ask_all(looked_at, lambda group: fetch_placed_connections(client, broker, group)),
+        ask_all(_sent_to(tables, cluster), client.route),
+        find_proxies(client, [brokers[name] for name in configs.ok]),
+    )
+    connected = {group: found for group, (_, found) in seen.ok.items()}
+    consuming = {group: topics for group in looked_at if (topics := topics_of(group, tables, connected.get(group)))}
+    running, retry_routes = await asyncio.gather(
+        _fetch_running(client, {group: seen.ok[group] for group in consuming if group in seen.ok}),
+        ask_all(consuming, lambda group: client.route(f"{RETRY_PREFIX}{group}")),
+    )
+    reading = Reading(
+        broker, brokers, tables, configs, settings, seen, running, retry_routes, topic_routes, proxies
+    )  # fmt: skip
+    found = _conclude(reading, consuming, way)
+    failures = [*reading.failures(), *slave_failures(client)]
+    if any(effect.view.state is GroupState.UNKNOWN for effect in found.effects):
+        failures += proxy_failures
+    in_vain = sorted(group for group in (*looked_at, *elsewhere) if group in patterns and group not in consuming)
+    concerns = find_readonly_concerns(found, reading.others(), in_vain)
+    return replace(found, concerns=concerns, failures=tuple(failures))
+
+
+def _conclude(reading: Reading, consuming: Mapping[str, Mapping[str, int]], way: Way) -> Readonly:
+    broker, routes = reading.broker, reading.topic_routes.ok
+    name = broker.broker_name
+    is_writable = reading.is_writable(name)
+    wiped = tuple(topic for topic, route in routes.items() if is_writable and is_wiped(route, name))
+    return Readonly(
+        broker=broker,
+        way=way,
+        is_read_only=None if is_writable is None else not is_writable,
+        is_only_broker=[other.cluster for other in reading.brokers.values()].count(broker.cluster) == 1,
+        effects=by_verdict(decide(reading.view(group, topics), way) for group, topics in consuming.items()),
+        unwritable_topics=tuple(topic for topic, route in routes.items() if not is_writable_elsewhere(route, name)),
+        wiped_topics=wiped,
+        writable_count=len(routes),
+    )
+
+
+async def _fetch_tables(client: Client, broker: Broker) -> Tables:
+    topics, offsets = await asyncio.gather(
+        client.ask_broker(broker, headers.get_all_topic_configs()),
+        client.ask_broker(broker, headers.get_all_consumer_offsets()),
+    )
+    return Tables(
+        bodies.decode_topic_configs(topics.command.body),
+        bodies.decode_consumer_offsets(offsets.command.body).groups,
+    )
+
+
+async def _fetch_settings(client: Client, brokers: Mapping[str, Broker]) -> Answers[str, dict[str, str]]:
+    async def ask(name: str) -> dict[str, str]:
+        answer = await client.ask_broker(brokers[name], headers.get_broker_config())
+        return bodies.decode_properties_text(answer.command.body)
+
+    return await ask_all(brokers, ask)
+
+
+def _pick(
+    patterns: Sequence[str], here: set[str], configs: Answers[str, dict[str, GroupConfig]]
+) -> tuple[list[str], list[str]]:
+    """Return the groups to look at that the broker knows, and those that only others know. Raises NotFoundError."""
+    if not patterns:
+        return sorted(name for name in here if not is_system_group(name)), []
+    picked = pick("Group", patterns, here.union(*configs.ok.values()), configs.failed)
+    named = {pattern for pattern in patterns if not is_pattern(pattern)}
+    wanted = [name for name in picked if name in named or not is_system_group(name)]
+    return [name for name in wanted if name in here], [name for name in wanted if name not in here]
+
+
+def _sent_to(tables: Tables, cluster: ClusterInfo) -> list[str]:
+    """Return the topics that producers may send to at the broker."""
+    own = own_topics(cluster)
+    return [topic for topic in writable_topics(tables.topics) if kind_of(topic, own) in _SENT_TO]
+
+
+async def _fetch_running(
+    client: Client, seen: Mapping[str, tuple[str, GroupConnections | None]]
+) -> Answers[tuple[str, str], RunningInfo]:
+    """Ask members how they consume where brokers don't know, one of each group first: time may not do for all."""
+    places: list[tuple[int, str, str, str]] = []
+    for group, (address, connections) in seen.items():
+        if connections is not None and told_mode(connections) is None:
+            ids = dict.fromkeys(member.client_id for member in connections.members)
+            places += [(number, group, client_id, address) for number, client_id in enumerate(ids)]
+    through = {(group, client_id): address for _, group, client_id, address in sorted(places)}
+
+    async def ask(place: tuple[str, str]) -> RunningInfo:
+        response = await client.ask(through[place], headers.get_running_info(*place))
+        return bodies.decode_running_info(response.body)
+
+    return await ask_all(through, ask, at_once=_RELAYED_AT_ONCE)

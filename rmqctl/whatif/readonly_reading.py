@@ -1,0 +1,143 @@
+"""What was read for `whatif readonly`, and the views of groups that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from rmqctl.admin.results import Answers
+from rmqctl.errors import NotFoundError, RmqctlError
+from rmqctl.model.failure import Failure
+from rmqctl.model.group import GroupConfig, GroupConnections, GroupState, Proxies, RunningInfo
+from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.progress import Unknown
+from rmqctl.model.route import Broker, TopicRoute
+from rmqctl.model.topic import WRITE, TopicConfig
+from rmqctl.rules.group_state import group_state, reason_of, unseen_reason
+
+from .readonly import GroupView, Other, Places, Why, find_places, member_mode, told_mode
+
+
+class Tables(Struct, frozen=True):
+    """What the broker itself knows: its topics, and stored offsets by group, topic and queue id."""
+
+    topics: Mapping[str, TopicConfig]
+    stored: Mapping[str, Mapping[str, Mapping[int, int]]]
+
+
+class Reading(Struct, frozen=True):
+    """Everything that was asked. `configs` and `settings` are by broker name, the rest is the one broker's.
+
+    `seen` is by group: the address that told, and who is connected, None for nobody. `running` is by group and client
+    id, `retry_routes` by group, `topic_routes` by topic that producers may send to.
+    """
+
+    broker: Broker
+    brokers: Mapping[str, Broker]
+    tables: Tables
+    configs: Answers[str, dict[str, GroupConfig]]
+    settings: Answers[str, dict[str, str]]
+    seen: Answers[str, tuple[str, GroupConnections | None]]
+    running: Answers[tuple[str, str], RunningInfo]
+    retry_routes: Answers[str, TopicRoute]
+    topic_routes: Answers[str, TopicRoute]
+    proxies: Proxies
+
+    def view(self, group: str, topics: Mapping[str, int]) -> GroupView:
+        """Return a group that consumes topics of the broker."""
+        connections = self.connections(group)
+        unseen = unseen_reason([self.seen.failed[group]] if group in self.seen.failed else [], self.proxies)
+        client_ids = {member.client_id for member in connections.members} if connections is not None else set()
+        state = group_state(unseen, has_members=bool(client_ids))
+        told = told_mode(connections) if connections is not None else None
+        asked = client_ids if told is None else set()
+        infos = [info for client_id in asked if (info := self.running.ok.get((group, client_id))) is not None]
+        modes = [told] if told is not None else [member_mode(info, topics) for info in infos]
+        silent = Unknown.NOT_REPORTED if None in modes else None
+        return GroupView(
+            group=group,
+            state=state,
+            unseen_reason=unseen,
+            member_count=None if state is GroupState.UNKNOWN else len(client_ids),
+            consume_type=connections.consume_type if connections is not None and client_ids else None,
+            message_model=connections.message_model if connections is not None and client_ids else None,
+            topics=topics,
+            modes=frozenset(mode for mode in modes if mode is not None),
+            silent_reason=Unknown.CLIENT_SILENT if len(infos) < len(asked) else silent,
+            places=self._places(group),
+        )
+
+    def connections(self, group: str) -> GroupConnections | None:
+        """Return who of a group is connected to the broker, None for nobody and where it did not tell."""
+        return self.seen.ok[group][1] if group in self.seen.ok else None
+
+    def others(self) -> dict[str, Other]:
+        """Return the other brokers by name."""
+        return {name: self._other(name) for name in self.brokers if name != self.broker.broker_name}
+
+    def _other(self, name: str) -> Other:
+        errors = [answers.failed[name] for answers in (self.configs, self.settings) if name in answers.failed]
+        makes = self.settings.ok.get(name, {}).get("autoCreateSubscriptionGroup")
+        return Other(
+            groups=self.configs.ok.get(name),
+            makes_groups=None if makes is None else makes.lower() == "true",
+            is_writable=self.is_writable(name),
+            reason=reason_of(errors) if errors else Unknown.NOT_REPORTED,
+        )
+
+    def is_writable(self, broker_name: str) -> bool | None:
+        """Return whether a broker's own setting lets anybody write, None when it does not tell."""
+        text = self.settings.ok.get(broker_name, {}).get("brokerPermission", "")
+        return bool(int(text) & WRITE) if text.isascii() and text.isdigit() else None
+
+    def _places(self, group: str) -> Places:
+        route = self.retry_routes.ok.get(group)
+        if route is not None:
+            return find_places(route, self.broker.broker_name, group, self.others())
+        error = self.retry_routes.failed[group]
+        return Places(reason=Why.NO_RETRY_TOPIC if isinstance(error, NotFoundError) else reason_of([error]))
+
+    def failures(self) -> list[Failure]:
+        """Return what could not be read, many things that fail for one reason once."""
+        name = self.broker.broker_name
+        failures = [Failure(other, "groups", error) for other, error in self.configs.failed.items()]
+        # A broker that failed before fails here for the same reason.
+        failures += [
+            Failure(other, "configuration", error)
+            for other, error in self.settings.failed.items()
+            if other not in self.configs.failed
+        ]
+        failures += _first(name, {f"members of {group}": error for group, error in self.seen.failed.items()})
+        silent = {f"running info of {client_id}": error for (_, client_id), error in self.running.failed.items()}
+        routes = {f"route of {RETRY_PREFIX}{group}": error for group, error in self.retry_routes.failed.items()}
+        routes |= {f"route of {topic}": error for topic, error in self.topic_routes.failed.items()}
+        # What has no route was deleted in between, or nobody has ever consumed.
+        routes = {what: error for what, error in routes.items() if not isinstance(error, NotFoundError)}
+        return [*failures, *_first(None, silent), *_first(None, routes)]
+
+
+def topics_of(group: str, tables: Tables, connections: GroupConnections | None) -> dict[str, int]:
+    """Return how many queues the broker has of each topic that a group consumes, without its retries.
+
+    What a live group has offsets of, and does not want any more, is not consumed.
+    """
+    wanted = tables.stored.get(group, {}) if connections is None else connections.subscriptions
+    return {
+        topic: config.read_queue_count
+        for topic in sorted(wanted)
+        if not topic.startswith(RETRY_PREFIX)
+        and (config := tables.topics.get(topic)) is not None
+        and config.is_readable
+        and config.read_queue_count > 0
+    }
+
+
+def _first(broker_name: str | None, failed: Mapping[str, RmqctlError]) -> list[Failure]:
+    by_reason: dict[str, list[tuple[str, RmqctlError]]] = {}
+    for what, error in failed.items():
+        by_reason.setdefault(error.name, []).append((what, error))
+    failures = []
+    for (what, error), *rest in by_reason.values():
+        failures.append(Failure(broker_name, f"{what} and {len(rest)} more" if rest else what, error))
+    return failures

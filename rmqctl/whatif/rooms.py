@@ -1,0 +1,36 @@
+"""Rooms that nobody consumes from, or nobody consumes in: what strategies by site pass over in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.allocate import Options
+from rmqctl.rules.allocate.machine_room import allocate_by_machine_room
+
+from .concerns import Concern
+from .scene import Scene
+
+
+def find_room_concerns(scene: Scene, strategy: str, options: Options) -> Iterator[Concern]:
+    """Find rooms without queues and rooms without clients, for the strategies that look at rooms."""
+    brokers = dict.fromkeys(mq.broker_name for mq in scene.queues)
+    if strategy == "machine-room":
+        for room in options.rooms:
+            if not any(is_in_room(name, room) for name in brokers):
+                yield Concern("ROOM_WITHOUT_QUEUES", f"Room {room} has no queues: no broker is called {room}@NAME.")
+    if strategy == "machine-room-nearby":
+        # By now the strategy has asked for all of them.
+        homes = dict.fromkeys(str(options.client_site(client_id)) for client_id in scene.client_ids)
+        rooms = dict.fromkeys(str(options.broker_site(name)) for name in brokers)
+        for room in sorted(rooms.keys() - homes.keys()):
+            text = "its queues are shared among the clients of all others."
+            yield Concern("ROOM_WITHOUT_CLIENTS", f"Room {room} has no clients: {text}")
+        for room in sorted(homes.keys() - rooms.keys()):
+            text = "its clients get queues of rooms without clients only."
+            yield Concern("ROOM_WITHOUT_QUEUES", f"Room {room} has no queues: {text}")
+
+
+def is_in_room(broker_name: str, room: str) -> bool:
+    """Tell whether machine-room takes a broker for one of a room."""
+    return bool(allocate_by_machine_room([MessageQueue("", broker_name, 0)], ["c"], rooms=(room,))["c"])

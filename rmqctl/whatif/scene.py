@@ -1,0 +1,99 @@
+"""A group as a change finds it: its queues, its clients, and what a running one tells beside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from rmqctl.model.group import CONSUME_POP, GroupConfig
+from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.progress import QueueProgress, Unknown
+from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.allocate import Assignment, Strategy, sort_client_ids, sort_queues
+from rmqctl.rules.allocate.averagely import allocate_averagely
+
+
+class Member(Struct, frozen=True):
+    """A client of a running group by its own word. `held` are its queues; `strategy` is None where it names none.
+
+    `topics` are those that it subscribes to, None where it does not say; `pops`: it has popped messages.
+    """
+
+    held: frozenset[MessageQueue]
+    strategy: str | None
+    topics: frozenset[str] | None
+    is_orderly: bool | None
+    pops: bool = False
+
+    def may_want(self, topic: str) -> bool:
+        """Tell whether it subscribes to a topic, as far as it says."""
+        return self.topics is None or topic in self.topics
+
+
+class LiveGroup(Struct, frozen=True):
+    """What a running group tells.
+
+    `members` are those that answered, by client id, `silent` the ids of the others. `put_rates` are messages a second
+    that came while it was measured, None where nothing was; `views` the client ids that each broker names,
+    `silent_brokers` those that did not answer. `unseen_reason` says why there may be members although nobody is seen.
+    """
+
+    group: str
+    members: Mapping[str, Member]
+    silent: tuple[str, ...]
+    views: Mapping[str, tuple[str, ...]]
+    progress: Mapping[MessageQueue, QueueProgress]
+    put_rates: Mapping[MessageQueue, float] | None
+    consume_type: str | None
+    message_model: str | None
+    consume_from_where: str | None
+    configs: Mapping[str, GroupConfig | None]
+    silent_brokers: tuple[str, ...] = ()
+    unseen_reason: Unknown | None = None
+
+    @property
+    def is_popping(self) -> bool:
+        """Whether members pop, so that brokers share the queues among them."""
+        return self.consume_type == CONSUME_POP or any(member.pops for member in self.members.values())
+
+
+class Scene(Struct, frozen=True):
+    """Queues and clients to share them. Ids may stand twice, as they do where two clients have one id.
+
+    `strangers` are, by topic, clients that no broker of the topic names: they have no part in its queues.
+    """
+
+    queues: tuple[MessageQueue, ...]
+    client_ids: tuple[str, ...]
+    live: LiveGroup | None = None
+    strangers: Mapping[str, frozenset[str]] = {}
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics of the queues, in order."""
+        return tuple(dict.fromkeys(queue.topic for queue in sort_queues(self.queues)))
+
+
+def share_all(scene: Scene, strategy: Strategy) -> Assignment:
+    """Let a strategy share a group's queues, topic by topic, as clients do (RebalanceImpl). Raises AllocationError.
+
+    Every topic is shared among all clients that its brokers name, whether or not they subscribe to it.
+    """
+    client_ids = sort_client_ids(scene.client_ids)
+    by_topic: dict[str, list[MessageQueue]] = {}
+    for queue in sort_queues(scene.queues):
+        by_topic.setdefault(queue.topic, []).append(queue)
+    whole: Assignment = {client_id: [] for client_id in client_ids}
+    # Without any queue the strategy says so.
+    for topic, queues in by_topic.items() or [("", [])]:
+        strangers = scene.strangers.get(topic, frozenset())
+        own = [client_id for client_id in client_ids if client_id not in strangers] if strangers else client_ids
+        if strangers and not own:
+            continue  # those that its brokers name have all gone
+        # Brokers let nobody pop from a retry topic (QueryAssignmentProcessor.doLoadBalance).
+        is_pulled = strategy.name == "pop-share" and topic.startswith(RETRY_PREFIX)
+        allocate = allocate_averagely if is_pulled else strategy.allocate
+        for client_id, share in allocate(queues, own).items():
+            whole.setdefault(client_id, []).extend(share)
+    return whole

@@ -1,0 +1,147 @@
+"""Runs every strategy that is asked for on every group, and puts their options together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rmqctl.errors import UsageError
+from rmqctl.rules.allocate import AllocationError, CustomStrategy, Options, find_strategy
+from rmqctl.rules.names import closest
+
+from .allocation import DEFAULT, Trial, current_strategy, try_strategy
+from .changes import Changes
+from .churn import Churn, Coming, simulate
+from .live import work_of
+from .scene import Scene
+
+# A plugin's: takes "broker" or "client" and a name, returns the room.
+SiteResolver = Callable[[str, str], str | None]
+
+
+# A ring of them takes a gigabyte.
+_MOST_NODES = 10_000_000
+
+
+class Question(Struct, frozen=True):
+    """One group to try, with the strategy and options of its description; None and the defaults without one.
+
+    `site_of` is a sign that ends rooms in names, a plugin's resolver, or the rooms by name.
+    """
+
+    scene: Scene
+    strategy: str | None = None
+    options: Options = Options()
+    site_of: str | Mapping[str, str] = "-"
+
+
+def try_all(
+    questions: Sequence[Question], changes: Changes, strategies: Sequence[str], given: Mapping[str, Any], *,
+    custom: Mapping[str, CustomStrategy], resolvers: Mapping[str, SiteResolver],
+) -> list[Trial]:  # fmt: skip
+    """Return a trial for each strategy on each group, in order; without a strategy, the group's own.
+
+    `given` are options that go before those of descriptions. Raises UsageError for what a strategy refuses, with the
+    number of the group where there are several.
+    """
+    trials = []
+    for number, question in enumerate(questions, 1):
+        options = _options(question, given, resolvers)
+        current = current_strategy(question.scene)
+        current = question.strategy if current is None else current
+        work = work_of(question.scene)
+        for strategy in strategies or (None,):
+            try:
+                trials.append(
+                    try_strategy(question.scene, changes, strategy, options, current=current, work=work, custom=custom)
+                )
+            except AllocationError as error:
+                where = f"Group {number}: " if len(questions) > 1 else ""
+                if question.scene.live is not None and strategy is None and current is not None:
+                    where = f"The members share by {current}. "
+                sentence, hint = _with_hint(str(error))
+                raise UsageError(f"{where}{sentence}", hint=hint) from None
+    return trials
+
+
+def require_known(strategies: Sequence[str], custom: Mapping[str, CustomStrategy]) -> None:
+    """Raise UsageError for a strategy that there is not, before anybody is asked."""
+    for name in strategies:
+        try:
+            find_strategy(name, Options(configured=(), rooms=("any",)), custom)
+        except AllocationError as error:
+            sentence, hint = _with_hint(str(error))
+            raise UsageError(sentence, hint=hint) from None
+
+
+def _with_hint(text: str) -> tuple[str, str | None]:
+    """Split what a strategy says into the sentence and what may help."""
+    for start in (" Did you mean ", " Known: "):
+        sentence, found, rest = text.partition(start)
+        if found:
+            return sentence, f"{found}{rest}".strip()
+    return text, _HINTS.get(text)
+
+
+# What to do about options that a strategy lacks.
+_HINTS = {
+    "The strategy config needs to be told the queues.": 'Only --spec can: "options": {"queues": [...]}.',
+    "The strategy machine-room needs to be told the rooms.": "--room ROOM; brokers there are called ROOM@NAME.",
+}
+
+
+def simulate_all(
+    question: Question, strategy: str | None, events: Sequence[Coming], protections_ms: Sequence[int], *,
+    custom: Mapping[str, CustomStrategy] | None = None,
+) -> list[Churn]:  # fmt: skip
+    """Return what clients that come and go do to a group, for each time of protection. Raises UsageError."""
+    options = _options(question, {}, {})
+    name = strategy or current_strategy(question.scene) or question.strategy or DEFAULT
+    try:
+        if find_strategy(name, options, custom).may_repeat:
+            raise AllocationError(f"With the strategy {name} a queue may have several owners, or none: no move is one.")
+        return [
+            simulate(
+                question.scene,
+                lambda shares: find_strategy(name, replace(options, previous=shares), custom),
+                events,
+                protection_ms=protection_ms,
+            )
+            for protection_ms in protections_ms
+        ]
+    except AllocationError as error:
+        raise UsageError(str(error)) from None
+
+
+def _options(question: Question, given: Mapping[str, Any], resolvers: Mapping[str, SiteResolver]) -> Options:
+    options = {**given}
+    virtual_nodes = options.get("virtual_nodes", question.options.virtual_nodes)
+    if virtual_nodes * len(question.scene.client_ids) > _MOST_NODES:
+        raise UsageError(f"virtualNodes {virtual_nodes}: all clients together can have {_MOST_NODES}.")
+    site_of: str | Mapping[str, str] = options.pop("site_of", question.site_of)
+    return replace(
+        question.options,
+        broker_site=_site_of("broker", site_of, resolvers),
+        client_site=_site_of("client", site_of, resolvers),
+        **options,
+    )
+
+
+def _site_of(
+    kind: str, site_of: str | Mapping[str, str], resolvers: Mapping[str, SiteResolver]
+) -> Callable[[str], str | None]:
+    if not isinstance(site_of, str):
+        return site_of.get
+    if site_of in resolvers:
+        return partial(resolvers[site_of], kind)
+    if len(site_of) == 1 and not site_of.isalnum():
+        return lambda name: name.partition(site_of)[0]
+    like = closest(site_of, resolvers)
+    raise UsageError(
+        f"siteOf {site_of!r} is neither a sign nor a plugin's site resolver.",
+        hint=f"Did you mean {like[0]}?" if like else "Such as -, for rooms as in IDC1-broker-a.",
+    )
