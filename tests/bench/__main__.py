@@ -1,7 +1,7 @@
 """Runs the benchmarks against one real cluster of two brokers and prints a table; `make bench`.
 
 `python -m tests.bench cold` runs one part: cold, groups, members, decoding or finding; sandbox-send, sandbox-pull,
-sandbox-start, sandbox-heartbeats or sandbox-kills, of which the last three need no cluster.
+sandbox-start, sandbox-heartbeats, sandbox-kills or allocate, of which the last four need no cluster.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tests.real.harness.cluster import Cluster
 from tests.real.harness.jars import missing_tools, rocketmq_jars
 
 from . import (
+    allocating,
     decoding,
     finding,
     many_groups,
@@ -143,7 +144,7 @@ _PARTS = {
 }  # fmt: skip
 _PARTS_ALONE = {
     "sandbox-start": sandbox_start.measure, "sandbox-heartbeats": sandbox_heartbeats.measure,
-    "sandbox-kills": sandbox_kills.measure,
+    "sandbox-kills": sandbox_kills.measure, "allocate": allocating.measure,
 }  # fmt: skip
 
 if __name__ == "__main__":

@@ -49,5 +49,11 @@ def test_reading_what_does_not_exist_creates_nothing(cluster: Cluster, rmqctl: R
     assert rmqctl("offset", "show", "ElsewhereGroup").exit_code == 0
     assert rmqctl("group", "list").exit_code == 0
     assert rmqctl("cluster", "list").exit_code == 0
+    assert rmqctl("whatif", "allocate", "TypoGroup").exit_code == 5
+    assert rmqctl("whatif", "allocate", "ElsewhereGroup").exit_code == 5
+    assert rmqctl("whatif", "allocate", "ElsewhereGroup", "--topic", "TypoTopic").exit_code == 5
+    # What is new to the group is thought of only.
+    changes = ("--add-clients", "2", "--add-brokers", "1", "--queues", "+2")
+    assert rmqctl("whatif", "allocate", "ElsewhereGroup", *changes).exit_code == 0
 
     assert held(cluster.namesrv, ["ElsewhereGroup"]) == before

@@ -19,13 +19,13 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.rocketmq.acl.common.AclClientRPCHook;
 import org.apache.rocketmq.acl.common.SessionCredentials;
+import org.apache.rocketmq.client.consumer.AllocateMessageQueueStrategy;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
-import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
@@ -133,6 +133,9 @@ public class Workbench {
                 consumer.gate.countDown();
                 return "";
             }
+            case "rebalance":
+                rebalance(CONSUMERS.get(options.get("id")).push);
+                return "";
             case "persist":
                 CONSUMERS.get(options.get("id")).push.getDefaultMQPushConsumerImpl().persistConsumerOffset();
                 return "";
@@ -296,11 +299,11 @@ public class Workbench {
         return results.get(results.size() - 1).toString();
     }
 
-    /** id, group, topic, [expr], [orderly], [from=first|last], [stuck=prefix], [fail=prefix], [broadcast], [pop] (5.x, with setConsumeMode), [batch], [threads], [sql], [trace], [collect], [max=reconsume times], [instance]. */
+    /** id, group, topic, [expr], [orderly], [from=first|last], [stuck=prefix], [fail=prefix], [broadcast], [pop] (5.x, with setConsumeMode), [batch], [threads], [sql], [trace], [collect], [max=reconsume times], [instance], [strategy=class], [routes=ms between questions for routes]. */
     private static String consume(Map<String, String> options) throws Exception {
         Consumer consumer = new Consumer();
         DefaultMQPushConsumer push = new DefaultMQPushConsumer(
-            options.get("group"), signer, new AllocateMessageQueueAveragely(), options.containsKey("trace"), null);
+            options.get("group"), signer, strategy(options), options.containsKey("trace"), null);
         push.setNamesrvAddr(namesrv);
         push.setConsumeFromWhere("last".equals(options.get("from"))
             ? ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET : ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
@@ -326,6 +329,9 @@ public class Workbench {
         if (options.containsKey("ip")) {
             push.setClientIP(options.get("ip"));
         }
+        if (options.containsKey("routes")) {
+            push.setPollNameServerInterval(Integer.parseInt(options.get("routes")));
+        }
         if (options.containsKey("collect")) {
             consumer.bodies = Collections.synchronizedList(new ArrayList<>());
         }
@@ -349,6 +355,18 @@ public class Workbench {
         consumer.push = push;
         CONSUMERS.put(options.get("id"), consumer);
         return push.getDefaultMQPushConsumerImpl().getmQClientFactory().getClientId();
+    }
+
+    private static AllocateMessageQueueStrategy strategy(Map<String, String> options) throws Exception {
+        String name = options.getOrDefault("strategy", "AllocateMessageQueueAveragely");
+        return (AllocateMessageQueueStrategy) Class.forName("org.apache.rocketmq.client.consumer.rebalance." + name)
+            .getDeclaredConstructor().newInstance();
+    }
+
+    /** What a consumer does by itself every 30 s (ask for routes) and every 20 s (share). */
+    private static void rebalance(DefaultMQPushConsumer push) throws Exception {
+        push.getDefaultMQPushConsumerImpl().getmQClientFactory().updateTopicRouteInfoFromNameServer();
+        push.getDefaultMQPushConsumerImpl().getmQClientFactory().rebalanceImmediately();
     }
 
     /** MessageModel moved to another package in 5.x, so one source for both versions has to find it by its value. */
