@@ -14,9 +14,9 @@ import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
  * Times RocketMQ's own strategies: each client calls allocate once, with all queues and all ids, as clients do.
- * Arguments: a file of sorted queues (topic, broker, id by tab), one of sorted ids, a file for the shares, and
- * STRATEGY=count pairs: how many clients, evenly spread over the ids. Prints "strategy, count, seconds" a line; the file
- * gets "strategy, client id, the queues' numbers in the list" a line.
+ * Arguments: a file of sorted queues (topic, broker, id by tab), one of sorted ids, a file for the shares, and cases such
+ * as AVG:1000:20: the first 1000 ids are the group, and 20 of them, evenly spread, are asked. Prints "case, seconds" a
+ * line; the file gets "case, client id, the queues' numbers in the list" a line.
  */
 public class AllocateBench {
     private AllocateBench() {
@@ -34,8 +34,9 @@ public class AllocateBench {
         List<String> ids = Files.readAllLines(Paths.get(args[1]), StandardCharsets.UTF_8);
         try (PrintWriter out = new PrintWriter(Files.newBufferedWriter(Paths.get(args[2]), StandardCharsets.UTF_8))) {
             for (int i = 3; i < args.length; i++) {
-                String[] parts = args[i].split("=");
-                measure(strategy(parts[0]), Integer.parseInt(parts[1]), queues, numbers, ids, out);
+                String[] parts = args[i].split(":");
+                List<String> group = ids.subList(0, Integer.parseInt(parts[1]));
+                measure(args[i], strategy(parts[0]), Integer.parseInt(parts[2]), queues, numbers, group, out);
             }
         }
     }
@@ -49,14 +50,14 @@ public class AllocateBench {
         }
     }
 
-    private static void measure(AllocateMessageQueueStrategy strategy, int count, List<MessageQueue> queues,
+    private static void measure(String name, AllocateMessageQueueStrategy strategy, int count, List<MessageQueue> queues,
         Map<MessageQueue, Integer> numbers, List<String> ids, PrintWriter out) {
         List<String> asked = new ArrayList<>();
         for (int i = 0; i < count; i++) {
             asked.add(ids.get((int) ((long) i * ids.size() / count)));
         }
         // What is compiled on the way shall not count.
-        for (String id : asked.subList(0, Math.max(1, count / 10))) {
+        for (String id : asked.subList(0, count / 10)) {
             strategy.allocate("Group", id, queues, ids);
         }
         List<List<MessageQueue>> shares = new ArrayList<>(count);
@@ -65,13 +66,13 @@ public class AllocateBench {
             shares.add(strategy.allocate("Group", id, queues, ids));
         }
         double seconds = (System.nanoTime() - startedAt) / 1e9;
-        System.out.println(strategy.getName() + "\t" + count + "\t" + seconds);
+        System.out.println(name + "\t" + seconds);
         for (int i = 0; i < count; i++) {
             StringBuilder line = new StringBuilder();
             for (MessageQueue queue : shares.get(i)) {
                 line.append(line.length() == 0 ? "" : " ").append(numbers.get(queue));
             }
-            out.println(strategy.getName() + "\t" + asked.get(i) + "\t" + line);
+            out.println(name + "\t" + asked.get(i) + "\t" + line);
         }
     }
 }
