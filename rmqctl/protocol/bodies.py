@@ -373,6 +373,17 @@ def decode_groups(body: bytes) -> dict[str, GroupConfig]:
 
 
 @_body
+def decode_pop_shares(body: bytes, group: str) -> dict[str, int]:
+    """Read from the answer of GET_ALL_MESSAGE_REQUEST_MODE a group's popShareQueueNum, by topic that it pops."""
+    table = loads(body).get("messageRequestModeMap") or {}
+    return {
+        _str(topic): _int(groups[group].get("popShareQueueNum", 0))
+        for topic, groups in table.items()
+        if group in groups and groups[group].get("mode") == "POP"
+    }
+
+
+@_body
 def decode_consumer_offsets(body: bytes) -> StoredOffsets:
     """Read the answer of GET_ALL_CONSUMER_OFFSET (ConsumerOffsetSerializeWrapper).
 

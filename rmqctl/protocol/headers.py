@@ -96,6 +96,11 @@ def get_all_groups() -> Command:
     return Command(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
 
 
+def get_request_modes() -> Command:
+    """Ask which topics are popped by which groups, and how many clients share a queue. 5.x only."""
+    return Command(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
+
+
 def get_all_consumer_offsets() -> Command:
     """Ask for every stored offset of a broker; may be megabytes."""
     return Command(RequestCode.GET_ALL_CONSUMER_OFFSET)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import TypeVar
 
 from rmqctl.errors import NotAuthorisedError, RmqctlError
 from rmqctl.model.group import GroupState, Proxies
 from rmqctl.model.progress import Unknown
+
+_T = TypeVar("_T")
 
 
 def group_state(unseen: Unknown | None, *, has_members: bool) -> GroupState:
@@ -16,7 +19,7 @@ def group_state(unseen: Unknown | None, *, has_members: bool) -> GroupState:
     return GroupState.EMPTY if unseen is None else GroupState.UNKNOWN
 
 
-def agreed(values: Iterable[str]) -> str | None:
+def agreed(values: Iterable[_T]) -> _T | None:
     """Return what all brokers say, None when they say different things or nobody says anything."""
     different = set(values)
     return different.pop() if len(different) == 1 else None

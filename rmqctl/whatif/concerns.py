@@ -147,7 +147,7 @@ def _cost(live: LiveGroup, scene: Scene, changes: Changes, outcome: Outcome) -> 
         text = f"Up to {_count(sum(known), 'message')} of the queues that move could be consumed twice."
         yield Concern("CONSUMED_TWICE", text)
     if unknown_count:
-        text = f"Of {_count(unknown_count, 'queue')} that move nobody can tell how much could be consumed twice."
+        text = f"How much of {_count(unknown_count, 'moving queue')} could be consumed twice is not known."
         yield Concern("CONSUMED_TWICE_UNKNOWN", text)
     if live.consume_from_where in (None, "CONSUME_FROM_LAST_OFFSET") and not live.is_popping:
         yield from _starts(live, scene, outcome)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rmqctl.admin.group_names import fetch_configs
 from rmqctl.admin.offset_reading import Reading, conclude
@@ -27,6 +28,8 @@ from rmqctl.rules.group_views import strategy_name
 
 from .outcome import Unmeasured, Work
 from .scene import LiveGroup, Member, Scene
+
+_DEFAULT_SHARE = "defaultPopShareQueueNum"
 
 
 class LiveScene(Struct, frozen=True):
@@ -71,6 +74,8 @@ async def fetch_scene(client: Client, group: str, topics: Sequence[str] = (), *,
         unseen_reason=progress.unseen_reason,
     )
     failures = [Failure(name, "configuration", error) for name, error in tables.failed.items()]
+    if live.is_popping:
+        live = replace(live, pop_share_count=await _pop_share_count(client, group, shared, brokers))
     return LiveScene(
         Scene(queues, _client_ids(views.values()), live, _strangers(queues, views)),
         progress.state,
@@ -134,6 +139,26 @@ def _member(info: RunningInfo) -> Member:
     )
 
 
+async def _pop_share_count(
+    client: Client, group: str, topics: Iterable[str], brokers: Mapping[str, Broker]
+) -> int | None:
+    """Return popShareQueueNum, which brokers keep for each topic and group, else by their own setting."""
+
+    async def ask(name: str) -> set[int]:
+        shares = bodies.decode_pop_shares(
+            (await client.ask_broker(brokers[name], headers.get_request_modes())).command.body, group
+        )
+        own = {shares[topic] for topic in topics if topic in shares}
+        if own:
+            return own
+        answer = await client.ask_broker(brokers[name], headers.get_broker_config())
+        text = bodies.decode_properties_text(answer.command.body).get(_DEFAULT_SHARE, "")
+        return {int(text)} if text.lstrip("-").isdigit() else set()
+
+    answers = await ask_all(brokers, ask)
+    return agreed(count for found in answers.ok.values() for count in found)
+
+
 async def _measure_rates(
     client: Client, queues: Sequence[MessageQueue], brokers: Mapping[str, Broker], sample_s: float
 ) -> tuple[dict[MessageQueue, float] | None, list[Failure]]:
@@ -179,10 +204,16 @@ def work_of(scene: Scene) -> Work:
     return Work(
         lag={mq: row.lag for mq, row in rows.items()} | dict.fromkeys(unused, 0),
         rate=live.put_rates or {},
-        duplicate_risk={mq: row.duplicate_risk for mq, row in rows.items()} | dict.fromkeys(unused, 0),
+        duplicate_risk={mq: _risk(row) for mq, row in rows.items()} | dict.fromkeys(unused, 0),
         reasons={mq: _reasons(row, live) for mq, row in rows.items()},
         missing={"rate": Unmeasured.NOT_SAMPLED} if live.put_rates is None else {},
     )
+
+
+def _risk(row: QueueProgress) -> int | None:
+    """Return how much could be consumed twice: of a queue that is empty and was never consumed nothing."""
+    never_used = row.lag == 0 and row.reasons.get("consumerOffset") is Unknown.NEVER_COMMITTED
+    return 0 if never_used else row.duplicate_risk
 
 
 def _reasons(row: QueueProgress, live: LiveGroup) -> Mapping[str, Unknown]:

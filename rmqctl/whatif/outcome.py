@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.allocate import Assignment, sort_client_ids, sort_queues
+from rmqctl.rules.allocate import ALL_QUEUES, Assignment, sort_client_ids, sort_queues
 
 
 class Unmeasured(StrEnum):
@@ -110,9 +110,8 @@ def compute_outcome(
     queues_before: Sequence[MessageQueue], work: Work,
 ) -> Outcome:  # fmt: skip
     """Compare two assignments."""
-    old, new = _owners(before), _owners(after)
-    wanted = set(queues)
-    had = set(queues_before)
+    wanted, had = set(queues), set(queues_before)
+    old, new = _owners(before, had), _owners(after, wanted)
     moved = tuple(
         _move(queue, old.get(queue, ()), new.get(queue, ()), work)
         for queue in sort_queues(wanted & had)
@@ -126,7 +125,7 @@ def compute_outcome(
         moved=moved,
         added=tuple(sort_queues(wanted - had)),
         removed=tuple(sort_queues(had - wanted)),
-        unowned=tuple(queue for queue in sort_queues(wanted) if queue not in new and not _is_popped(queue, new)),
+        unowned=tuple(queue for queue in sort_queues(wanted) if queue not in new),
         shared=tuple(queue for queue in sort_queues(new) if len(new[queue]) > 1),
         idle=tuple(client_id for client_id, share in after.items() if not share),
         balance_before=compute_balance(before, work),
@@ -186,17 +185,19 @@ def _spread(values: Iterable[float]) -> Spread:
     return Spread(min(every), max(every), math.sqrt(math.fsum((value - mean) ** 2 for value in every) / len(every)))
 
 
-def _owners(assignment: Assignment) -> dict[MessageQueue, tuple[str, ...]]:
+def _owners(assignment: Assignment, queues: Iterable[MessageQueue]) -> dict[MessageQueue, tuple[str, ...]]:
+    """Return who has each queue. Who pops from all queues of a broker (-1) has each of them."""
     owners: dict[MessageQueue, list[str]] = {}
+    whole_brokers: dict[MessageQueue, list[str]] = {}
     for client_id, share in assignment.items():
         for queue in share:
-            owners.setdefault(queue, []).append(client_id)
+            (owners if queue.queue_id >= 0 else whole_brokers).setdefault(queue, []).append(client_id)
+    if whole_brokers:
+        for queue in queues:
+            poppers = whole_brokers.get(queue._replace(queue_id=ALL_QUEUES))
+            if poppers:
+                owners.setdefault(queue, []).extend(poppers)
     return {queue: tuple(client_ids) for queue, client_ids in owners.items()}
-
-
-def _is_popped(queue: MessageQueue, owners: Mapping[MessageQueue, object]) -> bool:
-    """Tell whether somebody pops from all queues of the broker."""
-    return queue._replace(queue_id=-1) in owners
 
 
 def _move(queue: MessageQueue, before: tuple[str, ...], after: tuple[str, ...], work: Work) -> Move:

@@ -37,6 +37,8 @@ class LiveGroup(Struct, frozen=True):
     `members` are those that answered, by client id, `silent` the ids of the others. `put_rates` are messages a second
     that came while it was measured, None where nothing was; `views` the client ids that each broker names,
     `silent_brokers` those that did not answer. `unseen_reason` says why there may be members although nobody is seen.
+    `pop_share_count` is how many more clients a queue is popped by (popShareQueueNum), None where brokers differ in it
+    or nobody pops.
     """
 
     group: str
@@ -51,6 +53,7 @@ class LiveGroup(Struct, frozen=True):
     configs: Mapping[str, GroupConfig | None]
     silent_brokers: tuple[str, ...] = ()
     unseen_reason: Unknown | None = None
+    pop_share_count: int | None = None
 
     @property
     def is_popping(self) -> bool:

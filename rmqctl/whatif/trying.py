@@ -119,6 +119,9 @@ def simulate_all(
 
 def _options(question: Question, given: Mapping[str, Any], resolvers: Mapping[str, SiteResolver]) -> Options:
     options = {**given}
+    live = question.scene.live
+    if live is not None and live.pop_share_count is not None:
+        options.setdefault("share_count", live.pop_share_count)
     virtual_nodes = options.get("virtual_nodes", question.options.virtual_nodes)
     if virtual_nodes * len(question.scene.client_ids) > _MOST_NODES:
         raise UsageError(f"virtualNodes {virtual_nodes}: all clients together can have {_MOST_NODES}.")

@@ -133,6 +133,8 @@ class BrokerState:
     topic_configs: dict[str, dict[str, Any]] = field(default_factory=dict)
     # More lines of the configuration, more rows of the runtime table.
     settings: dict[str, str] = field(default_factory=dict)
+    # popShareQueueNum by topic and group that pop.
+    pop_shares: dict[str, dict[str, int]] = field(default_factory=dict)
     runtime: dict[str, str] = field(default_factory=dict)
 
     def table(self) -> dict[int, Reply]:
@@ -147,6 +149,7 @@ class BrokerState:
             Q.GET_ALL_CONSUMER_OFFSET: self._all_offsets,
             Q.QUERY_CONSUMER_OFFSET: self._one_offset,
             Q.GET_BROKER_CONFIG: self._config,
+            Q.GET_ALL_MESSAGE_REQUEST_MODE: self._request_modes,
             Q.GET_BROKER_RUNTIME_INFO: self._runtime,
             Q.GET_ALL_TOPIC_CONFIG: self._all_topics,
             Q.GET_TOPIC_CONFIG: self._one_topic,
@@ -326,6 +329,13 @@ class BrokerState:
             f"brokerName={self.name}\nfileReservedTime={self.reserved_hours}\ndiskMaxUsedSpaceRatio=75\n".encode()
             + "".join(f"{name}={value}\n" for name, value in self.settings.items()).encode()
         )
+
+    def _request_modes(self, request: Command) -> Command:
+        modes = {
+            topic: {group: {"mode": "POP", "popShareQueueNum": count} for group, count in groups.items()}
+            for topic, groups in self.pop_shares.items()
+        }
+        return _json({"messageRequestModeMap": modes})
 
     def _runtime(self, request: Command) -> Command:
         return _json(

@@ -42,6 +42,9 @@ def test_members_that_share_differently() -> None:
     members = {"c1": says(AS_AVERAGELY["c1"]), "c2": says(AS_CIRCLE["c2"], strategy=CIRCLE)}
     trial = tried_once(group_cluster(members))
     assert "Members share by averagely, circle: " in text_of(trial, "STRATEGIES_DIFFER")
+    # Each has what its own strategy gives, of which the other knows nothing.
+    two = group_cluster({"c1": says(T[:4]), "c2": says(T[1::2], strategy=CIRCLE)})
+    assert codes(tried_once(two)) == ["STRATEGIES_DIFFER"]
     assert trial.outcome.strategy == "averagely"
 
 
@@ -90,7 +93,7 @@ def test_a_broker_that_does_not_answer() -> None:
     trial = tried_once(cluster, remove_clients=("c3",))
     assert text_of(trial, "SILENT_BROKERS").startswith("No word from broker-b: ")
     assert len(trial.scene.queues) == 8
-    assert text_of(trial, "CONSUMED_TWICE_UNKNOWN").startswith("Of 2 queues that move nobody can tell ")
+    assert text_of(trial, "CONSUMED_TWICE_UNKNOWN").startswith("How much of 2 moving queues ")
 
 
 def test_proxies_may_have_members_behind_them() -> None:
@@ -195,7 +198,7 @@ def test_what_nobody_can_tell_is_said_as_unknown() -> None:
     cluster.brokers["broker-b"].offsets["G"]["T"] = {0: 80, 1: 80, 2: 80}
     trial = tried_once(cluster, remove_clients=("c3",))
     assert [move.duplicate_risk for move in trial.outcome.moved] == [10, 10, None]
-    assert text_of(trial, "CONSUMED_TWICE_UNKNOWN").startswith("Of 1 queue ")
+    assert text_of(trial, "CONSUMED_TWICE_UNKNOWN").startswith("How much of 1 moving queue ")
 
 
 def test_a_moved_queue_that_was_never_committed_starts_at_its_end() -> None:

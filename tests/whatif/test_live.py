@@ -198,3 +198,16 @@ def test_only_requests_that_leave_no_trace_are_sent() -> None:
         Q.GET_BROKER_RUNTIME_INFO,
         Q.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
     }
+
+
+def test_how_many_pop_from_one_queue_is_what_brokers_were_told_else_their_own_setting() -> None:
+    cluster = group_cluster({"c1": says([])}, consume_type="CONSUME_POP")
+    a, b = cluster.brokers.values()
+    assert _live(cluster).pop_share_count is None
+    a.settings["defaultPopShareQueueNum"] = b.settings["defaultPopShareQueueNum"] = "-1"
+    assert _live(cluster).pop_share_count == -1
+    a.pop_shares = b.pop_shares = {"T": {"G": 2, "other": 1}, "U": {"G": 3}}
+    assert _live(cluster).pop_share_count == 2
+    b.pop_shares = {"T": {"G": 1}}
+    assert _live(cluster).pop_share_count is None
+    assert _live(sharing()).pop_share_count is None

@@ -6,9 +6,11 @@ All take sorted queues and sorted client ids, as clients sort them before they s
 from __future__ import annotations
 
 from .base import Allocate, AllocationError, Assignment, sort_client_ids, sort_queues
+from .pop_share import ALL_QUEUES
 from .strategies import CustomStrategy, Options, Strategy, find_strategy, strategy_of_class, strategy_words
 
 __all__ = [
+    "ALL_QUEUES",
     "Allocate",
     "AllocationError",
     "Assignment",

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 
 from rmqctl.model.queue import MessageQueue
 
 # Client id -> its queues, in the order in which RocketMQ's class returns them. Ids that stand twice are one key.
 Assignment = dict[str, list[MessageQueue]]
 Allocate = Callable[[Sequence[MessageQueue], Sequence[str]], Assignment]
+
+
+_QUEUE_ID = itemgetter(2)
 
 
 class AllocationError(ValueError):
@@ -38,7 +42,14 @@ def sort_client_ids(client_ids: Iterable[str]) -> list[str]:
 
 def sort_queues(queues: Iterable[MessageQueue]) -> list[MessageQueue]:
     """Sort queues as clients do before they share (MessageQueue.compareTo: topic, broker, queue id)."""
-    every = list(queues)
-    if "".join({name for queue in every for name in queue[:2]}).isascii():
-        return sorted(every)
-    return sorted(every, key=lambda queue: (java_order(queue.topic), java_order(queue.broker_name), queue.queue_id))
+    # Names are compared once a broker, not once a queue.
+    places: dict[tuple[str, str], list[MessageQueue]] = {}
+    for queue in queues:
+        places.setdefault(queue[:2], []).append(queue)
+    is_ascii = all(topic.isascii() and broker_name.isascii() for topic, broker_name in places)
+    order = (
+        sorted(places) if is_ascii else sorted(places, key=lambda place: (java_order(place[0]), java_order(place[1])))
+    )
+    for place in order:
+        places[place].sort(key=_QUEUE_ID)
+    return [queue for place in order for queue in places[place]]
