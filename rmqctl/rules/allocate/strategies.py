@@ -63,7 +63,7 @@ def _for_pop(options: Options) -> Allocate:
 
 
 def _inner(options: Options) -> Allocate:
-    name = _canonical(options.inner)
+    name = _plain(options.inner)
     if name not in _INNER:
         raise AllocationError(f"{options.inner!r} is no strategy to share by within another one.")
     return _BUILT_IN[name](options)
@@ -139,14 +139,14 @@ def find_strategy(
     options, custom = options or Options(), custom or {}
     if name in custom:
         return Strategy(name, partial(_run_custom, custom[name], options.custom), may_repeat=True)
-    canonical, _, inner = _canonical(name).partition("/")
+    canonical, inner = _canonical(name)
     if canonical not in _BUILT_IN:
         known = [*_BUILT_IN, *custom]
         like = closest(name, known)
         raise AllocationError(
             f"There is no strategy {name!r}. " + (f"Did you mean {like[0]}?" if like else f"Known: {', '.join(known)}.")
         )
-    if inner:
+    if inner is not None:
         options = replace(options, inner=inner)
     return Strategy(canonical, _BUILT_IN[canonical](options), may_repeat=canonical in _MAY_REPEAT)
 
@@ -157,9 +157,13 @@ def _run_custom(
     return strategy(queues, client_ids, options)
 
 
-def _canonical(name: str) -> str:
-    """Return our name; "machine-room-nearby/INNER" where RocketMQ's name says what it shares by within a room."""
+def _canonical(name: str) -> tuple[str, str | None]:
+    """Return our name, and what it shares by within a room where RocketMQ's name says that."""
     outer, dash, inner = name.partition("-")
     if dash and outer == "MACHINE_ROOM_NEARBY":
-        return f"{_NEARBY}/{_canonical(inner)}"
+        return _NEARBY, inner
+    return _plain(name), None
+
+
+def _plain(name: str) -> str:
     return _WIRE_NAMES.get(name) or _CLASSES.get(name.rpartition(".")[2]) or name

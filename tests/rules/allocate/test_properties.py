@@ -155,12 +155,24 @@ def test_rocketmqs_names_are_understood(name: str, expected: str) -> None:
         ("machine-room", Options(), "The strategy machine-room needs to be told the rooms."),
         ("machine-room-nearby", Options(inner="config"), "'config' is no strategy to share by within another one."),
         ("MACHINE_ROOM_NEARBY-MINE", Options(), "'MINE' is no strategy to share by within another one."),
+        ("MACHINE_ROOM_NEARBY-", Options(), "'' is no strategy to share by within another one."),
+        (
+            "MACHINE_ROOM_NEARBY-MACHINE_ROOM_NEARBY-AVG", Options(),
+            "'MACHINE_ROOM_NEARBY-AVG' is no strategy to share by within another one.",
+        ),
+        ("averagely/circle", Options(), "There is no strategy 'averagely/circle'. Did you mean averagely?"),
     ],
-)
+)  # fmt: skip
 def test_what_can_not_be_run_is_said(name: str, options: Options, says: str) -> None:
     with pytest.raises(AllocationError) as caught:
         find_strategy(name, options)
     assert str(caught.value) == says
+
+
+def test_a_name_without_end_is_refused() -> None:
+    # Clients' words reach it too, and any client can say anything.
+    with pytest.raises(AllocationError, match="is no strategy to share by"):
+        find_strategy("MACHINE_ROOM_NEARBY-" * 5000)
 
 
 def test_a_name_without_a_room_is_named() -> None:
