@@ -126,7 +126,7 @@ def compute_outcome(
         added=tuple(sort_queues(wanted - had)),
         removed=tuple(sort_queues(had - wanted)),
         unowned=tuple(queue for queue in sort_queues(wanted) if queue not in new),
-        shared=tuple(queue for queue in sort_queues(new) if len(new[queue]) > 1),
+        shared=tuple(queue for queue in sort_queues(new) if len(set(new[queue])) > 1),
         idle=tuple(client_id for client_id, share in after.items() if not share),
         balance_before=compute_balance(before, work),
         balance=compute_balance(after, work),

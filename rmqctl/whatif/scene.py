@@ -99,4 +99,7 @@ def share_all(scene: Scene, strategy: Strategy) -> Assignment:
         allocate = allocate_averagely if is_pulled else strategy.allocate
         for client_id, share in allocate(queues, own).items():
             whole.setdefault(client_id, []).extend(share)
+    if len(by_topic) > 1 and strategy.may_repeat:
+        # Those by configuration are the same for every topic, and a client takes each once.
+        return {client_id: list(dict.fromkeys(share)) for client_id, share in whole.items()}
     return whole

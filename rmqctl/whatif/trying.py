@@ -72,7 +72,7 @@ def require_known(strategies: Sequence[str], custom: Mapping[str, CustomStrategy
     """Raise UsageError for a strategy that there is not, before anybody is asked."""
     for name in strategies:
         try:
-            find_strategy(name, Options(configured=(), rooms=("any",)), custom)
+            find_strategy(name, Options(configured={"any": ()}, rooms=("any",)), custom)
         except AllocationError as error:
             sentence, hint = _with_hint(str(error))
             raise UsageError(sentence, hint=hint) from None

@@ -99,6 +99,20 @@ def test_config_gives_all_the_same() -> None:
     assert codes(trial) == ["UNOWNED_QUEUES", "SHARED_QUEUES"]
 
 
+def test_config_gives_a_client_each_queue_once_however_many_topics_there_are() -> None:
+    queues = [T[0], MessageQueue("U", "broker-a", 0)]
+    for configured in (queues, [*queues, queues[0]]):
+        (trial,) = _try(Scene(tuple(queues), ("c1",)), "config", question={"options": Options(configured=configured)})
+        assert trial.outcome.after == {"c1": queues}
+        assert trial.outcome.shared == ()
+        assert codes(trial) == []
+
+
+def test_a_queue_that_is_configured_twice_has_one_owner() -> None:
+    (trial,) = _try(Scene((T[0],), ("c1",)), "config", question={"options": Options(configured=[T[0], T[0]])})
+    assert codes(trial) == []
+
+
 # Rooms
 
 

@@ -21,8 +21,9 @@ def allocate_by_config(
     not.
     """
     if isinstance(configured, Mapping):
+        known = set(client_ids)
         for client_id in configured:
-            if client_id not in client_ids:
+            if client_id not in known:
                 raise AllocationError(f"Queues are configured for client {client_id}, which is none of the group's.")
         return {client_id: list(configured.get(client_id, ())) for client_id in client_ids}
     return {client_id: list(configured) for client_id in client_ids}

@@ -70,7 +70,7 @@ def _inner(options: Options) -> Allocate:
 
 
 def _configured(options: Options) -> Allocate:
-    if options.configured is None:
+    if not options.configured:
         raise AllocationError("The strategy config needs to be told the queues.")
     return partial(allocate_by_config, configured=options.configured)
 

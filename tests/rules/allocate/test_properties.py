@@ -152,6 +152,8 @@ def test_rocketmqs_names_are_understood(name: str, expected: str) -> None:
         ("avergely", Options(), "There is no strategy 'avergely'. Did you mean averagely?"),
         ("x", Options(), f"There is no strategy 'x'. Known: {', '.join(strategy_words())}."),
         ("config", Options(), "The strategy config needs to be told the queues."),
+        ("config", Options(configured=()), "The strategy config needs to be told the queues."),
+        ("config", Options(configured={}), "The strategy config needs to be told the queues."),
         ("machine-room", Options(), "The strategy machine-room needs to be told the rooms."),
         ("machine-room-nearby", Options(inner="config"), "'config' is no strategy to share by within another one."),
         ("MACHINE_ROOM_NEARBY-MINE", Options(), "'MINE' is no strategy to share by within another one."),
