@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.allocate import ALL_QUEUES, Assignment, sort_client_ids, sort_queues
+from rmqctl.rules.allocate import Assignment, sort_client_ids, sort_queues
+from rmqctl.rules.allocate.pop_share import ALL_QUEUES
 
 
 class Unmeasured(StrEnum):
@@ -110,12 +111,15 @@ def compute_outcome(
     queues_before: Sequence[MessageQueue], work: Work,
 ) -> Outcome:  # fmt: skip
     """Compare two assignments."""
-    wanted, had = set(queues), set(queues_before)
-    old, new = _owners(before, had), _owners(after, wanted)
+    old, new = _owners(before), _owners(after)
+    wanted = set(queues)
+    had = set(queues_before)
     moved = tuple(
-        _move(queue, old.get(queue, ()), new.get(queue, ()), work)
+        _move(queue, _owners_of(queue, old), _owners_of(queue, new), work)
         for queue in sort_queues(wanted & had)
-        if set(old.get(queue, ())) != set(new.get(queue, ()))
+        # Who pops from all queues of a broker, as others do, takes none away from them.
+        if not (_is_popped(queue, old) and _is_popped(queue, new))
+        and set(_owners_of(queue, old)) != set(_owners_of(queue, new))
     )
     return Outcome(
         strategy=strategy,
@@ -125,7 +129,7 @@ def compute_outcome(
         moved=moved,
         added=tuple(sort_queues(wanted - had)),
         removed=tuple(sort_queues(had - wanted)),
-        unowned=tuple(queue for queue in sort_queues(wanted) if queue not in new),
+        unowned=tuple(queue for queue in sort_queues(wanted) if not _owners_of(queue, new)),
         shared=tuple(queue for queue in sort_queues(new) if len(set(new[queue])) > 1),
         idle=tuple(client_id for client_id, share in after.items() if not share),
         balance_before=compute_balance(before, work),
@@ -185,19 +189,25 @@ def _spread(values: Iterable[float]) -> Spread:
     return Spread(min(every), max(every), math.sqrt(math.fsum((value - mean) ** 2 for value in every) / len(every)))
 
 
-def _owners(assignment: Assignment, queues: Iterable[MessageQueue]) -> dict[MessageQueue, tuple[str, ...]]:
-    """Return who has each queue. Who pops from all queues of a broker (-1) has each of them."""
+def _owners(assignment: Assignment) -> dict[MessageQueue, tuple[str, ...]]:
     owners: dict[MessageQueue, list[str]] = {}
-    whole_brokers: dict[MessageQueue, list[str]] = {}
     for client_id, share in assignment.items():
         for queue in share:
-            (owners if queue.queue_id >= 0 else whole_brokers).setdefault(queue, []).append(client_id)
-    if whole_brokers:
-        for queue in queues:
-            poppers = whole_brokers.get(queue._replace(queue_id=ALL_QUEUES))
-            if poppers:
-                owners.setdefault(queue, []).extend(poppers)
+            owners.setdefault(queue, []).append(client_id)
     return {queue: tuple(client_ids) for queue, client_ids in owners.items()}
+
+
+def _owners_of(queue: MessageQueue, owners: Mapping[MessageQueue, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return who has a queue: by itself, or with all queues of the broker."""
+    return owners.get(queue) or owners.get(_all_beside(queue), ())
+
+
+def _is_popped(queue: MessageQueue, owners: Mapping[MessageQueue, object]) -> bool:
+    return queue not in owners and _all_beside(queue) in owners
+
+
+def _all_beside(queue: MessageQueue) -> MessageQueue:
+    return MessageQueue(queue.topic, queue.broker_name, ALL_QUEUES)
 
 
 def _move(queue: MessageQueue, before: tuple[str, ...], after: tuple[str, ...], work: Work) -> Move:

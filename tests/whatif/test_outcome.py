@@ -56,14 +56,15 @@ def test_who_pops_from_all_queues_of_a_broker_owns_each() -> None:
     assert outcome.balance.reasons == {"lag": Unknown.POP, "rate": Unknown.POP}
 
 
-def test_queues_that_were_popped_by_all_move_from_all() -> None:
-    everything = MessageQueue("T", "broker-a", -1)
-    outcome = _compare({"c1": [everything], "c2": [everything]}, {"c1": Q, "c2": []})
-    assert {move.before for move in outcome.moved} == {("c1", "c2")}
-    assert [move.mq for move in outcome.moved] == Q
-    back = _compare({"c1": Q, "c2": []}, {"c1": [everything], "c2": [everything]})
-    assert {move.after for move in back.moved} == {("c1", "c2")}
-    assert _compare({"c1": [everything]}, {"c1": Q}).moved == ()
+def test_a_queue_moves_between_one_owner_and_those_that_pop_from_all() -> None:
+    everything = [MessageQueue("T", "broker-a", -1)]
+    alone, all_pop = {"c1": Q, "c2": []}, {"c1": everything, "c2": everything}
+    outcome = _compare(alone, all_pop)
+    assert {(move.before, move.after) for move in outcome.moved} == {(("c1",), ("c1", "c2"))}
+    assert [move.duplicate_risk for move in outcome.moved] == [0, 1, 2, 3, 4, 5]
+    back = _compare(all_pop, alone).moved
+    assert {(move.before, move.after) for move in back} == {(("c1", "c2"), ("c1",))}
+    assert _compare(all_pop, {**all_pop, "c3": everything}).moved == ()
 
 
 def test_one_owner_more_is_a_move() -> None:
