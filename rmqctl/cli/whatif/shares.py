@@ -174,10 +174,13 @@ def _sections(item: Item, is_wide: bool) -> list[Section]:
         risk = item["duplicateRisk"]
         facts.append(("consumed twice", "unknown" if risk is None else f"up to {risk} messages"))
     name = item["strategy"] if item["group"] is None else f"{item['group']} by {item['strategy']}"
-    title = f"{name}: {item['queueCount']} queues, {_count(item['clientCount'], 'client')}"
+    title = f"{name}: {_count(item['queueCount'], 'queue')}, {_count(item['clientCount'], 'client')}"
     sections = [Section(title, facts)]
     has_work = item["group"] is not None
-    columns = [column for column in _CLIENTS if has_work or column.key not in ("lag", "rate")]
+    shares = (*item["allocation"].values(), *item["before"]["allocation"].values())
+    topics = {queue["topic"] for share in shares for queue in share}
+    every = _client_columns(with_topic=len(topics) > 1)
+    columns = [column for column in every if has_work or column.key not in ("lag", "rate")]
     clients = [
         {**client, "queues": item["allocation"].get(client["clientId"], [])}
         for client in (item["clients"] if is_wide else item["clients"][:_SHOWN])
@@ -239,12 +242,11 @@ def _number(value: float) -> str:
     return f"{value:.0f}" if float(value).is_integer() else f"{value:.1f}"
 
 
-def _ranges(queues: Sequence[Mapping[str, Any]]) -> str:
-    """Return queues in short: broker-a:0-3,5 broker-b:0; with the topic where there are several."""
+def _ranges(queues: Sequence[Mapping[str, Any]], *, with_topic: bool) -> str:
+    """Return queues in short: broker-a:0-3,5 broker-b:0, or T@broker-a:0-3,5."""
     places: dict[tuple[str, str], list[int]] = {}
     for queue in queues:
         places.setdefault((queue["topic"], queue["brokerName"]), []).append(queue["queueId"])
-    with_topic = len({topic for topic, _ in places}) > 1
     names = [f"{topic}@{broker_name}" if with_topic else broker_name for topic, broker_name in places]
     ids = [_id_ranges(found) for found in places.values()]
     return " ".join(f"{name}:{found}" for name, found in zip(names, ids, strict=True)) or "-"
@@ -295,16 +297,27 @@ COLUMNS = (
     _spread_column("RATE-MAX", "rateMax", is_wide=True),
 )
 
-_CLIENTS = (
-    Column("CLIENT", "clientId"),
-    Column("BEFORE", "queueCountBefore", is_number=True),
-    Column("AFTER", "queueCount", is_number=True),
-    Column("LAG", "lag", is_number=True),
-    Column("MSG/S", "rate", is_number=True, show=lambda item: "-" if item["rate"] is None else _number(item["rate"])),
-    Column("HAS", "queues", show=lambda item: _ranges(item["queues"])),
-    Column("GETS", "gained", show=lambda item: _ranges(item["gained"]), gives_way=True),
-    Column("GIVES", "lost", show=lambda item: _ranges(item["lost"]), gives_way=True),
-)
+
+def _client_columns(*, with_topic: bool) -> tuple[Column, ...]:
+    """Return the columns of clients; their queues are told with the topic where the group has several."""
+
+    def queues(key: str) -> Callable[[Item], str]:
+        return lambda item: _ranges(item[key], with_topic=with_topic)
+
+    return (
+        Column("CLIENT", "clientId"),
+        Column("BEFORE", "queueCountBefore", is_number=True),
+        Column("AFTER", "queueCount", is_number=True),
+        Column("LAG", "lag", is_number=True),
+        Column(
+            "MSG/S", "rate", is_number=True, show=lambda item: "-" if item["rate"] is None else _number(item["rate"])
+        ),
+        Column("HAS", "queues", show=queues("queues")),
+        Column("GETS", "gained", show=queues("gained"), gives_way=True),
+        Column("GIVES", "lost", show=queues("lost"), gives_way=True),
+    )
+
+
 _MOVED = (
     Column("TOPIC", "topic"),
     Column("BROKER", "brokerName"),

@@ -411,6 +411,18 @@ def test_a_group_as_it_is(serve: Any, capsys: Captured) -> None:
     ]
 
 
+def test_queues_are_told_with_the_topic_where_the_group_has_several(capsys: Captured, tmp_path: Path) -> None:
+    queues = [{"topic": topic, "brokerName": "broker-a", "queueId": queue_id} for topic in "TU" for queue_id in (0, 1)]
+    spec = _described(tmp_path, {"queues": queues[:3], "clients": ["c1", "c2"]})
+    result = _allocate(capsys, "--spec", spec)
+    assert result.out.splitlines()[-2:] == [
+        "c1           2      2  T@broker-a:0 U@broker-a:0",
+        "c2           1      1  T@broker-a:1",
+    ]
+    one = _described(tmp_path, {"queues": queues[:1], "clients": ["c1"]})
+    assert _allocate(capsys, "--spec", one).out.splitlines()[0] == "averagely: 1 queue, 1 client"
+
+
 def test_a_running_group_in_json(serve: Any, capsys: Captured) -> None:
     serve(sharing(AS_CIRCLE))
     (item,) = json.loads(_live(capsys, "-o", "json").out)["items"]
