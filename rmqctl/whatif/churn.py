@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from rmqctl.errors import UsageError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import Assignment, Strategy, sort_client_ids
+from rmqctl.rules.durations import short_duration
 from rmqctl.rules.protection import Presence, counted_clients, look, next_change_ms
 
 from .scene import Scene, share_all
@@ -41,8 +43,13 @@ class Churn(Struct, frozen=True, rename="camel"):
 def restarts(client_ids: Sequence[str], *, every_ms: int, down_ms: int, times: int, new_ids: bool) -> list[Coming]:
     """Return what happens when clients go down one after another, `times` over, every `every_ms` the next.
 
-    With `new_ids` they come back under another id that sorts beside the old one: most ids hold the process.
+    With `new_ids` they come back under another id that sorts beside the old one: most ids hold the process. Raises
+    UsageError where one would go again before it is back.
     """
+    round_ms = every_ms * len(client_ids)
+    if times > 1 and down_ms >= round_ms:
+        sentence = f"--down {short_duration(down_ms)}: a client is to go again after {short_duration(round_ms)}"
+        raise UsageError(f"{sentence}, when it is not back yet.", hint="--every must be longer, or --down shorter.")
     events = []
     for index in range(len(client_ids) * times):
         turn, place = divmod(index, len(client_ids))

@@ -61,6 +61,10 @@ def test_a_description_is_taken(capsys: Captured, tmp_path: Path) -> None:
         ((*_SIZE, "--every", "0"), 2, "let nothing happen"),
         ((*_SIZE, "--times", "0"), 2, "let nothing happen"),
         ((*_SIZE, "--times", "5000"), 2, "15000 restarts are more than 10000"),
+        (
+            (*_SIZE, "--client", "client-2", "--times", "2", "--every", "10s", "--down", "10s"), 2,
+            "--down 10s: a client is to go again after 10s, when it is not back yet.",
+        ),
         ((*_SIZE, "--down", "soon"), 2, "--down: 'soon' is no duration"),
         ((*_SIZE, "--protection", "x"), 2, "--protection: 'x' is no duration"),
         ((*_SIZE, "--client", "client-9"), 5, "Client client-9 does not exist."),
