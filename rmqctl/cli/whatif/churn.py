@@ -35,6 +35,8 @@ Everybody is taken to see everything at once; real clients are up to 20 s late, 
 
 _EVERY_MS, _DOWN_MS, _PROTECTION_MS = 30_000, 10_000, 60_000
 _MOST_EVENTS = 10_000
+# All queues are shared again up to three times for a restart; so many queues and clients take about a minute.
+_MOST_WORK = 50_000_000
 
 
 def command(
@@ -79,7 +81,8 @@ def command(
     invocation = Invocation(ctx, needs_cluster=group is not None)
     choose_columns(_COLUMNS, invocation.display)
     every_ms, down_ms = _time_ms("--every", every, _EVERY_MS), _time_ms("--down", down, _DOWN_MS)
-    protections_ms = [_time_ms("--protection", text, 0) for text in protection or ()] or [_PROTECTION_MS]
+    given_ms = [_time_ms("--protection", text, 0) for text in protection or ()] or [_PROTECTION_MS]
+    protections_ms = list(dict.fromkeys([0, *given_ms]))
     if every_ms == 0 or times < 1:
         raise UsageError("--every 0 and --times 0 let nothing happen.")
     failures: Sequence[Failure] = ()
@@ -100,8 +103,12 @@ def command(
         raise UsageError(
             f"{len(going) * times} restarts are more than {_MOST_EVENTS}.", hint="Name some with --client."
         )
+    size = len(question.scene.queues) + len(ids)
+    if 3 * len(going) * times * len(protections_ms) * size > _MOST_WORK:
+        count = f"{len(going) * times} restarts of a group with {len(question.scene.queues)} queues and"
+        raise UsageError(f"{count} {len(ids)} clients would take too long.", hint="Name some with --client.")
     events = restarts(going, every_ms=every_ms, down_ms=down_ms, times=times, new_ids=not same_ids)
-    churns = simulate_all(question, strategy, events, [0, *protections_ms])
+    churns = simulate_all(question, strategy, events, protections_ms)
     return render(to_listing(churns, failures), invocation.display)
 
 

@@ -34,6 +34,12 @@ def test_the_table_says_what_rocketmq_does_first(capsys: Captured) -> None:
     assert [line.split()[0] for line in result.out.splitlines()[1:]] == ["none", "1m00s"]
 
 
+def test_a_time_that_is_named_twice_has_one_row(capsys: Captured) -> None:
+    times = ("--protection", "0", "--protection", "5s", "--protection", "5s")
+    result = call(capsys, "whatif", "churn", *_SIZE, *times)
+    assert [line.split()[0] for line in result.out.splitlines()[1:]] == ["none", "5s"]
+
+
 def test_a_lone_client_leaves_queues_without_an_owner(capsys: Captured) -> None:
     size = ("--brokers", "1", "--queues", "4", "--consumers", "1")
     result = call(capsys, "whatif", "churn", *size, "--down", "10s", "-o", "json")
@@ -64,6 +70,10 @@ def test_a_description_is_taken(capsys: Captured, tmp_path: Path) -> None:
         (
             (*_SIZE, "--client", "client-2", "--times", "2", "--every", "10s", "--down", "10s"), 2,
             "--down 10s: a client is to go again after 10s, when it is not back yet.",
+        ),
+        (
+            ("--brokers", "1000", "--queues", "100", "--consumers", "10000"), 2,
+            "10000 restarts of a group with 100000 queues and 10000 clients would take too long.",
         ),
         ((*_SIZE, "--down", "soon"), 2, "--down: 'soon' is no duration"),
         ((*_SIZE, "--protection", "x"), 2, "--protection: 'x' is no duration"),
