@@ -51,7 +51,7 @@ def current_strategy(scene: Scene) -> str | None:
         return None
     if live.is_popping:
         return _POP
-    return agreed(member.strategy for member in live.members.values() if member.strategy is not None)
+    return agreed(live.strategies)
 
 
 def try_strategy(
@@ -64,12 +64,13 @@ def try_strategy(
     """
     wanted = strategy if strategy is not None else current if current is not None else DEFAULT
     later = apply_changes(scene, changes)
+    own = current if current is not None else _stand_in(scene, wanted)
     own_error = None
     try:
-        before = _before(scene, wanted if current is None else current, options, custom)
+        before = _before(scene, own, options, custom)
     except AllocationError as error:
         # Of a running group people can try other strategies than its own, which may be known to its clients only.
-        if scene.live is None or current in (None, wanted):
+        if scene.live is None or own == wanted:
             raise
         own_error, before = str(error), _before(scene, wanted, options, custom)
     real = _real(scene)
@@ -79,7 +80,8 @@ def try_strategy(
     outcome = compute_outcome(
         chosen.name, real or before, after, later.queues, scene.queues, _with_new_queues(work, later, scene)
     )
-    looks = compare_with_real(scene, before if own_error is None else None, options)
+    is_one = own_error is None and (scene.live is None or len(scene.live.strategies) < 2)
+    looks = compare_with_real(scene, before if is_one else None, options)
     most = None
     if changes.has_unnamed:
         other = apply_changes(scene, _sorted_first(changes))
@@ -91,6 +93,14 @@ def try_strategy(
         *(find_weight_concerns(scene, known.weights) if chosen.name == "lag-weighted" else ()),
     )
     return Trial(later, outcome, looks, concerns, most)
+
+
+def _stand_in(scene: Scene, wanted: str) -> str:
+    """Return what is taken for a group's own strategy: RocketMQ's default where there are members, else what is tried.
+
+    So several strategies are tried from one beginning.
+    """
+    return DEFAULT if scene.live is not None and scene.live.members else wanted
 
 
 def _sorted_first(changes: Changes) -> Changes:

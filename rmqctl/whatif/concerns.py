@@ -79,7 +79,7 @@ def _untold(live: LiveGroup, own_error: str | None) -> Iterator[Concern]:
         yield Concern("SILENT_CLIENTS", f"No word from {_listed(live.silent)} on the queues there: {text}")
     if own_error is not None:
         yield Concern("OWN_STRATEGY_UNKNOWN", f"What the members share by can't be computed: {own_error}")
-    elif live.members and not live.is_popping and not any(member.strategy for member in live.members.values()):
+    elif live.members and not live.is_popping and not live.strategies:
         text = "No member says by which strategy it shares: RocketMQ's default, averagely, is taken."
         yield Concern("STRATEGY_UNTOLD", text)
 
@@ -94,10 +94,9 @@ def _group(live: LiveGroup, scene: Scene, outcome: Outcome, looks: Looks | None)
         if unseen:
             text = f"Broker {broker_name} does not name {_listed(unseen)}: who asks it shares among the others."
             yield Concern("VIEWS_DIFFER", text)
-    strategies = sorted({member.strategy for member in live.members.values() if member.strategy is not None})
-    if len(strategies) > 1:
+    if len(live.strategies) > 1:
         text = "together they give queues to several clients, or to none."
-        yield Concern("STRATEGIES_DIFFER", f"Members share by {', '.join(strategies)}: {text}")
+        yield Concern("STRATEGIES_DIFFER", f"Members share by {', '.join(sorted(live.strategies))}: {text}")
     if looks is not None and looks.as_told is False:
         text = "it shares by another strategy, sees other members, or has just changed."
         like = f" It looks like {', '.join(looks.looks_like)}." if looks.looks_like else ""

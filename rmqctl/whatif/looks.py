@@ -62,25 +62,6 @@ def compare_with_real(
             looks_like.append(name)
     if expected is None:
         return Looks(None, (), tuple(looks_like))
-    others = tuple(differing({**expected, **_by_own_strategy(scene, options)}))
+    others = tuple(differing(expected))
     is_whole = not live.silent and live.members.keys() == set(scene.client_ids)
     return Looks(False if others else True if is_whole else None, others, tuple(looks_like))
-
-
-def _by_own_strategy(scene: Scene, options: Options) -> dict[str, list[MessageQueue]]:
-    """Return what each member gets by the strategy that it names itself, where members name different ones."""
-    live = scene.live
-    if live is None or live.is_popping or len({member.strategy for member in live.members.values()}) < 2:
-        return {}
-    shares: dict[str, list[MessageQueue]] = {}
-    for name in {member.strategy for member in live.members.values()} - {None}:
-        try:
-            found = share_all(scene, find_strategy(str(name), options))
-        except AllocationError:
-            continue
-        shares |= {
-            client_id: found[client_id]
-            for client_id, member in live.members.items()
-            if member.strategy == name and client_id in found
-        }
-    return shares

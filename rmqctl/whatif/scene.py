@@ -60,6 +60,13 @@ class LiveGroup(Struct, frozen=True):
         """Whether members pop, so that brokers share the queues among them."""
         return self.consume_type == CONSUME_POP or any(member.pops for member in self.members.values())
 
+    @property
+    def strategies(self) -> frozenset[str]:
+        """What members say that they share by; nothing where brokers share for them."""
+        if self.is_popping:
+            return frozenset()
+        return frozenset(member.strategy for member in self.members.values() if member.strategy is not None)
+
 
 class Scene(Struct, frozen=True):
     """Queues and clients to share them. Ids may stand twice, as they do where two clients have one id.

@@ -20,6 +20,7 @@ from .groups import (
     says,
     sharing,
     text_of,
+    tried,
     tried_once,
 )
 
@@ -42,9 +43,10 @@ def test_members_that_share_differently() -> None:
     members = {"c1": says(AS_AVERAGELY["c1"]), "c2": says(AS_CIRCLE["c2"], strategy=CIRCLE)}
     trial = tried_once(group_cluster(members))
     assert "Members share by averagely, circle: " in text_of(trial, "STRATEGIES_DIFFER")
-    # Each has what its own strategy gives, of which the other knows nothing.
-    two = group_cluster({"c1": says(T[:4]), "c2": says(T[1::2], strategy=CIRCLE)})
-    assert codes(tried_once(two)) == ["STRATEGIES_DIFFER"]
+    # There is no strategy of the group that they could differ from.
+    assert "NOT_AS_COMPUTED" not in codes(trial)
+    assert trial.looks is not None
+    assert trial.looks.as_told is None
     assert trial.outcome.strategy == "averagely"
 
 
@@ -128,6 +130,14 @@ def test_members_that_do_not_say_how_they_share() -> None:
     trial = tried_once(sharing(strategy=""))
     assert codes(trial) == ["STRATEGY_UNTOLD"]
     assert trial.outcome.strategy == "averagely"
+
+
+def test_what_is_tried_does_not_stand_for_what_members_do_not_say() -> None:
+    trial = tried_once(sharing(AS_CIRCLE, strategy=""), "circle")
+    assert codes(trial) == ["STRATEGY_UNTOLD", "NOT_AS_COMPUTED"]
+    members = {client_id: says(AS_AVERAGELY[client_id], strategy="") for client_id in ("c1", "c2")}
+    for trial in tried(group_cluster({**members, "c3": SILENCE}), "averagely", "circle"):
+        assert trial.outcome.before == AS_AVERAGELY
 
 
 # Retries

@@ -130,6 +130,8 @@ def _why_not_compared(item: Mapping[str, Any], *, has_members: bool) -> str:
     if not has_members:
         return "NO_MEMBERS"
     codes = {concern["code"] for concern in item["concerns"]}
+    if "STRATEGIES_DIFFER" in codes:
+        return "STRATEGIES_DIFFER"
     return "STRATEGY_UNKNOWN" if "OWN_STRATEGY_UNKNOWN" in codes else "CLIENT_SILENT"
 
 
@@ -230,6 +232,7 @@ def _real_facts(item: Item) -> str:
 _UNCOMPARED = {
     "CLIENT_SILENT": "not every client told what it holds",
     "NO_MEMBERS": "nobody is there",
+    "STRATEGIES_DIFFER": "by several strategies",
     "STRATEGY_UNKNOWN": "by a strategy that can't be computed",
 }
 
