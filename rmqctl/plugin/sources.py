@@ -66,7 +66,7 @@ def _of_entry_point(point: EntryPoint) -> Source:
 
 
 def _of_file(given: str) -> Source:
-    path = Path(given).resolve()
+    path = Path(os.path.realpath(given))  # Path.resolve raises for links that go in a circle
     return Source(path.stem, str(path), Origin.FILE, partial(_load_file, given, path), path=str(path))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqctl.errors import PluginError
+from rmqctl.errors import PluginError, UsageError
 from rmqctl.plugin.inventory import take_inventory
 from rmqctl.plugin.loader import load_plugins, strategies
 from rmqctl.plugin.sources import Origin, find_sources
@@ -55,6 +55,13 @@ def test_a_file_that_is_named_twice_is_one(tmp_path: Path) -> None:
     link.symlink_to(file)
     sources = find_sources([str(file), f"{tmp_path}/./mine.py"], {"RMQCTL_PLUGINS": f"{link}::{file}"})
     assert [source.path for source in sources] == [None, str(file.resolve())]
+
+
+def test_links_that_go_in_a_circle_are_no_file(tmp_path: Path) -> None:
+    link = tmp_path / "circle.py"
+    link.symlink_to(link)
+    with pytest.raises(UsageError, match="There is no plugin file"):
+        load_plugins([str(link)], {})
 
 
 def test_files_of_one_name_do_not_get_in_each_others_way(tmp_path: Path) -> None:
