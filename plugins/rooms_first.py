@@ -15,8 +15,9 @@ of its clients die, and queues stay in their room while it can carry them.
 
 gives east-c1 two queues of its own room, and west-c1 the third beside its own. Options, under "custom":
 
-maxShare  at least 1, 1.5 unless given. With 1 the shares are as equal as averagely's; nobody ever gets more than the
-          fair share rounded up, or maxShare times the fair share if that is more. Each topic is shared for itself.
+maxShare  at least 1, 1.5 unless given. Nobody ever gets more than the fair share rounded up, or maxShare times the
+          fair share if that is more. With 1 nobody gets more than averagely gives the first client; others may get less
+          than there, as queues stay in their room. Each topic is shared for itself.
 siteOf    how to tell the room of a broker's name and a client's id: a separator, the room being in front of it ("-"
           unless given), "zone-suffix", or a table {"east-broker": "east", "10.0.0.7@c1": "east"}.
 

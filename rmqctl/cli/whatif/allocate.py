@@ -28,11 +28,11 @@ Strategies: averagely (RocketMQ's default), circle, consistent-hash, config, mac
 pop-share; of rmqctl itself sticky (least movement) and lag-weighted (equal work); RocketMQ's names as well (AVG).
 --spec reads one group or a list of them:
   {"strategy": "averagely", "options": {"virtualNodes": 10, "rooms": [], "queues": [], "siteOf": "-",
-   "inner": "averagely", "popShareQueueNum": 0, "weights": []},
+   "inner": "averagely", "popShareQueueNum": 0, "weights": [], "custom": {}},
    "queues": [{"topic": "T", "brokerName": "broker-a", "queueId": 0}], "clients": ["c1", "c2"]}
 
 Every topic is shared among all clients of the group, as RocketMQ does it, and by the order of names: clients sort by
-their ids. Nothing is changed anywhere."""
+their ids. Options under "custom" are for a plugin's strategy. Nothing is changed anywhere."""
 
 
 def command(
