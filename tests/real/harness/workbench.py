@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import NamedTuple
 
 from .jars import helper_classes, rocketmq_jars
 from .process import JavaProcess
+
+_LOG_LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (?:DEBUG|INFO|WARN|ERROR) .*\n?", re.MULTILINE)
 
 
 class WorkbenchError(Exception):
@@ -91,8 +94,11 @@ class Workbench(LineDriver):
         super().__init__(java)
 
     def mqadmin(self, *args: str) -> str:
-        """Run an mqadmin command and return what it printed."""
-        return self.call("mqadmin", *args)
+        """Run an mqadmin command and return what it printed.
+
+        RocketMQ's own log goes to the same stream; which of its lines come depends on when connections close.
+        """
+        return _LOG_LINE.sub("", self.call("mqadmin", *args))
 
     def sign_as(self, access_key: str, secret_key: str) -> None:
         """Have mqadmin, the producer and consumers started from now on sign as this account ("" for no signature)."""
