@@ -373,7 +373,7 @@ def decode_groups(body: bytes) -> dict[str, GroupConfig]:
 
 
 @_body
-def decode_pop_shares(body: bytes, group: str) -> dict[str, int]:
+def decode_pop_shares(group: str, body: bytes) -> dict[str, int]:
     """Read from the answer of GET_ALL_MESSAGE_REQUEST_MODE a group's popShareQueueNum, by topic that it pops."""
     table = loads(body).get("messageRequestModeMap") or {}
     return {

@@ -22,7 +22,7 @@ from rmqctl.rules.group_state import agreed
 from .changes import FIRST, Changes, apply_changes
 from .concerns import Concern, find_concerns, find_weight_concerns
 from .looks import Looks, compare_with_real
-from .outcome import Outcome, Unmeasured, Work, compute_outcome
+from .outcome import Outcome, Unmeasured, Work, compute_outcome, count_moved
 from .rooms import find_room_concerns
 from .scene import Scene, share_all
 
@@ -75,7 +75,7 @@ def try_strategy(
         own_error, before = str(error), _before(scene, wanted, options, custom)
     real = _real(scene)
     known = _with_work(options, real or before, work)
-    chosen = find_strategy(wanted, known, custom)
+    chosen = find_strategy(wanted, _for_those_who_stay(known, scene, later), custom)
     after = share_all(later, chosen)
     outcome = compute_outcome(
         chosen.name, real or before, after, later.queues, scene.queues, _with_new_queues(work, later, scene)
@@ -85,8 +85,8 @@ def try_strategy(
     most = None
     if changes.has_unnamed:
         other = apply_changes(scene, _sorted_first(changes))
-        moved = compute_outcome(chosen.name, real or before, share_all(other, chosen), other.queues, scene.queues, work)
-        most = max(len(moved.moved), len(outcome.moved))
+        other_count = count_moved(real or before, share_all(other, chosen), other.queues, scene.queues)
+        most = max(other_count, len(outcome.moved))
     concerns = (
         *find_concerns(scene, later, changes, outcome, looks, most_moved_count=most, own_error=own_error),
         *(find_room_concerns(later, chosen.name, options) if chosen.name not in (custom or {}) else ()),
@@ -133,6 +133,15 @@ def _real(scene: Scene) -> Assignment | None:
 def _with_work(options: Options, before: Assignment, work: Work) -> Options:
     weights = dict(options.weights) or {mq: float(lag) for mq, lag in work.lag.items() if lag is not None}
     return replace(options, previous=options.previous or before, weights=weights)
+
+
+def _for_those_who_stay(options: Options, scene: Scene, later: Scene) -> Options:
+    """Return the options without the queues that are configured for clients that go."""
+    gone = set(scene.client_ids) - set(later.client_ids)
+    if not isinstance(options.configured, Mapping) or not gone:
+        return options
+    left = {client_id: queues for client_id, queues in options.configured.items() if client_id not in gone}
+    return replace(options, configured=left)
 
 
 def _with_new_queues(work: Work, later: Scene, scene: Scene) -> Work:

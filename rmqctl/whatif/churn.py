@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rmqctl.errors import UsageError
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.allocate import Assignment, Strategy, sort_client_ids
+from rmqctl.rules.allocate import Assignment, Strategy
 from rmqctl.rules.durations import short_duration
 from rmqctl.rules.protection import Presence, counted_clients, look, next_change_ms
 
@@ -16,11 +17,12 @@ from .scene import Scene, share_all
 
 
 class Coming(Struct, frozen=True, order=True):
-    """At `at_ms` a client comes or goes."""
+    """At `at_ms` a client comes or goes; `origin` is the id that it had in the beginning, empty for the same."""
 
     at_ms: int
     client_id: str
     is_there: bool
+    origin: str = ""
 
 
 class Churn(Struct, frozen=True, rename="camel"):
@@ -56,7 +58,10 @@ def restarts(client_ids: Sequence[str], *, every_ms: int, down_ms: int, times: i
         client_id = client_ids[place]
         old, new = (f"{client_id}{'~' * turn}", f"{client_id}{'~' * (turn + 1)}") if new_ids else (client_id, client_id)
         at_ms = (index + 1) * every_ms
-        events += [Coming(at_ms, old, is_there=False), Coming(at_ms + down_ms, new, is_there=True)]
+        events += [
+            Coming(at_ms, old, is_there=False),
+            Coming(at_ms + down_ms, new, is_there=True, origin=client_id if new_ids else ""),
+        ]
     return sorted(events)
 
 
@@ -67,6 +72,15 @@ def simulate(
 
     With `protection_ms` 0 everyone counts at once, as in RocketMQ; `strategy_after` is told who has what now.
     """
+    # Who is a stranger to a topic's brokers stays one under another id.
+    names: dict[str, set[str]] = {}
+    for event in events:
+        if event.origin:
+            names.setdefault(event.origin, {event.origin}).add(event.client_id)
+    scene = replace(scene, live=None, strangers={
+        topic: frozenset(name for client_id in ids for name in names.get(client_id, {client_id}))
+        for topic, ids in scene.strangers.items()
+    })  # fmt: skip
     present = set(scene.client_ids)
     presence = look(None, present, 0)
     shares = _share(scene, strategy_after, presence, 0, protection_ms, {})
@@ -105,7 +119,7 @@ def _share(
     counted = counted_clients(presence, now_ms, protection_ms)
     if not counted:
         return {}
-    return share_all(Scene(scene.queues, tuple(sort_client_ids(counted))), strategy_after(shares))
+    return share_all(replace(scene, client_ids=tuple(counted)), strategy_after(shares))
 
 
 def _owners(shares: Assignment) -> dict[MessageQueue, str]:

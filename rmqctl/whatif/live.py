@@ -145,9 +145,8 @@ async def _pop_share_count(
     """Return popShareQueueNum, which brokers keep for each topic and group, else by their own setting."""
 
     async def ask(name: str) -> set[int]:
-        shares = bodies.decode_pop_shares(
-            (await client.ask_broker(brokers[name], headers.get_request_modes())).command.body, group
-        )
+        modes = await client.ask_broker(brokers[name], headers.get_request_modes())
+        shares = bodies.decode_pop_shares(group, modes.command.body)
         own = {shares[topic] for topic in topics if topic in shares}
         if own:
             return own

@@ -112,14 +112,10 @@ def compute_outcome(
 ) -> Outcome:  # fmt: skip
     """Compare two assignments."""
     old, new = _owners(before), _owners(after)
-    wanted = set(queues)
-    had = set(queues_before)
+    wanted, had = set(queues), set(queues_before)
     moved = tuple(
         _move(queue, _owners_of(queue, old), _owners_of(queue, new), work)
-        for queue in sort_queues(wanted & had)
-        # Who pops from all queues of a broker, as others do, takes none away from them.
-        if not (_is_popped(queue, old) and _is_popped(queue, new))
-        and set(_owners_of(queue, old)) != set(_owners_of(queue, new))
+        for queue in sort_queues(_moved(old, new, wanted & had))
     )
     return Outcome(
         strategy=strategy,
@@ -135,6 +131,27 @@ def compute_outcome(
         balance_before=compute_balance(before, work),
         balance=compute_balance(after, work),
     )
+
+
+def count_moved(
+    before: Assignment, after: Assignment, queues: Sequence[MessageQueue], queues_before: Sequence[MessageQueue]
+) -> int:
+    """Return how many queues have other owners than before."""
+    return len(_moved(_owners(before), _owners(after), set(queues) & set(queues_before)))
+
+
+def _moved(
+    old: Mapping[MessageQueue, tuple[str, ...]], new: Mapping[MessageQueue, tuple[str, ...]],
+    queues: Iterable[MessageQueue],
+) -> list[MessageQueue]:  # fmt: skip
+    return [
+        queue
+        for queue in queues
+        if old.get(queue) != new.get(queue) or queue not in old
+        # Who pops from all queues of a broker, as others do, takes none away from them.
+        if not (_is_popped(queue, old) and _is_popped(queue, new))
+        and set(_owners_of(queue, old)) != set(_owners_of(queue, new))
+    ]
 
 
 def compute_balance(assignment: Assignment, work: Work) -> Balance:

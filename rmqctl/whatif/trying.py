@@ -94,27 +94,33 @@ _HINTS = {
 }
 
 
+def own_strategy(question: Question) -> str:
+    """Return what a group shares by: its members' word, its description's, else RocketMQ's default."""
+    current = current_strategy(question.scene)
+    return next(name for name in (current, question.strategy, DEFAULT) if name is not None)
+
+
 def simulate_all(
-    question: Question, strategy: str | None, events: Sequence[Coming], protections_ms: Sequence[int], *,
-    custom: Mapping[str, CustomStrategy] | None = None,
-) -> list[Churn]:  # fmt: skip
+    question: Question, strategy: str, events: Sequence[Coming], protections_ms: Sequence[int]
+) -> list[Churn]:
     """Return what clients that come and go do to a group, for each time of protection. Raises UsageError."""
     options = _options(question, {}, {})
-    name = strategy or current_strategy(question.scene) or question.strategy or DEFAULT
     try:
-        if find_strategy(name, options, custom).may_repeat:
-            raise AllocationError(f"With the strategy {name} a queue may have several owners, or none: no move is one.")
+        if find_strategy(strategy, options).may_repeat:
+            text = "a queue may have several owners, or none: no move is one."
+            raise AllocationError(f"With the strategy {strategy} {text}")
         return [
             simulate(
                 question.scene,
-                lambda shares: find_strategy(name, replace(options, previous=shares), custom),
+                lambda shares: find_strategy(strategy, replace(options, previous=shares)),
                 events,
                 protection_ms=protection_ms,
             )
             for protection_ms in protections_ms
         ]
     except AllocationError as error:
-        raise UsageError(str(error)) from None
+        sentence, hint = _with_hint(str(error))
+        raise UsageError(sentence, hint=hint) from None
 
 
 def _options(question: Question, given: Mapping[str, Any], resolvers: Mapping[str, SiteResolver]) -> Options:

@@ -31,6 +31,12 @@ TOPIC = (
     '{"attributes":{"message.type":"FIFO"},"order":true,"perm":4,"readQueueNums":3,"topicFilterType":"SINGLE_TAG",'
     '"topicName":"T","topicSysFlag":0,"writeQueueNums":2}'
 )
+# As a 5.4.0 broker answered, two groups put together.
+MODES = (
+    '{"messageRequestModeMap":{"T":{"G":{"consumerGroup":"G","mode":"POP","popShareQueueNum":2,"topic":"T"},'
+    '"H":{"consumerGroup":"H","mode":"POP","popShareQueueNum":0,"topic":"T"}},'
+    '"U":{"G":{"consumerGroup":"G","mode":"PULL","popShareQueueNum":3,"topic":"U"}}}}'
+)
 DECODERS: dict[str, tuple[Callable[[bytes], Any], str]] = {
     "cluster_info": (bodies.decode_cluster_info, answer(answers(106)[0]).body.decode()),
     "route": (partial(bodies.decode_route, "ship"), answer(answers(105)[0]).body.decode()),
@@ -42,6 +48,7 @@ DECODERS: dict[str, tuple[Callable[[bytes], Any], str]] = {
     "connections": (bodies.decode_connections, answer(answers(203)[0]).body.decode()),
     "running_info": (bodies.decode_running_info, answer(answers(307)[0]).body.decode()),
     "groups": (bodies.decode_groups, answer(answers(201)[0]).body.decode()),
+    "pop_shares": (partial(bodies.decode_pop_shares, "G"), MODES),
     "consumer_offsets": (bodies.decode_consumer_offsets, OFFSETS),
     "topic_configs": (bodies.decode_topic_configs, f'{{"topicConfigTable":{{"T":{TOPIC}}}}}'),
     "topic_config": (bodies.decode_topic_config, TOPIC),
@@ -409,6 +416,8 @@ def test_unknown_keys_are_ignored() -> None:
         ("running_info", '{"properties":{"a":[1]}}'),
         ("groups", '{"subscriptionGroupTable":{"g":{"consumeEnable":"false"}}}'),
         ("groups", '{"subscriptionGroupTable":{"g":1}}'),
+        ("pop_shares", '{"messageRequestModeMap":{"T":{"G":{"mode":"POP","popShareQueueNum":"2"}}}}'),
+        ("pop_shares", '{"messageRequestModeMap":{"T":{"G":1}}}'),
         ("groups", '{"subscriptionGroupTable":{"g":{"retryQueueNums":null}}}'),
         ("groups", '{"forbiddenTable":{"g":1},"subscriptionGroupTable":{"g":{}}}'),
         ("running_info", '{"statusTable":{"T":{"pullRT":"1"}}}'),
@@ -435,6 +444,12 @@ def test_unknown_keys_are_ignored() -> None:
 def test_what_is_missing_or_of_another_kind(name: str, text: str) -> None:
     with pytest.raises(RemoteProtocolError):
         DECODERS[name][0](text.encode())
+
+
+def test_how_many_share_a_queue_that_is_popped() -> None:
+    assert bodies.decode_pop_shares("G", MODES.encode()) == {"T": 2}
+    assert bodies.decode_pop_shares("H", MODES.encode()) == {"T": 0}
+    assert bodies.decode_pop_shares("G", b'{"messageRequestModeMap":null}') == {}
 
 
 def refusal(decoder: Callable[[bytes], Any], text: str) -> str:

@@ -41,6 +41,15 @@ def test_five_brokers_of_two_queues_over_three_clients() -> None:
     assert (trial.outcome.moved, trial.looks, trial.most_moved_count) == ((), None, None)
 
 
+def test_a_client_with_queues_of_its_own_can_go() -> None:
+    queues = shape(1, 4, 1).queues
+    options = Options(configured={"c1": queues[:2], "c2": queues[2:]})
+    changes = Changes(remove_clients=("c1",))
+    (trial,) = _try(Scene(queues, ("c1", "c2")), "config", changes=changes, question={"options": options})
+    assert trial.outcome.after == {"c2": list(queues[2:])}
+    assert trial.outcome.unowned == queues[:2]
+
+
 def test_a_change_is_compared_with_what_the_same_strategy_gave_before() -> None:
     (trial,) = _try(shape(1, 8, 3), "circle", changes=Changes(remove_clients=("client-3",)))
     assert _counts(trial.outcome.before) == [3, 3, 2]

@@ -98,3 +98,10 @@ def test_events_at_one_time_are_one_change() -> None:
     churn = simulate(TWO, strategy_after, events, protection_ms=0)  # type: ignore[arg-type]
     assert len(seen) == 2
     assert (churn.share_count, churn.move_count) == (1, 4)
+
+
+def test_a_stranger_to_a_topics_brokers_stays_one_when_it_comes_back_under_another_id() -> None:
+    scene = Scene(TWO.queues, ("c1", "c2", "c3"), strangers={TWO.queues[0].topic: frozenset({"c3"})})
+    events = restarts(["c3"], every_ms=1000, down_ms=10, times=2, new_ids=True)
+    assert _simulate(events, scene=scene).move_count == 0
+    assert _simulate(events, scene=Scene(TWO.queues, ("c1", "c2", "c3"))).move_count > 0

@@ -139,4 +139,7 @@ def command(
     else:
         questions = [shaped(brokers, size, consumers)]
     trials = try_all(questions, changes, words, options, custom=custom, resolvers=site_resolvers(manager))
-    return render(to_listing(trials, failures, group_count=len(questions)), invocation.display)
+    display = invocation.display
+    with_shares = display.format in ("json", "jsonl", "yaml") or bool(display.columns or display.conditions)
+    listing = to_listing(trials, failures, group_count=len(questions), with_shares=with_shares)
+    return render(listing, display)

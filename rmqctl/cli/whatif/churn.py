@@ -13,8 +13,11 @@ from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.rules.durations import parse_duration_ms, short_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rmqctl.model.failure import Failure
     from rmqctl.whatif.churn import Churn
+    from rmqctl.whatif.scene import Scene
 
 HELP = """\b
 Examples:
@@ -73,7 +76,7 @@ def command(
     from rmqctl.rules.allocate import sort_client_ids
     from rmqctl.rules.names import closest
     from rmqctl.whatif.churn import restarts
-    from rmqctl.whatif.trying import Question, simulate_all
+    from rmqctl.whatif.trying import Question, own_strategy, require_known, simulate_all
 
     from .sources import read_group, read_spec, require_one_source, shaped
 
@@ -85,6 +88,8 @@ def command(
     protections_ms = list(dict.fromkeys([0, *given_ms]))
     if every_ms == 0 or times < 1:
         raise UsageError("--every 0 and --times 0 let nothing happen.")
+    if strategy is not None:
+        require_known([strategy], {})
     failures: Sequence[Failure] = ()
     if group is not None:
         scene, failures = read_group(invocation, invocation.full_name(group), topic or (), sample_s=0)
@@ -108,8 +113,10 @@ def command(
         count = f"{len(going) * times} restarts of a group with {len(question.scene.queues)} queues and"
         raise UsageError(f"{count} {len(ids)} clients would take too long.", hint="Name some with --client.")
     events = restarts(going, every_ms=every_ms, down_ms=down_ms, times=times, new_ids=not same_ids)
-    churns = simulate_all(question, strategy, events, protections_ms)
-    return render(to_listing(churns, failures), invocation.display)
+    name = own_strategy(question) if strategy is None else strategy
+    churns = simulate_all(question, name, events, protections_ms)
+    listing = to_listing(churns, question.scene, name, failures, is_own=strategy is None)
+    return render(listing, invocation.display)
 
 
 def _time_ms(option: str, text: str | None, default_ms: int) -> int:
@@ -119,17 +126,33 @@ def _time_ms(option: str, text: str | None, default_ms: int) -> int:
         raise UsageError(f"{option}: {error}.") from None
 
 
-def to_listing(churns: "Sequence[Churn]", failures: "Sequence[Failure]" = ()) -> Listing:
+def to_listing(
+    churns: "Sequence[Churn]", scene: "Scene", strategy: str, failures: "Sequence[Failure]" = (), *, is_own: bool
+) -> Listing:
     """Make the listing, a row for each time of protection."""
     import msgspec
 
+    live = scene.live
     return Listing(
         kind="ChurnList",
         columns=_COLUMNS,
         items=[msgspec.to_builtins(churn) for churn in churns],
-        name=lambda item: short_duration(item["protectionMs"]),
+        name=_show_protection,
         failures=failures,
+        extra={"group": None if live is None else live.group, "strategy": strategy},
+        notes=list(_notes(scene, strategy, is_own=is_own)),
     )
+
+
+def _notes(scene: "Scene", strategy: str, *, is_own: bool) -> "Iterator[str]":
+    """Say what stands for what is not known, or can't be simulated."""
+    live = scene.live
+    if live is not None and is_own and len(live.strategies) != 1:
+        told = f"share by {', '.join(sorted(live.strategies))}" if live.strategies else "don't say how they share"
+        yield f"The members {told}: {strategy} is taken for all of them."
+    doubled = sorted({client_id for client_id in scene.client_ids if scene.client_ids.count(client_id) > 1})
+    if doubled:
+        yield f"Of clients with one id only one is simulated: {', '.join(doubled[:3])}."
 
 
 def _show_time(key: str) -> Any:

@@ -142,6 +142,10 @@ COLUMNS = (
     Column("QUEUES", "queueCount", is_number=True),
     Column("VERDICT", "verdict", is_alarm=lambda item: item["verdict"] == "BLOCKS"),
     Column("WHY", "why", gives_way=True),
-    Column("RETRY-AT", "retryBrokers", show=_words("retryBrokers", nothing="nowhere")),
+    Column(
+        "RETRY-AT",
+        "retryBrokers",
+        show=lambda item: "-" if item["verdict"] == "NOT_AFFECTED" else _words("retryBrokers", nothing="nowhere")(item),
+    ),
     Column("TOPICS", "topics", show=lambda item: ",".join(each["topic"] for each in item["topics"]), is_wide=True),
 )

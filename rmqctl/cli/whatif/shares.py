@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 _SHOWN = 20
 
 
-def to_listing(trials: Sequence[Trial], failures: Sequence[Failure] = (), *, group_count: int = 1) -> Listing:
+def to_listing(
+    trials: Sequence[Trial], failures: Sequence[Failure] = (), *, group_count: int = 1, with_shares: bool = True
+) -> Listing:
     """Make the listing of strategies that were tried: one in full, several in a row each.
 
-    Of `group_count` groups each has as many trials, in order.
+    Of `group_count` groups each has as many trials, in order. Rows need no shares: there can be millions of queues.
     """
-    items = [_item(trial) for trial in trials]
-    several = len(items) > 1
+    several = len(trials) > 1
+    items = [_item(trial, with_shares=with_shares or not several) for trial in trials]
     return Listing(
         kind="Allocation",
         columns=COLUMNS,
@@ -51,7 +53,7 @@ def _notes(items: Sequence[Item], group_count: int) -> Iterator[str]:
             yield group + (f"{item['strategy']}: " if is_own else "") + str(concern["text"])
 
 
-def _item(trial: Trial) -> dict[str, Any]:
+def _item(trial: Trial, *, with_shares: bool) -> dict[str, Any]:
     outcome, looks, live = trial.outcome, trial.looks, trial.scene.live
     risks = [move.duplicate_risk for move in outcome.moved]
     item: dict[str, Any] = {
@@ -65,6 +67,21 @@ def _item(trial: Trial) -> dict[str, Any]:
         "idleCount": len(outcome.idle),
         "unownedCount": len(outcome.unowned),
         **_balance(outcome.balance),
+        **(_shares(trial) if with_shares else {}),
+        "isAsComputed": None if looks is None else looks.as_told,
+        "looksLike": [] if looks is None else list(looks.looks_like),
+        "differingClientIds": [] if looks is None else list(looks.differing),
+        "concerns": [{"code": concern.code, "text": concern.text} for concern in trial.concerns],
+    }  # fmt: skip
+    has_members = live is not None and bool(live.members or live.silent)
+    item["reasons"] = _reasons(item, outcome, is_live=live is not None, has_members=has_members)
+    return item
+
+
+def _shares(trial: Trial) -> dict[str, Any]:
+    """Return who has what, before and after."""
+    outcome, live = trial.outcome, trial.scene.live
+    return {
         "allocation": {client_id: _queues(share) for client_id, share in outcome.after.items()},
         "before": {
             **_balance(outcome.balance_before),
@@ -99,14 +116,7 @@ def _item(trial: Trial) -> dict[str, Any]:
         "unownedQueues": _queues(outcome.unowned),
         "sharedQueues": _queues(outcome.shared),
         "idleClientIds": list(outcome.idle),
-        "isAsComputed": None if looks is None else looks.as_told,
-        "looksLike": [] if looks is None else list(looks.looks_like),
-        "differingClientIds": [] if looks is None else list(looks.differing),
-        "concerns": [{"code": concern.code, "text": concern.text} for concern in trial.concerns],
     }  # fmt: skip
-    has_members = live is not None and bool(live.members or live.silent)
-    item["reasons"] = _reasons(item, outcome, is_live=live is not None, has_members=has_members)
-    return item
 
 
 def _reasons(item: Mapping[str, Any], outcome: Outcome, *, is_live: bool, has_members: bool) -> dict[str, str]:

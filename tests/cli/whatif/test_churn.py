@@ -86,3 +86,10 @@ def test_bad_input_is_one_sentence(words: tuple[str, ...], code: int, says: str,
     result = call(capsys, "whatif", "churn", *words)
     assert (result.code, result.out) == (code, "")
     assert says in result.err
+
+
+def test_what_the_clients_are_taken_to_share_by_is_said(capsys: Captured) -> None:
+    document = json.loads(call(capsys, "whatif", "churn", *_SIZE, "-o", "json").out)
+    assert (document["group"], document["strategy"]) == (None, "averagely")
+    document = json.loads(call(capsys, "whatif", "churn", *_SIZE, "--strategy", "AVG_BY_CIRCLE", "-o", "json").out)
+    assert document["strategy"] == "AVG_BY_CIRCLE"
