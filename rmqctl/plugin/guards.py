@@ -11,7 +11,7 @@ from typing import Any
 from rmqctl.errors import PluginError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import AllocationError, Assignment, CustomStrategy
-from rmqctl.rules.allocate.base import check
+from rmqctl.rules.allocate.base import check, require_ids
 
 from .hookspecs import BodyCodec, SiteResolver
 
@@ -44,6 +44,7 @@ def guarded_strategy(name: str, strategy: CustomStrategy, plugin: str | None = N
 
     def allocate(queues: Sequence[MessageQueue], client_ids: Sequence[str], options: Mapping[str, Any]) -> Assignment:
         check(queues, client_ids)
+        require_ids(client_ids)
         try:
             # Copies: what it does to them is its own affair.
             answer = strategy(list(queues), list(client_ids), dict(options))

@@ -16,15 +16,7 @@ from rmqctl.model.group import (
 )
 from rmqctl.model.names import RETRY_PREFIX
 
-# RocketMQ's class names (AllocateMessageQueueStrategy), in rmqctl's words.
-_STRATEGIES = {
-    "AllocateMessageQueueAveragely": "averagely",
-    "AllocateMessageQueueAveragelyByCircle": "circle",
-    "AllocateMessageQueueConsistentHash": "consistent-hash",
-    "AllocateMessageQueueByConfig": "config",
-    "AllocateMessageQueueByMachineRoom": "machine-room",
-    "AllocateMachineRoomNearby": "machine-room-nearby",
-}
+from .allocate import strategy_of_class
 
 
 def member_views(
@@ -126,7 +118,7 @@ def strategy_name(info: RunningInfo) -> str | None:
     text = info.properties.get("allocateMessageQueueStrategy", "")
     # A lambda's number and address are those of one JVM: two clients of one program would seem to differ.
     name = re.split(r"[@\s]|\$\$Lambda", text)[0].rpartition(".")[2]
-    return _STRATEGIES.get(name, name) or None
+    return strategy_of_class(name) or name or None
 
 
 def total_status(statuses: Iterable[ConsumeStatus]) -> ConsumeStatus | None:

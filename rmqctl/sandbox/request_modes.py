@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.flags import Permission
+from rmqctl.rules.allocate import Allocate
+from rmqctl.rules.allocate.averagely import allocate_averagely, allocate_by_circle
+from rmqctl.rules.allocate.pop_share import all_pop_all, allocate_for_pop, whole_brokers
 
 from .members import BROADCASTING
 from .request import FailureError, RefusalError
@@ -22,7 +24,8 @@ PULL, POP = "PULL", "POP"
 _TABLE = "request_modes"
 _CLUSTERING = "CLUSTERING"
 
-_Allocate = Callable[[str, Sequence[MessageQueue], Sequence[str]], list[MessageQueue]]
+# Others are unknown to brokers.
+_STRATEGIES: dict[str, Allocate] = {"AVG": allocate_averagely, "AVG_BY_CIRCLE": allocate_by_circle}
 
 
 class RequestModes:
@@ -105,8 +108,10 @@ def _share(
         return None
     client_ids = sorted(members.client_ids)
     if share_count is None:
-        return allocate(client_id, queues, client_ids)
-    return allocate_for_pop(allocate, client_id, queues, client_ids, share_count)
+        return allocate(queues, client_ids).get(client_id, [])
+    if all_pop_all(len(client_ids), share_count):
+        return whole_brokers(queues)  # also to one that is no member
+    return allocate_for_pop(queues, client_ids, inner=allocate, share_count=share_count).get(client_id, [])
 
 
 def _queues(broker: Broker, topic: str) -> list[MessageQueue]:
@@ -117,45 +122,6 @@ def _queues(broker: Broker, topic: str) -> list[MessageQueue]:
         for data in route["queueDatas"] if data["perm"] & Permission.READ
         for queue_id in range(data["readQueueNums"])
     )  # fmt: skip
-
-
-def allocate_averagely(client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> list[MessageQueue]:
-    """Return a client's run of neighbouring queues (AllocateMessageQueueAveragely)."""
-    if client_id not in client_ids:
-        return []
-    index, over = client_ids.index(client_id), len(queues) % len(client_ids)
-    count = 1 if len(queues) <= len(client_ids) else len(queues) // len(client_ids) + (index < over)
-    start = index * count if index < over else index * count + over
-    return list(queues[start : start + count])
-
-
-def allocate_by_circle(client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> list[MessageQueue]:
-    """Return every n-th queue for n clients (AllocateMessageQueueAveragelyByCircle)."""
-    return list(queues[client_ids.index(client_id) :: len(client_ids)]) if client_id in client_ids else []
-
-
-def allocate_for_pop(
-    allocate: _Allocate, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str], share_count: int
-) -> list[MessageQueue]:
-    """Return a popping client's queues (QueryAssignmentProcessor.allocate4Pop).
-
-    With a share count that is not positive, or with no more clients than share a queue, everyone pops from all: -1
-    stands for all queues of a broker. Otherwise a client has its own queues and those of the `share_count` clients
-    behind it; where there are fewer queues than clients, one queue.
-    """
-    client_count = len(client_ids)
-    if share_count <= 0 or share_count >= client_count - 1:
-        return [MessageQueue(topic, broker, -1) for topic, broker in dict.fromkeys((q[0], q[1]) for q in queues)]
-    if client_id not in client_ids:
-        return []
-    index = client_ids.index(client_id)
-    if client_count > len(queues):
-        return [queues[index % len(queues)]]
-    owners = [client_ids[(index + step) % client_count] for step in range(share_count + 1)]
-    return [queue for owner in owners for queue in allocate(owner, queues, client_ids)]
-
-
-_STRATEGIES: dict[str, _Allocate] = {"AVG": allocate_averagely, "AVG_BY_CIRCLE": allocate_by_circle}
 
 
 def _text(body: dict[str, Any], name: str) -> str:

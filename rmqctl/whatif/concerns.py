@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -15,8 +15,8 @@ from .changes import Changes
 from .looks import Looks
 from .outcome import Outcome
 from .scene import LiveGroup, Scene
+from .words import counted, listed
 
-_SHOWN = 3
 # RebalanceLockManager.REBALANCE_LOCK_MAX_LIVE_TIME.
 _LOCK_LIVES_S = 60
 # A client asks for routes every 30 s and shares every 20 s.
@@ -55,12 +55,12 @@ def _shares(later: Scene, outcome: Outcome) -> Iterator[Concern]:
             text = "RocketMQ counts each of them, and all of them take the same share."
             yield Concern("DUPLICATE_CLIENT_ID", f"Client id {client_id} stands {count} times: {text}")
     if outcome.unowned:
-        yield Concern("UNOWNED_QUEUES", f"Nobody would consume {_listed(outcome.unowned)}.")
+        yield Concern("UNOWNED_QUEUES", f"Nobody would consume {listed(outcome.unowned)}.")
     if outcome.shared and outcome.strategy != "pop-share":
-        text = f"Several clients would consume {_listed(outcome.shared)}: all of its messages twice."
+        text = f"Several clients would consume {listed(outcome.shared)}: all of its messages twice."
         yield Concern("SHARED_QUEUES", text)
     if outcome.idle:
-        text = f"{_count(len(outcome.idle), 'client')} would have no queue: {_listed(outcome.idle)}."
+        text = f"{counted(len(outcome.idle), 'client')} would have no queue: {listed(outcome.idle)}."
         yield Concern("IDLE_CLIENTS", text)
 
 
@@ -68,7 +68,7 @@ def _untold(live: LiveGroup, own_error: str | None) -> Iterator[Concern]:
     """Find what nobody told, so that something stands for it."""
     if live.silent_brokers:
         text = "clients that no other broker names are missing here, and what moves there is not known."
-        yield Concern("SILENT_BROKERS", f"No word from {_listed(live.silent_brokers)}: {text}")
+        yield Concern("SILENT_BROKERS", f"No word from {listed(live.silent_brokers)}: {text}")
     if live.unseen_reason is Unknown.BEHIND_PROXY:
         text = "Proxies are connected: there may be members behind them, which no broker names."
         yield Concern("MEMBERS_UNSEEN", text)
@@ -76,7 +76,7 @@ def _untold(live: LiveGroup, own_error: str | None) -> Iterator[Concern]:
         yield Concern("MEMBERS_UNSEEN", f"Whether there are members is not known ({live.unseen_reason}).")
     if live.silent:
         text = "what stands before the change is what the strategy gives."
-        yield Concern("SILENT_CLIENTS", f"No word from {_listed(live.silent)} on the queues there: {text}")
+        yield Concern("SILENT_CLIENTS", f"No word from {listed(live.silent)} on the queues there: {text}")
     if own_error is not None:
         yield Concern("OWN_STRATEGY_UNKNOWN", f"What the members share by can't be computed: {own_error}")
     elif live.members and not live.is_popping and not live.strategies:
@@ -92,7 +92,7 @@ def _group(live: LiveGroup, scene: Scene, outcome: Outcome, looks: Looks | None)
             client_id for client_id in set(scene.client_ids) - set(view) if _connects(live, client_id, topics)
         )
         if unseen:
-            text = f"Broker {broker_name} does not name {_listed(unseen)}: who asks it shares among the others."
+            text = f"Broker {broker_name} does not name {listed(unseen)}: who asks it shares among the others."
             yield Concern("VIEWS_DIFFER", text)
     if len(live.strategies) > 1:
         text = "together they give queues to several clients, or to none."
@@ -102,7 +102,7 @@ def _group(live: LiveGroup, scene: Scene, outcome: Outcome, looks: Looks | None)
         like = f" It looks like {', '.join(looks.looks_like)}." if looks.looks_like else ""
         yield Concern(
             "NOT_AS_COMPUTED",
-            f"Other queues than the group's strategy gives at {_listed(looks.differing)}: {text}{like}",
+            f"Other queues than the group's strategy gives at {listed(looks.differing)}: {text}{like}",
         )
     for topic in scene.topics:
         strangers = scene.strangers.get(topic, frozenset())
@@ -112,7 +112,7 @@ def _group(live: LiveGroup, scene: Scene, outcome: Outcome, looks: Looks | None)
             if not member.may_want(topic) and client_id not in strangers
         )
         if lacking and not topic.startswith(RETRY_PREFIX):
-            text = f"Not subscribed to {topic}, so that their share of it is nobody's: {_listed(lacking)}."
+            text = f"Not subscribed to {topic}, so that their share of it is nobody's: {listed(lacking)}."
             yield Concern("NOT_SUBSCRIBED", text)
     yield from _retries(live)
     if live.is_popping and outcome.strategy != "pop-share":
@@ -134,7 +134,7 @@ def _retries(live: LiveGroup) -> Iterator[Concern]:
         yield Concern("ORDERLY_MIXED", f"{text} clients send among the dead letters.")
     lacking = [name for name, config in live.configs.items() if config is not None and config.retry_queue_count <= 0]
     if lacking:
-        text = f"The group has no retry queues at {_listed(lacking)}: what fails there is acknowledged and lost."
+        text = f"The group has no retry queues at {listed(lacking)}: what fails there is acknowledged and lost."
         yield Concern("NO_RETRY_QUEUES", text)
 
 
@@ -143,10 +143,10 @@ def _cost(live: LiveGroup, scene: Scene, changes: Changes, outcome: Outcome) -> 
     known = [move.duplicate_risk for move in outcome.moved if move.duplicate_risk is not None]
     unknown_count = len(outcome.moved) - len(known)
     if sum(known):
-        text = f"Up to {_count(sum(known), 'message')} of the queues that move could be consumed twice."
+        text = f"Up to {counted(sum(known), 'message')} of the queues that move could be consumed twice."
         yield Concern("CONSUMED_TWICE", text)
     if unknown_count:
-        text = f"How much of {_count(unknown_count, 'moving queue')} could be consumed twice is not known."
+        text = f"How much of {counted(unknown_count, 'moving queue')} could be consumed twice is not known."
         yield Concern("CONSUMED_TWICE_UNKNOWN", text)
     if live.consume_from_where in (None, "CONSUME_FROM_LAST_OFFSET") and not live.is_popping:
         yield from _starts(live, scene, outcome)
@@ -157,7 +157,7 @@ def _cost(live: LiveGroup, scene: Scene, changes: Changes, outcome: Outcome) -> 
     is_known = all(row.lag is not None for row in rows)
     if unread or not is_known:
         text = (
-            f"{'' if is_known else 'At least '}{_count(unread, 'message')} in the queues that go are not consumed yet."
+            f"{'' if is_known else 'At least '}{counted(unread, 'message')} in the queues that go are not consumed yet."
         )
         yield Concern("UNREAD_IN_REMOVED_QUEUES", text)
 
@@ -175,12 +175,12 @@ def _starts(live: LiveGroup, scene: Scene, outcome: Outcome) -> Iterator[Concern
         text = f"what comes before the group takes it, in up to {_NEW_QUEUE_UNSEEN_S} s, is skipped, {unless}."
         hint = "Storing offset 0 for new queues first avoids that."
         start = f"starts at its end{untold}"
-        yield Concern("NEW_QUEUES_START_LAST", f"{_count(len(fresh), 'new queue')}: each {start}: {text} {hint}")
+        yield Concern("NEW_QUEUES_START_LAST", f"{counted(len(fresh), 'new queue')}: each {start}: {text} {hint}")
     moved = {move.mq for move in outcome.moved}
     skipped = [mq for mq in _never_committed(live, scene) if mq in moved]
     if skipped:
         text = f"who gets it starts at its end{untold}, and skips what is in it, {unless}."
-        yield Concern("MOVED_QUEUES_START_LAST", f"No offset is stored of {_listed(skipped)}: {text}")
+        yield Concern("MOVED_QUEUES_START_LAST", f"No offset is stored of {listed(skipped)}: {text}")
 
 
 def _never_committed(live: LiveGroup, scene: Scene) -> list[MessageQueue]:
@@ -199,12 +199,13 @@ def _orderly(changes: Changes, outcome: Outcome) -> Iterator[Concern]:
     left = [move for move in had if not set(move.before) & set(outcome.after)]
     if left and changes.remove_clients:
         text = f"who is shut down gives its locks back, who is killed keeps them for {_LOCK_LIVES_S} s: nobody consumes"
-        queues = _count(len(left), "orderly queue")
+        queues = counted(len(left), "orderly queue")
         yield Concern("ORDERLY_QUEUES_STALL", f"{queues} of clients that go: {text} them meanwhile.")
     staying = len(had) - len(left)
     if staying:
         text = "each waits until its old owner is through with what it consumes, and is tried again every 20 s."
-        yield Concern("ORDERLY_QUEUES_MOVE", f"{_count(staying, 'orderly queue')} would change between clients: {text}")
+        queues = counted(staying, "orderly queue")
+        yield Concern("ORDERLY_QUEUES_MOVE", f"{queues} would change between clients: {text}")
 
 
 def _advice(outcome: Outcome, most_moved_count: int | None) -> Iterator[Concern]:
@@ -222,15 +223,5 @@ def find_weight_concerns(scene: Scene, weights: Mapping[MessageQueue, float]) ->
     if not weights:
         yield Concern("WEIGHTS_UNKNOWN", "No queue's work is known: lag-weighted takes all for equal.")
     elif unknown:
-        text = f"The work in {_listed(unknown)} is not known: lag-weighted takes it for none."
+        text = f"The work in {listed(unknown)} is not known: lag-weighted takes it for none."
         yield Concern("WEIGHTS_UNKNOWN", text)
-
-
-def _listed(items: Iterable[object]) -> str:
-    every = [str(item) for item in items]
-    more = len(every) - _SHOWN
-    return ", ".join(every[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

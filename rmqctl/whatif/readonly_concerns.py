@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from .concerns import Concern
 from .readonly import Effect, Mode, Other, Readonly, Verdict, Way
+from .words import counted, listed
 
-_SHOWN = 5
+_named = partial(listed, shown=5)
 
 
 def find_readonly_concerns(
@@ -32,7 +34,7 @@ def _already(found: Readonly, others: Mapping[str, Other]) -> Iterator[Concern]:
         yield Concern("ONLY_BROKER", f"Broker {name} is the only one of cluster {found.broker.cluster}.")
     lacking = sorted(other for other, told in others.items() if told.is_writable is False)
     if lacking:
-        yield Concern("OTHERS_READ_ONLY", f"Without write permission already: {_listed(lacking)}.")
+        yield Concern("OTHERS_READ_ONLY", f"Without write permission already: {_named(lacking)}.")
 
 
 def _groups(found: Readonly) -> Iterator[Concern]:
@@ -41,13 +43,13 @@ def _groups(found: Readonly) -> Iterator[Concern]:
         text = "It is consumed again every 5 s (in order every second) until the permission is back,"
         yield Concern(
             "GROUPS_BLOCK",
-            f"The first message that fails would block its queue in {_count(len(blocked), 'group')}:"
-            f" {_listed(effect.view.group for effect in blocked)}. {text} and no offset moves past it.",
+            f"The first message that fails would block its queue in {counted(len(blocked), 'group')}:"
+            f" {_named(effect.view.group for effect in blocked)}. {text} and no offset moves past it.",
         )
     mixed = [effect for effect in found.effects if found.way is Way.BROKER_PERMISSION and _is_mixed(effect)]
     if mixed:
         text = "while a lock is held, brokers from 5.1.1 put retries that clients send among the dead letters."
-        groups = _listed(effect.view.group for effect in mixed)
+        groups = _named(effect.view.group for effect in mixed)
         yield Concern("ORDERLY_MIXED", f"Some members consume in order and some do not in {groups}: {text}")
 
 
@@ -58,22 +60,12 @@ def _is_mixed(effect: Effect) -> bool:
 
 def _topics(found: Readonly) -> Iterator[Concern]:
     if found.unwritable_topics:
-        count = _count(len(found.unwritable_topics), "topic")
-        text = f"No other broker has queues to write to: {_listed(found.unwritable_topics)}."
+        count = counted(len(found.unwritable_topics), "topic")
+        text = f"No other broker has queues to write to: {_named(found.unwritable_topics)}."
         yield Concern("TOPICS_UNWRITABLE", f"Producers could not send to {count} any more. {text}")
 
 
 def _not_there(found: Readonly, not_consuming: Sequence[str]) -> Iterator[Concern]:
     if not_consuming:
         name = found.broker.broker_name
-        yield Concern("NOT_CONSUMING", f"Consuming nothing of {name}: {_listed(not_consuming)}.")
-
-
-def _listed(items: Iterable[str]) -> str:
-    every = list(items)
-    more = len(every) - _SHOWN
-    return ", ".join(every[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+        yield Concern("NOT_CONSUMING", f"Consuming nothing of {name}: {_named(not_consuming)}.")

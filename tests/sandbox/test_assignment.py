@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 
 from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.codes import RequestCode, ResponseCode
+from rmqctl.rules.allocate import Allocate
+from rmqctl.rules.allocate.averagely import allocate_averagely, allocate_by_circle
+from rmqctl.rules.allocate.pop_share import allocate_for_pop
 from rmqctl.sandbox import Sandbox
-from rmqctl.sandbox.request_modes import allocate_averagely, allocate_by_circle, allocate_for_pop
 from tests.sandbox.peer import Peer, consumer_data, subscription
 from tests.scripted import run
-
-Allocate = Callable[[str, Sequence[MessageQueue], Sequence[str]], list[MessageQueue]]
 
 
 def shares(allocate: Allocate, queue_count: int, client_count: int) -> list[list[int]]:
     queues = [MessageQueue("T", "b", number) for number in range(queue_count)]
     clients = [f"c{number}" for number in range(client_count)]
-    return [[queue.queue_id for queue in allocate(client, queues, clients)] for client in clients]
+    assignment = allocate(queues, clients)
+    return [[queue.queue_id for queue in assignment[client]] for client in clients]
 
 
 @pytest.mark.parametrize(
@@ -43,9 +44,7 @@ def test_by_circle() -> None:
 
 def test_for_pop() -> None:
     def sharing(share_count: int) -> Allocate:
-        return lambda client, queues, clients: allocate_for_pop(
-            allocate_averagely, client, queues, clients, share_count
-        )
+        return partial(allocate_for_pop, inner=allocate_averagely, share_count=share_count)
 
     assert shares(sharing(1), 4, 3) == [[0, 1, 2], [2, 3], [3, 0, 1]]
     assert shares(sharing(2), 4, 3) == [[-1]] * 3

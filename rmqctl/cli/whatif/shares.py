@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rmqctl.cli.output.listing import Column, Item, Listing, Section
+from rmqctl.whatif.words import counted
 
 if TYPE_CHECKING:
     from rmqctl.model.failure import Failure
@@ -186,7 +187,7 @@ def _sections(item: Item, is_wide: bool) -> list[Section]:
         risk = item["duplicateRisk"]
         facts.append(("consumed twice", "unknown" if risk is None else f"up to {risk} messages"))
     name = item["strategy"] if item["group"] is None else f"{item['group']} by {item['strategy']}"
-    title = f"{name}: {_count(item['queueCount'], 'queue')}, {_count(item['clientCount'], 'client')}"
+    title = f"{name}: {counted(item['queueCount'], 'queue')}, {counted(item['clientCount'], 'client')}"
     sections = [Section(title, facts)]
     has_work = item["group"] is not None
     shares = (*item["allocation"].values(), *item["before"]["allocation"].values())
@@ -236,7 +237,7 @@ def _real_facts(item: Item) -> str:
         return f"{_UNCOMPARED[item['reasons']['isAsComputed']]}{like}"
     if item["isAsComputed"]:
         return f"as the group's strategy gives it{like}"
-    return f"{_count(len(item['differingClientIds']), 'client')} with other queues than computed{like}"
+    return f"{counted(len(item['differingClientIds']), 'client')} with other queues than computed{like}"
 
 
 _UNCOMPARED = {
@@ -245,10 +246,6 @@ _UNCOMPARED = {
     "STRATEGIES_DIFFER": "by several strategies",
     "STRATEGY_UNKNOWN": "by a strategy that can't be computed",
 }
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _number(value: float) -> str:

@@ -25,6 +25,10 @@ def check(queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> None:
         raise AllocationError("There are no queues to share.")
     if not client_ids:
         raise AllocationError("There are no clients to share the queues.")
+
+
+def require_ids(client_ids: Sequence[str]) -> None:
+    """Refuse a client without an id, whose own share RocketMQ's strategies refuse to tell. Raises AllocationError."""
     if not all(client_ids):
         raise AllocationError("A client id is empty.")
 

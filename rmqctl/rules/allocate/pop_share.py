@@ -12,6 +12,16 @@ from .base import Allocate, Assignment, check
 ALL_QUEUES = -1
 
 
+def all_pop_all(client_count: int, share_count: int) -> bool:
+    """Tell whether everyone pops from all queues, so that it does not matter who asks."""
+    return share_count <= 0 or share_count >= client_count - 1
+
+
+def whole_brokers(queues: Sequence[MessageQueue]) -> list[MessageQueue]:
+    """Return what stands for all queues of each broker."""
+    return [MessageQueue(*broker, ALL_QUEUES) for broker in dict.fromkeys(queue[:2] for queue in queues)]
+
+
 def allocate_for_pop(
     queues: Sequence[MessageQueue], client_ids: Sequence[str], *, inner: Allocate, share_count: int
 ) -> Assignment:
@@ -23,9 +33,8 @@ def allocate_for_pop(
     """
     check(queues, client_ids)
     client_count = len(client_ids)
-    if share_count <= 0 or share_count >= client_count - 1:
-        brokers = dict.fromkeys(queue[:2] for queue in queues)
-        return {client_id: [MessageQueue(*broker, ALL_QUEUES) for broker in brokers] for client_id in client_ids}
+    if all_pop_all(client_count, share_count):
+        return {client_id: whole_brokers(queues) for client_id in client_ids}
     if client_count > len(queues):
         return {
             client_id: [queues[index % len(queues)]]

@@ -13,7 +13,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.names import closest
 
 from .averagely import allocate_averagely, allocate_by_circle
-from .base import Allocate, AllocationError, Assignment
+from .base import Allocate, AllocationError, Assignment, require_ids
 from .configured import allocate_by_config
 from .consistent_hash import VIRTUAL_NODES, allocate_by_consistent_hash
 from .lag_weighted import allocate_by_lag
@@ -148,7 +148,15 @@ def find_strategy(
         )
     if inner is not None:
         options = replace(options, inner=inner)
-    return Strategy(canonical, _BUILT_IN[canonical](options), may_repeat=canonical in _MAY_REPEAT)
+    allocate = _BUILT_IN[canonical](options)
+    if canonical != "config":  # which checks nothing
+        allocate = partial(_allocate_to_named, allocate)
+    return Strategy(canonical, allocate, may_repeat=canonical in _MAY_REPEAT)
+
+
+def _allocate_to_named(allocate: Allocate, queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> Assignment:
+    require_ids(client_ids)
+    return allocate(queues, client_ids)
 
 
 def _run_custom(

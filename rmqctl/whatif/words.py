@@ -1,0 +1,17 @@
+"""Counts and lists within sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number of things: 1 queue, 2 queues."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def listed(items: Iterable[object], shown: int = 3) -> str:
+    """Return the first of many things, and how many more there are."""
+    every = [str(item) for item in items]
+    more = len(every) - shown
+    return ", ".join(every[:shown]) + (f" and {more} more" if more > 0 else "")
