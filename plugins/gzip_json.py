@@ -18,16 +18,21 @@ MAX_BYTES = 64 * 1024 * 1024
 
 def decode(body: bytes, properties: Mapping[str, str], topic: str) -> Any:  # noqa: ARG001
     """Return the JSON value in a gzipped body. Raises ValueError."""
-    inflater = zlib.decompressobj(wbits=31)
-    try:
-        data = inflater.decompress(body, MAX_BYTES)
-    except zlib.error as error:
-        raise ValueError(f"the body is not gzip ({error})") from None
-    if inflater.unconsumed_tail:
-        raise ValueError(f"the body is larger than {MAX_BYTES} bytes when decompressed")
-    if not inflater.eof:
-        raise ValueError("the gzipped body is cut off")
-    return json.loads(data)
+    data, left = b"", body
+    # A gzip file may be several, one behind the other.
+    while True:
+        inflater = zlib.decompressobj(wbits=31)
+        try:
+            data += inflater.decompress(left, MAX_BYTES + 1 - len(data))
+        except zlib.error as error:
+            raise ValueError(f"the body is not gzip ({error})") from None
+        if len(data) > MAX_BYTES:
+            raise ValueError(f"the body is larger than {MAX_BYTES} bytes when decompressed")
+        if not inflater.eof:
+            raise ValueError("the gzipped body is cut off")
+        left = inflater.unused_data
+        if not left:
+            return json.loads(data)
 
 
 @hookimpl

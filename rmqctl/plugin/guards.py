@@ -21,7 +21,10 @@ ANY = (Exception, SystemExit)
 
 def said(error: BaseException) -> str:
     """Return an exception in one line."""
-    words = " ".join(str(error).split()).rstrip(".")
+    try:
+        words = " ".join(str(error).split()).rstrip(".")
+    except ANY:  # a plugin's exception may fail at that too
+        words = ""
     return f"{type(error).__name__}: {words}" if words else type(error).__name__
 
 

@@ -73,7 +73,7 @@ def try_strategy(
         if scene.live is None or own == wanted:
             raise
         own_error, before = str(error), _before(scene, wanted, options, custom)
-    real = _real(scene)
+    real = _real(scene, before)
     known = _with_work(options, real or before, work)
     chosen = find_strategy(wanted, _for_those_who_stay(known, scene, later), custom)
     after = share_all(later, chosen)
@@ -116,17 +116,26 @@ def _before(scene: Scene, strategy: str, options: Options, custom: Mapping[str, 
     return share_all(scene, find_strategy(name, options, custom))
 
 
-def _real(scene: Scene) -> Assignment | None:
-    """Return what clients hold by their own word, None while not every one has told."""
+def _real(scene: Scene, computed: Assignment) -> Assignment | None:
+    """Return what clients hold by their own word, None while not every one has told.
+
+    Of topics that nobody subscribes to it is what was computed: nobody holds those, so nothing moves from nobody.
+    """
     live = scene.live
     if live is None:
         return None
     ids = sort_client_ids(set(scene.client_ids))
     if not ids or live.silent or live.members.keys() != set(ids):
         return None
-    topics = set(scene.topics)
+    topics = {topic for topic in scene.topics if live.is_wanted(topic)}
     return {
-        client_id: sort_queues(mq for mq in live.members[client_id].held if mq.topic in topics) for client_id in ids
+        client_id: sort_queues(
+            (
+                *(mq for mq in live.members[client_id].held if mq.topic in topics),
+                *(mq for mq in computed.get(client_id, ()) if mq.topic not in topics),
+            )
+        )
+        for client_id in ids
     }
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -14,7 +15,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import sort_client_ids
 from rmqctl.rules.names import closest
 
-from .scene import Scene
+from .scene import ID_LIMIT, Scene
 
 # Sort behind and before all that real clients and brokers are called.
 LAST, FIRST = "~", "!"
@@ -30,10 +31,13 @@ class QueueChange(Struct, frozen=True):
     count: int
 
     def apply(self, queue_ids: Sequence[int]) -> list[int]:
-        """Return the queue ids of one broker after it; queues come and go at the end."""
+        """Return the queue ids of one broker after it; queues come and go at the end. Raises UsageError."""
         if self.sign == "=":
             return list(range(self.count))
         if self.sign == "+":
+            if max(queue_ids) + self.count >= ID_LIMIT:
+                text = f"behind queue {max(queue_ids)} there are not so many ids."
+                raise UsageError(f"--queues +{self.count}: {text}")
             return [*queue_ids, *range(max(queue_ids) + 1, max(queue_ids) + 1 + self.count)]
         return sorted(queue_ids)[: max(0, len(queue_ids) - self.count)]
 
@@ -112,18 +116,28 @@ def _change_clients(client_ids: tuple[str, ...], changes: Changes) -> tuple[str,
             left.remove(item)
         else:
             raise NotFoundError("Client", item, suggestions=closest(item, client_ids))
-    number = 0
     _check_most("clients", len(left) + sum(item for item in changes.add_clients if isinstance(item, int)))
+    named = {*left, *(item for item in changes.add_clients if isinstance(item, str))}
+    free = _free_names(f"{changes.new_prefix}new-", named)
     for item in changes.add_clients:
         if isinstance(item, str):
             if item in left:
                 raise UsageError(f"--add-clients {item}: this client is there already.")
             left.append(item)
             continue
-        width = len(str(item))
-        left += [f"{changes.new_prefix}new-{number + index:0{width}}" for index in range(1, item + 1)]
-        number += item
+        left += free(item)
     return tuple(left)
+
+
+def _free_names(prefix: str, taken: Collection[str]) -> Callable[[int], list[str]]:
+    """Return what makes so many more names that nobody has, and that sort as they are counted."""
+    numbers = itertools.count(1)
+
+    def more(wanted: int) -> list[str]:
+        names = (f"{prefix}{number:0{len(str(wanted))}}" for number in numbers)
+        return list(itertools.islice((name for name in names if name not in taken), wanted))
+
+    return more
 
 
 def _change_queues(queues: tuple[MessageQueue, ...], changes: Changes) -> tuple[MessageQueue, ...]:
@@ -154,17 +168,16 @@ def _change_queues(queues: tuple[MessageQueue, ...], changes: Changes) -> tuple[
 def _new_brokers(brokers: set[str], changes: Changes) -> list[str]:
     """Return the names of brokers that come. Raises UsageError for one that there is."""
     names: list[str] = []
-    number = 0
+    named = {*brokers, *(item for item in changes.add_brokers if isinstance(item, str))}
+    free = _free_names(f"{changes.new_prefix}new-broker-", named)
     for item in changes.add_brokers:
         if isinstance(item, str):
             if item in brokers or item in names:
                 raise UsageError(f"--add-brokers {item}: this broker is there already.")
             names.append(item)
             continue
-        _check_most("brokers", number + item)
-        width = len(str(item))
-        names += [f"{changes.new_prefix}new-broker-{number + index:0{width}}" for index in range(1, item + 1)]
-        number += item
+        _check_most("brokers", len(names) + item)
+        names += free(item)
     return names
 
 

@@ -17,14 +17,16 @@ _CANDIDATES = ("averagely", "circle", "consistent-hash", _NEARBY)
 
 
 class Looks(Struct, frozen=True):
-    """Whether the real shares are those of the strategy, None where not every client has told its own.
+    """Whether the real shares are those of the strategy, None where that can't be told.
 
+    It can't where not every client has told its own share, or where none of them subscribes to any of the topics.
     `differing` are clients whose real share is another one; `looks_like` the strategies that give just these shares.
     """
 
     as_told: bool | None
     differing: tuple[str, ...]
     looks_like: tuple[str, ...]
+    is_subscribed: bool = True
 
 
 def compare_with_real(
@@ -47,7 +49,9 @@ def compare_with_real(
             != {mq for mq in shares.get(client_id, ()) if member.may_want(mq.topic)}
         ]
 
-    topics = set(scene.topics)
+    topics = {topic for topic in scene.topics if live.is_wanted(topic)}
+    if not topics:  # nothing equals nothing, whatever they share by
+        return Looks(None, (), (), is_subscribed=False)
     looks_like: list[str] = []
     plain: Mapping[str, list[MessageQueue]] = {}
     for name in ("pop-share",) if live.is_popping else _CANDIDATES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
@@ -111,6 +112,7 @@ def compute_outcome(
     queues_before: Sequence[MessageQueue], work: Work,
 ) -> Outcome:  # fmt: skip
     """Compare two assignments."""
+    sizes_before, sizes = _broker_sizes(queues_before), _broker_sizes(queues)
     old, new = _owners(before), _owners(after)
     wanted, had = set(queues), set(queues_before)
     moved = tuple(
@@ -121,16 +123,23 @@ def compute_outcome(
         strategy=strategy,
         before=before,
         after=after,
-        clients=tuple(_share(client_id, before, after, work) for client_id in sort_client_ids({*before, *after})),
+        clients=tuple(
+            _share(
+                client_id, before.get(client_id, []), after.get(client_id, []), work,
+                count_before=_count(before.get(client_id, ()), sizes_before),
+                count=_count(after.get(client_id, ()), sizes),
+            )
+            for client_id in sort_client_ids({*before, *after})
+        ),
         moved=moved,
         added=tuple(sort_queues(wanted - had)),
         removed=tuple(sort_queues(had - wanted)),
         unowned=tuple(queue for queue in sort_queues(wanted) if not _owners_of(queue, new)),
         shared=tuple(queue for queue in sort_queues(new) if len(set(new[queue])) > 1),
         idle=tuple(client_id for client_id, share in after.items() if not share),
-        balance_before=compute_balance(before, work),
-        balance=compute_balance(after, work),
-    )
+        balance_before=compute_balance(before, queues_before, work),
+        balance=compute_balance(after, queues, work),
+    )  # fmt: skip
 
 
 def count_moved(
@@ -154,16 +163,29 @@ def _moved(
     ]
 
 
-def compute_balance(assignment: Assignment, work: Work) -> Balance:
-    """Return how evenly the clients of an assignment are loaded."""
+def compute_balance(assignment: Assignment, queues: Iterable[MessageQueue], work: Work) -> Balance:
+    """Return how evenly the clients of an assignment of these queues are loaded."""
     reasons: dict[str, Reason] = {}
+    sizes = _broker_sizes(queues)
     shares = list(assignment.values())
     return Balance(
-        queues=_spread(len(share) for share in shares),
+        queues=_spread(_count(share, sizes) for share in shares),
         lag=_weighted("lag", shares, work.lag, work, reasons),
         rate=_weighted("rate", shares, work.rate, work, reasons),
         reasons=reasons,
     )
+
+
+def _broker_sizes(queues: Iterable[MessageQueue]) -> Mapping[MessageQueue, int]:
+    """Return how many queues each broker has of a topic, by what stands for all of them."""
+    return Counter(map(_all_beside, queues))
+
+
+def _count(share: Sequence[MessageQueue], sizes: Mapping[MessageQueue, int]) -> int:
+    """Return how many queues a share is, where one can stand for all of a broker."""
+    if not any(queue.queue_id == ALL_QUEUES for queue in share):
+        return len(share)
+    return sum(sizes.get(queue, 0) if queue.queue_id == ALL_QUEUES else 1 for queue in share)
 
 
 def _weighted(
@@ -235,15 +257,17 @@ def _move(queue: MessageQueue, before: tuple[str, ...], after: tuple[str, ...], 
     return Move(queue, before, after, risk, reason)
 
 
-def _share(client_id: str, before: Assignment, after: Assignment, work: Work) -> ClientShare:
-    old, new = before.get(client_id, []), after.get(client_id, [])
+def _share(
+    client_id: str, old: Sequence[MessageQueue], new: Sequence[MessageQueue], work: Work, *, count_before: int,
+    count: int,
+) -> ClientShare:  # fmt: skip
     held, had = set(new), set(old)
     reasons: dict[str, Reason] = {}
     lag = _sum("lag", new, work.lag, work, reasons)
     return ClientShare(
         client_id=client_id,
-        queue_count_before=len(old),
-        queue_count=len(new),
+        queue_count_before=count_before,
+        queue_count=count,
         gained=tuple(queue for queue in new if queue not in had),
         lost=tuple(queue for queue in old if queue not in held),
         lag=None if lag is None else int(lag),

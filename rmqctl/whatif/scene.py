@@ -13,6 +13,9 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import Assignment, Strategy, sort_client_ids, sort_queues
 from rmqctl.rules.allocate.averagely import allocate_averagely
 
+# MessageQueue.queueId is an int.
+ID_LIMIT = 2**31
+
 
 class Member(Struct, frozen=True):
     """A client of a running group by its own word. `held` are its queues; `strategy` is None where it names none.
@@ -59,6 +62,10 @@ class LiveGroup(Struct, frozen=True):
     def is_popping(self) -> bool:
         """Whether members pop, so that brokers share the queues among them."""
         return self.consume_type == CONSUME_POP or any(member.pops for member in self.members.values())
+
+    def is_wanted(self, topic: str) -> bool:
+        """Tell whether any member subscribes to a topic, as far as they say."""
+        return any(member.may_want(topic) for member in self.members.values())
 
     @property
     def strategies(self) -> frozenset[str]:

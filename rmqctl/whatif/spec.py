@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,13 +13,9 @@ from rmqctl.errors import UsageError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import Options
 
-from .scene import Scene
+from .scene import ID_LIMIT, Scene
 
 _HINT = 'Such as {"queues": [{"topic": "T", "brokerName": "broker-a", "queueId": 0}], "clients": ["c1", "c2"]}.'
-
-
-# MessageQueue.queueId is an int.
-_ID_LIMIT = 2**31
 
 
 class _Queue(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -70,7 +67,7 @@ class SpecItem(Struct, frozen=True):
 def parse_spec(data: bytes) -> list[SpecItem]:
     """Read a description, one group or a list of them. Raises UsageError, which names the item that is wrong."""
     try:
-        raw = msgspec.json.decode(data)
+        raw = msgspec.json.decode(data.removeprefix(codecs.BOM_UTF8))
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise UsageError(f"The description is no JSON ({error}).", hint=_HINT) from None
     items: Sequence[Any] = raw if isinstance(raw, list) else [raw]
@@ -91,7 +88,7 @@ def _read(raw: Any, where: str) -> SpecItem:
     for queue in queues:
         if queue in seen:
             raise UsageError(f"{where} gives queue {queue} twice.")
-        if not queue.topic or not queue.broker_name or not 0 <= queue.queue_id < _ID_LIMIT:
+        if not queue.topic or not queue.broker_name or not 0 <= queue.queue_id < ID_LIMIT:
             raise UsageError(f"{where}: {queue} is no queue: it needs a topic, a broker and an id from 0.")
         seen.add(queue)
     if not queues:
@@ -100,10 +97,14 @@ def _read(raw: Any, where: str) -> SpecItem:
         raise UsageError(f"{where} has no clients.", hint=_HINT)
     if "" in item.clients:
         raise UsageError(f"{where} has a client without an id.")
+    unweighed = set(seen)
     for weighed in item.options.weights:
         queue = MessageQueue(weighed.topic, weighed.broker_name, weighed.queue_id)
         if queue not in seen:
             raise UsageError(f"{where} gives a weight to {queue}, which is none of its queues.")
+        if queue not in unweighed:
+            raise UsageError(f"{where} gives a weight to {queue} twice.")
+        unweighed.remove(queue)
     return SpecItem(
         Scene(tuple(queues), tuple(item.clients)), item.strategy, _options(item.options), item.options.site_of
     )

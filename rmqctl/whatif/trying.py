@@ -9,15 +9,18 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rmqctl.errors import UsageError
+from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.rules.allocate import AllocationError, CustomStrategy, Options, find_strategy
+from rmqctl.rules.allocate.strategies import canonical_name
 from rmqctl.rules.names import closest
 
 from .allocation import DEFAULT, Trial, current_strategy, try_strategy
 from .changes import Changes
 from .churn import Churn, Coming, simulate
 from .live import work_of
+from .rooms import is_in_room
 from .scene import Scene
+from .words import listed
 
 # A plugin's: takes "broker" or "client" and a name, returns the room.
 SiteResolver = Callable[[str, str], str | None]
@@ -46,7 +49,8 @@ def try_all(
     """Return a trial for each strategy on each group, in order; without a strategy, the group's own.
 
     `given` are options that go before those of descriptions. Raises UsageError for what a strategy refuses, with the
-    number of the group where there are several.
+    number of the group where there are several, and for given options that no strategy takes; NotFoundError for a given
+    room without queues.
     """
     trials = []
     for number, question in enumerate(questions, 1):
@@ -65,7 +69,46 @@ def try_all(
                     where = f"The members share by {current}. "
                 sentence, hint = _with_hint(str(error))
                 raise UsageError(f"{where}{sentence}", hint=hint) from None
+    _require_taken(given, questions, trials)
+    _require_rooms(given.get("rooms", ()), trials)
     return trials
+
+
+# Which strategies take what is given on a command line, by the option.
+_TAKERS = {
+    "virtual_nodes": ("--virtual-nodes", ("consistent-hash", "machine-room-nearby", "pop-share")),
+    "rooms": ("--room", ("machine-room",)),
+    "site_of": ("--site-of", ("machine-room-nearby",)),
+    "inner": ("--inner", ("machine-room-nearby", "pop-share")),
+    "share_count": ("--pop-share", ("pop-share",)),
+}
+# A running group's shares are compared with what these give, whatever is tried.
+_COMPARED = frozenset({"virtual_nodes", "site_of", "inner"})
+
+
+def _require_taken(given: Mapping[str, Any], questions: Sequence[Question], trials: Sequence[Trial]) -> None:
+    """Raise UsageError for an option that nothing takes: whoever gives it expects that it changes the answer."""
+    used = {trial.outcome.strategy for trial in trials}
+    used |= {canonical_name(own_strategy(question)) for question in questions}
+    is_live = any(question.scene.live is not None for question in questions)
+    for name in given:
+        option, takers = _TAKERS[name]
+        if used.isdisjoint(takers) and not (is_live and name in _COMPARED):
+            tried = ", ".join(dict.fromkeys(trial.outcome.strategy for trial in trials))
+            raise UsageError(f"{option} is for {' and '.join(takers)}, not for {tried}.", hint="--strategy names one.")
+
+
+def _require_rooms(rooms: Sequence[str], trials: Sequence[Trial]) -> None:
+    """Raise NotFoundError for a room whose queues would be shared, and that has none.
+
+    RocketMQ shares the others without a word. For rooms of a description that is a concern (find_room_concerns).
+    """
+    for trial in trials:
+        brokers = {mq.broker_name for mq in trial.scene.queues}
+        for room in rooms if trial.outcome.strategy == "machine-room" else ():
+            if not any(is_in_room(name, room) for name in brokers):
+                sentence = f"Room {room} has no queues: no broker is called {room}@NAME."
+                raise NotFoundError("Room", room).reworded(sentence, hint=f"Brokers: {listed(sorted(brokers))}.")
 
 
 def require_known(strategies: Sequence[str], custom: Mapping[str, CustomStrategy]) -> None:

@@ -80,6 +80,19 @@ def test_whatever_it_raises_is_one_sentence(error: BaseException) -> None:
     assert caught.value.sentence == f"Site resolver mine failed for client c1: {name}: two lines."
 
 
+def test_an_exception_that_can_not_be_shown_is_told_by_its_name() -> None:
+    class SilentError(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    def fail(*_: object) -> Any:
+        raise SilentError
+
+    with pytest.raises(PluginError) as caught:
+        guarded_strategy("mine", fail)(_QUEUES, _IDS, {})
+    assert caught.value.sentence == "Strategy mine failed: SilentError."
+
+
 def test_a_refusal_stays_one_but_must_say_why() -> None:
     def refuse(*_: object) -> Any:
         raise AllocationError(words)

@@ -174,15 +174,26 @@ def test_the_shipped_plugin_reads_gzipped_json() -> None:
     codec = body_codec("gzip-json", [str(SHIPPED / "gzip_json.py")], {})
     body = gzip.compress(json.dumps({"a": [1, "ü"]}).encode())
     assert run_codec("gzip-json", codec, body, {}, "T") == {"a": [1, "ü"]}
-    for broken, says in ((b"plain", "not gzip"), (body[:-9], "cut off"), (gzip.compress(b"{"), "JSONDecodeError")):
+    parts = gzip.compress(b'{"a":') + gzip.compress(b"7}")
+    assert run_codec("gzip-json", codec, parts, {}, "T") == {"a": 7}
+    for broken, says in (
+        (b"", "cut off"),
+        (body + b"behind", "not gzip"),
+        (gzip.compress(b""), "JSONDecodeError"),
+        (b"plain", "not gzip"),
+        (body[:-9], "cut off"),
+        (gzip.compress(b"{"), "JSONDecodeError"),
+    ):
         with pytest.raises(PluginError, match=says):
             run_codec("gzip-json", codec, broken, {}, "T")
 
 
 def test_the_shipped_plugin_is_not_hurt_by_a_bomb() -> None:
     codec = body_codec("gzip-json", [str(SHIPPED / "gzip_json.py")], {})
-    with pytest.raises(PluginError, match="larger than 67108864 bytes"):
-        run_codec("gzip-json", codec, gzip.compress(b" " * (70 * 1024 * 1024)), {}, "T")
+    bomb = gzip.compress(b" " * (40 * 1024 * 1024))
+    for body in (gzip.compress(b" " * (70 * 1024 * 1024)), bomb + bomb):
+        with pytest.raises(PluginError, match="larger than 67108864 bytes"):
+            run_codec("gzip-json", codec, body, {}, "T")
 
 
 def test_every_shipped_plugin_can_be_loaded() -> None:

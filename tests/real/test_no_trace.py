@@ -55,5 +55,6 @@ def test_reading_what_does_not_exist_creates_nothing(cluster: Cluster, rmqctl: R
     # What is new to the group is thought of only.
     changes = ("--add-clients", "2", "--add-brokers", "1", "--queues", "+2")
     assert rmqctl("whatif", "allocate", "ElsewhereGroup", *changes).exit_code == 0
+    assert rmqctl("whatif", "readonly", "--broker", "broker-a").exit_code == 0
 
     assert held(cluster.namesrv, ["ElsewhereGroup"]) == before

@@ -126,7 +126,13 @@ def test_a_queue_that_is_configured_twice_has_one_owner() -> None:
 
 
 def test_machine_room_names_rooms_without_queues() -> None:
-    (trial,) = _try(Scene(ROOMS, ("c1", "c2")), "machine-room", rooms=("east", "north"))
+    scene = Scene(ROOMS, ("c1", "c2"))
+    # A description is computed as RocketMQ would; who names a room at the command line means one that there is.
+    (trial,) = _try(scene, "machine-room", question={"options": Options(rooms=("east", "north"))})
+    with pytest.raises(NotFoundError) as caught:
+        _try(scene, "machine-room", rooms=("east", "north"))
+    assert caught.value.sentence == "Room north has no queues: no broker is called north@NAME."
+    assert caught.value.hint == "Brokers: east@a, plain, west@b."
     assert _counts(trial.outcome.after) == [1, 1]
     assert text_of(trial, "ROOM_WITHOUT_QUEUES") == "Room north has no queues: no broker is called north@NAME."
 

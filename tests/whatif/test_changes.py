@@ -81,6 +81,9 @@ def test_clients_come_by_name_or_sort_last() -> None:
     assert _ids(add_clients=(1, "c9", 1))[3:] == ["c9", "~new-1", "~new-2"]
     assert _ids(add_clients=(10,))[-2:] == ["~new-09", "~new-10"]
     assert _ids(add_clients=(1,), new_prefix=FIRST)[0] == "!new-1"
+    # No name is given twice, whoever comes first.
+    assert _ids(add_clients=("~new-1", 2))[3:] == ["~new-1", "~new-2", "~new-3"]
+    assert _ids(add_clients=(1, "~new-1"))[3:] == ["~new-1", "~new-2"]
 
 
 def test_clients_go_by_name_or_the_last_of_them() -> None:
@@ -171,6 +174,13 @@ def test_what_can_not_be_is_refused_with_its_name(
     with pytest.raises(error) as caught:
         apply_changes(SCENE, Changes(**changes))  # type: ignore[arg-type]
     assert caught.value.sentence == sentence
+
+
+def test_queue_ids_end_where_javas_numbers_do() -> None:
+    last = Scene((MessageQueue("T", "broker-a", 2**31 - 2),), ("c1",))
+    assert len(apply_changes(last, Changes(queues=QueueChange("+", 1))).queues) == 2
+    with pytest.raises(UsageError, match=r"--queues \+2: behind queue 2147483646 there are not so many ids\."):
+        apply_changes(last, Changes(queues=QueueChange("+", 2)))
 
 
 def test_an_unknown_name_gets_a_suggestion() -> None:

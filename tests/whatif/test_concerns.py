@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rmqctl.model.queue import MessageQueue
-from rmqctl.whatif.changes import QueueChange
+from rmqctl.whatif.changes import Changes, QueueChange
+from rmqctl.whatif.looks import Looks
+from rmqctl.whatif.trying import Question, try_all
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running, subscribed
 from tests.scripted import SILENCE
 
@@ -16,6 +18,7 @@ from .groups import (
     RETRY,
     T,
     codes,
+    fetch,
     group_cluster,
     says,
     sharing,
@@ -114,6 +117,19 @@ def test_a_member_that_does_not_subscribe_to_a_topic() -> None:
         group.members["c2"] = says([*T[4:], MessageQueue("U", "broker-b", 0)], topics=("T", "U"))
     trial = tried_once(cluster)
     assert text_of(trial, "NOT_SUBSCRIBED") == "Not subscribed to U, so that their share of it is nobody's: c1."
+
+
+def test_a_topic_that_no_member_subscribes_to_tells_nothing_of_how_they_share() -> None:
+    cluster = sharing()
+    for broker in cluster.brokers.values():
+        broker.topics["U"] = [Queue(5) for _ in range(4)]
+    question = Question(fetch(cluster, "U").scene)
+    (trial,) = try_all([question], Changes(add_clients=("c4",)), (), {}, custom={}, resolvers={})
+    assert trial.looks == Looks(None, (), (), is_subscribed=False)
+    # It moves from those who would have it, not from nobody.
+    assert len(trial.outcome.moved) < len(question.scene.queues)
+    assert all(move.before for move in trial.outcome.moved)
+    assert text_of(trial, "NOT_SUBSCRIBED") == "Not subscribed to U, so that their share of it is nobody's: c1, c2, c3."
 
 
 def test_a_strategy_that_nobody_here_knows_is_told_and_others_can_be_tried() -> None:

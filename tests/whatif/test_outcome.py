@@ -54,6 +54,11 @@ def test_who_pops_from_all_queues_of_a_broker_owns_each() -> None:
     (client,) = outcome.clients
     assert (client.lag, client.reasons) == (None, {"lag": Unknown.POP, "rate": Unknown.POP})
     assert outcome.balance.reasons == {"lag": Unknown.POP, "rate": Unknown.POP}
+    # What stands for all queues of a broker counts as so many.
+    assert (client.queue_count_before, client.queue_count) == (0, 6)
+    assert outcome.balance.queues == Spread(6, 6, 0)
+    fewer = _compare({"c1": [everything]}, {"c1": [everything]}, now=Q[:2])
+    assert [(each.queue_count_before, each.queue_count) for each in fewer.clients] == [(6, 2)]
 
 
 def test_a_queue_moves_between_one_owner_and_those_that_pop_from_all() -> None:
@@ -80,7 +85,7 @@ def test_a_risk_that_is_not_known_has_its_reason() -> None:
 
 
 def test_balance_is_least_most_and_deviation() -> None:
-    balance = compute_balance({"c1": Q[:4], "c2": Q[4:]}, WORK)
+    balance = compute_balance({"c1": Q[:4], "c2": Q[4:]}, Q, WORK)
     assert balance.queues == Spread(2, 4, 1.0)
     assert balance.lag == Spread(60, 90, 15.0)
     assert balance.rate == Spread(1.0, 2.0, 0.5)
@@ -88,7 +93,7 @@ def test_balance_is_least_most_and_deviation() -> None:
 
 
 def test_the_deviation_is_that_of_all_clients_not_of_a_sample() -> None:
-    balance = compute_balance({"c1": Q[:4], "c2": Q[4:5], "c3": Q[5:]}, WORK)
+    balance = compute_balance({"c1": Q[:4], "c2": Q[4:5], "c3": Q[5:]}, Q, WORK)
     assert balance.queues.deviation == pytest.approx(2**0.5)
 
 
@@ -97,7 +102,7 @@ def test_one_queue_that_is_not_known_leaves_the_balance_open() -> None:
         lag={**WORK.lag, Q[3]: None}, reasons={Q[3]: {"lag": Unknown.OFFSET_BEYOND_MAX}},
         missing={"rate": Unmeasured.NOT_SAMPLED},
     )  # fmt: skip
-    balance = compute_balance({"c1": Q[:3], "c2": Q[3:]}, work)
+    balance = compute_balance({"c1": Q[:3], "c2": Q[3:]}, Q, work)
     assert (balance.lag, balance.rate) == (None, None)
     assert balance.reasons == {"lag": Unknown.OFFSET_BEYOND_MAX, "rate": Unmeasured.NOT_SAMPLED}
     first, second = _compare({}, {"c1": Q[:3], "c2": Q[3:]}, work).clients
@@ -106,7 +111,7 @@ def test_one_queue_that_is_not_known_leaves_the_balance_open() -> None:
 
 
 def test_nobody_has_nothing() -> None:
-    assert compute_balance({}, WORK).queues == Spread(0, 0, 0)
+    assert compute_balance({}, (), WORK).queues == Spread(0, 0, 0)
 
 
 def test_many_owners_of_many_queues_do_not_take_long() -> None:

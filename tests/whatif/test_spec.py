@@ -108,6 +108,7 @@ def test_a_wrong_part_is_named(wrong: dict[str, Any], said: str) -> None:
         ({"clients": ["c1", ""]}, "has a client without an id."),
         ({"queues": [*QUEUES, QUEUES[0]]}, "gives queue T@broker-a:0 twice."),
         ({"options": {"weights": [{**QUEUES[0], "queueId": 9, "weight": 1}]}}, "gives a weight to T@broker-a:9, which"),
+        ({"options": {"weights": [{**QUEUES[0], "weight": 1}] * 2}}, "gives a weight to T@broker-a:0 twice."),
     ],
 )
 def test_what_makes_no_group_is_refused_with_its_number(wrong: dict[str, Any], sentence: str) -> None:
@@ -122,6 +123,11 @@ def test_what_makes_no_group_is_refused_with_its_number(wrong: dict[str, Any], s
 def test_what_is_no_queue_is_refused(wrong: dict[str, Any]) -> None:
     sentence = _refused({**ITEM, "queues": [{**QUEUES[0], **wrong}]}).sentence
     assert sentence.endswith("is no queue: it needs a topic, a broker and an id from 0.") or "at `$.queues" in sentence
+
+
+def test_a_byte_order_mark_is_no_part_of_it() -> None:
+    (item,) = parse_spec(b"\xef\xbb\xbf" + json.dumps(ITEM).encode())
+    assert len(item.scene.queues) == len(QUEUES)
 
 
 def test_an_empty_list_names_no_group() -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rmqctl.model.failure import Failure
     from rmqctl.model.queue import MessageQueue
     from rmqctl.whatif.allocation import Trial
+    from rmqctl.whatif.looks import Looks
     from rmqctl.whatif.outcome import Balance, ClientShare, Outcome, Spread
 
 # Of a long list people see so many rows; all of them with -o wide.
@@ -75,7 +76,7 @@ def _item(trial: Trial, *, with_shares: bool) -> dict[str, Any]:
         "concerns": [{"code": concern.code, "text": concern.text} for concern in trial.concerns],
     }  # fmt: skip
     has_members = live is not None and bool(live.members or live.silent)
-    item["reasons"] = _reasons(item, outcome, is_live=live is not None, has_members=has_members)
+    item["reasons"] = _reasons(item, outcome, looks, is_live=live is not None, has_members=has_members)
     return item
 
 
@@ -120,7 +121,9 @@ def _shares(trial: Trial) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _reasons(item: Mapping[str, Any], outcome: Outcome, *, is_live: bool, has_members: bool) -> dict[str, str]:
+def _reasons(
+    item: Mapping[str, Any], outcome: Outcome, looks: Looks | None, *, is_live: bool, has_members: bool
+) -> dict[str, str]:
     """Say why a null is one."""
     reasons = _balance_reasons(outcome.balance)
     if not is_live:
@@ -133,13 +136,15 @@ def _reasons(item: Mapping[str, Any], outcome: Outcome, *, is_live: bool, has_me
         unknown = [move.reason for move in outcome.moved if move.reason is not None]
         reasons["duplicateRisk"] = str(unknown[0]) if is_live and unknown else "NOT_LIVE"
     if item["isAsComputed"] is None:
-        reasons["isAsComputed"] = _why_not_compared(item, has_members=has_members) if is_live else "NOT_LIVE"
+        reasons["isAsComputed"] = _why_not_compared(item, looks, has_members=has_members) if is_live else "NOT_LIVE"
     return reasons
 
 
-def _why_not_compared(item: Mapping[str, Any], *, has_members: bool) -> str:
+def _why_not_compared(item: Mapping[str, Any], looks: Looks | None, *, has_members: bool) -> str:
     if not has_members:
         return "NO_MEMBERS"
+    if looks is not None and not looks.is_subscribed:
+        return "NOT_SUBSCRIBED"
     codes = {concern["code"] for concern in item["concerns"]}
     if "STRATEGIES_DIFFER" in codes:
         return "STRATEGIES_DIFFER"
@@ -243,6 +248,7 @@ def _real_facts(item: Item) -> str:
 _UNCOMPARED = {
     "CLIENT_SILENT": "not every client told what it holds",
     "NO_MEMBERS": "nobody is there",
+    "NOT_SUBSCRIBED": "no member subscribes to it",
     "STRATEGIES_DIFFER": "by several strategies",
     "STRATEGY_UNKNOWN": "by a strategy that can't be computed",
 }

@@ -123,6 +123,11 @@ def strategy_words() -> tuple[str, ...]:
     return tuple(_BUILT_IN)
 
 
+def canonical_name(name: str) -> str:
+    """Return what a strategy is called here, by any of its names; a name that nobody knows as it is."""
+    return _canonical(name)[0]
+
+
 def strategy_of_class(class_name: str) -> str | None:
     """Return the strategy that a class of RocketMQ's is, by its name without the package; None for another class."""
     return _CLASSES.get(class_name)
