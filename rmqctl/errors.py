@@ -11,7 +11,10 @@ RmqctlError                 1  something failed
 │   ├── LocalProtocolError  1  we were about to send something that the protocol forbids
 │   └── RemoteProtocolError 1  the peer sent something that the protocol forbids
 ├── BrokerError             1  the peer answered with an error code (code, remark, address)
+├── RefusedError            1  the group's situation does not allow the change
+├── StaleError              7  what a plan was made for has changed
 ├── AlreadyRunningError     1  a sandbox has that port
+├── BusyError               1  another process is changing the same thing
 └── PluginError             1  a plugin can't be loaded, or its code failed
 
 Two exit codes have no exception: 8 (some brokers answered, some did not) is a property of a result, and 130 is the
@@ -129,10 +132,29 @@ class BrokerError(RmqctlError):
         self.remark = remark
 
 
+class RefusedError(RmqctlError):
+    """The situation of what is to be changed does not allow it, so nothing was changed."""
+
+    name = "REFUSED"
+
+
+class StaleError(RmqctlError):
+    """What a plan was made for has changed since, so nothing was changed."""
+
+    exit_code = 7
+    name = "STALE"
+
+
 class AlreadyRunningError(RmqctlError):
     """A sandbox of this user has that port."""
 
     name = "ALREADY_RUNNING"
+
+
+class BusyError(RmqctlError):
+    """Another process is changing the same thing, so nothing was changed."""
+
+    name = "BUSY"
 
 
 class PluginError(RmqctlError):

@@ -39,7 +39,10 @@ def test_exit_codes_are_the_agreed_ones() -> None:
         "LocalProtocolError": 1,
         "RemoteProtocolError": 1,
         "BrokerError": 1,
+        "RefusedError": 1,
+        "StaleError": 7,
         "AlreadyRunningError": 1,
+        "BusyError": 1,
         "PluginError": 1,
     }
 

@@ -10,9 +10,9 @@ from rmqctl.cli.config_place import config_path
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.cli.output.render import choose_columns, render
-from rmqctl.cli.output.text import iso_time
 from rmqctl.errors import RmqctlError, UsageError
 from rmqctl.model.finding import Finding, Status
+from rmqctl.rules.times import iso_time
 
 if TYPE_CHECKING:
     from rmqctl.client.core import Client

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
-from rmqctl.errors import UsageError
+from rmqctl.errors import RefusedError, UsageError
 from rmqctl.model.names import with_namespace
 from rmqctl.rules.durations import parse_duration_ms
 from rmqctl.rules.filters import Condition, parse_condition
@@ -142,6 +142,24 @@ class Invocation:
         """Return a group's or topic's name with the namespace of this run (NamespaceUtil.wrapNamespace)."""
         namespace = self._setting("namespace")
         return name if not namespace else with_namespace(namespace, name)
+
+    @property
+    def context_name(self) -> str | None:
+        """The context that this run uses, None without one."""
+        return None if self._context is None else self._context.name
+
+    @property
+    def is_protected(self) -> bool:
+        """Whether the name of what is changed must be typed."""
+        return self._context is not None and self._context.protected
+
+    def require_writable(self) -> None:
+        """Raise RefusedError in a context that is only for reading."""
+        if self._context is not None and self._context.readonly:
+            raise RefusedError(
+                f"Context {self._context.name} is readonly: nothing is changed through it.",
+                hint=f"rmqctl context set {self._context.name} readonly=false",
+            )
 
     def remember(self, kind: str, names: Iterable[str], *, is_whole: bool = True) -> None:
         """Note names that the cluster has told, for completion; see names_cache."""

@@ -50,7 +50,7 @@ class Answer(Struct, frozen=True):
 
 
 class Client:
-    """Asks a cluster. Only reads so far: each may be sent again, on a new connection or to another server.
+    """Asks a cluster. Reads, and writes of a fixed value, may be sent again on a new connection or to another server.
 
     `deadline` bounds everything that is asked through this client. `address_map` leads to brokers that registered with
     addresses which can't be reached from here: it gives host:port for a broker's name (its master), name/id (a slave)
@@ -102,33 +102,36 @@ class Client:
         *,
         accept: Container[int] = (ResponseCode.SUCCESS,),
         held_s: float = 0.0,
+        may_repeat: bool = True,
     ) -> Command:
-        """Return the answer of one server to a read.
+        """Return the answer of one server.
 
         A connection that ends under it is opened once more, and a server that is too busy gets a moment, twice.
+        `may_repeat=False` is for what must not reach the server twice: then only what it refused is sent again.
 
         `held_s` is how long the server may keep it back on purpose (long polling); such requests don't count among
         those in flight. Raises UnreachableError, RemoteProtocolError, NotAuthorisedError, and BrokerError for a code
         not in `accept`.
         """
-        response = await self._ask_in_turn(address, command, held_s)
+        response = await self._ask_in_turn(address, command, held_s, may_repeat=may_repeat)
         for pause_s in _BUSY_PAUSES_S:
             if response.code != ResponseCode.SYSTEM_BUSY or self.deadline.remaining_s() <= pause_s:
                 break
             await pause(self.clock, pause_s)
-            response = await self._ask_in_turn(address, command, held_s)
+            response = await self._ask_in_turn(address, command, held_s, may_repeat=may_repeat)
         if response.code not in accept:
             raise refusal(address, response, self._credentials)
         return response
 
-    async def _ask_in_turn(self, address: str, command: Command, held_s: float) -> Command:
+    async def _ask_in_turn(self, address: str, command: Command, held_s: float, *, may_repeat: bool) -> Command:
+        ask = self._ask_twice if may_repeat else self._ask_once
         if held_s:
-            return await self._ask_twice(address, command, held_s)
+            return await ask(address, command, held_s)
         gate = self._gates.get(address)
         if gate is None:
             gate = self._gates[address] = asyncio.Semaphore(_IN_FLIGHT_PER_ADDRESS)
         async with gate:
-            return await self._ask_twice(address, command, 0.0)
+            return await ask(address, command, 0.0)
 
     async def _ask_twice(self, address: str, command: Command, held_s: float) -> Command:
         try:

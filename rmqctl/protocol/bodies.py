@@ -225,6 +225,12 @@ def decode_consume_stats(body: bytes) -> ConsumeStats:
 
 
 @_body
+def decode_reset_offsets(body: bytes) -> dict[MessageQueue, int]:
+    """Read the answer of INVOKE_BROKER_TO_RESET_OFFSET (ResetOffsetBody): where each queue goes."""
+    return {_queue(key): _int(offset) for key, offset in loads(body)["offsetTable"].items()}
+
+
+@_body
 def decode_topic_stats(body: bytes) -> dict[MessageQueue, TopicOffset]:
     """Read the answer of GET_TOPIC_STATS_INFO (TopicStatsTable)."""
     return {
@@ -315,6 +321,17 @@ def decode_running_info(body: bytes) -> RunningInfo:
     statuses = {_str(topic): _consume_status(item) for topic, item in (data.get("statusTable") or {}).items()}
     subscriptions = [_subscription(_str(item["topic"]), item) for item in _list(data.get("subscriptionSet") or [])]
     return RunningInfo(properties, queues, pop_unacked, statuses, tuple(sorted(subscriptions, key=lambda s: s.topic)))
+
+
+@_body
+def decode_lock_times(body: bytes) -> dict[MessageQueue, int]:
+    """Read from the answer of GET_CONSUMER_RUNNING_INFO when each queue was locked last, in ms of the client's clock.
+
+    Of a Java client that does not consume in order, that is when it took the queue (ProcessQueue.lastLockTimestamp).
+    """
+    items = (loads(body).get("mqTable") or {}).items()
+    times = {_queue(key): _time(_number(item.get("lastLockTimestamp", 0))) for key, item in items}
+    return {mq: at_ms for mq, at_ms in times.items() if at_ms is not None}
 
 
 def _consume_status(item: Mapping[str, Any]) -> ConsumeStatus:

@@ -24,6 +24,14 @@ class Edge(StrEnum):
     LATEST = "latest"
 
 
+def iso_time(at_ms: int | None) -> str | None:
+    """Return UTC ISO 8601 with ms, None for none and for what is no time of this era."""
+    if at_ms is None or not 0 <= at_ms <= _MAX_MS:
+        return None
+    at = datetime.fromtimestamp(at_ms // 1000, UTC)
+    return f"{at:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03}Z"
+
+
 def parse_time(text: str, now_ms: int, zone: tzinfo | None = None) -> int | Edge:
     """Return a point in time in ms since the epoch, or an end of the queue.
 

@@ -136,6 +136,9 @@ class BrokerState:
     # popShareQueueNum by topic and group that pop.
     pop_shares: dict[str, dict[str, int]] = field(default_factory=dict)
     runtime: dict[str, str] = field(default_factory=dict)
+    # Resets that wait for a pull, by group, topic and queue id; what clients were told to go to, and in which language.
+    marks: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    pushed: list[tuple[str, str, dict[int, int], str]] = field(default_factory=list)
 
     def table(self) -> dict[int, Reply]:
         """Return the answers by request code."""
@@ -155,6 +158,10 @@ class BrokerState:
             Q.GET_TOPIC_CONFIG: self._one_topic,
             Q.QUERY_TOPIC_CONSUME_BY_WHO: self._topic_groups,
             Q.GET_EARLIEST_MSG_STORETIME: self._earliest,
+            Q.UPDATE_CONSUMER_OFFSET: self._store_offset,
+            Q.INVOKE_BROKER_TO_RESET_OFFSET: self._reset,
+            Q.DELETE_SUBSCRIPTIONGROUP: self._delete_group,
+            Q.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self._write_group,
         }
 
     def topic_config(self, topic: str) -> dict[str, Any]:
@@ -201,11 +208,12 @@ class BrokerState:
         stored = self.offsets.get(group, {})
         online = self.groups.get(group)
         rows = []
-        for topic in stored:
-            if online is not None and topic not in online.topics:
+        wanted = request.ext_fields.get("topic")
+        for topic in [wanted] if wanted else stored:
+            if not wanted and online is not None and topic not in online.topics:
                 continue
             for queue_id, queue in enumerate(self.topics.get(topic, ())):
-                offset = stored[topic].get(queue_id, 0)
+                offset = max(0, stored.get(topic, {}).get(queue_id, 0))
                 row = {
                     "brokerOffset": queue.max_offset,
                     "consumerOffset": offset,
@@ -318,11 +326,89 @@ class BrokerState:
     def _one_offset(self, request: Command) -> Command:
         fields = request.ext_fields
         offset = self.offsets.get(fields["consumerGroup"], {}).get(fields["topic"], {}).get(int(fields["queueId"]))
-        if offset is not None:
+        if offset is not None and offset >= 0:
             return ok(offset=str(offset))
         if self.version < V5_0_0:
             return ok(offset="0")
         return refused(R.QUERY_NOT_FOUND, "Not found, do not set to zero, maybe this group boot first")
+
+    @property
+    def is_server_side(self) -> bool:
+        """Whether this broker sends clients to an offset by itself."""
+        return self.settings.get("useServerSideResetOffset") == "true"
+
+    def _store_offset(self, request: Command) -> Command:
+        fields = request.ext_fields
+        group, topic, queue_id = fields["consumerGroup"], fields["topic"], int(fields["queueId"])
+        if self.version >= V5_0_0 and group not in self.configured:
+            return refused(R.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} not exist!")
+        if self.version >= V5_0_0 and topic not in self.topics:
+            return refused(R.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
+        if self.is_server_side and (group, topic, queue_id) in self.marks:
+            return Command(R.SUCCESS, remark="Offset has been previously reset")
+        self.offsets.setdefault(group, {}).setdefault(topic, {})[queue_id] = int(fields["commitOffset"])
+        return ok()
+
+    def _reset(self, request: Command) -> Command:
+        fields = request.ext_fields
+        group, topic = fields["group"], fields["topic"]
+        stored = self.offsets.setdefault(group, {}).setdefault(topic, {})
+        if not self.is_server_side:
+            return self._push(group, topic, int(fields["timestamp"]), fields["isForce"], request.language)
+        if topic not in self.topics:
+            return refused(R.TOPIC_NOT_EXIST, f"Topic {topic} does not exist")
+        if group not in self.configured:
+            return refused(R.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} does not exist")
+        queue_id, offset = int(fields["queueId"]), int(fields["offset"])
+        queue = self.topics[topic][queue_id]
+        if not queue.min_offset <= offset <= queue.max_offset + 1:
+            bounds = f"[{queue.min_offset}-{queue.max_offset}]"
+            return refused(R.SYSTEM_ERROR, f"Target offset {offset} not in consume queue range {bounds}")
+        stored[queue_id] = self.marks[group, topic, queue_id] = offset
+        return ok(f'{{"offsetTable":{java_map([(mq_key(topic, self.name, queue_id), offset)])}}}'.encode())
+
+    def _push(self, group: str, topic: str, at_ms: int, is_force: str, language: str) -> Command:
+        """Tell the clients; only the way that rmqctl goes, to what is stored."""
+        assert (at_ms, is_force) == (-1, "false"), "all queues would go to the end"
+        if topic not in self.topics:
+            return refused(
+                R.SYSTEM_ERROR, f"[reset-offset] reset offset failed, no topic in this broker. topic={topic}"
+            )
+        stored = self.offsets[group][topic]
+        if any(stored.get(queue_id, -1) < 0 for queue_id in range(len(self.topics[topic]))):
+            return refused(R.SYSTEM_ERROR, f"THe consumer group <{group}> not exist")
+        if group not in self.groups:
+            remark = f"Consumer not online, so can not reset offset, Group: {group} Topic: {topic} Timestamp: {at_ms}"
+            return refused(R.CONSUMER_NOT_ONLINE, remark)
+        told = {number: min(stored[number], queue.max_offset) for number, queue in enumerate(self.topics[topic])}
+        self.pushed.append((group, topic, told, language))
+        rows = [(mq_key(topic, self.name, queue_id), offset) for queue_id, offset in told.items()]
+        return Command(
+            R.SUCCESS, {}, f'{{"offsetTable":{java_map(rows)}}}'.encode(), remark="not set any response code"
+        )
+
+    def _write_group(self, request: Command) -> Command:
+        """Take what is given, fall back to the default for the rest, but change attributes as their signs say."""
+        config = json.loads(request.body)
+        group, steps = config.pop("groupName"), config.pop("attributes", {})
+        attributes = dict(self.group_configs.get(group, {}).get("attributes", {}))
+        for name, value in steps.items():
+            if name[0] not in "+-":
+                return refused(R.SYSTEM_ERROR, f"java.lang.RuntimeException: wrong format key: {name[1:]}")
+            attributes = {key: each for key, each in attributes.items() if key != name[1:]}
+            attributes |= {name[1:]: value} if name[0] == "+" else {}
+        self.configured.add(group)
+        self.group_configs[group] = {**config, "attributes": attributes} if self.version >= V5_0_0 else config
+        return ok()
+
+    def _delete_group(self, request: Command) -> Command:
+        group = request.ext_fields["groupName"]
+        self.configured.discard(group)
+        self.group_configs.pop(group, None)
+        if request.ext_fields.get("cleanOffset" if self.version >= V5_0_0 else "removeOffset") == "true":
+            self.offsets.pop(group, None)
+            self.marks = {place: offset for place, offset in self.marks.items() if place[0] != group}
+        return ok()
 
     def _config(self, request: Command) -> Command:
         return ok(

@@ -1,7 +1,7 @@
 """Runs the benchmarks against one real cluster of two brokers and prints a table; `make bench`.
 
 `python -m tests.bench cold` runs one part: cold, groups, members, decoding or finding; sandbox-send, sandbox-pull,
-sandbox-start, sandbox-heartbeats, sandbox-kills or allocate, of which the last four need no cluster.
+sandbox-start, sandbox-heartbeats, sandbox-kills, allocate or reset, of which the last five need no cluster.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from . import (
     finding,
     many_groups,
     members,
+    resetting,
     sandbox_heartbeats,
     sandbox_kills,
     sandbox_messages,
@@ -144,7 +145,7 @@ _PARTS = {
 }  # fmt: skip
 _PARTS_ALONE = {
     "sandbox-start": sandbox_start.measure, "sandbox-heartbeats": sandbox_heartbeats.measure,
-    "sandbox-kills": sandbox_kills.measure, "allocate": allocating.measure,
+    "sandbox-kills": sandbox_kills.measure, "allocate": allocating.measure, "reset": resetting.measure,
 }  # fmt: skip
 
 if __name__ == "__main__":

@@ -15,7 +15,9 @@ from jsonschema import Draft202012Validator, ValidationError
 import rmqctl.cli
 from rmqctl.cli.output.schemas import document_schema, item_schema, kinds
 from rmqctl.model.group import GroupState
+from rmqctl.model.plan import Operation, Route
 from rmqctl.model.progress import PulledSource, TimeLagSource, Unknown
+from rmqctl.model.receipt import Result
 from rmqctl.model.topic import TopicFinding, TopicKind
 from rmqctl.model.trace import TraceEvent
 from tests.schemas import check_document, check_item
@@ -155,6 +157,9 @@ def _enums(kind: str) -> list[set[str]]:
         ("TopicRoute", TopicFinding, set()),
         ("TopicStatus", TopicFinding, set()),
         ("MessageTrace", TraceEvent, set()),
+        *((kind, words, set()) for kind in ("Plan", "Receipt", "ChangeList") for words in (Operation, Route)),
+        ("Plan", GroupState, set()),
+        ("Receipt", Result, set()),
     ],
 )
 def test_closed_lists_of_words_are_those_of_the_code(kind: str, values: type[StrEnum], more: set[str]) -> None:

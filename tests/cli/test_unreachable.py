@@ -1,16 +1,33 @@
 from __future__ import annotations
 
+import json
 import time
+from pathlib import Path
 
 import pytest
 
 from rmqctl.cli.registry import COMMANDS
+from rmqctl.model.plan import Operation, Plan, PlanItem, Route
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.receipt import Receipt, ReceiptItem, Result
+from rmqctl.ops.documents import plan_document, receipt_document
 
 from .calls import call, closed_address
 
 _ASKING = {
     "offset show": ["my-group"],
     "offset peek": ["my-group", "--topic", "t"],
+    "offset reset": ["my-group", "--topic", "t", "--to-latest", "--yes"],
+    "offset skip": ["my-group", "--yes"],
+    "offset clone": ["my-group", "other-group", "--yes"],
+    "offset delete": ["my-group", "--topic", "t", "--yes"],
+    "offset export": ["my-group"],
+    "offset import": ["{offsets}", "--yes"],
+    "offset undo": ["{receipt}", "--yes"],
+    "apply": ["{plan}", "--yes", "-o", "csv"],  # a table shows the plan first
+    "group create": ["my-group", "--yes"],
+    "group update": ["my-group", "--set", "retryMaxTimes=3", "--yes"],
+    "group delete": ["my-group", "--yes"],
     "group list": [],
     "group describe": ["my-group"],
     "group members": ["my-group"],
@@ -30,12 +47,48 @@ _ASKING = {
     "message trace": ["0A0000010000A4B100000000000002F1"],
 }
 # The last one tells of what can't be reached as a result.
-_NOT_ASKING = {"explain", "schema", "message decode-id", "plugin list", "completion", "doctor", "demo"}
+_NOT_ASKING = {
+    "offset history",
+    "plan show",
+    "explain",
+    "schema",
+    "message decode-id",
+    "plugin list",
+    "completion",
+    "doctor",
+    "demo",
+}
 _STREAMING = {"message tail"}
 
 
-def _argv(words: str) -> list[str]:
-    return [*words.split(), *_ASKING[words]]
+_ITEM = {"topic": "t", "brokerName": "broker-a", "queueId": 0}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    """Write what commands read before they ask: a plan, a receipt, offsets."""
+    item = PlanItem(MessageQueue("t", "broker-a", 0), 5, 0, Route.BROKER_WRITE)
+    plan = Plan(
+        "p1", Operation.OFFSET_RESET, 1, "c", {"broker-a": "127.0.0.1:1"}, "my-group", Route.BROKER_WRITE, items=(item,)
+    )
+    receipt = Receipt(
+        "r1", "p1", "", plan.operation, 1, 2, "c", plan.brokers, "my-group", plan.route,
+        items=(ReceiptItem(item.mq, 5, 0, item.route, Result.CONFIRMED, 0, is_after_known=True),),
+    )  # fmt: skip
+    offsets = {
+        "apiVersion": "rmqctl/v1",
+        "kind": "OffsetExport",
+        "group": "my-group",
+        "items": [{**_ITEM, "consumerOffset": 1}],
+    }
+    documents = {"plan": plan_document(plan), "receipt": receipt_document(receipt), "offsets": offsets}
+    for name, document in documents.items():
+        (tmp_path / name).write_text(json.dumps(document))
+    return {name: str(tmp_path / name) for name in documents}
+
+
+def _argv(words: str, files: dict[str, str]) -> list[str]:
+    return [*words.split(), *(word.format(**files) for word in _ASKING[words])]
 
 
 def test_every_command_that_asks_a_cluster_is_tested_here() -> None:
@@ -44,10 +97,12 @@ def test_every_command_that_asks_a_cluster_is_tested_here() -> None:
 
 
 @pytest.mark.parametrize("words", _ASKING)
-def test_a_name_server_that_refuses_exits_6_at_once(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_name_server_that_refuses_exits_6_at_once(
+    words: str, files: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
     address = closed_address()
     started_s = time.monotonic()
-    result = call(capsys, *_argv(words), "-n", address)
+    result = call(capsys, *_argv(words, files), "-n", address)
     assert time.monotonic() - started_s < 2
     assert (result.code, result.out) == (6, "")
     sentence, hint = result.err.splitlines()
@@ -56,9 +111,11 @@ def test_a_name_server_that_refuses_exits_6_at_once(words: str, capsys: pytest.C
 
 
 @pytest.mark.parametrize("words", _ASKING)
-def test_it_is_told_as_json_when_json_was_asked_for(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_told_as_json_when_json_was_asked_for(
+    words: str, files: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
     form = "jsonl" if words in _STREAMING else "json"
-    result = call(capsys, *_argv(words), "-n", closed_address(), "-o", form)
+    result = call(capsys, *_argv(words, files), "-n", closed_address(), "-o", form)
     assert (result.code, result.out) == (6, "")
     assert (result.error["name"], result.error["exitCode"]) == ("UNREACHABLE", 6)
     assert "connection refused" in result.error["message"]

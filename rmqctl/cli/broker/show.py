@@ -11,9 +11,9 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.broker_sections import sections_of
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
-from rmqctl.cli.output.text import iso_time
 from rmqctl.model.route import MASTER_ID
 from rmqctl.rules.broker_config import CONSUMER_SETTINGS, RETENTION_SETTINGS
+from rmqctl.rules.times import iso_time
 from rmqctl.rules.wildcards import require_matching
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import typer
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
-from rmqctl.cli.output.text import iso_time
 from rmqctl.model.group import MemberView, RunningInfo
 from rmqctl.model.progress import Unknown
+from rmqctl.rules.times import iso_time
 
 if TYPE_CHECKING:
     from rmqctl.admin.group_details import GroupMembers

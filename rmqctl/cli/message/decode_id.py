@@ -8,8 +8,8 @@ import typer
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
-from rmqctl.cli.output.text import iso_time
 from rmqctl.errors import UsageError
+from rmqctl.rules.times import iso_time
 
 HELP = """\b
 Examples:

@@ -9,9 +9,9 @@ import typer
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
-from rmqctl.cli.output.text import iso_time
 from rmqctl.errors import UsageError
 from rmqctl.model.trace import TraceEvent, TraceStep
+from rmqctl.rules.times import iso_time
 
 if TYPE_CHECKING:
     from rmqctl.admin.trace import Trace

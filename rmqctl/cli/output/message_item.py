@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rmqctl.errors import RmqctlError
+from rmqctl.rules.times import iso_time
 
 from .body import BodyStyle, body_fields, body_lines, excerpt, unreadable
 from .listing import Column, Item, Section
-from .text import iso_time
 
 if TYPE_CHECKING:
     from rmqctl.admin.messages import FoundMessage

@@ -19,7 +19,7 @@ from rmqctl.rules.names import closest
 
 from .listing import Column, Item, Listing, Section
 from .plain_table import plain_table
-from .text import printable, printable_json, to_stderr
+from .text import note_to_stderr, printable, printable_json, to_stderr
 
 _API_VERSION = "rmqctl/v1"
 
@@ -36,7 +36,7 @@ def render(listing: Listing, display: Display) -> int:
     sys.stdout.flush()
     if write is None and display.with_notes:
         for note in listing.notes:
-            to_stderr(printable(note))
+            note_to_stderr(printable(note))
     if display.format not in ("json", "yaml"):
         _warn(listing)
     return listing.exit_code

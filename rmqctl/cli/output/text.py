@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-from datetime import UTC, datetime
 from typing import TextIO
 
 # Control characters (C0, DEL, C1), line separators, and marks that turn the writing direction: a name or body that
@@ -13,7 +12,6 @@ from typing import TextIO
 # Half a surrogate pair can't be written at all.
 _UNSAFE_BUT_C0 = "\x7f-\x9f\u061c\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff"
 _UNSAFE = f"[\x00-\x1f{_UNSAFE_BUT_C0}]"
-_MAX_MS = 253_402_300_799_999  # the last ms of the year 9999
 
 
 def printable(text: str) -> str:
@@ -40,14 +38,17 @@ def to_stderr(line: str) -> None:
         drop_rest(sys.stderr)
 
 
+def note_to_stderr(note: str) -> None:
+    """Write a sentence for people, in whole words where a terminal would cut them."""
+    if sys.stderr.isatty():
+        import shutil
+        import textwrap
+
+        width = shutil.get_terminal_size().columns
+        note = textwrap.fill(note, width, break_long_words=False, break_on_hyphens=False)
+    to_stderr(note)
+
+
 def drop_rest(stream: TextIO) -> None:
     """Let go of what a pipe without a reader has left: Python flushes once more at exit, which must find no pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def iso_time(at_ms: int | None) -> str | None:
-    """Return UTC ISO 8601 with ms, None for none and for what is no time of this era."""
-    if at_ms is None or not 0 <= at_ms <= _MAX_MS:
-        return None
-    at = datetime.fromtimestamp(at_ms // 1000, UTC)
-    return f"{at:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03}Z"

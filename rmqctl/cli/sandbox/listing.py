@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from rmqctl.cli.output.listing import Column, Item, Listing, Section
-from rmqctl.cli.output.text import iso_time
 from rmqctl.model.failure import Failure
 from rmqctl.rules.durations import short_duration
+from rmqctl.rules.times import iso_time
 from rmqctl.sandbox.control_messages import SandboxStatus
 
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqctl.cli.output.text import iso_time, printable
+from rmqctl.cli.output.text import printable
+from rmqctl.rules.times import iso_time
 
 from .hostile import RAW
 

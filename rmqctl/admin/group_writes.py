@@ -1,0 +1,42 @@
+"""A group's configuration at one broker's master: read as it is, written, deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rmqctl.client.core import Client
+from rmqctl.model.group import GroupConfig
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.route import Broker
+from rmqctl.protocol import bodies, headers, writes
+
+from .offset_writes import require_master
+
+
+async def read_configs(client: Client, broker: Broker) -> dict[str, GroupConfig]:
+    """Return every group's configuration; each call asks again, and no slave, whose copy can be old."""
+    answer = await client.ask(require_master(broker), headers.get_all_groups())
+    return bodies.decode_groups(answer.body)
+
+
+async def read_offsets(client: Client, broker: Broker, group: str) -> dict[MessageQueue, int]:
+    """Return all offsets that are stored of a group, also of topics that are gone, and also for no configuration."""
+    answer = await client.ask(require_master(broker), headers.get_all_consumer_offsets())
+    table = bodies.decode_consumer_offsets(answer.body).groups.get(group, {})
+    return {
+        MessageQueue(topic, broker.broker_name, queue_id): offset
+        for topic, queues in table.items()
+        for queue_id, offset in queues.items()
+        if offset >= 0  # what clients and brokers take for none
+    }
+
+
+async def write_config(client: Client, broker: Broker, body: Mapping[str, Any]) -> None:
+    """Store a configuration, whole. May reach the broker twice, which does no harm."""
+    await client.ask(require_master(broker), writes.update_group(body))
+
+
+async def delete_group(client: Client, broker: Broker, group: str, *, with_offsets: bool) -> None:
+    """Delete a configuration, and all offsets of the group with it. May reach the broker twice, which does no harm."""
+    await client.ask(require_master(broker), writes.delete_group(group, with_offsets=with_offsets))

@@ -1,0 +1,46 @@
+"""Offsets that are written: at a broker, by its own reset, or through it to the clients. Each asks a master, once."""
+
+from __future__ import annotations
+
+from rmqctl.client.core import Client
+from rmqctl.errors import UnreachableError
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.route import Broker
+from rmqctl.protocol import bodies, writes
+
+
+def require_master(broker: Broker) -> str:
+    """Return the address to write to. Raises UnreachableError: what a slave is told is lost."""
+    if broker.master_address is None:
+        raise UnreachableError(broker.broker_name, "no master is registered")
+    return broker.master_address
+
+
+async def store_offset(client: Client, address: str, group: str, mq: MessageQueue, offset: int) -> bool:
+    """Store an offset; False when the broker holds it back, since a reset of the queue waits for its client (5.x).
+
+    Raises BrokerError for a group or topic that 5.x does not know. May reach the broker twice, which does no harm.
+    """
+    answer = await client.ask(address, writes.update_consumer_offset(group, mq.topic, mq.queue_id, offset))
+    return answer.remark != writes.OFFSET_HELD
+
+
+async def reset_offset(client: Client, address: str, group: str, mq: MessageQueue, offset: int) -> None:
+    """Let a broker that resets by itself store an offset, and send whoever pulls next there.
+
+    Raises BrokerError for an offset that the queue no longer has. May reach the broker twice, which does no harm.
+    """
+    await client.ask(address, writes.reset_offset(group, mq.topic, mq.queue_id, offset))
+
+
+async def push_stored_offsets(
+    client: Client, address: str, group: str, topic: str, *, for_cpp: bool
+) -> dict[MessageQueue, int]:
+    """Let a broker tell the clients of a group to go to what it stores for a topic; return what they were told.
+
+    Each push stops them for 10 s, so it is never sent twice. Raises BrokerError when nobody is connected, or a queue
+    has no stored offset.
+    """
+    command = writes.push_stored_offsets(group, topic, for_cpp=for_cpp)
+    answer = await client.ask(address, command, may_repeat=False)
+    return bodies.decode_reset_offsets(answer.body)

@@ -1,0 +1,42 @@
+"""rmqctl apply: do what a saved plan says, if it still holds."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from typing import Annotated
+
+import typer
+
+from rmqctl.cli.change.options import Confirm, Consent, DryRun, Strict, WaitStable, Yes, wait_s
+from rmqctl.cli.invocation import Invocation
+
+HELP = """\b
+Examples:
+  rmqctl apply plan.json
+  rmqctl apply plan.json --yes -o json > receipt.json
+  rmqctl apply plan.json --strict                 any change since the plan is drift
+
+Everything is looked at again first. A group that runs may have come further; a queue that went back or went over its
+target, another way of consuming, other queues or brokers are drift: they are shown, nothing is changed, and the exit
+code is 7. With a group in which nobody consumes any other offset is drift. Then as with offset reset."""
+
+
+def command(
+    ctx: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The plan; - is stdin.", show_default=False)],
+    strict: Strict = False,
+    wait_stable: WaitStable = None,
+    dry_run: DryRun = False,
+    confirm: Confirm = None,
+    yes: Yes = False,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.cli.change.carry_out import carry_out, check_consent
+    from rmqctl.cli.input_file import read_input
+    from rmqctl.ops.documents import parse_plan
+
+    invocation = Invocation(ctx)
+    limit_s = wait_s(wait_stable)
+    plan, _ = parse_plan(read_input("FILE", file), file)
+    consent = Consent(yes=yes, dry_run=dry_run, confirm=confirm)
+    check_consent(invocation, consent)
+    return carry_out(invocation, plan, (), consent, strict=strict, wait_s=limit_s)

@@ -1,0 +1,132 @@
+"""Shows a plan, asks, applies it, and shows what came of it: the end of every command that changes offsets."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import socket
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from rmqctl.cli.confirm import confirm, confirm_by_name
+from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.cli.output.text import note_to_stderr, printable
+from rmqctl.cli.output_file import new_file, write_file
+from rmqctl.errors import UsageError
+from rmqctl.ops.applied import Applied, Who
+from rmqctl.ops.apply import apply_plan
+from rmqctl.ops.documents import plan_document
+from rmqctl.ops.group_lock import cool_down_ms, group_lock
+from rmqctl.ops.journal import Journal
+
+from .listings import PLAN_COLUMNS, RECEIPT_COLUMNS, plan_listing, receipt_listing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rmqctl.cli.invocation import Invocation
+    from rmqctl.client.core import Client
+    from rmqctl.model.failure import Failure
+    from rmqctl.model.plan import Plan
+
+    from .options import Consent
+
+FOR_PEOPLE = ("table", "wide", "plain")
+
+
+def check_consent(invocation: Invocation, consent: Consent) -> None:
+    """Raise UsageError for what would only be noticed after the change, RefusedError in a readonly context.
+
+    Commands ask this before they ask the cluster.
+    """
+    display = invocation.display
+    choose_columns(PLAN_COLUMNS if consent.is_plan_only else RECEIPT_COLUMNS, display)
+    if consent.plan_path is not None:
+        new_file("--plan", consent.plan_path)
+    if consent.is_plan_only:
+        return
+    invocation.require_writable()
+    if display.conditions:
+        raise UsageError("--where would hide what is changed as well.", hint="It can be given with --dry-run.")
+    choose_columns(RECEIPT_COLUMNS, replace(display, columns=tuple(key.removeprefix("-") for key in display.sort_keys)))
+
+
+def carry_out(
+    invocation: Invocation,
+    plan: Plan,
+    failures: Sequence[Failure],
+    consent: Consent,
+    *,
+    strict: bool,
+    wait_s: float | None,
+) -> int:
+    """Show a plan and do what is consented to. Returns the exit code.
+
+    Raises UsageError where nobody can be asked, DeclinedError for a no, and what apply_plan raises.
+    """
+    display = invocation.display
+    document = plan_document(plan)
+    if consent.is_plan_only or not (plan.items or plan.configs):
+        if consent.plan_path is not None:
+            text = json.dumps(document, indent=2) + "\n"
+            write_file(new_file("--plan", consent.plan_path), text)
+        code = render(plan_listing(plan, failures), display)
+        if consent.plan_path is not None and display.with_notes:
+            note_to_stderr(f"Saved; nothing was changed. rmqctl apply {printable(consent.plan_path)} does it.")
+        return code
+    is_given = consent.confirm is not None if invocation.is_protected else consent.yes
+    if display.format in FOR_PEOPLE or not is_given:
+        # For scripts only one document: the plan, or what came of it.
+        render(plan_listing(plan, failures), replace(display, columns=(), sort_keys=()))
+    if not is_given and display.format not in FOR_PEOPLE:
+        option = f"--confirm {plan.group}" if invocation.is_protected else "--yes"
+        raise UsageError(f"Nothing was changed: with -o {display.format} this needs {option}.")
+    if invocation.is_protected:
+        confirm_by_name(plan.group, given=consent.confirm)
+    else:
+        confirm((), is_confirmed=consent.yes)
+    return apply(invocation, plan, document, failures, strict=strict, wait_s=wait_s)
+
+
+def apply(
+    invocation: Invocation, plan: Plan, document: dict[str, Any], failures: Sequence[Failure], *, strict: bool,
+    wait_s: float | None,
+) -> int:  # fmt: skip
+    """Apply a plan that was consented to, and show what came of it. Returns the exit code."""
+    display = invocation.display
+    text = json.dumps(document)
+    who = Who(_user(), socket.gethostname(), os.getpid(), invocation.context_name)
+
+    def report(sentence: str) -> None:
+        if display.with_notes:
+            note_to_stderr(printable(sentence))
+
+    with group_lock(plan.group, plan.operation), Journal() as journal:
+
+        async def run(client: Client) -> Applied:
+            await _cool_down(client, plan, journal, report)
+            return await apply_plan(
+                client, plan, text, document["sha256"], journal, who, strict=strict, wait_s=wait_s, report=report
+            )
+
+        applied = invocation.ask(run, open_ended=True)
+    render(receipt_listing(applied.receipt, (*failures, *applied.failures)), display)
+    return applied.exit_code or (8 if failures else 0)
+
+
+async def _cool_down(client: Client, plan: Plan, journal: Journal, report: Any) -> None:
+    from rmqctl.net.clock import pause
+
+    left_ms = cool_down_ms(journal.last_started_ms(plan.cluster, plan.group), client.clock.now_ms())
+    if left_ms > 0:
+        report(f"Waiting {left_ms / 1000:.0f} s: the group's clients are still busy with the last reset...")
+        await pause(client.clock, left_ms / 1000)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return str(os.getuid())

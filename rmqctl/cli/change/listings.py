@@ -1,0 +1,128 @@
+"""Plans and receipts of offsets as listings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rmqctl.cli.output.listing import Column, Item, Listing
+from rmqctl.ops.documents import plan_document, receipt_document
+from rmqctl.rules.group_changes import is_group_change
+
+from .config_listings import config_plan_listing, config_receipt_listing
+from .parts import count_results, extra_keys
+
+if TYPE_CHECKING:
+    from rmqctl.model.failure import Failure
+    from rmqctl.model.plan import Plan
+    from rmqctl.model.receipt import Receipt
+
+
+def plan_listing(plan: Plan, failures: Sequence[Failure] = ()) -> Listing:
+    """Show what would be done, queue by queue, with its consequences."""
+    if is_group_change(plan.operation):
+        return config_plan_listing(plan, failures)
+    document = plan_document(plan)
+    return Listing(
+        kind="Plan",
+        columns=PLAN_COLUMNS,
+        items=document["items"],
+        name=_name,
+        failures=failures,
+        extra=extra_keys(document),
+        notes=list(_plan_notes(plan)),
+        empty="Nothing would be changed.",
+    )
+
+
+def receipt_listing(receipt: Receipt, failures: Sequence[Failure] = ()) -> Listing:
+    """Show what was done, queue by queue."""
+    if is_group_change(receipt.operation):
+        return config_receipt_listing(receipt, failures)
+    document = receipt_document(receipt)
+    return Listing(
+        kind="Receipt",
+        columns=RECEIPT_COLUMNS,
+        items=document["items"],
+        name=_name,
+        failures=failures,
+        extra=extra_keys(document),
+        notes=list(_receipt_notes(receipt)),
+        empty="Nothing was changed.",
+    )
+
+
+def _name(item: Item) -> str:
+    return f"{item['topic']}@{item['brokerName']}:{item['queueId']}"
+
+
+def _plan_notes(plan: Plan) -> Iterator[str]:
+    yield from (item.text for item in plan.consequences)
+    sums = {
+        name: sum(value for item in plan.items if (value := getattr(item, name)) is not None)
+        for name in ("reconsumed", "skipped", "lost")
+    }
+    unknown = sum(item.reconsumed is None for item in plan.items)
+    parts = [
+        f"{sums['reconsumed']} messages would be consumed again, {sums['skipped']} skipped",
+        *([f"{sums['lost']} are deleted already"] if sums["lost"] else []),
+        *([f"what {unknown} queues without an offset do is not known"] if unknown else []),
+    ]
+    if plan.items:
+        yield f"{'; '.join(parts)}."
+
+
+def _receipt_notes(receipt: Receipt) -> Iterator[str]:
+    said = count_results(item.result for item in receipt.items)
+    pending = sum(item.is_pending for item in receipt.items)
+    more = f" Nobody has gone to {pending} of them yet." if pending else ""
+    yield f"Group {receipt.group}: {said}.{more}"
+    if any(item.result.value in ("CONFIRMED", "UNKNOWN") and item.before != item.target for item in receipt.items):
+        yield f"Back again: rmqctl offset undo {receipt.id}"
+
+
+def _offset(key: str, nothing: str = "none") -> Callable[[Item], str]:
+    return lambda item: nothing if item[key] is None else str(item[key])
+
+
+def _signed(item: Item) -> str:
+    change = item["change"]
+    return "-" if change is None else f"{change:+}" if change else "0"
+
+
+def _after(item: Item) -> str:
+    if not item["isAfterKnown"]:
+        return "-"
+    return "none" if item["after"] is None else str(item["after"])
+
+
+_PLACE = (
+    Column("TOPIC", "topic"),
+    Column("BROKER", "brokerName"),
+    Column("Q", "queueId", is_number=True),
+)
+PLAN_COLUMNS = (
+    *_PLACE,
+    Column("MIN", "minOffset", is_number=True, gives_way=True),
+    Column("MAX", "maxOffset", is_number=True, gives_way=True),
+    Column("BEFORE", "before", show=_offset("before"), is_number=True),
+    Column("TARGET", "target", show=_offset("target"), is_number=True),
+    Column("CHANGE", "change", show=_signed, is_number=True),
+    Column("AGAIN", "reconsumed", is_number=True, is_alarm=lambda item: bool(item["reconsumed"])),
+    Column("SKIPPED", "skipped", is_number=True, is_alarm=lambda item: bool(item["skipped"])),
+    Column("LOST", "lost", is_number=True, is_wide=True),
+    Column(
+        "FIRST-MESSAGE", "firstStoreTimestamp", show=lambda item: item["firstStoreTimestampIso"] or "-", gives_way=True
+    ),
+    Column("BY", "route", is_wide=True),
+    Column("NOTE", "note", show=lambda item: item["note"] or "-", gives_way=True),
+)
+RECEIPT_COLUMNS = (
+    *_PLACE,
+    Column("BEFORE", "before", show=_offset("before"), is_number=True),
+    Column("TARGET", "target", show=_offset("target"), is_number=True),
+    Column("AFTER", "after", show=_after, is_number=True),
+    Column("RESULT", "result", is_alarm=lambda item: item["result"] != "CONFIRMED"),
+    Column("BY", "route", is_wide=True),
+    Column("NOTE", "note", show=lambda item: item["note"] or "-"),
+)

@@ -1,0 +1,53 @@
+"""Options of all commands that change something."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from msgspec import Struct
+
+from rmqctl.errors import UsageError
+from rmqctl.rules.durations import parse_duration_ms
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the plan.")]
+PlanFile = Annotated[
+    str | None, typer.Option("--plan", metavar="FILE", help="Save the plan for rmqctl apply, and change nothing.")
+]
+Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; it goes into the journal.")]
+Confirm = Annotated[
+    str | None, typer.Option("--confirm", metavar="GROUP", help="The group's name again, for a protected context.")
+]
+WaitStable = Annotated[
+    str | None,
+    typer.Option(
+        "--wait-stable",
+        metavar="TIME",
+        help="How long the group may take to go there. [default: 60s, longer for pushes]",
+    ),
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Take any change since the plan for drift.")]
+AssumeOffline = Annotated[bool, typer.Option("--assume-offline", help="Nobody consumes, although that can't be seen.")]
+
+
+class Consent(Struct, frozen=True):
+    """How far a command may go: show, save, ask, or do."""
+
+    yes: bool = False
+    dry_run: bool = False
+    plan_path: str | None = None
+    confirm: str | None = None
+
+    @property
+    def is_plan_only(self) -> bool:
+        """Whether nothing is to be changed."""
+        return self.dry_run or self.plan_path is not None
+
+
+def wait_s(text: str | None) -> float | None:
+    """Return how long to wait for a group, in s; None for as long as it can take. Raises UsageError."""
+    try:
+        return None if text is None else parse_duration_ms(text) / 1000
+    except ValueError as error:
+        raise UsageError(f"--wait-stable: {error}.") from None

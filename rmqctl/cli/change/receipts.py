@@ -1,0 +1,34 @@
+"""Receipts that a command line names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rmqctl.errors import NotFoundError
+from rmqctl.model.receipt import Receipt
+from rmqctl.ops.documents import parse_receipt
+from rmqctl.ops.journal import Journal
+
+from ..input_file import read_input
+
+
+def find_receipt(named: str) -> Receipt:
+    """Return a receipt by its id, a part of it that only one begins with, its plan's id, or its file; `-` is stdin.
+
+    Raises NotFoundError for one that there is not, UsageError for what is none.
+    """
+    with Journal() as journal:
+        found = journal.receipt(named) if named != "-" else None
+    if found is not None:
+        return found
+    if named == "-" or _is_file(named):
+        return parse_receipt(read_input("RECEIPT", named), named)
+    sentence = f"The journal of this machine has no change {named[:100]}, and there is no such file."
+    raise NotFoundError("Receipt", named).reworded(sentence, hint="rmqctl offset history lists them.")
+
+
+def _is_file(named: str) -> bool:
+    try:
+        return Path(named).exists()
+    except (OSError, ValueError):  # such as a name that is too long
+        return False

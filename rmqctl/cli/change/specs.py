@@ -1,0 +1,113 @@
+"""Where a reset is to lead, as it is said on the command line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rmqctl.errors import UsageError
+from rmqctl.rules.durations import parse_duration_ms
+from rmqctl.rules.reset import Aim, Spec
+from rmqctl.rules.times import Edge, iso_time, parse_time
+
+from ..input_file import read_input
+
+if TYPE_CHECKING:
+    from rmqctl.cli.invocation import Invocation
+    from rmqctl.client.core import Client
+    from rmqctl.ops.offset_plan import Wish
+
+_LONG_MAX = 2**63 - 1
+
+
+class Asked(Struct, frozen=True):
+    """What was asked for, before anything is looked up: `group` or `path` is where given offsets come from."""
+
+    spec: Spec
+    group: str | None = None
+    path: str | None = None
+
+
+def parse_asked(*, topics: Sequence[str], all_topics: bool, **given: Any) -> Asked:
+    """Return what was asked for. Raises UsageError unless it is just one thing, of topics that are named somehow."""
+    wanted = {name: value for name, value in given.items() if value is not None and value is not False}
+    if len(wanted) != 1:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        said = " and ".join(f"--{name.replace('_', '-')}" for name in wanted)
+        raise UsageError(f"{said} can't be given together." if wanted else "Where to?", hint=f"Give one of {options}.")
+    ((name, value),) = wanted.items()
+    if topics and all_topics:
+        raise UsageError("--topic and --all-topics can't be given together.")
+    if not topics and not all_topics and name not in ("from_file",):
+        raise UsageError("Which topics?", hint="Give --topic TOPIC, or --all-topics.")
+    return _ASKED[name](value)
+
+
+def _time(text: str) -> Asked:
+    try:
+        at_ms = parse_time(text, _now_ms())
+    except ValueError as error:
+        raise UsageError(f"--to-time: {error}.") from None
+    if isinstance(at_ms, Edge):
+        return _edge(Aim.EARLIEST if at_ms is Edge.EARLIEST else Aim.LATEST)
+    return Asked(Spec(Aim.TIME, at_ms, f"--to-time {iso_time(at_ms)}"))
+
+
+def _ago(text: str) -> Asked:
+    try:
+        at_ms = _now_ms() - parse_duration_ms(text.removeprefix("-"))
+    except ValueError as error:
+        raise UsageError(f"--by-duration: {error}.") from None
+    if at_ms < 0:
+        raise UsageError(f"--by-duration: {text!r} goes back before 1970.")
+    return Asked(Spec(Aim.TIME, at_ms, f"--by-duration {text} (since {iso_time(at_ms)})"))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _edge(aim: Aim) -> Asked:
+    return Asked(Spec(aim, words=f"--to-{aim.lower()}"))
+
+
+def _at(offset: int) -> Asked:
+    if not 0 <= offset <= _LONG_MAX:
+        raise UsageError(f"--to-offset {offset} is no offset.", hint="Offsets are 0 to 2^63-1.")
+    return Asked(Spec(Aim.OFFSET, offset, f"--to-offset {offset}"))
+
+
+def _shift(count: int) -> Asked:
+    if abs(count) > _LONG_MAX:
+        raise UsageError(f"--shift-by {count} is further than offsets go.")
+    return Asked(Spec(Aim.SHIFT, count, f"--shift-by {count}"))
+
+
+_ASKED: Mapping[str, Callable[[Any], Asked]] = {
+    "to_time": _time,
+    "by_duration": _ago,
+    "to_earliest": lambda _: _edge(Aim.EARLIEST),
+    "to_latest": lambda _: _edge(Aim.LATEST),
+    "to_offset": _at,
+    "shift_by": _shift,
+    "to_current": lambda _: _edge(Aim.CURRENT),
+    "to_group": lambda name: Asked(Spec(Aim.GIVEN, words=f"--to-group {name}"), group=name),
+    "from_file": lambda path: Asked(Spec(Aim.GIVEN, words=f"--from-file {path}"), path=path),
+}
+
+
+async def resolve(client: Client, invocation: Invocation, asked: Asked, wish: Wish) -> Wish:
+    """Return the wish with the offsets of another group or a file. Raises what reading either raises."""
+    from rmqctl.ops.given_offsets import offsets_of_file, offsets_of_group
+
+    if asked.group is not None:
+        given = await offsets_of_group(client, invocation.full_name(asked.group), wish.topics)
+        return replace(wish, given=given)
+    if asked.path is not None:
+        topics, given = await offsets_of_file(client, read_input("--from-file", asked.path), wish.topics)
+        return replace(wish, given=given, topics=topics)
+    return wish

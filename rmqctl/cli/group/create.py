@@ -1,0 +1,76 @@
+"""rmqctl group create: make a group at brokers, before a client comes."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from typing import Annotated
+
+import typer
+
+from rmqctl.cli.change.group_options import (
+    Broadcast,
+    Brokers,
+    Consume,
+    Notify,
+    Orderly,
+    Retries,
+    RetryQueues,
+    Settings,
+    asked_words,
+    named_fields,
+)
+from rmqctl.cli.change.options import Confirm, Consent, DryRun, PlanFile, Reason, Yes
+from rmqctl.cli.invocation import Invocation
+
+HELP = """\b
+Examples:
+  rmqctl group create my-group
+  rmqctl group create my-group --retry-queues 4 --set consumeTimeoutMinute=30
+  rmqctl group create my-group --from other-group      as that one is, at each broker
+  rmqctl group create my-group --broker broker-b       where it is missing
+  rmqctl group create my-group --dry-run -o json       all fields
+
+Every master makes the group, or those that --broker names; where nothing is said of a field, with RocketMQ's default.
+A broker that has the group already is left alone if it has it just so; else nothing is done. group config shows what
+brokers have. The plan, the journal and the exit codes are those of offset reset; offset undo takes the group away."""
+
+
+def command(
+    ctx: typer.Context,
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="The new consumer group.", show_default=False)],
+    broker: Brokers = None,
+    source: Annotated[
+        str | None, typer.Option("--from", metavar="GROUP", help="Begin with what this group has at each broker.")
+    ] = None,
+    settings: Settings = None,
+    retry_queues: RetryQueues = None,
+    retries: Retries = None,
+    consume: Consume = None,
+    broadcast: Broadcast = None,
+    orderly: Orderly = None,
+    notify: Notify = None,
+    dry_run: DryRun = False,
+    plan: PlanFile = None,
+    reason: Reason = None,
+    confirm: Confirm = None,
+    yes: Yes = False,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.cli.change.carry_out import carry_out, check_consent
+    from rmqctl.ops.group_plan import ConfigWish, plan_creation
+    from rmqctl.rules.group_fields import parse_changes
+    from rmqctl.rules.group_names import require_new_name
+
+    invocation = Invocation(ctx)
+    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
+    check_consent(invocation, consent)
+    given = named_fields(
+        retry_queues=retry_queues, retries=retries, consume=consume, broadcast=broadcast, orderly=orderly,
+        notify=notify,
+    )  # fmt: skip
+    changes, brokers = parse_changes(settings or (), given), tuple(broker or ())
+    require_new_name(group)
+    name, other = invocation.full_name(group), None if source is None else invocation.full_name(source)
+    origin = () if other is None else (f"--from {other}",)
+    wish = ConfigWish(name, changes, brokers, asked_words(changes.words, brokers, *origin), reason)
+    planned = invocation.ask(lambda client: plan_creation(client, wish, other))
+    return carry_out(invocation, planned.plan, planned.failures, consent, strict=False, wait_s=0)

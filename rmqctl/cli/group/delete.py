@@ -1,0 +1,51 @@
+"""rmqctl group delete: take a group away, with its offsets where that is wanted."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from typing import Annotated
+
+import typer
+
+from rmqctl.cli.change.group_options import Brokers, asked_words
+from rmqctl.cli.change.options import AssumeOffline, Confirm, Consent, DryRun, PlanFile, Reason, Yes
+from rmqctl.cli.invocation import Invocation
+
+HELP = """\b
+Examples:
+  rmqctl group delete my-group
+  rmqctl group delete my-group --with-offsets      also what is left of a group that is no longer configured
+  rmqctl group delete my-group --broker broker-b   only there
+
+Nobody may consume meanwhile: a member that goes on makes the group again within seconds, with the defaults, and
+stores its offsets again. Without --with-offsets the offsets stay, and who comes under this name goes on from there.
+The retry and dead-letter topics stay. The plan, the journal and the exit codes are those of offset reset; offset undo
+configures the group as it was, and stores the offsets again that went with it."""
+
+
+def command(
+    ctx: typer.Context,
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.", show_default=False)],
+    with_offsets: Annotated[bool, typer.Option("--with-offsets", help="All of its offsets as well.")] = False,
+    broker: Brokers = None,
+    assume_offline: AssumeOffline = False,
+    dry_run: DryRun = False,
+    plan: PlanFile = None,
+    reason: Reason = None,
+    confirm: Confirm = None,
+    yes: Yes = False,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.cli.change.carry_out import carry_out, check_consent
+    from rmqctl.ops.group_delete import plan_group_deletion
+
+    invocation = Invocation(ctx)
+    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
+    check_consent(invocation, consent)
+    name, brokers = invocation.full_name(group), tuple(broker or ())
+    asked = asked_words((), brokers, *["--with-offsets"] * with_offsets)
+    planned = invocation.ask(
+        lambda client: plan_group_deletion(
+            client, name, brokers, with_offsets=with_offsets, assume_offline=assume_offline, asked=asked, reason=reason
+        )
+    )
+    return carry_out(invocation, planned.plan, planned.failures, consent, strict=False, wait_s=0)

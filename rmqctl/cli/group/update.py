@@ -1,0 +1,73 @@
+"""rmqctl group update: set some fields of a group's configuration, and leave the others."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from typing import Annotated
+
+import typer
+
+from rmqctl.cli.change.group_options import (
+    Broadcast,
+    Brokers,
+    Consume,
+    Notify,
+    Orderly,
+    Retries,
+    RetryQueues,
+    Settings,
+    asked_words,
+    named_fields,
+)
+from rmqctl.cli.change.options import Confirm, Consent, DryRun, PlanFile, Reason, Yes
+from rmqctl.cli.invocation import Invocation
+
+HELP = """\b
+Examples:
+  rmqctl group update my-group --retries 3
+  rmqctl group update my-group --no-consume                    let it stand still
+  rmqctl group update my-group --set brokerId=1 --broker broker-a
+  rmqctl group update my-group --set 'groupRetryPolicy={"type":"EXPONENTIAL"}'
+  rmqctl group update my-group --set +priority.factor=10       an attribute (5.x); -NAME takes it away
+
+Each broker has a copy of its own: it is read, only what is named is changed, and it is written back whole, so that
+nothing else falls back to a default. The plan shows each broker's copy, and says what follows. Brokers go by it at
+once. The plan, the journal and the exit codes are those of offset reset; offset undo puts back what was."""
+
+
+def command(
+    ctx: typer.Context,
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.", show_default=False)],
+    broker: Brokers = None,
+    settings: Settings = None,
+    retry_queues: RetryQueues = None,
+    retries: Retries = None,
+    consume: Consume = None,
+    broadcast: Broadcast = None,
+    orderly: Orderly = None,
+    notify: Notify = None,
+    dry_run: DryRun = False,
+    plan: PlanFile = None,
+    reason: Reason = None,
+    confirm: Confirm = None,
+    yes: Yes = False,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.cli.change.carry_out import carry_out, check_consent
+    from rmqctl.errors import UsageError
+    from rmqctl.ops.group_plan import ConfigWish, plan_update
+    from rmqctl.rules.group_fields import parse_changes
+
+    invocation = Invocation(ctx)
+    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
+    check_consent(invocation, consent)
+    given = named_fields(
+        retry_queues=retry_queues, retries=retries, consume=consume, broadcast=broadcast, orderly=orderly,
+        notify=notify,
+    )  # fmt: skip
+    changes, brokers = parse_changes(settings or (), given), tuple(broker or ())
+    if not changes.names:
+        raise UsageError("What is to be changed?", hint="Such as --retries 3, or --set FIELD=VALUE for any field.")
+    name = invocation.full_name(group)
+    wish = ConfigWish(name, changes, brokers, asked_words(changes.words, brokers), reason)
+    planned = invocation.ask(lambda client: plan_update(client, wish))
+    return carry_out(invocation, planned.plan, planned.failures, consent, strict=False, wait_s=0)

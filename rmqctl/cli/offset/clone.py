@@ -1,0 +1,80 @@
+"""rmqctl offset clone: let a group begin where another one is."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqctl.cli.change.options import (
+    AssumeOffline,
+    Confirm,
+    Consent,
+    DryRun,
+    PlanFile,
+    Reason,
+    Strict,
+    WaitStable,
+    Yes,
+    wait_s,
+)
+from rmqctl.cli.invocation import Invocation
+
+if TYPE_CHECKING:
+    from rmqctl.client.core import Client
+
+HELP = """\b
+Examples:
+  rmqctl offset clone my-group new-group
+  rmqctl offset clone my-group new-group --topic orders
+
+The second group gets the stored offsets of the first, queue by queue; queues in which the first has none are left
+alone. It must be there: rmqctl group create makes it. The plan, the check, the journal and the exit codes are those
+of offset reset."""
+
+
+def command(
+    ctx: typer.Context,
+    source: Annotated[str, typer.Argument(metavar="FROM", help="The group to look at.", show_default=False)],
+    group: Annotated[str, typer.Argument(metavar="TO", help="The group to change.", show_default=False)],
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic. May be repeated.")
+    ] = None,
+    assume_offline: AssumeOffline = False,
+    strict: Strict = False,
+    wait_stable: WaitStable = None,
+    dry_run: DryRun = False,
+    plan: PlanFile = None,
+    reason: Reason = None,
+    confirm: Confirm = None,
+    yes: Yes = False,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.cli.change.carry_out import carry_out, check_consent
+    from rmqctl.errors import UsageError
+    from rmqctl.model.names import RETRY_PREFIX
+    from rmqctl.model.plan import Operation
+    from rmqctl.ops.given_offsets import offsets_of_group
+    from rmqctl.ops.offset_plan import Planned, Wish, plan_offsets
+    from rmqctl.rules.reset import Aim, Spec
+
+    invocation = Invocation(ctx)
+    if source == group:
+        raise UsageError(f"{group} is both: a group is where it is.")
+    limit_s = wait_s(wait_stable)
+    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
+    check_consent(invocation, consent)
+    topics = tuple(invocation.full_name(each) for each in topic or ())
+
+    async def make(client: "Client") -> Planned:
+        given = await offsets_of_group(client, invocation.full_name(source), topics)
+        # The retry topic is the first group's own.
+        given = {mq: offset for mq, offset in given.items() if not mq.topic.startswith(RETRY_PREFIX)}
+        wish = Wish(
+            Operation.OFFSET_CLONE, Spec(Aim.GIVEN), tuple(sorted({mq.topic for mq in given})), given=given,
+            assume_offline=assume_offline, asked=f"from {source}", reason=reason,
+        )  # fmt: skip
+        return await plan_offsets(client, invocation.full_name(group), wish)
+
+    planned = invocation.ask(make)
+    return carry_out(invocation, planned.plan, planned.failures, consent, strict=strict, wait_s=limit_s)

@@ -1,0 +1,73 @@
+"""rmqctl offset delete: take stored offsets away."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqctl.cli.change.options import (
+    AssumeOffline,
+    Confirm,
+    Consent,
+    DryRun,
+    PlanFile,
+    Reason,
+    Strict,
+    WaitStable,
+    Yes,
+    wait_s,
+)
+from rmqctl.cli.invocation import Invocation
+
+if TYPE_CHECKING:
+    from rmqctl.client.core import Client
+
+HELP = """\b
+Examples:
+  rmqctl offset delete my-group --topic old-orders
+  rmqctl offset delete my-group --leftovers            those of topics that are gone
+
+RocketMQ has no request for it: -1 is stored, which brokers and clients take for "none". Nobody may consume meanwhile.
+Who comes begins as a new group would. A whole group goes with rmqctl group delete. The plan, the check, the journal
+and the exit codes are those of offset reset."""
+
+
+def command(
+    ctx: typer.Context,
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="A consumer group.", show_default=False)],
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="The offsets of this topic. May be repeated.")
+    ] = None,
+    leftovers: Annotated[bool, typer.Option("--leftovers", help="The offsets of topics that are gone.")] = False,
+    assume_offline: AssumeOffline = False,
+    strict: Strict = False,
+    wait_stable: WaitStable = None,
+    dry_run: DryRun = False,
+    plan: PlanFile = None,
+    reason: Reason = None,
+    confirm: Confirm = None,
+    yes: Yes = False,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.cli.change.carry_out import carry_out, check_consent
+    from rmqctl.errors import UsageError
+    from rmqctl.ops.offset_delete import plan_deletion
+    from rmqctl.ops.offset_plan import Planned
+
+    invocation = Invocation(ctx)
+    if not topic and not leftovers:
+        raise UsageError("Which offsets?", hint="Give --topic TOPIC, or --leftovers.")
+    limit_s = wait_s(wait_stable)
+    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
+    check_consent(invocation, consent)
+    topics = tuple(invocation.full_name(each) for each in topic or ())
+
+    async def make(client: "Client") -> Planned:
+        return await plan_deletion(
+            client, invocation.full_name(group), topics, leftovers=leftovers, assume_offline=assume_offline,
+            asked=" ".join([*(f"--topic {each}" for each in topics), *["--leftovers"] * leftovers]), reason=reason,
+        )  # fmt: skip
+
+    planned = invocation.ask(make)
+    return carry_out(invocation, planned.plan, planned.failures, consent, strict=strict, wait_s=limit_s)

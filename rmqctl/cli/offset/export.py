@@ -1,0 +1,245 @@
+"""rmqctl offset export: a group's stored offsets, in a form that can be read back."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+import io
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rmqctl.cli.invocation import Display, Invocation
+from rmqctl.cli.output.listing import Column, Item, Listing
+from rmqctl.cli.output.render import render
+from rmqctl.cli.output.text import printable, to_stderr
+from rmqctl.cli.output_file import new_file, write_file
+from rmqctl.errors import UsageError
+from rmqctl.model.group import GroupState
+from rmqctl.model.progress import QueueProgress, Unknown
+from rmqctl.rules.times import iso_time
+
+if TYPE_CHECKING:
+    from rmqctl.admin.offset_reading import GroupProgress
+    from rmqctl.client.core import Client
+
+HELP = """\b
+Examples:
+  rmqctl offset export my-group > my-group.json
+  rmqctl offset export my-group --topic orders --file orders.json
+  rmqctl offset export my-group -o csv     topic,brokerName,queueId,offset
+  rmqctl offset export my-group --kafka    topic,partition,offset
+  rmqctl offset export my-group --where brokerName=broker-a
+
+\b
+Formats:
+  -o json   the default: one document with the group, the cluster, the time,
+            and each queue's minOffset and maxOffset; a queue without a stored
+            offset is null, with its reason
+  -o csv    queues with a stored offset only; stderr names the others
+  --kafka   the same as Kafka's tool has it, without a heading: a partition is
+            broker-a:0 where its topic is on several brokers, else 0
+Table formats of a context count as the default. jsonl, yaml, tsv, name and
+--columns are refused: offset import could not read them.
+
+Offsets are read from the brokers as in offset show, and nothing is changed anywhere. Those of a group with members go
+on moving meanwhile. What could not be read is told on stderr and by exit code 8; the rest is written."""
+
+
+class Export(Struct, frozen=True):
+    """What was read of a group. `broker_names` are those that each topic's queues are on, by its route."""
+
+    progress: "GroupProgress"
+    cluster: str
+    broker_names: Mapping[str, frozenset[str]]
+    exported_at_ms: int
+
+
+def command(
+    ctx: typer.Context,
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.", show_default=False)],
+    topic: Annotated[
+        list[str] | None,
+        typer.Option("--topic", metavar="TOPIC", help="Only this topic; * and ? stand for any text. May be repeated."),
+    ] = None,
+    file: Annotated[
+        str | None,
+        typer.Option(
+            "--file", metavar="FILE", help="Write into a new file that this user alone can read; - is stdout."
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    kafka: Annotated[bool, typer.Option("--kafka", help="Write Kafka's CSV: topic,partition,offset.")] = False,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    invocation = Invocation(ctx)
+    display = _export_display(invocation.display, is_kafka=kafka)
+    if file in (None, "-") and force:
+        raise UsageError("--force goes with --file FILE.")
+    target = None if file is None or file == "-" else new_file("--file", file, is_forced=force, may_force=True)
+    name, topics = invocation.full_name(group), [invocation.full_name(each) for each in topic or ()]
+    export = invocation.ask(lambda client: fetch_export(client, name, topics))
+    listing = to_csv_listing(export, is_kafka=kafka) if display.format == "csv" else to_listing(export)
+    if target is None:
+        code = render(listing, display)
+    else:
+        text = io.StringIO()
+        with redirect_stdout(text):
+            code = render(listing, display)
+        write_file(target, text.getvalue(), is_forced=force, may_force=True)
+    _say(listing, display)
+    if target is not None and display.with_notes:
+        to_stderr(printable(f"Written to {target}."))
+    return code
+
+
+def _export_display(display: Display, *, is_kafka: bool) -> Display:
+    """Return how to write it. Raises UsageError for what could not be read back."""
+    form = "" if display.format in ("table", "wide", "plain") else display.format
+    if form not in ("", "json", "csv"):
+        raise UsageError(
+            f"offset import could not read -o {form}.", hint="Use -o json or -o csv; offset show has every format."
+        )
+    if display.columns:
+        raise UsageError("An export has all of its columns.", hint="offset show takes --columns.")
+    if is_kafka and form == "json":
+        raise UsageError("--kafka writes CSV, not JSON.", hint="Leave out one of --kafka and -o json.")
+    if form == "csv" and not is_kafka and not display.with_headers:
+        raise UsageError(
+            "Without its heading this CSV would be taken for Kafka's group,topic,partition,offset.",
+            hint="Leave out --no-headers, or use --kafka.",
+        )
+    form = "csv" if is_kafka else form or "json"
+    return replace(display, format=form, with_headers=not is_kafka)
+
+
+async def fetch_export(client: "Client", group: str, topics: Sequence[str]) -> Export:
+    """Read what to write. Raises what fetch_group_progress() raises."""
+    from rmqctl.admin.brokers import fetch_cluster
+    from rmqctl.admin.offset_reading import conclude
+    from rmqctl.admin.offsets import read_group
+
+    reading = await read_group(client, group, topics)
+    exported_at_ms = client.clock.now_ms()
+    progress = conclude(group, reading)
+    named = {row.mq.broker_name for row in progress.rows}
+    brokers = (await fetch_cluster(client)).brokers
+    clusters = {broker.cluster for broker in brokers if broker.broker_name in named or not named}
+    on: dict[str, set[str]] = {}
+    for topic, route in reading.routes.items():
+        on.setdefault(topic, set()).update(mq.broker_name for mq in route.readable_queues())
+    for row in progress.rows:
+        on.setdefault(row.mq.topic, set()).add(row.mq.broker_name)
+    return Export(
+        progress, ",".join(sorted(clusters)), {topic: frozenset(names) for topic, names in on.items()}, exported_at_ms
+    )
+
+
+def to_listing(export: Export) -> Listing:
+    """Make the whole document."""
+    progress = export.progress
+    notes = [f"Null, {why}: {_listed(queues)}." for why, queues in _missing(progress.rows).items()]
+    return Listing(
+        kind="OffsetExport",
+        columns=_COLUMNS,
+        items=[_item(row) for row in progress.rows],
+        name=_queue_name,
+        failures=progress.failures,
+        extra={
+            "group": progress.group,
+            "cluster": export.cluster,
+            "exportedAtMs": export.exported_at_ms,
+            "exportedAtIso": iso_time(export.exported_at_ms),
+        },
+        notes=[*_notes(progress), *notes],
+    )
+
+
+def to_csv_listing(export: Export, *, is_kafka: bool) -> Listing:
+    """Make the rows of CSV, which has no null. Raises UsageError for names that it can't hold."""
+    progress = export.progress
+    rows = [row for row in progress.rows if row.consumer_offset is not None]
+    for name in sorted({name for row in rows for name in row.mq[:2]}):
+        if printable(name) != name:
+            raise UsageError(f"The name {printable(name)} can't be written as CSV.", hint="Use -o json.")
+    items = [{**_item(row), "offset": row.consumer_offset} for row in rows]
+    if is_kafka:
+        for item in items:
+            # A broker that was not heard may have the topic as well.
+            is_alone = len(export.broker_names[item["topic"]]) == 1 and not progress.failures
+            item["partition"] = item["queueId"] if is_alone else f"{item['brokerName']}:{item['queueId']}"
+    notes = [f"Left out, {why}: {_listed(queues)}." for why, queues in _missing(progress.rows).items()]
+    return Listing(
+        kind="OffsetExport",
+        columns=_KAFKA_COLUMNS if is_kafka else _CSV_COLUMNS,
+        items=items,
+        name=_queue_name,
+        failures=progress.failures,
+        notes=[*_notes(progress), *notes],
+    )
+
+
+def _item(row: QueueProgress) -> dict[str, Any]:
+    item = {
+        "topic": row.mq.topic,
+        "brokerName": row.mq.broker_name,
+        "queueId": row.mq.queue_id,
+        "consumerOffset": row.consumer_offset,
+        "minOffset": row.min_offset,
+        "maxOffset": row.max_offset,
+    }
+    reasons = {key: str(row.reasons[key]) for key, value in item.items() if value is None}
+    return {**item, "reasons": reasons}
+
+
+def _queue_name(item: Item) -> str:
+    return f"{item['topic']}@{item['brokerName']}:{item['queueId']}"
+
+
+def _missing(rows: Sequence[QueueProgress]) -> dict[str, list[str]]:
+    """Return the queues without an offset by why there is none."""
+    missing: dict[str, list[str]] = {}
+    for row in rows:
+        if row.consumer_offset is None:
+            reason = row.reasons["consumerOffset"]
+            why = "no offset is stored" if reason is Unknown.NEVER_COMMITTED else f"not read ({reason})"
+            missing.setdefault(why, []).append(str(row.mq))
+    return missing
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    return ", ".join(names[:_MOST_LISTED]) + more
+
+
+def _notes(progress: "GroupProgress") -> list[str]:
+    notes = list(progress.notes)
+    if not progress.rows and not progress.failures:
+        notes.append(f"Group {progress.group} has no offsets and no subscription: there is nothing to export.")
+    if progress.state is GroupState.ONLINE:
+        notes.append(f"Group {progress.group} has members: its offsets go on moving.")
+    return notes
+
+
+def _say(listing: Listing, display: Display) -> None:
+    """Say what the data can't. For CSV render() has said what could not be read."""
+    for failure in listing.failures if display.format == "json" else ():
+        where = f"{failure.broker_name}: " if failure.broker_name else ""
+        to_stderr(printable(f"rmqctl: not read: {where}{failure.what}: {failure.error.sentence}"))
+    for note in listing.notes if display.with_notes else ():
+        to_stderr(printable(note))
+
+
+_MOST_LISTED = 5
+_PLACE = (Column("TOPIC", "topic"), Column("BROKER", "brokerName"), Column("Q", "queueId", is_number=True))
+_COLUMNS = (
+    *_PLACE,
+    Column("CONSUMER", "consumerOffset", is_number=True),
+    Column("MIN", "minOffset", is_number=True),
+    Column("MAX", "maxOffset", is_number=True),
+)
+_OFFSET = Column("OFFSET", "offset", is_number=True)
+_CSV_COLUMNS = (*_PLACE, _OFFSET)
+_KAFKA_COLUMNS = (Column("TOPIC", "topic"), Column("PARTITION", "partition"), _OFFSET)

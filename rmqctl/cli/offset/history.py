@@ -1,0 +1,115 @@
+"""rmqctl offset history: what was changed from this machine."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.listing import Column, Item, Listing
+from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.rules.times import iso_time
+
+if TYPE_CHECKING:
+    from rmqctl.ops.journal_rows import Change
+
+HELP = """\b
+Examples:
+  rmqctl offset history
+  rmqctl offset history my-group --limit 5
+  rmqctl offset history --id 20261121T200840-be3ab7     one change, queue by queue
+  rmqctl offset history -o json | jq '.items[] | select(.state != "DONE")'
+
+Every change that this user made from this machine, the newest first, on any cluster; no cluster is asked. INTERRUPTED
+are those whose process ended in the middle: the change itself then shows which queues were written, and which may
+have been. rmqctl offset undo takes an id."""
+
+
+def command(
+    ctx: typer.Context,
+    group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="Only this group.", show_default=False)] = None,
+    identity: Annotated[
+        str | None, typer.Option("--id", metavar="ID", help="One change, queue by queue; its beginning is enough.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1_000_000, help="So many at most.")] = 50,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    invocation = Invocation(ctx)
+    if identity is not None:
+        from rmqctl.cli.change.listings import RECEIPT_COLUMNS, receipt_listing
+        from rmqctl.cli.change.receipts import find_receipt
+
+        choose_columns(RECEIPT_COLUMNS, invocation.display)
+        return render(receipt_listing(find_receipt(identity)), invocation.display)
+    from rmqctl.ops.journal import Journal
+
+    choose_columns(_COLUMNS, invocation.display)
+    with Journal() as journal:
+        changes = journal.history(group=None if group is None else invocation.full_name(group), limit=limit)
+    listing = Listing(
+        kind="ChangeList",
+        columns=_COLUMNS,
+        items=[_item(change) for change in changes],
+        name=lambda item: str(item["id"]),
+        empty="Nothing was changed from this machine." if group is None else f"Nothing was changed of group {group}.",
+    )
+    return render(listing, invocation.display)
+
+
+def _item(change: "Change") -> dict[str, Any]:
+    counts = {result.value: count for result, count in change.counts.items()}
+    return {
+        "id": change.receipt_id,
+        "planId": change.plan_id,
+        "operation": change.operation.value,
+        "state": _state(change),
+        "startedAtMs": change.started_at_ms,
+        "startedAtIso": iso_time(change.started_at_ms),
+        "endedAtMs": change.ended_at_ms,
+        "endedAtIso": iso_time(change.ended_at_ms),
+        "user": change.user,
+        "host": change.host,
+        "pid": change.pid,
+        "context": change.context,
+        "cluster": change.cluster,
+        "group": change.group,
+        "route": change.route.value,
+        "asked": change.asked,
+        "reason": change.reason,
+        "confirmedCount": counts.get("CONFIRMED", 0),
+        "unchangedCount": counts.get("UNCHANGED", 0),
+        "unknownCount": counts.get("UNKNOWN", 0),
+        "notAttemptedCount": counts.get("NOT_ATTEMPTED", 0),
+    }
+
+
+def _state(change: "Change") -> str:
+    if change.ended_at_ms is not None:
+        return "DONE"
+    if change.is_running is None:
+        return "ELSEWHERE"  # made on another machine, which may be at it still
+    return "RUNNING" if change.is_running else "INTERRUPTED"
+
+
+def _is_open(item: Item) -> bool:
+    return bool(item["state"] != "DONE")
+
+
+_COLUMNS = (
+    Column("ID", "id"),
+    Column("STARTED", "startedAtMs", show=lambda item: item["startedAtIso"] or "-", is_wide=True),
+    Column("WHAT", "operation"),
+    Column("GROUP", "group"),
+    Column("ASKED", "asked", gives_way=True),
+    Column("STATE", "state", is_alarm=_is_open),
+    Column("CONFIRMED", "confirmedCount", is_number=True),
+    Column("UNCHANGED", "unchangedCount", is_number=True, is_alarm=lambda item: bool(item["unchangedCount"])),
+    Column("UNKNOWN", "unknownCount", is_number=True, is_alarm=lambda item: bool(item["unknownCount"])),
+    Column("NOT-SENT", "notAttemptedCount", is_number=True, is_alarm=lambda item: bool(item["notAttemptedCount"])),
+    Column("USER", "user", gives_way=True),
+    Column("HOST", "host", is_wide=True),
+    Column("CONTEXT", "context", is_wide=True),
+    Column("CLUSTER", "cluster", is_wide=True),
+    Column("REASON", "reason", gives_way=True),
+)

@@ -1,0 +1,86 @@
+"""rmqctl offset import: set a group to the offsets of a file."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqctl.cli.change.options import (
+    AssumeOffline,
+    Confirm,
+    Consent,
+    DryRun,
+    PlanFile,
+    Reason,
+    Strict,
+    WaitStable,
+    Yes,
+    wait_s,
+)
+from rmqctl.cli.input_file import read_input
+from rmqctl.cli.invocation import Invocation
+
+if TYPE_CHECKING:
+    from rmqctl.client.core import Client
+
+HELP = """\b
+Examples:
+  rmqctl offset import offsets.json                    the group that it was exported from
+  rmqctl offset import offsets.json --group other-group
+  rmqctl offset import - --group my-group < kafka.csv
+
+Reads what offset export and offset show -o json write, Kafka's CSV (topic,partition,offset) and rpk's text (topic
+partition offset); a queue without its broker is enough where a topic is on one broker. One wrong line refuses the
+whole. The plan, the check, the journal and the exit codes are those of offset reset."""
+
+
+def command(
+    ctx: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The offsets; - is stdin.", show_default=False)],
+    group: Annotated[
+        str | None, typer.Option("--group", metavar="GROUP", help="The group to change, if the file names none.")
+    ] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic. May be repeated.")
+    ] = None,
+    assume_offline: AssumeOffline = False,
+    strict: Strict = False,
+    wait_stable: WaitStable = None,
+    dry_run: DryRun = False,
+    plan: PlanFile = None,
+    reason: Reason = None,
+    confirm: Confirm = None,
+    yes: Yes = False,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.cli.change.carry_out import carry_out, check_consent
+    from rmqctl.errors import UsageError
+    from rmqctl.model.plan import Operation
+    from rmqctl.ops.given_offsets import offsets_of_file
+    from rmqctl.ops.offset_files import parse_offsets
+    from rmqctl.ops.offset_plan import Planned, Wish, plan_offsets
+    from rmqctl.rules.reset import Aim, Spec
+
+    invocation = Invocation(ctx)
+    limit_s = wait_s(wait_stable)
+    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
+    check_consent(invocation, consent)
+    data = read_input("FILE", file)
+    own = parse_offsets(data).group
+    if group is None and own is None:
+        raise UsageError("The file names no group.", hint="--group says which one it is for.")
+    # What a file names is a whole name; what is typed is one of this namespace.
+    name = invocation.full_name(group) if group is not None else own or ""
+    topics = tuple(invocation.full_name(each) for each in topic or ())
+
+    async def make(client: "Client") -> Planned:
+        named, given = await offsets_of_file(client, data, topics)
+        wish = Wish(
+            Operation.OFFSET_IMPORT, Spec(Aim.GIVEN), named, given=given, assume_offline=assume_offline,
+            asked=f"from {file}", reason=reason,
+        )  # fmt: skip
+        return await plan_offsets(client, name, wish)
+
+    planned = invocation.ask(make)
+    return carry_out(invocation, planned.plan, planned.failures, consent, strict=strict, wait_s=limit_s)

@@ -1,0 +1,114 @@
+"""rmqctl offset reset: move a group to a time or an offset."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqctl.cli.change.options import (
+    AssumeOffline,
+    Confirm,
+    Consent,
+    DryRun,
+    PlanFile,
+    Reason,
+    Strict,
+    WaitStable,
+    Yes,
+    wait_s,
+)
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.message_options import Queues, parse_queues
+
+if TYPE_CHECKING:
+    from rmqctl.client.core import Client
+
+HELP = """\b
+Examples:
+  rmqctl offset reset my-group --topic orders --to-time 2026-11-21T03:00Z
+  rmqctl offset reset my-group --all-topics --by-duration 2h              two hours back
+  rmqctl offset reset my-group --topic orders --to-latest --yes           skip what is there
+  rmqctl offset reset my-group --topic orders --queue broker-a:0-3 --to-offset 1200
+  rmqctl offset reset my-group --topic orders --shift-by -100             the last 100 messages of each queue again
+  rmqctl offset reset my-group --topic orders --to-earliest --dry-run     only look
+  rmqctl offset reset my-group --topic orders --to-earliest --plan p.json
+  rmqctl offset reset my-group --all-topics --from-file offsets.json
+
+\b
+Ways, chosen by how the group is found, and said in the plan:
+  BROKER_WRITE  nobody consumes: the offset is stored at the broker
+  SERVER_SIDE   the broker stores it, and sends clients there with their next pull (from 5.2.0 on)
+  CLIENT_PUSH   the broker tells the clients, which stop for 10 s (4.9, or useServerSideResetOffset=false)
+Members that pull by themselves, and broadcasting groups, ignore a reset: it is refused.
+
+The plan is shown first; without a terminal --yes is needed. Then it is checked again, applied and read back. With a
+group that runs, the command waits until the group itself goes on from there (--wait-stable). Each step stands in a
+journal first: offset history shows it, offset undo goes back. Exit codes: 7 the plan no longer holds, 8 a part was
+not done, 9 done and not confirmed."""
+
+
+def command(
+    ctx: typer.Context,
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="A consumer group.", show_default=False)],
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="This topic. May be repeated.")
+    ] = None,
+    all_topics: Annotated[bool, typer.Option("--all-topics", help="All topics of the group.")] = False,
+    queue: Queues = None,
+    to_time: Annotated[
+        str | None, typer.Option("--to-time", metavar="TIME", help="To the first message stored then or later.")
+    ] = None,
+    by_duration: Annotated[
+        str | None, typer.Option("--by-duration", metavar="TIME", help="So long back from now, such as 2h or PT2H.")
+    ] = None,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first message that is left.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end of each queue.")] = False,
+    to_offset: Annotated[int | None, typer.Option("--to-offset", metavar="N", help="To this offset.")] = None,
+    shift_by: Annotated[
+        int | None, typer.Option("--shift-by", metavar="N", help="So many messages on, or back with a minus.")
+    ] = None,
+    to_current: Annotated[bool, typer.Option("--to-current", help="To the stored offset.")] = False,
+    to_group: Annotated[
+        str | None, typer.Option("--to-group", metavar="GROUP", help="To where another group is.")
+    ] = None,
+    from_file: Annotated[
+        str | None,
+        typer.Option("--from-file", metavar="FILE", help="As a file says: JSON, Kafka's CSV, rpk's text; - is stdin."),
+    ] = None,
+    with_retry: Annotated[bool, typer.Option("--with-retry", help="The group's retry topic as well.")] = False,
+    assume_offline: AssumeOffline = False,
+    strict: Strict = False,
+    wait_stable: WaitStable = None,
+    dry_run: DryRun = False,
+    plan: PlanFile = None,
+    reason: Reason = None,
+    confirm: Confirm = None,
+    yes: Yes = False,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.cli.change.carry_out import carry_out, check_consent
+    from rmqctl.cli.change.specs import Asked, parse_asked, resolve
+    from rmqctl.model.plan import Operation
+    from rmqctl.ops.offset_plan import Planned, Wish, plan_offsets
+
+    invocation = Invocation(ctx)
+    asked: Asked = parse_asked(
+        to_time=to_time, by_duration=by_duration, to_earliest=to_earliest, to_latest=to_latest, to_offset=to_offset,
+        shift_by=shift_by, to_current=to_current, to_group=to_group, from_file=from_file, topics=topic or (),
+        all_topics=all_topics,
+    )  # fmt: skip
+    limit_s, choices = wait_s(wait_stable), parse_queues(queue)
+    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
+    check_consent(invocation, consent)
+    name, topics = invocation.full_name(group), tuple(invocation.full_name(each) for each in topic or ())
+
+    async def make(client: "Client") -> Planned:
+        wish = Wish(
+            Operation.OFFSET_RESET, asked.spec, topics, choices, with_retry=with_retry, assume_offline=assume_offline,
+            asked=asked.spec.words, reason=reason,
+        )  # fmt: skip
+        return await plan_offsets(client, name, await resolve(client, invocation, asked, wish))
+
+    planned = invocation.ask(make)
+    return carry_out(invocation, planned.plan, planned.failures, consent, strict=strict, wait_s=limit_s)

@@ -1,0 +1,74 @@
+"""rmqctl offset skip: leave a backlog behind."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqctl.cli.change.options import (
+    AssumeOffline,
+    Confirm,
+    Consent,
+    DryRun,
+    PlanFile,
+    Reason,
+    Strict,
+    WaitStable,
+    Yes,
+    wait_s,
+)
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.message_options import Queues, parse_queues
+
+if TYPE_CHECKING:
+    from rmqctl.client.core import Client
+
+HELP = """\b
+Examples:
+  rmqctl offset skip my-group                          all topics, to the end of each queue
+  rmqctl offset skip my-group --topic orders --yes
+  rmqctl offset skip my-group --topic orders --queue broker-a:3
+  rmqctl offset skip my-group --with-retry             what waits to be tried again, too
+
+What is skipped is never consumed. Messages that clients hold already may still be. The plan, the check, the journal
+and the exit codes are those of offset reset."""
+
+
+def command(
+    ctx: typer.Context,
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="A consumer group.", show_default=False)],
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic. May be repeated.")
+    ] = None,
+    queue: Queues = None,
+    with_retry: Annotated[bool, typer.Option("--with-retry", help="The group's retry topic as well.")] = False,
+    assume_offline: AssumeOffline = False,
+    strict: Strict = False,
+    wait_stable: WaitStable = None,
+    dry_run: DryRun = False,
+    plan: PlanFile = None,
+    reason: Reason = None,
+    confirm: Confirm = None,
+    yes: Yes = False,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.cli.change.carry_out import carry_out, check_consent
+    from rmqctl.model.plan import Operation
+    from rmqctl.ops.offset_plan import Planned, Wish, plan_offsets
+    from rmqctl.rules.reset import Aim, Spec
+
+    invocation = Invocation(ctx)
+    limit_s = wait_s(wait_stable)
+    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
+    check_consent(invocation, consent)
+    wish = Wish(
+        Operation.OFFSET_SKIP, Spec(Aim.LATEST), tuple(invocation.full_name(each) for each in topic or ()),
+        parse_queues(queue), with_retry=with_retry, assume_offline=assume_offline, asked="to the end", reason=reason,
+    )  # fmt: skip
+
+    async def make(client: "Client") -> Planned:
+        return await plan_offsets(client, invocation.full_name(group), wish)
+
+    planned = invocation.ask(make)
+    return carry_out(invocation, planned.plan, planned.failures, consent, strict=strict, wait_s=limit_s)

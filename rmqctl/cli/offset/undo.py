@@ -1,0 +1,73 @@
+"""rmqctl offset undo: go back to where a group was before a change."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqctl.cli.change.options import (
+    AssumeOffline,
+    Confirm,
+    Consent,
+    DryRun,
+    PlanFile,
+    Reason,
+    Strict,
+    WaitStable,
+    Yes,
+    wait_s,
+)
+from rmqctl.cli.invocation import Invocation
+
+if TYPE_CHECKING:
+    from rmqctl.client.core import Client
+
+HELP = """\b
+Examples:
+  rmqctl offset history
+  rmqctl offset undo 20261121T200840-be3ab7     one of those, or its beginning
+  rmqctl offset undo receipt.json               what a change printed with -o json
+
+Stores again what was stored before, in the queues that were changed or may have been. What was consumed since is
+consumed again, or not, as the plan says. A queue that had no offset gets -1, which brokers and clients take for
+"none": RocketMQ can't take one offset away; with a group that runs it is left as it is. After a change of
+a group's configuration each broker gets back what it had, and a deleted group the offsets that went with it. The plan,
+the check, the journal and the exit codes are those of offset reset, and an undo can be undone."""
+
+
+def command(
+    ctx: typer.Context,
+    receipt: Annotated[
+        str, typer.Argument(metavar="RECEIPT", help="The id of a change, or its receipt's file.", show_default=False)
+    ],
+    assume_offline: AssumeOffline = False,
+    strict: Strict = False,
+    wait_stable: WaitStable = None,
+    dry_run: DryRun = False,
+    plan: PlanFile = None,
+    reason: Reason = None,
+    confirm: Confirm = None,
+    yes: Yes = False,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.cli.change.carry_out import carry_out, check_consent
+    from rmqctl.cli.change.receipts import find_receipt
+    from rmqctl.ops.group_undo import plan_group_undo
+    from rmqctl.ops.offset_plan import Planned
+    from rmqctl.ops.offset_undo import plan_undo
+    from rmqctl.rules.group_changes import is_group_change
+
+    invocation = Invocation(ctx)
+    limit_s = wait_s(wait_stable)
+    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
+    check_consent(invocation, consent)
+    undone = find_receipt(receipt)
+
+    async def make(client: "Client") -> Planned:
+        if is_group_change(undone.operation):
+            return await plan_group_undo(client, undone, assume_offline=assume_offline, reason=reason)
+        return await plan_undo(client, undone, assume_offline=assume_offline, reason=reason)
+
+    planned = invocation.ask(make)
+    return carry_out(invocation, planned.plan, planned.failures, consent, strict=strict, wait_s=limit_s)

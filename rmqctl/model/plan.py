@@ -1,0 +1,108 @@
+"""A plan: what a change would do, item by item, with resolved numbers. It can be saved, read and applied later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct
+
+from .group import GroupState
+from .queue import MessageQueue
+
+
+class Operation(StrEnum):
+    """What is to be done, after the command that does it."""
+
+    OFFSET_RESET = "offset reset"
+    OFFSET_SKIP = "offset skip"
+    OFFSET_CLONE = "offset clone"
+    OFFSET_DELETE = "offset delete"
+    OFFSET_IMPORT = "offset import"
+    OFFSET_UNDO = "offset undo"
+    GROUP_CREATE = "group create"
+    GROUP_UPDATE = "group update"
+    GROUP_DELETE = "group delete"
+
+
+class Route(StrEnum):
+    """The way that a change takes.
+
+    BROKER_WRITE: the offset is stored at the broker, for a group in which nobody is there to store over it
+    (UPDATE_CONSUMER_OFFSET). SERVER_SIDE: the broker stores it and sends whoever pulls next there, too
+    (INVOKE_BROKER_TO_RESET_OFFSET from 5.2.0 on). CLIENT_PUSH: the broker tells the clients, which stop for 10 s and go
+    there (the same request before, or with useServerSideResetOffset=false). GROUP_CONFIG: the broker's configuration
+    of the group. MIXED: brokers differ.
+    """
+
+    BROKER_WRITE = "BROKER_WRITE"
+    SERVER_SIDE = "SERVER_SIDE"
+    CLIENT_PUSH = "CLIENT_PUSH"
+    GROUP_CONFIG = "GROUP_CONFIG"
+    MIXED = "MIXED"
+
+
+class PlanItem(Struct, frozen=True):
+    """One queue: the stored offset before, None for none, and after, None for "it is taken away".
+
+    `min_offset` and `max_offset` are what the queue held then; `first_store_time_ms` is that of the first message at
+    the target. `reconsumed`: messages that are consumed again; `skipped`: messages that never will be; `lost`: messages
+    that retention had deleted before the group read them. None is not known, `reasons` says why, by name.
+    """
+
+    mq: MessageQueue
+    before: int | None
+    target: int | None
+    route: Route
+    min_offset: int | None = None
+    max_offset: int | None = None
+    reconsumed: int | None = None
+    skipped: int | None = None
+    lost: int | None = None
+    first_store_time_ms: int | None = None
+    note: str = ""
+    reasons: Mapping[str, str] = {}
+
+
+class ConfigItem(Struct, frozen=True):
+    """One broker's configuration of a group, whole, under RocketMQ's names; None for "there is none"."""
+
+    broker_name: str
+    before: Mapping[str, Any] | None
+    target: Mapping[str, Any] | None
+    note: str = ""
+
+
+class Consequence(Struct, frozen=True):
+    """What follows from a plan: a sentence for people, and a `code` for scripts that stays the same over versions."""
+
+    code: str
+    text: str
+
+
+class Plan(Struct, frozen=True):
+    """A change, ready to be applied: `items` for offsets, `configs` for groups.
+
+    `brokers` are the masters' addresses by name, so that no other cluster is taken for this one; `read_queue_counts`
+    those of each (topic, broker name). `state`, `consume_type`, `message_model` and `client_ids` are how the group was
+    found. `asked` are the words that it was asked with, `reason` is what the operator says why.
+    """
+
+    id: str
+    operation: Operation
+    created_at_ms: int
+    cluster: str
+    brokers: Mapping[str, str]
+    group: str
+    route: Route
+    asked: str = ""
+    reason: str | None = None
+    state: GroupState = GroupState.EMPTY
+    consume_type: str | None = None
+    message_model: str | None = None
+    client_ids: tuple[str, ...] = ()
+    read_queue_counts: Mapping[tuple[str, str], int] = {}
+    items: tuple[PlanItem, ...] = ()
+    configs: tuple[ConfigItem, ...] = ()
+    consequences: tuple[Consequence, ...] = ()

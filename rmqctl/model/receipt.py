@@ -1,0 +1,77 @@
+"""A receipt: what came of a plan, item by item. Nothing stands in it that was not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct
+
+from .plan import Operation, Route
+from .queue import MessageQueue
+
+
+class Result(StrEnum):
+    """What is known of one item.
+
+    CONFIRMED: read back, and for a group that runs, taken up by the group itself. UNCHANGED: read back, and as before.
+    UNKNOWN: it was tried, and what came of it could not be seen (yet). NOT_ATTEMPTED: nothing was sent.
+    """
+
+    CONFIRMED = "CONFIRMED"
+    UNCHANGED = "UNCHANGED"
+    UNKNOWN = "UNKNOWN"
+    NOT_ATTEMPTED = "NOT_ATTEMPTED"
+
+
+class ReceiptItem(Struct, frozen=True):
+    """One queue. `before` is what was stored at the moment of writing, `after` what was read back; None for none.
+
+    `is_pending`: the broker has stored it, and no client has gone there yet. `note` says why it is not confirmed.
+    `is_after_known` tells an `after` of None that is none from one that could not be read.
+    """
+
+    mq: MessageQueue
+    before: int | None
+    target: int | None
+    route: Route
+    result: Result
+    after: int | None = None
+    is_after_known: bool = False
+    is_pending: bool = False
+    note: str = ""
+
+
+class ConfigReceiptItem(Struct, frozen=True):
+    """One broker's configuration of a group, as ReceiptItem."""
+
+    broker_name: str
+    before: Mapping[str, Any] | None
+    target: Mapping[str, Any] | None
+    result: Result
+    after: Mapping[str, Any] | None = None
+    is_after_known: bool = False
+    note: str = ""
+
+
+class Receipt(Struct, frozen=True):
+    """What came of one application of a plan. `brokers` are the masters' addresses by name, as in the plan.
+
+    `ended_at_ms` is None for one that was interrupted, as its journal tells it.
+    """
+
+    id: str
+    plan_id: str
+    plan_sha256: str
+    operation: Operation
+    started_at_ms: int
+    ended_at_ms: int | None
+    cluster: str
+    brokers: Mapping[str, str]
+    group: str
+    route: Route
+    asked: str = ""
+    reason: str | None = None
+    items: tuple[ReceiptItem, ...] = ()
+    configs: tuple[ConfigReceiptItem, ...] = ()

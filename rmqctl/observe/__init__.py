@@ -1,0 +1,1 @@
+"""A cluster watched over time."""

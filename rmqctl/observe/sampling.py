@@ -1,0 +1,253 @@
+"""Samples of a group: what brokers and members say of some queues at one moment, cheap enough to be repeated."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Mapping, Sequence
+
+from msgspec import Struct
+
+from rmqctl.admin.clients import fetch_placed_connections, find_proxies
+from rmqctl.admin.results import Answers, ask_all
+from rmqctl.client.core import Client
+from rmqctl.errors import BrokerError, DeadlineError, RmqctlError, UnreachableError
+from rmqctl.model.failure import Failure
+from rmqctl.model.group import CONSUME_POP, GroupConnections, Proxies, RunningInfo
+from rmqctl.model.progress import Unknown
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.route import Broker
+from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
+from rmqctl.net.clock import pause, wait_for
+from rmqctl.protocol import bodies, headers
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.rules.group_state import group_state, reason_of, unseen_reason
+
+# A relayed question holds one of a broker's 16 admin threads until the client answers, up to 10 s.
+_RELAYED_AT_ONCE = 8
+# How long a sample waits for a member, and how long one that was silent is left alone for the sake of those threads;
+# after so many of them a broker is not asked for more. Clients are silent while they stand still for a pushed reset.
+_MEMBER_S = 3.0
+_SILENT_S = 10.0
+_SILENT_AT_ONCE = 4
+
+
+class _Stored(Struct, frozen=True):
+    """One queue as its broker answers it; None for none."""
+
+    consumer_offset: int | None
+    max_offset: int | None
+
+
+class _Told(Struct, frozen=True):
+    """What one member says of itself; the times are its own."""
+
+    info: RunningInfo
+    lock_times_ms: Mapping[MessageQueue, int]
+
+
+_Place = tuple[str, str]  # broker name, topic
+_StoredAnswers = Answers[_Place, dict[MessageQueue, _Stored]]
+_MemberAnswers = Answers[Broker, tuple[str, GroupConnections | None]]
+
+
+class GroupSampler:
+    """Takes samples of one group. It remembers which members don't answer, so that not every sample waits for them.
+
+    `brokers` are those to ask, by name: for offsets the masters of the queues, for members all of them.
+    """
+
+    def __init__(self, client: Client, group: str, brokers: Mapping[str, Broker]) -> None:
+        self._client = client
+        self._group = group
+        self._brokers = brokers
+        # When each silent member may be asked again.
+        self._silent_until_s: dict[str, float] = {}
+
+    async def sample(self, queues: Sequence[MessageQueue]) -> GroupSample:
+        """Return what brokers and members say now. Nothing is raised for what fails: failures are data.
+
+        Asks one GET_CONSUME_STATS a topic and broker, one GET_CONSUMER_CONNECTION_LIST a broker, and then one
+        GET_CONSUMER_RUNNING_INFO a member.
+
+        On 5.x the offset of a reset that no pull has taken up yet is the reset's own mark: it equals the target
+        whatever the members do. The pull that takes it up can store the member's old position over it, until the
+        member stores the target (0.1 s later; 10 s for clients before 5.2). So an offset alone proves nothing.
+        """
+        at_ms, monotonic_s = self._client.clock.now_ms(), self._client.clock.monotonic_s()
+        places = sorted({(mq.broker_name, mq.topic) for mq in queues})
+        stored, connected = await asyncio.gather(
+            ask_all(places, lambda place: self._ask_offsets(*place, queues)),
+            ask_all(self._brokers.values(), lambda broker: fetch_placed_connections(self._client, broker, self._group)),
+        )
+        through = _addresses(connected)
+        told = await self._ask_members(through)
+        proxies, failures = Proxies.ABSENT, _failures(stored, connected, told)
+        if not through:
+            proxies, proxy_failures = await find_proxies(self._client, connected.ok)
+            failures += proxy_failures
+        unseen = unseen_reason(connected.failed.values(), proxies)
+        silent_ids = tuple(sorted(set(through) - set(told.ok)))
+        nobody = Unknown.CLIENT_SILENT if silent_ids else Unknown.NOT_ASSIGNED
+        if not through:
+            nobody = unseen or Unknown.NO_MEMBERS
+        pops = any(found is not None and found.consume_type == CONSUME_POP for _, found in connected.ok.values())
+        return GroupSample(
+            at_ms=at_ms,
+            monotonic_s=monotonic_s,
+            group=self._group,
+            state=group_state(unseen, has_members=bool(through)),
+            client_ids=tuple(sorted(through)),
+            queues={mq: _queue_sample(mq, stored, told.ok, nobody, pops=pops) for mq in queues},
+            silent_ids=silent_ids,
+            failures=tuple(failures),
+        )
+
+    async def _ask_offsets(
+        self, broker_name: str, topic: str, queues: Sequence[MessageQueue]
+    ) -> dict[MessageQueue, _Stored]:
+        """Return the offsets of one topic's queues at their master: a slave's copy can be 10 s old."""
+        broker = self._brokers.get(broker_name)
+        if broker is None or broker.master_address is None:
+            raise UnreachableError(broker_name, "no master is registered")
+        address = broker.master_address
+        answer = await self._client.ask(address, headers.get_consume_stats(self._group, topic))
+        rows = bodies.decode_consume_stats(answer.body).queues
+
+        async def read(mq: MessageQueue) -> _Stored:
+            row = rows.get(mq)
+            if row is not None:
+                return _Stored(row.consumer_offset, row.broker_offset)
+            # Left out: a topic that members don't want (any more), or a queue beyond those that are read.
+            return _Stored(await self._ask_offset(address, mq), None)
+
+        wanted = [mq for mq in queues if (mq.broker_name, mq.topic) == (broker_name, topic)]
+        return dict(zip(wanted, await asyncio.gather(*map(read, wanted)), strict=True))
+
+    async def _ask_offset(self, address: str, mq: MessageQueue) -> int | None:
+        request = headers.query_consumer_offset(self._group, mq.topic, mq.queue_id)
+        answer = await self._client.ask(address, request, accept=(ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND))
+        return headers.int_field(answer, "offset") if answer.code == ResponseCode.SUCCESS else None
+
+    async def _ask_members(self, through: Mapping[str, str]) -> Answers[str, _Told]:
+        """Ask members, each through a broker that sees it, except those that were silent a moment ago."""
+        now_s = self._client.clock.monotonic_s()
+        gates = {address: asyncio.Semaphore(_RELAYED_AT_ONCE) for address in through.values()}
+        silent_counts = Counter[str]()
+
+        async def ask(client_id: str) -> _Told | None:
+            address = through[client_id]
+            async with gates[address]:
+                if silent_counts[address] >= _SILENT_AT_ONCE:
+                    return None
+                try:
+                    return await self._ask_member(client_id, address)
+                except RmqctlError as error:
+                    if _is_silence(error):
+                        silent_counts[address] += 1
+                        self._silent_until_s[client_id] = self._client.clock.monotonic_s() + _SILENT_S
+                    raise
+
+        asked = [client_id for client_id in through if self._silent_until_s.get(client_id, now_s) <= now_s]
+        answers = await ask_all(asked, ask)
+        return Answers({name: told for name, told in answers.ok.items() if told is not None}, answers.failed)
+
+    async def _ask_member(self, client_id: str, address: str) -> _Told:
+        request = headers.get_running_info(self._group, client_id)
+        try:
+            answer = await wait_for(self._client.clock, self._client.ask(address, request), _MEMBER_S)
+        except TimeoutError:
+            raise DeadlineError(client_id, _MEMBER_S) from None
+        return _Told(bodies.decode_running_info(answer.body), bodies.decode_lock_times(answer.body))
+
+
+async def sample_group(
+    client: Client, group: str, queues: Sequence[MessageQueue], brokers: Mapping[str, Broker]
+) -> GroupSample:
+    """Return one sample; see GroupSampler.sample()."""
+    return await GroupSampler(client, group, brokers).sample(queues)
+
+
+async def sample_every(
+    client: Client,
+    group: str,
+    queues: Sequence[MessageQueue],
+    brokers: Mapping[str, Broker],
+    *,
+    interval_s: float,
+) -> AsyncGenerator[GroupSample]:
+    """Yield samples, one begun every interval_s, until the client's deadline. A slow one is followed at once."""
+    sampler = GroupSampler(client, group, brokers)
+    while client.deadline.remaining_s() > 0:
+        next_s = client.clock.monotonic_s() + interval_s
+        yield await sampler.sample(queues)
+        await pause(client.clock, min(max(0.0, next_s - client.clock.monotonic_s()), client.deadline.remaining_s()))
+
+
+def _addresses(connected: _MemberAnswers) -> dict[str, str]:
+    """Return the first address at which each member is seen."""
+    through: dict[str, str] = {}
+    for address, found in connected.ok.values():
+        for member in found.members if found is not None else ():
+            through.setdefault(member.client_id, address)
+    return through
+
+
+def _failures(stored: _StoredAnswers, connected: _MemberAnswers, told: Answers[str, _Told]) -> list[Failure]:
+    return [
+        *(Failure(name, f"offsets of {topic}", error) for (name, topic), error in stored.failed.items()),
+        *(Failure(broker.broker_name, "members", error) for broker, error in connected.failed.items()),
+        *(Failure(None, f"running info of {client_id}", error) for client_id, error in told.failed.items()),
+    ]
+
+
+def _is_silence(error: RmqctlError) -> bool:
+    """Tell whether a member was asked and did not answer, rather than left or was never asked."""
+    if isinstance(error, BrokerError):
+        return error.code == ResponseCode.CONSUME_MSG_TIMEOUT
+    return isinstance(error, DeadlineError)
+
+
+def _queue_sample(
+    mq: MessageQueue, stored: _StoredAnswers, told: Mapping[str, _Told], nobody: Unknown, *, pops: bool
+) -> QueueSample:
+    """Put together one queue; `nobody` is the reason to give when no member holds it."""
+    place = mq.broker_name, mq.topic
+    found = stored.ok[place][mq] if place in stored.ok else _Stored(None, None)
+    reasons: dict[str, Unknown] = {}
+    for name, value, absent in (
+        ("consumerOffset", found.consumer_offset, Unknown.NEVER_COMMITTED),
+        ("maxOffset", found.max_offset, Unknown.NOT_REPORTED),
+    ):
+        if value is None:
+            reasons[name] = reason_of([stored.failed[place]]) if place in stored.failed else absent
+    owners = tuple(
+        _owner(client_id, mq, each) for client_id, each in sorted(told.items()) if mq in each.info.process_queues
+    )
+    if not owners:
+        reasons["clientId"] = nobody
+    # A popping client may hold all queues of a broker at once, as queue -1.
+    popped = {mq, mq._replace(queue_id=-1)}
+    return QueueSample(
+        mq=mq,
+        consumer_offset=found.consumer_offset,
+        max_offset=found.max_offset,
+        owners=owners,
+        is_popped=pops or any(popped & each.info.pop_unacked.keys() for each in told.values()),
+        reasons=reasons,
+    )
+
+
+def _owner(client_id: str, mq: MessageQueue, told: _Told) -> OwnerSample:
+    held = told.info.process_queues[mq]
+    # Who consumes in order renews its locks every 20 s.
+    is_concurrent = told.info.properties.get("PROP_CONSUMEORDERLY", "").lower() == "false"
+    return OwnerSample(
+        client_id=client_id,
+        commit_offset=held.commit_offset,
+        cached_count=held.cached_count,
+        cached_min_offset=held.cached_min_offset,
+        is_dropped=held.dropped,
+        begun_at_ms=told.lock_times_ms.get(mq) if is_concurrent else None,
+        consumed_at_ms=held.last_consume_at_ms,
+    )

@@ -1,0 +1,71 @@
+"""Waiting until a group itself has taken up what was written for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rmqctl.client.core import Client
+from rmqctl.model.plan import Route
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.route import Broker
+from rmqctl.model.sample import GroupSample, QueueSample
+from rmqctl.net.clock import pause
+from rmqctl.rules.confirmation import Outcome, Verdict, Written, judge, push_quiet_s
+
+from .sampling import GroupSampler
+
+_GROWTH = 1.2
+_LONGEST_INTERVAL_S = 2.0
+
+
+class Waited(Struct, frozen=True):
+    """What became of each queue, and the last sample, with each queue as it was seen last; None when time was up."""
+
+    verdicts: Mapping[MessageQueue, Verdict]
+    last_sample: GroupSample | None
+
+
+async def wait_until_confirmed(
+    client: Client,
+    group: str,
+    written: Sequence[tuple[MessageQueue, Route, int | None, int]],
+    brokers: Mapping[str, Broker],
+    *,
+    limit_s: float,
+    interval_s: float = 0.5,
+    was_online: bool = True,
+    baseline: GroupSample | None = None,
+    on_progress: Callable[[Mapping[Outcome, int]], None] = lambda _: None,
+) -> Waited:
+    """Watch a group until it is settled what became of each queue, at most limit_s and the client's deadline.
+
+    `written` are (queue, route, offset before or None, target), see rmqctl.rules.confirmation.Written; begin right
+    after the write. `brokers` are all of the cluster, by name. `baseline` is a sample of these queues from just before
+    the write: without it a queue that a member has read again up to where it was stays UNKNOWN. `on_progress` is told
+    after each sample how many queues have which outcome. Samples follow each other after interval_s, and more slowly
+    later. Raises nothing for brokers that don't answer: their queues are UNKNOWN.
+    """
+    open_items = {each.mq: each for each in (Written(*item) for item in written)}
+    verdicts = dict.fromkeys(open_items, Verdict(Outcome.UNKNOWN, "there was no time to look at it"))
+    quiet_s = push_quiet_s(open_items.values())
+    sampler, clock = GroupSampler(client, group, brokers), client.clock
+    until_s = clock.monotonic_s() + min(limit_s, client.deadline.remaining_s())
+    samples: list[GroupSample] = []
+    seen: dict[MessageQueue, QueueSample] = {}
+    while open_items and clock.monotonic_s() < until_s:
+        next_s = clock.monotonic_s() + interval_s
+        samples.append(await sampler.sample(list(open_items)))
+        seen |= samples[-1].queues
+        for mq, item in list(open_items.items()):
+            verdicts[mq] = judge(item, samples, was_online=was_online, baseline=baseline, quiet_s=quiet_s)
+            if verdicts[mq].is_final:
+                del open_items[mq]
+        on_progress(Counter(verdict.outcome for verdict in verdicts.values()))
+        if open_items:
+            await pause(clock, max(0.0, min(next_s, until_s) - clock.monotonic_s()))
+            interval_s = min(interval_s * _GROWTH, max(interval_s, _LONGEST_INTERVAL_S))
+    return Waited(verdicts, replace(samples[-1], queues=seen) if samples else None)

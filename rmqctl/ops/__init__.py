@@ -1,0 +1,1 @@
+"""Changes: planned, applied, verified, written into a journal, undone."""

@@ -1,0 +1,40 @@
+"""Who applies a plan, and what came of it."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from rmqctl.errors import NotAuthorisedError, UnreachableError
+from rmqctl.model.failure import Failure
+from rmqctl.model.receipt import Receipt, Result
+
+
+class Who(Struct, frozen=True):
+    """Who changes something, from where: for the journal."""
+
+    user: str
+    host: str
+    pid: int
+    context: str | None
+
+
+class Applied(Struct, frozen=True):
+    """What came of a plan, and what failed on the way."""
+
+    receipt: Receipt
+    failures: tuple[Failure, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 when all is confirmed, 8 when a part of it was not done, 9 when it was done and is not confirmed."""
+        results = {item.result for item in self.receipt.items} | {item.result for item in self.receipt.configs}
+        codes = {failure.error.exit_code for failure in self.failures}
+        if NotAuthorisedError.exit_code in codes:
+            return NotAuthorisedError.exit_code
+        if results <= {Result.CONFIRMED}:
+            return 8 if self.failures else 0
+        if results & {Result.UNCHANGED, Result.NOT_ATTEMPTED}:
+            if results & {Result.CONFIRMED, Result.UNKNOWN}:
+                return 8
+            return UnreachableError.exit_code if codes == {UnreachableError.exit_code} else 1
+        return 9

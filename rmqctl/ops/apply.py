@@ -1,0 +1,30 @@
+"""Applies a plan, of whatever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rmqctl.client.core import Client
+from rmqctl.model.plan import Plan
+from rmqctl.rules.group_changes import is_group_change
+
+from .applied import Applied, Who
+from .group_apply import apply_configs
+from .journal import Journal
+from .offset_apply import apply_offsets
+
+
+async def apply_plan(
+    client: Client, plan: Plan, plan_text: str, plan_sha256: str, journal: Journal, who: Who, *, strict: bool,
+    wait_s: float | None, report: Callable[[str], None],
+) -> Applied:  # fmt: skip
+    """Apply a plan. `report` is told, in a sentence, what is being waited for.
+
+    Nothing is written when the plan no longer holds (StaleError), or what it is about can't be read. Whatever goes
+    wrong later is in the receipt, item by item. One writer at a time: the caller holds the group's lock.
+    """
+    if is_group_change(plan.operation):
+        return await apply_configs(client, plan, plan_text, plan_sha256, journal, who, strict=strict)
+    return await apply_offsets(
+        client, plan, plan_text, plan_sha256, journal, who, strict=strict, wait_s=wait_s, report=report
+    )

@@ -1,0 +1,319 @@
+"""Plans and receipts as JSON documents, and back: the files that are saved, read and applied later."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from rmqctl.errors import UsageError
+from rmqctl.model.group import GroupState
+from rmqctl.model.plan import ConfigItem, Consequence, Operation, Plan, PlanItem, Route
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
+from rmqctl.rules.times import iso_time
+
+API_VERSION = "rmqctl/v1"
+PLAN, RECEIPT = "Plan", "Receipt"
+_LONG_MAX = 2**63 - 1
+_INT_MAX = 2**31 - 1
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    """Return a plan as it stands in JSON, with the sum over all of it."""
+    document = {
+        "apiVersion": API_VERSION,
+        "kind": PLAN,
+        "id": plan.id,
+        "operation": plan.operation.value,
+        "createdAtMs": plan.created_at_ms,
+        "createdAtIso": iso_time(plan.created_at_ms),
+        "cluster": plan.cluster,
+        "brokers": dict(plan.brokers),
+        "group": plan.group,
+        "route": plan.route.value,
+        "asked": plan.asked,
+        "reason": plan.reason,
+        "state": plan.state.value,
+        "consumeType": plan.consume_type,
+        "messageModel": plan.message_model,
+        "clientIds": list(plan.client_ids),
+        "topics": [
+            {"topic": topic, "brokerName": broker_name, "readQueueNums": count}
+            for (topic, broker_name), count in sorted(plan.read_queue_counts.items())
+        ],
+        "consequences": [{"code": item.code, "text": item.text} for item in plan.consequences],
+        "items": [_plan_item(item) for item in plan.items] + [_config_item(item) for item in plan.configs],
+    }
+    return {**document, "sha256": sum_of(document)}
+
+
+def _plan_item(item: PlanItem) -> dict[str, Any]:
+    change = None if item.before is None or item.target is None else item.target - item.before
+    return {
+        **_place(item.mq),
+        "before": item.before,
+        "target": item.target,
+        "route": item.route.value,
+        "minOffset": item.min_offset,
+        "maxOffset": item.max_offset,
+        "change": change,
+        "reconsumed": item.reconsumed,
+        "skipped": item.skipped,
+        "lost": item.lost,
+        "firstStoreTimestamp": item.first_store_time_ms,
+        "firstStoreTimestampIso": iso_time(item.first_store_time_ms),
+        "note": item.note,
+        "reasons": dict(item.reasons),
+    }
+
+
+def _config_item(item: ConfigItem) -> dict[str, Any]:
+    return {"brokerName": item.broker_name, "before": item.before, "target": item.target, "note": item.note}
+
+
+def _place(mq: MessageQueue) -> dict[str, Any]:
+    return {"topic": mq.topic, "brokerName": mq.broker_name, "queueId": mq.queue_id}
+
+
+def sum_of(document: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a document without its own sum and errors, in whatever layout it comes."""
+    kept = {key: value for key, value in document.items() if key not in ("sha256", "errors")}
+    text = json.dumps(kept, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class _Item(Struct, frozen=True, rename="camel"):
+    broker_name: str
+    before: int | dict[str, Any] | None
+    target: int | dict[str, Any] | None
+    note: str = ""
+    topic: str | None = None
+    queue_id: int | None = None
+    route: Route = Route.GROUP_CONFIG
+    min_offset: int | None = None
+    max_offset: int | None = None
+    reconsumed: int | None = None
+    skipped: int | None = None
+    lost: int | None = None
+    first_store_timestamp: int | None = None
+    reasons: dict[str, str] = {}
+    result: Result = Result.UNKNOWN
+    after: int | dict[str, Any] | None = None
+    is_after_known: bool = False
+    is_pending: bool = False
+
+
+class _Topic(Struct, frozen=True, rename="camel"):
+    topic: str
+    broker_name: str
+    read_queue_nums: int
+
+
+class _Document(Struct, frozen=True, rename="camel"):
+    kind: str
+    id: str
+    operation: Operation
+    cluster: str
+    brokers: dict[str, str]
+    group: str
+    route: Route
+    items: list[_Item]
+    asked: str = ""
+    reason: str | None = None
+    sha256: str | None = None
+    created_at_ms: int = 0
+    state: GroupState = GroupState.EMPTY
+    consume_type: str | None = None
+    message_model: str | None = None
+    client_ids: tuple[str, ...] = ()
+    topics: list[_Topic] = []
+    consequences: tuple[Consequence, ...] = ()
+    plan_id: str = ""
+    plan_sha256: str = ""
+    started_at_ms: int = 0
+    ended_at_ms: int | None = None
+
+
+def parse_plan(data: bytes, where: str) -> tuple[Plan, str]:
+    """Read a saved plan, and its sum. Raises UsageError for what is none, and for one that was changed by hand."""
+    raw, document = _read(data, PLAN, where)
+    if document.sha256 != sum_of(raw):
+        raise UsageError(
+            f"{where} was changed since the plan was made: its sum is another one.",
+            hint="Make a new plan; what a plan says is what was looked up for it.",
+        )
+    _check_items(document, where)
+    items, configs = [], []
+    for item in document.items:
+        if item.topic is None or item.queue_id is None:
+            configs.append(ConfigItem(item.broker_name, _config(item.before), _config(item.target), item.note))
+            continue
+        items.append(
+            PlanItem(
+                MessageQueue(item.topic, item.broker_name, item.queue_id), _offset(item.before), _offset(item.target),
+                item.route, item.min_offset, item.max_offset, item.reconsumed, item.skipped, item.lost,
+                item.first_store_timestamp, item.note, item.reasons,
+            )
+        )  # fmt: skip
+    return (
+        Plan(
+            id=document.id,
+            operation=document.operation,
+            created_at_ms=document.created_at_ms,
+            cluster=document.cluster,
+            brokers=document.brokers,
+            group=document.group,
+            route=document.route,
+            asked=document.asked,
+            reason=document.reason,
+            state=document.state,
+            consume_type=document.consume_type,
+            message_model=document.message_model,
+            client_ids=document.client_ids,
+            read_queue_counts={(item.topic, item.broker_name): item.read_queue_nums for item in document.topics},
+            items=tuple(items),
+            configs=tuple(configs),
+            consequences=document.consequences,
+        ),
+        document.sha256,
+    )
+
+
+def _check_items(document: _Document, where: str) -> None:
+    """Raise UsageError for items that no plan of ours has."""
+    seen: set[tuple[str | None, str, int | None]] = set()
+    for item in document.items:
+        place = (item.topic, item.broker_name, item.queue_id)
+        if place in seen:
+            raise UsageError(f"{where} names {item.broker_name}:{item.queue_id} of {item.topic} twice.")
+        seen.add(place)
+        if item.broker_name not in document.brokers:
+            raise UsageError(f"{where} does not say where broker {item.broker_name} is.")
+        is_queue = item.topic is not None and item.queue_id is not None
+        wrong_kind = dict if is_queue else int
+        numbers = (item.before, item.target)
+        if (
+            any(isinstance(number, wrong_kind) for number in numbers)
+            or any(isinstance(number, int) and not 0 <= number <= _LONG_MAX for number in numbers)
+            or not 0 <= (item.queue_id or 0) <= _INT_MAX
+            or (not is_queue and (item.topic, item.queue_id) != (None, None))
+            or (not is_queue and document.operation.value.startswith("offset "))
+        ):
+            raise UsageError(f"{where} has an offset or a queue that there can't be, at {item.broker_name}.")
+
+
+def receipt_document(receipt: Receipt) -> dict[str, Any]:
+    """Return a receipt as it stands in JSON."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": RECEIPT,
+        "id": receipt.id,
+        "planId": receipt.plan_id,
+        "planSha256": receipt.plan_sha256,
+        "operation": receipt.operation.value,
+        "startedAtMs": receipt.started_at_ms,
+        "startedAtIso": iso_time(receipt.started_at_ms),
+        "endedAtMs": receipt.ended_at_ms,
+        "endedAtIso": iso_time(receipt.ended_at_ms),
+        "cluster": receipt.cluster,
+        "brokers": dict(receipt.brokers),
+        "group": receipt.group,
+        "route": receipt.route.value,
+        "asked": receipt.asked,
+        "reason": receipt.reason,
+        "items": [
+            {
+                **_place(item.mq),
+                "before": item.before,
+                "target": item.target,
+                "after": item.after,
+                "isAfterKnown": item.is_after_known,
+                "route": item.route.value,
+                "result": item.result.value,
+                "isPending": item.is_pending,
+                "note": item.note,
+            }
+            for item in receipt.items
+        ]
+        + [
+            {
+                "brokerName": item.broker_name,
+                "before": item.before,
+                "target": item.target,
+                "after": item.after,
+                "isAfterKnown": item.is_after_known,
+                "result": item.result.value,
+                "note": item.note,
+            }
+            for item in receipt.configs
+        ],
+    }
+
+
+def parse_receipt(data: bytes, where: str) -> Receipt:
+    """Read a saved receipt. Raises UsageError for what is none."""
+    _, document = _read(data, RECEIPT, where)
+    _check_items(document, where)
+    return Receipt(
+        id=document.id,
+        plan_id=document.plan_id,
+        plan_sha256=document.plan_sha256,
+        operation=document.operation,
+        started_at_ms=document.started_at_ms,
+        ended_at_ms=document.ended_at_ms,
+        cluster=document.cluster,
+        brokers=document.brokers,
+        group=document.group,
+        route=document.route,
+        asked=document.asked,
+        reason=document.reason,
+        items=tuple(
+            ReceiptItem(
+                MessageQueue(item.topic, item.broker_name, item.queue_id), _offset(item.before), _offset(item.target),
+                item.route, item.result, _offset(item.after), item.is_after_known, item.is_pending, item.note,
+            )
+            for item in document.items
+            if item.topic is not None and item.queue_id is not None
+        ),
+        configs=tuple(
+            ConfigReceiptItem(
+                item.broker_name, _config(item.before), _config(item.target), item.result, _config(item.after),
+                item.is_after_known, item.note,
+            )
+            for item in document.items
+            if item.topic is None or item.queue_id is None
+        ),
+    )  # fmt: skip
+
+
+def _offset(value: int | dict[str, Any] | None) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _config(value: int | dict[str, Any] | None) -> dict[str, Any] | None:
+    return value if isinstance(value, dict) else None
+
+
+def _read(data: bytes, kind: str, where: str) -> tuple[dict[str, Any], _Document]:
+    try:
+        raw = json.loads(data)
+        if not isinstance(raw, dict) or raw.get("kind") != kind:
+            raise UsageError(f"{where} is no {kind.lower()}.", hint=_HINTS[kind])
+        if raw.get("apiVersion") != API_VERSION:
+            raise UsageError(
+                f"{where} is of {raw.get('apiVersion')!r}: this rmqctl reads {API_VERSION}.", hint=_HINTS[kind]
+            )
+        return raw, msgspec.convert(raw, _Document)
+    except (ValueError, RecursionError, msgspec.ValidationError) as error:
+        raise UsageError(f"{where} can't be read as a {kind.lower()}: {error}.", hint=_HINTS[kind]) from None
+
+
+_HINTS = {
+    PLAN: "rmqctl offset reset GROUP ... --plan FILE makes one.",
+    RECEIPT: "A change prints it with -o json; rmqctl offset history lists those of this machine.",
+}

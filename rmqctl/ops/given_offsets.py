@@ -1,0 +1,43 @@
+"""Offsets that come from elsewhere: another group's, or a file's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from rmqctl.admin.queues import fetch_route
+from rmqctl.client.core import Client
+from rmqctl.errors import NotFoundError, UsageError
+from rmqctl.model.queue import MessageQueue
+
+from .offset_files import parse_offsets, resolve_brokers
+from .offset_found import find_group
+
+
+async def offsets_of_group(client: Client, group: str, topics: Sequence[str]) -> dict[MessageQueue, int | None]:
+    """Return where a group is, None for none stored, in some topics or all that it consumes. Raises as find_group()."""
+    found = await find_group(client, group, topics)
+    if not any(offset is not None for offset in found.offsets.values()):
+        raise NotFoundError("Offset", group).reworded(f"Group {group} has no offsets to take over.")
+    return dict(found.offsets)
+
+
+async def offsets_of_file(
+    client: Client, data: bytes, topics: Sequence[str]
+) -> tuple[tuple[str, ...], dict[MessageQueue, int | None]]:
+    """Return the topics of a file, only the wanted ones where some are named, and its offsets by queue.
+
+    Raises UsageError for what can't be read, NotFoundError for a topic that there is not.
+    """
+    entries = [entry for entry in parse_offsets(data).entries if not topics or entry.topic in topics]
+    if not entries:
+        raise UsageError("The file has no offset of these topics.")
+    named = sorted({entry.topic for entry in entries})
+    routes = await asyncio.gather(*(fetch_route(client, topic) for topic in named))
+    counts = {
+        (route.topic, place.broker_name): place.read_queue_count
+        for route in routes
+        for place in route.queue_data
+        if place.is_readable
+    }
+    return tuple(named), dict(resolve_brokers(entries, counts))

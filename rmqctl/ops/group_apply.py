@@ -1,0 +1,228 @@
+"""Applies a plan of a group's configuration: checks it again, writes, reads back, and notes each step first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from rmqctl.admin.clients import fetch_connections
+from rmqctl.admin.group_writes import delete_group, read_configs, read_offsets, write_config
+from rmqctl.admin.offset_writes import require_master, store_offset
+from rmqctl.admin.results import ask_all
+from rmqctl.client.core import Client
+from rmqctl.errors import BrokerError, NotAuthorisedError, RmqctlError
+from rmqctl.model.failure import Failure
+from rmqctl.model.group import GroupConfig
+from rmqctl.model.plan import Plan
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
+from rmqctl.rules.group_fields import differing_names, is_taken_over, request_body
+
+from .applied import Applied, Who
+from .group_check import check_config_plan
+from .group_found import FoundConfig
+from .journal import Journal
+from .plan_parts import new_id
+
+# Written, and noted as being written, at once.
+_BATCH = 64
+_NOTHING_SENT = "nothing was sent"
+
+
+async def apply_configs(
+    client: Client, plan: Plan, plan_text: str, plan_sha256: str, journal: Journal, who: Who, *, strict: bool
+) -> Applied:
+    """Apply a plan of a group's configuration, and of the offsets that go or come with it.
+
+    Nothing is written when the plan no longer holds (StaleError). Whatever goes wrong later is in the receipt, item by
+    item. One writer at a time: the caller holds the group's lock.
+    """
+    found = await check_config_plan(client, plan, strict=strict)
+    now_ms = client.clock.now_ms()
+    run = _Run(client, plan, found, journal, new_id(now_ms))
+    journal.begin(
+        run.receipt_id, plan, plan_text, plan_sha256, now_ms=now_ms, user=who.user, host=who.host, pid=who.pid,
+        context=who.context,
+    )  # fmt: skip
+    await asyncio.gather(*(run.change(name) for name in plan.brokers))
+    ended_at_ms = client.clock.now_ms()
+    journal.end(run.receipt_id, ended_at_ms)
+    receipt = Receipt(
+        id=run.receipt_id,
+        plan_id=plan.id,
+        plan_sha256=plan_sha256,
+        operation=plan.operation,
+        started_at_ms=now_ms,
+        ended_at_ms=ended_at_ms,
+        cluster=plan.cluster,
+        brokers=plan.brokers,
+        group=plan.group,
+        route=plan.route,
+        asked=plan.asked,
+        reason=plan.reason,
+        items=tuple(run.items),
+        configs=tuple(run.configs),
+    )
+    return Applied(receipt, tuple(run.failures))
+
+
+class _Run:
+    """One application: what is known of each offset and configuration so far, in the plan's order."""
+
+    def __init__(self, client: Client, plan: Plan, found: FoundConfig, journal: Journal, receipt_id: str) -> None:
+        self.receipt_id = receipt_id
+        self.failures: list[Failure] = []
+        self._client = client
+        self._plan = plan
+        self._found = found
+        self._journal = journal
+        self.items = [
+            ReceiptItem(
+                item.mq, item.before, item.target, item.route, Result.NOT_ATTEMPTED, note=_NOTHING_SENT
+            )
+            for item in plan.items
+        ]  # fmt: skip
+        self.configs = [
+            ConfigReceiptItem(item.broker_name, item.before, item.target, Result.NOT_ATTEMPTED, note=_NOTHING_SENT)
+            for item in plan.configs
+        ]
+
+    async def change(self, name: str) -> None:
+        """Change all at one broker, and read back what came of it."""
+        configs = [index for index, item in enumerate(self.configs) if item.broker_name == name]
+        offsets = [index for index, item in enumerate(self.items) if item.mq.broker_name == name]
+        is_going = any(self._plan.configs[index].target is None for index in configs) or any(
+            self._plan.items[index].target is None for index in offsets
+        )
+        if is_going:
+            await self._delete(name, configs, offsets)
+        elif await self._write(name, configs, offsets):
+            await self._store(name, offsets)
+        await self._read_back(name, configs, offsets)
+
+    async def _delete(self, name: str, configs: Sequence[int], offsets: Sequence[int]) -> None:
+        self._attempting(configs, offsets)
+        try:
+            await delete_group(self._client, self._found.brokers[name], self._plan.group, with_offsets=bool(offsets))
+        except RmqctlError as error:
+            self._failed(name, "group", error, configs, offsets)
+
+    async def _write(self, name: str, configs: Sequence[int], offsets: Sequence[int]) -> bool:
+        """Write a broker's configuration, if there is one to write; tell whether what follows may be written."""
+        for index in configs:
+            item = self.configs[index]
+            self._attempting([index], ())
+            try:
+                body = request_body(self._plan.group, item.before, item.target or {})
+                await write_config(self._client, self._found.brokers[name], body)
+            except RmqctlError as error:
+                self._failed(name, "configuration", error, [index], ())
+                for offset in offsets:
+                    note = f"{_NOTHING_SENT}: the configuration was not written"
+                    self.items[offset] = replace(self.items[offset], note=note)
+                return False
+        return True
+
+    async def _store(self, name: str, offsets: Sequence[int]) -> None:
+        """Store offsets again; where it becomes uncertain, the rest is left alone."""
+        address = require_master(self._found.brokers[name])
+
+        async def store(index: int) -> None:
+            item = self.items[index]
+            if item.target is not None and not await store_offset(
+                self._client, address, self._plan.group, item.mq, item.target
+            ):
+                self.items[index] = replace(self.items[index], note="a reset of it waits for its client")
+
+        for start in range(0, len(offsets), _BATCH):
+            batch = offsets[start : start + _BATCH]
+            self._attempting((), batch)
+            answers = await ask_all(batch, store)
+            for index, error in answers.failed.items():
+                self._failed(name, f"offset of {self.items[index].mq}", error, (), [index])
+            if any(not isinstance(error, BrokerError | NotAuthorisedError) for error in answers.failed.values()):
+                return
+
+    def _attempting(self, configs: Sequence[int], offsets: Sequence[int]) -> None:
+        befores: dict[int, Any] = {}
+        for index in offsets:
+            befores[index] = self.items[index].before
+            self.items[index] = replace(self.items[index], result=Result.UNKNOWN, note="")
+        for index in configs:
+            befores[len(self.items) + index] = self.configs[index].before
+            self.configs[index] = replace(self.configs[index], result=Result.UNKNOWN, note="")
+        self._journal.attempting(self.receipt_id, befores)
+
+    def _failed(self, name: str, what: str, error: RmqctlError, configs: Sequence[int], offsets: Sequence[int]) -> None:
+        self.failures.append(Failure(name, what, error))
+        for index in configs:
+            self.configs[index] = replace(self.configs[index], note=error.sentence)
+        for index in offsets:
+            self.items[index] = replace(self.items[index], note=error.sentence)
+
+    async def _read_back(self, name: str, configs: Sequence[int], offsets: Sequence[int]) -> None:
+        """Read what the broker holds now, and conclude what can be concluded from it."""
+        broker = self._found.brokers[name]
+        try:
+            table, stored, connected = await asyncio.gather(
+                read_configs(self._client, broker),
+                read_offsets(self._client, broker, self._plan.group),
+                fetch_connections(self._client, broker, self._plan.group),
+            )
+        except RmqctlError as error:
+            self.failures.append(Failure(name, "what it holds now", error))
+            self._not_seen(configs, offsets, error)
+        else:
+            for index in configs:
+                self._conclude_config(index, table.get(self._plan.group), has_members=connected is not None)
+            for index in offsets:
+                self._conclude_offset(index, stored)
+        settled: dict[int, ReceiptItem | ConfigReceiptItem] = {index: self.items[index] for index in offsets}
+        settled |= {len(self.items) + index: self.configs[index] for index in configs}
+        self._journal.settle(self.receipt_id, settled)
+
+    def _not_seen(self, configs: Sequence[int], offsets: Sequence[int], error: RmqctlError) -> None:
+        def said(note: str) -> str:
+            return f"{note or 'it was sent'}, and could not be read back: {error.sentence}"
+
+        for index in configs:
+            if (item := self.configs[index]).result is Result.UNKNOWN:
+                self.configs[index] = replace(item, note=said(item.note))
+        for index in offsets:
+            if (offset := self.items[index]).result is Result.UNKNOWN:
+                self.items[index] = replace(offset, note=said(offset.note))
+
+    def _conclude_config(self, index: int, config: GroupConfig | None, *, has_members: bool) -> None:
+        item, after = self.configs[index], None if config is None else config.fields
+        if item.result is not Result.UNKNOWN:
+            return
+        result, note = Result.UNKNOWN, item.note or "it is neither as before nor as it was sent"
+        if after is None and item.target is None and has_members:
+            note = "a member has come meanwhile, and brings it back"
+        elif _holds(item.target, after):
+            result, note = Result.CONFIRMED, ""
+        elif _is_as_before(item.before, after):
+            result, note = Result.UNCHANGED, item.note
+        self.configs[index] = replace(item, result=result, after=after, is_after_known=True, note=note)
+
+    def _conclude_offset(self, index: int, stored: Mapping[MessageQueue, int]) -> None:
+        item, after = self.items[index], stored.get(self.items[index].mq)
+        if item.result is not Result.UNKNOWN:
+            return
+        result, note = Result.UNKNOWN, item.note or "somebody else stored another offset meanwhile"
+        if after == item.target:
+            result, note = Result.CONFIRMED, ""
+        elif after == item.before:
+            result, note = Result.UNCHANGED, item.note
+        self.items[index] = replace(item, result=result, after=after, is_after_known=True, note=note)
+
+
+def _holds(target: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> bool:
+    return target is after if target is None or after is None else is_taken_over(target, after)
+
+
+def _is_as_before(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> bool:
+    return before is after if before is None or after is None else not differing_names(before, after)

@@ -1,0 +1,90 @@
+"""Looks again at what a plan of a group's configuration was made for, before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rmqctl.admin.brokers import fetch_cluster
+from rmqctl.client.core import Client
+from rmqctl.errors import StaleError
+from rmqctl.model.group import GroupState
+from rmqctl.model.plan import ConfigItem, Plan
+from rmqctl.rules.group_fields import differing_names, setting_words
+
+from .group_found import FoundConfig, find_config
+
+_SHOWN = 5
+
+
+async def check_config_plan(client: Client, plan: Plan, *, strict: bool) -> FoundConfig:
+    """Return what stands now. Raises StaleError when the plan no longer holds, and what find_config raises."""
+    there = {broker.broker_name for broker in (await fetch_cluster(client)).brokers}
+    gone = [f"Broker {name} is not there." for name in plan.brokers if name not in there]
+    if gone:
+        raise _stale(gone)
+    found = await find_config(client, plan.group, tuple(plan.brokers))
+    drift = [*_broker_drift(plan, found), *_config_drift(plan, found), *_member_drift(plan, found, strict=strict)]
+    if plan.items:
+        drift += _offset_drift(plan, found)
+    if drift:
+        raise _stale(drift)
+    return found
+
+
+def _stale(drift: list[str]) -> StaleError:
+    more = f" And {len(drift) - _SHOWN} more." if len(drift) > _SHOWN else ""
+    sentence = f"The plan no longer holds. {' '.join(drift[:_SHOWN])}{more}"
+    return StaleError(sentence, hint="Nothing was changed. Make a new plan, and look at it.")
+
+
+def _broker_drift(plan: Plan, found: FoundConfig) -> Iterator[str]:
+    failed = {failure.broker_name: failure.error.sentence for failure in found.failures}
+    for name, address in plan.brokers.items():
+        if name not in found.brokers:
+            yield f"Broker {name} can't be read: {failed.get(name, 'it did not answer.')}"
+        elif (now := found.brokers[name].master_address) != address:
+            yield f"Broker {name} was at {address} and is at {now}: it may be another cluster."
+
+
+def _config_drift(plan: Plan, found: FoundConfig) -> Iterator[str]:
+    for item in plan.configs:
+        if item.broker_name in found.brokers:
+            yield from _differing(item, found.fields(item.broker_name))
+
+
+def _differing(item: ConfigItem, now: Mapping[str, Any] | None) -> Iterator[str]:
+    name = item.broker_name
+    if item.before is None or now is None:
+        if item.before is not None:
+            yield f"{name} had the group configured, and has not now."
+        elif now is not None:
+            yield f"{name} did not have the group configured, and has now."
+        return
+    fields = differing_names(item.before, now)
+    if fields:
+        was, is_now = (", ".join(setting_words(config, fields)) for config in (item.before, now))
+        yield f"{name} had {was}, and has {is_now}."
+
+
+def _member_drift(plan: Plan, found: FoundConfig, *, strict: bool) -> Iterator[str]:
+    """Tell of members that would undo the change, or with `strict` of any other state."""
+    is_going = plan.items or any(item.target is None for item in plan.configs)
+    if is_going and any(found.members.get(name) for name in plan.brokers):
+        yield "Nobody consumed, and now the group has members."
+    elif (strict and plan.state is not found.state) or (
+        is_going and found.unseen is not None and plan.state is GroupState.EMPTY
+    ):
+        yield f"The group was {plan.state} and is {found.state}."
+
+
+def _offset_drift(plan: Plan, found: FoundConfig) -> Iterator[str]:
+    planned = {item.mq: item.before for item in plan.items}
+    is_whole = any(item.target is None for item in plan.items)  # all of a broker's offsets go with the group
+    extra = [mq for mq in found.offsets if mq not in planned] if is_whole else []
+    for mq in (*planned, *extra):
+        if mq.broker_name not in found.brokers:
+            continue
+        was, now = planned.get(mq), found.offsets.get(mq)
+        if was != now:
+            yield f"{mq}: its offset was {'none' if was is None else was} and is {'none' if now is None else now}."

@@ -1,0 +1,117 @@
+"""Plans the end of a group: its configuration, and with it its offsets where that is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from rmqctl.client.core import Client
+from rmqctl.errors import NotFoundError, RefusedError
+from rmqctl.model.group import GroupState
+from rmqctl.model.plan import ConfigItem, Consequence, Operation, PlanItem, Route
+from rmqctl.rules.group_effects import counted_queues
+from rmqctl.rules.group_names import require_no_system_group
+from rmqctl.rules.names import closest
+
+from .group_found import FoundConfig, find_config, find_own_topics, new_config_plan
+from .offset_plan import Planned
+from .plan_parts import NOT_LOOKED_UP
+
+
+async def plan_group_deletion(
+    client: Client, group: str, broker_names: Collection[str], *, with_offsets: bool, assume_offline: bool, asked: str,
+    reason: str | None,
+) -> Planned:  # fmt: skip
+    """Return the plan that takes a group away at these brokers, all without any.
+
+    Raises UsageError for one of RocketMQ's own, NotFoundError for a group that there is not, RefusedError for one in
+    which somebody is or may be, and what find_config raises.
+    """
+    require_no_system_group(group)
+    found = await find_config(client, group, broker_names)
+    _require_there(found, with_offsets=with_offsets)
+    require_nobody(found, found.brokers, assume_offline=assume_offline)
+    configs = [ConfigItem(name, fields, None) for name in found.brokers if (fields := found.fields(name)) is not None]
+    items = deleted_offsets(found, found.brokers) if with_offsets else ()
+    plan = new_config_plan(
+        client, found, Operation.GROUP_DELETE, configs, items,
+        await describe_deletion(client, found, configs, with_offsets=with_offsets), asked=asked, reason=reason,
+    )  # fmt: skip
+    return Planned(plan, found.failures)
+
+
+def deleted_offsets(found: FoundConfig, names: Iterable[str]) -> tuple[PlanItem, ...]:
+    """Return the items of all offsets that go with a group at some brokers, so that they can be stored again."""
+    return tuple(
+        PlanItem(
+            mq, before, None, Route.GROUP_CONFIG, reasons={**NOT_LOOKED_UP, "target": "NONE_STORED"}
+        )
+        for name in names
+        for mq, before in found.offsets_at(name).items()
+    )  # fmt: skip
+
+
+def _require_there(found: FoundConfig, *, with_offsets: bool) -> None:
+    group = found.group
+    if any(group in table for table in found.tables.values()) or (with_offsets and found.offsets) or found.failures:
+        return
+    if found.offsets:
+        sentence = f"Group {group} is not configured; only offsets are left of it."
+        raise NotFoundError("Group", group).reworded(sentence, hint="--with-offsets takes those away.")
+    names = {name for table in found.tables.values() for name in table}
+    raise NotFoundError("Group", group, suggestions=closest(group, names))
+
+
+def require_nobody(found: FoundConfig, names: Iterable[str], *, assume_offline: bool) -> None:
+    """Raise RefusedError where somebody is connected at these brokers, or may be.
+
+    A member that goes on makes the configuration again within seconds, with the defaults, and stores its offsets again.
+    """
+    client_ids = sorted({client_id for name in names for client_id in found.members.get(name, ())})
+    if client_ids:
+        more = f" and {len(client_ids) - 1} more" if len(client_ids) > 1 else ""
+        sentence = (
+            f"Group {found.group} has members ({client_ids[0]}{more}): they would bring it back within seconds, "
+            "with the defaults and with their offsets."
+        )
+        raise RefusedError(sentence, hint="Stop them first.")
+    if found.unseen is not None and not assume_offline:
+        sentence = f"Whether group {found.group} has members is not known ({found.unseen}); they would bring it back."
+        raise RefusedError(sentence, hint="If you know that nobody consumes, --assume-offline says so.")
+
+
+async def describe_deletion(
+    client: Client, found: FoundConfig, configs: Collection[ConfigItem], *, with_offsets: bool
+) -> list[Consequence]:
+    """Say what goes, and what stays behind."""
+    return [*_said(found, configs, await find_own_topics(client, found), with_offsets=with_offsets)]
+
+
+def _said(
+    found: FoundConfig, configs: Collection[ConfigItem], topics: Mapping[str, Mapping[str, int]], *, with_offsets: bool
+) -> Iterator[Consequence]:
+    group, count = found.group, len(found.offsets)
+    if configs:
+        text = "A client that comes makes the group again, with the defaults (autoCreateSubscriptionGroup)."
+        yield Consequence("COMES_AGAIN", text)
+    if with_offsets:
+        yield Consequence("OFFSETS_GO", "All of its offsets go. Who comes begins as a new group (ConsumeFromWhere).")
+    elif count:
+        text = (
+            f"Offsets of {counted_queues(count)} stay (--with-offsets takes them along): who comes goes on from there."
+        )
+        yield Consequence("OFFSETS_STAY", text)
+    if topics:
+        yield Consequence("TOPICS_STAY", f"Left there, with their messages: {', '.join(sorted(topics))}.")
+    forbidden = sorted({
+        topic for table in found.tables.values() if group in table for topic in table[group].forbidden_topics
+    })  # fmt: skip
+    if forbidden:
+        text = f"That it may not read {', '.join(forbidden)} goes as well, and an undo does not bring it back."
+        yield Consequence("FORBIDDEN_GO", text)
+    if found.others:
+        yield Consequence("OTHER_BROKERS", f"What {', '.join(found.others)} has of it stays.")
+    if found.state is GroupState.ONLINE:
+        text = f"Members at {', '.join(sorted(found.members))} come to the others when a topic of theirs does."
+        yield Consequence("MEMBERS_ELSEWHERE", text)
+    if found.unseen is not None:
+        yield Consequence("MEMBERS_UNSEEN", f"Whether there are members is not known ({found.unseen}).")

@@ -1,0 +1,155 @@
+"""A group as a change of its configuration finds it: what each master holds, and who is there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from rmqctl.admin.brokers import fetch_cluster
+from rmqctl.admin.clients import fetch_connections, find_proxies
+from rmqctl.admin.group_writes import read_configs, read_offsets
+from rmqctl.admin.results import all_failed, ask_all
+from rmqctl.client.core import Client
+from rmqctl.errors import NotFoundError
+from rmqctl.model.failure import Failure
+from rmqctl.model.group import GroupConfig, GroupConnections, GroupState
+from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX
+from rmqctl.model.plan import ConfigItem, Consequence, Operation, Plan, PlanItem, Route
+from rmqctl.model.progress import Unknown
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.route import Broker
+from rmqctl.rules.group_state import agreed, group_state, unseen_reason
+from rmqctl.rules.names import closest
+
+from .plan_parts import cluster_label, new_id
+
+
+class FoundConfig(Struct, frozen=True):
+    """What was found. `brokers` are those that were asked for and answered, by name; `others` are the cluster's rest.
+
+    `tables` are all configurations by broker and group. `offsets` are what these brokers store of the group. `members`
+    are the client ids by broker where somebody is connected; `unseen` says why there may be more, at the brokers asked
+    for.
+    """
+
+    group: str
+    cluster: str
+    brokers: Mapping[str, Broker]
+    others: tuple[str, ...]
+    tables: Mapping[str, Mapping[str, GroupConfig]]
+    offsets: Mapping[MessageQueue, int]
+    members: Mapping[str, tuple[str, ...]]
+    unseen: Unknown | None
+    consume_type: str | None
+    message_model: str | None
+    failures: tuple[Failure, ...]
+
+    @property
+    def state(self) -> GroupState:
+        """Whether the group has members, at any broker."""
+        return group_state(self.unseen, has_members=bool(self.members))
+
+    @property
+    def client_ids(self) -> tuple[str, ...]:
+        """Its members at any broker."""
+        return tuple(sorted({client_id for found in self.members.values() for client_id in found}))
+
+    def fields(self, name: str, group: str | None = None) -> Mapping[str, Any] | None:
+        """Return what a broker has configured for this group, or another one; None for nothing."""
+        config = self.tables[name].get(group or self.group)
+        return None if config is None else config.fields
+
+    def known_fields(self, name: str) -> set[str]:
+        """Return the fields that a broker knows: it shows them of its own groups, which are always there."""
+        return {field for config in self.tables[name].values() for field in config.fields}
+
+    def offsets_at(self, name: str) -> dict[MessageQueue, int]:
+        """Return what one broker stores of the group."""
+        return {mq: offset for mq, offset in sorted(self.offsets.items()) if mq.broker_name == name}
+
+
+async def find_config(client: Client, group: str, broker_names: Collection[str] = ()) -> FoundConfig:
+    """Read a group at these brokers, all without any.
+
+    Raises NotFoundError for a broker that there is not, and the brokers' error when none of them answers.
+    """
+    cluster = await fetch_cluster(client)
+    every = {broker.broker_name: broker for broker in cluster.brokers}
+    for name in broker_names:
+        if name not in every:
+            raise NotFoundError("Broker", name, suggestions=closest(name, every))
+    chosen = {name: every[name] for name in sorted(set(broker_names) or every)}
+    tables = await ask_all(chosen, lambda name: read_configs(client, chosen[name]))
+    if not tables.ok:
+        raise all_failed(tables.failed.values())
+    offsets = await ask_all(tables.ok, lambda name: read_offsets(client, chosen[name], group))
+    connections = await ask_all(every, lambda name: fetch_connections(client, every[name], group))
+    connected = {name: found for name, found in connections.ok.items() if found is not None and found.members}
+    untold = [error for name, error in connections.failed.items() if name in chosen]
+    unseen = None
+    if not any(name in chosen for name in connected):
+        proxies, _ = await find_proxies(client, [every[name] for name in connections.ok])
+        unseen = unseen_reason(untold, proxies)
+    return FoundConfig(
+        group=group,
+        cluster=cluster_label(cluster.brokers, client.name_servers),
+        brokers={name: chosen[name] for name in offsets.ok},
+        others=tuple(sorted(set(every) - set(chosen))),
+        tables=tables.ok,
+        offsets={mq: offset for found in offsets.ok.values() for mq, offset in found.items()},
+        members={name: tuple(sorted({m.client_id for m in found.members})) for name, found in connected.items()},
+        unseen=unseen,
+        consume_type=_agreed(connected, "consume_type"),
+        message_model=_agreed(connected, "message_model"),
+        failures=(
+            *(Failure(name, "configuration", error) for name, error in tables.failed.items()),
+            *(Failure(name, "stored offsets", error) for name, error in offsets.failed.items()),
+        ),
+    )
+
+
+def _agreed(connected: Mapping[str, GroupConnections], name: str) -> str | None:
+    return agreed(getattr(found, name) for found in connected.values())
+
+
+async def find_own_topics(client: Client, found: FoundConfig) -> dict[str, dict[str, int]]:
+    """Return the group's own topics that there are, with how many queues each broker has of it."""
+    names = {f"{RETRY_PREFIX}{found.group}", f"{DLQ_PREFIX}{found.group}"}
+    names |= {mq.topic for mq in found.offsets if mq.topic.startswith(RETRY_PREFIX)}  # popping clients have one a topic
+    routes = await ask_all(sorted(names), client.route)
+    for error in routes.failed.values():
+        if not isinstance(error, NotFoundError):
+            raise error
+    return {
+        topic: {data.broker_name: data.read_queue_count for data in route.queue_data}
+        for topic, route in routes.ok.items()
+    }
+
+
+def new_config_plan(
+    client: Client, found: FoundConfig, operation: Operation, configs: Iterable[ConfigItem],
+    items: Iterable[PlanItem] = (), consequences: Iterable[Consequence] = (), *, asked: str, reason: str | None,
+) -> Plan:  # fmt: skip
+    """Return the plan of these items, for a group as it was found."""
+    now_ms, configs, items = client.clock.now_ms(), tuple(configs), tuple(items)
+    names = {item.broker_name for item in configs} | {item.mq.broker_name for item in items}
+    return Plan(
+        id=new_id(now_ms),
+        operation=operation,
+        created_at_ms=now_ms,
+        cluster=found.cluster,
+        brokers={name: found.brokers[name].master_address or "" for name in sorted(names)},
+        group=found.group,
+        route=Route.GROUP_CONFIG,
+        asked=asked,
+        reason=reason,
+        state=found.state,
+        consume_type=found.consume_type,
+        message_model=found.message_model,
+        client_ids=found.client_ids,
+        items=items,
+        configs=configs,
+        consequences=tuple(dict.fromkeys(consequences)),
+    )

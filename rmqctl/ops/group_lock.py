@@ -1,0 +1,93 @@
+"""One writer at a time in a group, as far as this user's processes on this machine go.
+
+The lock is the system's (flock): it is free again when its process ends, whatever happens. What stands in the file only
+tells who has it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from rmqctl.errors import BusyError
+from rmqctl.model.plan import Route
+
+from .state_place import state_folder, unusable
+
+# A Java client that is told to reset stops for so long (MQClientInstance.resetOffset), and stores its positions every
+# so often (persistConsumerOffsetInterval): before both are over, a second reset meets the first.
+_RESET_PAUSE_MS = 10_000
+_PERSIST_INTERVAL_MS = 5_000
+
+
+class _Holder(Struct):
+    pid: int
+    operation: str
+
+
+@contextmanager
+def group_lock(group: str, operation: str, *, folder: Path | None = None) -> Iterator[None]:
+    """Hold a group's lock. Raises BusyError at once when another process has it, UsageError for a folder of no use.
+
+    `folder` is the state folder, if it is not the user's.
+    """
+    descriptor = _take(group, operation, state_folder() if folder is None else folder)
+    try:
+        yield
+    finally:
+        # The file stays: removing it would let two hold a lock on two files of one name.
+        try:
+            os.truncate(descriptor, 0)
+        finally:
+            os.close(descriptor)
+
+
+def _take(group: str, operation: str, folder: Path) -> int:
+    name = hashlib.sha256(group.encode(errors="backslashreplace")).hexdigest()[:16]
+    path = folder / "locks" / f"{name}.lock"
+    try:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        try:
+            _lock(descriptor, group)
+            os.truncate(descriptor, 0)
+            os.pwrite(descriptor, msgspec.json.encode(_Holder(os.getpid(), str(operation))), 0)
+        except BaseException:
+            os.close(descriptor)
+            raise
+    except OSError as error:
+        raise unusable(path, error) from None
+    return descriptor
+
+
+def _lock(descriptor: int, group: str) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        try:
+            holder = msgspec.json.decode(os.pread(descriptor, 65536, 0), type=_Holder)
+            who = f"process {holder.pid} ({holder.operation})"
+        except msgspec.DecodeError:
+            who = "another process"  # it has not written yet who it is
+        raise BusyError(
+            f"Group {group} is being changed by {who}.", hint="Try again when it has ended; nothing was changed."
+        ) from None
+
+
+def cool_down_ms(last: tuple[int, Route] | None, now_ms: int) -> int:
+    """Return how long the next change of a group has to wait, after when and how the last one was made.
+
+    Two resets that clients are told of within 10 s break Java clients, or reset some queues only.
+    """
+    if last is None or last[1] is not Route.CLIENT_PUSH:
+        return 0
+    whole_ms = _RESET_PAUSE_MS + _PERSIST_INTERVAL_MS
+    since_ms = max(0, now_ms - last[0])  # less than 0: somebody has set the clock back
+    return max(0, whole_ms - since_ms)

@@ -1,0 +1,196 @@
+"""Plans changes of a group's configuration: each broker's copy is read, and written whole with what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from rmqctl.client.core import Client
+from rmqctl.errors import NotFoundError, RefusedError, RmqctlError, UsageError
+from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.plan import ConfigItem, Consequence, Operation
+from rmqctl.rules.group_effects import counted_queues, describe_effects
+from rmqctl.rules.group_fields import Changes, changed, default_config, differing_names, is_taken_over, setting_words
+from rmqctl.rules.group_names import require_new_name, require_no_system_group
+from rmqctl.rules.names import closest
+
+from .group_found import FoundConfig, find_config, find_own_topics, new_config_plan
+from .offset_plan import Planned
+
+
+class ConfigWish(Struct, frozen=True):
+    """What is to be set in a group, at these brokers, all without any."""
+
+    group: str
+    changes: Changes
+    broker_names: tuple[str, ...] = ()
+    asked: str = ""
+    reason: str | None = None
+
+
+async def plan_creation(client: Client, wish: ConfigWish, source: str | None) -> Planned:
+    """Return the plan that makes a group, with the defaults or as `source` is, and what is to be set.
+
+    Raises UsageError for a name or field that can't be, RefusedError where the group is there and not so, NotFoundError
+    for a source that there is not, and what find_config raises.
+    """
+    require_new_name(wish.group)
+    found = await find_config(client, wish.group, wish.broker_names)
+    _require_fields(found, wish.changes)
+    if source is not None:
+        _require_source(found, source)
+    targets = {name: changed(_beginning(found, name, source), wish.changes) for name in found.brokers}
+    there = {name: fields for name in found.brokers if (fields := found.fields(name)) is not None}
+    _require_equal(wish.group, there, targets)
+    configs = [ConfigItem(name, None, target) for name, target in targets.items() if name not in there]
+    consequences = [
+        *(Consequence("LEFT_ALONE", f"{name} has the group already, and just so.") for name in there),
+        *await find_effects(client, found, configs),
+        *_leftovers(found, configs),
+        *_forbidden_stay(found, source),
+    ]
+    return _planned(client, found, Operation.GROUP_CREATE, configs, consequences, wish)
+
+
+async def plan_update(client: Client, wish: ConfigWish) -> Planned:
+    """Return the plan that sets some fields of a group, and leaves the others as each broker has them.
+
+    Raises UsageError for a field that a broker does not know, NotFoundError for a group that there is not, and what
+    find_config raises.
+    """
+    require_no_system_group(wish.group)
+    found = await find_config(client, wish.group, wish.broker_names)
+    there = {name: fields for name in found.brokers if (fields := found.fields(name)) is not None}
+    if not there:
+        raise _unknown(found, wish.group)
+    _require_fields(found, wish.changes)
+    targets = {name: changed(fields, wish.changes) for name, fields in there.items()}
+    configs = [
+        ConfigItem(name, there[name], target)
+        for name, target in targets.items()
+        if differing_names(there[name], target)
+    ]
+    consequences = [
+        *_left_alone(found, there, configs),
+        *await find_effects(client, found, configs),
+        *_differing(targets),
+    ]
+    return _planned(client, found, Operation.GROUP_UPDATE, configs, consequences, wish)
+
+
+def _planned(
+    client: Client, found: FoundConfig, operation: Operation, configs: list[ConfigItem],
+    consequences: list[Consequence], wish: ConfigWish,
+) -> Planned:  # fmt: skip
+    plan = new_config_plan(
+        client, found, operation, configs, consequences=consequences, asked=wish.asked, reason=wish.reason
+    )
+    return Planned(plan, found.failures)
+
+
+def _require_fields(found: FoundConfig, changes: Changes) -> None:
+    """Raise UsageError for a field that a broker would drop without a word."""
+    for name in found.brokers:
+        unknown = sorted(changes.names - found.known_fields(name))
+        if unknown:
+            sentence = f"{name} knows no {', '.join(unknown)}: its release is too old."
+            raise UsageError(sentence, hint="--broker names those brokers that shall be changed.")
+
+
+def _require_source(found: FoundConfig, source: str) -> None:
+    lacking = [name for name in found.brokers if found.fields(name, source) is None]
+    if len(lacking) == len(found.brokers):
+        raise _unknown(found, source)
+    if lacking:
+        sentence = f"There is no configuration of {source} to begin with at {', '.join(lacking)}."
+        raise RefusedError(sentence, hint="--broker names those brokers that shall make the group.")
+
+
+def _beginning(found: FoundConfig, name: str, source: str | None) -> Mapping[str, Any]:
+    fields = None if source is None else found.fields(name, source)
+    return default_config(found.known_fields(name)) if fields is None else fields
+
+
+def _unknown(found: FoundConfig, group: str) -> RmqctlError:
+    """Return what to raise for a group that no broker has."""
+    if found.failures:
+        silent = ", ".join(sorted({failure.broker_name or "" for failure in found.failures}))
+        sentence = f"Group {group} is not configured at the brokers that answered, and {silent} did not answer."
+        return found.failures[0].error.reworded(sentence)
+    names = {name for table in found.tables.values() for name in table}
+    if group == found.group and found.offsets:
+        sentence = f"Group {group} is not configured; only offsets are left of it."
+        hint = f"rmqctl group create {group} makes it, rmqctl group delete {group} --with-offsets takes them away."
+        return NotFoundError("Group", group).reworded(sentence, hint=hint)
+    return NotFoundError("Group", group, suggestions=closest(group, names - {group}))
+
+
+def _require_equal(
+    group: str, there: Mapping[str, Mapping[str, Any]], targets: Mapping[str, Mapping[str, Any]]
+) -> None:
+    other = {
+        name: differing_names(fields, targets[name])
+        for name, fields in there.items()
+        if not is_taken_over(targets[name], fields)
+    }
+    if other:
+        said = "; ".join(f"{name} has {', '.join(setting_words(there[name], each))}" for name, each in other.items())
+        hint = f"rmqctl group update {group} changes it; --broker names brokers that lack it."
+        raise RefusedError(f"Group {group} is there already, and not so: {said}.", hint=hint)
+
+
+async def find_effects(client: Client, found: FoundConfig, configs: Collection[ConfigItem]) -> list[Consequence]:
+    """Return what follows at each broker; what follows at all of them is said once."""
+    if not configs:
+        return []
+    widths = (await find_own_topics(client, found)).get(f"{RETRY_PREFIX}{found.group}", {})
+    return [
+        consequence
+        for item in configs
+        for consequence in describe_effects(
+            found.group, item.before, item.target or {}, message_model=found.message_model,
+            retry_queue_count=widths.get(item.broker_name),
+        )
+    ]  # fmt: skip
+
+
+def _leftovers(found: FoundConfig, configs: Collection[ConfigItem]) -> Iterator[Consequence]:
+    made = {item.broker_name for item in configs}
+    count = sum(mq.broker_name in made for mq in found.offsets)
+    if count:
+        text = f"Offsets of {counted_queues(count)} are stored under this name: who comes goes on from there."
+        yield Consequence("OFFSETS_THERE", text)
+    lacking = found.others if made else ()
+    if lacking:
+        text = f"{', '.join(lacking)}: not asked for. A client that comes there makes the group with the defaults."
+        yield Consequence("OTHER_BROKERS", text)
+
+
+def _forbidden_stay(found: FoundConfig, source: str | None) -> Iterator[Consequence]:
+    if source is None:
+        return
+    tables = [table[source] for table in found.tables.values() if source in table]
+    topics = sorted({topic for config in tables for topic in config.forbidden_topics})
+    if topics:
+        text = f"{source} may not read {', '.join(topics)}; that is not copied."
+        yield Consequence("FORBIDDEN_NOT_COPIED", text)
+
+
+def _left_alone(
+    found: FoundConfig, there: Mapping[str, Mapping[str, Any]], configs: Collection[ConfigItem]
+) -> Iterator[Consequence]:
+    for name in sorted(there.keys() - {item.broker_name for item in configs}):
+        yield Consequence("LEFT_ALONE", f"{name} has it so already.")
+    lacking = sorted(found.brokers.keys() - there.keys())
+    if lacking:
+        text = f"There is no configuration of the group at {', '.join(lacking)}, and none is made: group create does."
+        yield Consequence("NOT_CONFIGURED", text)
+
+
+def _differing(targets: Mapping[str, Mapping[str, Any]]) -> Iterator[Consequence]:
+    names = differing_names(*targets.values())
+    if names:
+        said = "; ".join(f"{name} {', '.join(setting_words(fields, names))}" for name, fields in targets.items())
+        yield Consequence("BROKERS_DIFFER", f"Brokers go on differing: {said}.")

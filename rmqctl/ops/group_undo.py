@@ -1,0 +1,92 @@
+"""Plans the way back from a change of a group's configuration, by its receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from rmqctl.client.core import Client
+from rmqctl.errors import RefusedError
+from rmqctl.model.plan import ConfigItem, Consequence, Operation, PlanItem, Route
+from rmqctl.model.receipt import Receipt, ReceiptItem, Result
+from rmqctl.rules.group_changes import WAYS_BACK
+from rmqctl.rules.group_effects import counted_queues
+from rmqctl.rules.group_fields import differing_names
+
+from .group_delete import deleted_offsets, describe_deletion, require_nobody
+from .group_found import FoundConfig, find_config, new_config_plan
+from .group_plan import find_effects
+from .offset_plan import Planned
+from .plan_parts import NOT_LOOKED_UP
+
+_DONE = (Result.CONFIRMED, Result.UNKNOWN)
+
+
+async def plan_group_undo(client: Client, receipt: Receipt, *, assume_offline: bool, reason: str | None) -> Planned:
+    """Return the plan that configures a group as before, and stores again the offsets that went with it.
+
+    Raises RefusedError where nothing was changed, for a receipt of another cluster, and where members would store other
+    offsets or bring the group back; and what find_config raises.
+    """
+    before = {
+        item.broker_name: item.before for item in receipt.configs if item.result in _DONE and item.before != item.target
+    }
+    offsets = [item for item in receipt.items if item.result in _DONE and item.before != item.target]
+    names = sorted({*before, *(item.mq.broker_name for item in offsets)})
+    if not names:
+        raise RefusedError(f"There is nothing to undo in {receipt.id}: no broker was changed.")
+    found = await find_config(client, receipt.group, names)
+    _require_same_cluster(found, receipt)
+    configs = [
+        ConfigItem(name, found.fields(name), target)
+        for name, target in before.items()
+        if name in found.brokers and not _is_so(found, name, target)
+    ]
+    operation = WAYS_BACK[receipt.operation]
+    items, consequences = await _offsets_back(client, found, operation, configs, offsets, assume_offline=assume_offline)
+    plan = new_config_plan(
+        client, found, operation, configs, items, consequences, asked=f"undo {receipt.id}", reason=reason
+    )
+    return Planned(plan, found.failures)
+
+
+def _require_same_cluster(found: FoundConfig, receipt: Receipt) -> None:
+    for name, broker in found.brokers.items():
+        if receipt.brokers.get(name) != broker.master_address:
+            was = receipt.brokers.get(name, "not there")
+            sentence = f"{receipt.id} is of another cluster: broker {name} was {was} and is {broker.master_address}."
+            raise RefusedError(sentence, hint="Name the other cluster with -n or --context.")
+
+
+def _is_so(found: FoundConfig, name: str, target: object) -> bool:
+    now = found.fields(name)
+    if now is None or not isinstance(target, dict):
+        return now is None and target is None
+    return not differing_names(now, target)
+
+
+async def _offsets_back(
+    client: Client, found: FoundConfig, operation: Operation, configs: Collection[ConfigItem],
+    changed: Collection[ReceiptItem], *, assume_offline: bool,
+) -> tuple[tuple[PlanItem, ...], list[Consequence]]:  # fmt: skip
+    """Return the offsets that belong to the way back, and what follows from it."""
+    if operation is Operation.GROUP_DELETE:
+        require_nobody(found, found.brokers, assume_offline=assume_offline)
+        # Offsets that the undone change had stored again; those that the group has made since stay.
+        with_offsets = bool(changed) and all(item.before is None for item in changed)
+        items = deleted_offsets(found, sorted({item.mq.broker_name for item in changed})) if with_offsets else ()
+        return items, await describe_deletion(client, found, configs, with_offsets=with_offsets)
+    effects = await find_effects(client, found, configs)
+    back = tuple(
+        PlanItem(
+            item.mq, found.offsets.get(item.mq), item.before, Route.BROKER_WRITE, reasons=NOT_LOOKED_UP
+        )
+        for item in sorted(changed, key=lambda item: item.mq)
+        if item.mq.broker_name in found.brokers
+        and item.before is not None
+        and found.offsets.get(item.mq) != item.before
+    )  # fmt: skip
+    if back:
+        require_nobody(found, found.brokers, assume_offline=assume_offline)
+        text = f"Offsets of {counted_queues(len(back))} are stored again: who comes goes on from there."
+        effects.append(Consequence("OFFSETS_BACK", text))
+    return back, effects

@@ -1,0 +1,263 @@
+"""The journal of every change that this user made from this machine: an SQLite file in the user's state folder.
+
+What is about to be sent is on the disk before it is sent, and what came of it as soon as it is known. So a process that
+is killed at any point leaves a journal that says which items were tried and which were not.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from rmqctl.errors import UsageError
+from rmqctl.model.plan import Plan, Route
+from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
+
+from .journal_file import JournalFile
+from .journal_rows import (
+    ATTEMPTING,
+    Change,
+    item_rows,
+    read_change,
+    read_receipt,
+    settled_row,
+    storable,
+    stored,
+)
+
+_MAX_NAMED = 10
+
+
+class Journal:
+    """The journal at `path`, else the user's. The first change makes the file; until then there is nothing to read.
+
+    A method raises UsageError for a file or folder that can't be used, BusyError when another process does not let go
+    of it, RmqctlError when the disk is full or fails. Items are numbered as the plan has them, its configurations
+    after its items.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._file = JournalFile(path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+    def begin(
+        self,
+        receipt_id: str,
+        plan: Plan,
+        plan_text: str,
+        plan_sha256: str,
+        *,
+        now_ms: int,
+        user: str,
+        host: str,
+        pid: int,
+        context: str | None,
+    ) -> None:
+        """Note that a plan is going to be applied; nothing of it is attempted yet. `host` is os.uname().nodename."""
+        values = {
+            "receipt_id": receipt_id,
+            "plan_id": plan.id,
+            "plan_sha256": plan_sha256,
+            "operation": plan.operation.value,
+            "started_at_ms": now_ms,
+            "user": user,
+            "host": host,
+            "pid": pid,
+            "process_start": _process_start(pid),
+            "context": context,
+            "cluster": plan.cluster,
+            "brokers": msgspec.json.encode(plan.brokers).decode(),
+            "group_name": plan.group,
+            "route": plan.route.value,
+            "asked": plan.asked,
+            "reason": plan.reason,
+        }
+        into = f"INSERT INTO changes ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})"  # noqa: S608
+        with self._file.transaction(write=True) as connection:
+            number = connection.execute(into, storable(tuple(values.values()))).lastrowid
+            connection.execute("INSERT INTO plans VALUES (?, ?)", storable((number, plan_text)))
+            connection.executemany(
+                "INSERT INTO items (change, number, broker_name, topic, queue_id, route, before, target, result) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [(number, *row, Result.NOT_ATTEMPTED.value) for row in item_rows(plan)],
+            )
+
+    def attempting(
+        self,
+        receipt_id: str,
+        befores: Mapping[int, int | None] | Mapping[int, Mapping[str, Any] | None],
+        *,
+        now_ms: int | None = None,
+    ) -> None:
+        """Note what is stored now for items, by number, whose requests are sent next; it is on the disk on return.
+
+        An item that is attempted again keeps what was stored before the first time. `now_ms` is for the cool-down.
+        """
+        with self._change(receipt_id) as (connection, number):
+            done = connection.executemany(
+                "UPDATE items SET before = CASE result WHEN ? THEN ? ELSE before END, result = ?, note = '' "
+                "WHERE change = ? AND number = ?",
+                [
+                    (Result.NOT_ATTEMPTED.value, stored(before), ATTEMPTING, number, item)
+                    for item, before in befores.items()
+                ],
+            )
+            _check_count(done, befores)
+            if now_ms is not None:
+                connection.execute("UPDATE changes SET attempted_at_ms = ? WHERE number = ?", (now_ms, number))
+
+    def settle(self, receipt_id: str, items: Mapping[int, ReceiptItem | ConfigReceiptItem]) -> None:
+        """Note what came of items, by number; a later call for the same item overrules it."""
+        with self._change(receipt_id) as (connection, number):
+            done = connection.executemany(
+                "UPDATE items SET route = ?5, before = ?6, target = ?7, after = ?8, is_after_known = ?9, "
+                "is_pending = ?10, result = ?11, note = ?12 "
+                "WHERE change = ?13 AND number = ?1 AND broker_name = ?2 AND topic IS ?3 AND queue_id IS ?4",
+                [(*settled_row(item_number, item), number) for item_number, item in items.items()],
+            )
+            _check_count(done, items)
+
+    def end(self, receipt_id: str, now_ms: int) -> None:
+        """Note that the process has done with a change, whatever came of it."""
+        with self._change(receipt_id) as (connection, number):
+            connection.execute("UPDATE changes SET ended_at_ms = ? WHERE number = ?", (now_ms, number))
+
+    def receipt(self, receipt_id: str) -> Receipt | None:
+        """Return the receipt of an id, of the start of one, or of a plan's id that was applied once; None for none.
+
+        Raises UsageError where there are several.
+        """
+        with self._file.transaction() as connection:
+            row = _find(connection, receipt_id)
+            if row is None:
+                return None
+            query = "SELECT * FROM items WHERE change = ? ORDER BY number"
+            return read_receipt(row, connection.execute(query, (row["number"],)).fetchall(), _is_running(row))
+
+    def plan_text(self, receipt_id: str) -> str | None:
+        """Return the plan that was applied as it was handed in; ids as for `receipt`."""
+        with self._file.transaction() as connection:
+            row = _find(connection, receipt_id)
+            if row is None:
+                return None
+            (text,) = connection.execute("SELECT text FROM plans WHERE change = ?", (row["number"],)).fetchone()
+            return str(text)
+
+    def history(
+        self, *, cluster: str | None = None, group: str | None = None, limit: int | None = None
+    ) -> list[Change]:
+        """Return the changes, those that began last first."""
+        counts = ", ".join(f"total(items.result = '{result}') AS {result}" for result in (*Result, ATTEMPTING))
+        query = (
+            f"SELECT found.*, {counts} FROM (SELECT * FROM changes WHERE (?1 IS NULL OR cluster = ?1) "  # noqa: S608
+            "AND (?2 IS NULL OR group_name = ?2) ORDER BY number DESC LIMIT ?3) AS found "
+            "LEFT JOIN items ON items.change = found.number GROUP BY found.number ORDER BY found.number DESC"
+        )
+        with self._file.transaction() as connection:
+            rows = connection.execute(query, storable((cluster, group, -1 if limit is None else limit)))
+            return [read_change(row, _is_running(row)) for row in rows]
+
+    def last_started_ms(self, cluster: str, group: str) -> tuple[int, Route] | None:
+        """Return when the newest change of a group that attempted anything did so, and its route.
+
+        The time is that of its last attempt as far as those were told, else its start. The route is CLIENT_PUSH as soon
+        as one item took it.
+        """
+        query = (
+            "SELECT coalesce(attempted_at_ms, started_at_ms) AS at_ms, route, EXISTS "
+            "(SELECT 1 FROM items WHERE change = changes.number AND result != ?3 AND items.route = ?4) AS is_push "
+            "FROM changes WHERE cluster = ?1 AND group_name = ?2 "
+            "AND EXISTS (SELECT 1 FROM items WHERE change = changes.number AND result != ?3) "
+            "ORDER BY number DESC LIMIT 1"
+        )
+        wanted = storable((cluster, group, Result.NOT_ATTEMPTED.value, Route.CLIENT_PUSH.value))
+        with self._file.transaction() as connection:
+            row = connection.execute(query, wanted).fetchone()
+            return None if row is None else (row["at_ms"], Route.CLIENT_PUSH if row["is_push"] else Route(row["route"]))
+
+    @contextmanager
+    def _change(self, receipt_id: str) -> Iterator[tuple[sqlite3.Connection, int]]:
+        with self._file.transaction(write=True) as connection:
+            row = connection.execute("SELECT number FROM changes WHERE receipt_id = ?", (receipt_id,)).fetchone()
+            if row is None:
+                raise LookupError(f"{receipt_id} was never begun")
+            yield connection, row["number"]
+
+
+def _check_count(done: sqlite3.Cursor, wanted: Mapping[int, object]) -> None:
+    if wanted and done.rowcount != len(wanted):
+        raise LookupError(f"{len(wanted) - done.rowcount} of the items {sorted(wanted)} are not those of the plan")
+
+
+def _find(connection: sqlite3.Connection, given: str) -> sqlite3.Row | None:
+    """Return the row of a change by its receipt's id or the start of it, or by its plan's."""
+    (wanted,) = storable((given,))
+    ids = _ids(connection, "receipt_id = ?1", wanted)
+    if not ids and given:
+        ids = _ids(connection, "substr(receipt_id, 1, length(?1)) = ?1", wanted)
+        if len(ids) > 1:
+            raise UsageError(f"{given} is the start of several receipts: {_named(ids)}.", hint="Give more of the id.")
+    if not ids:
+        ids = _ids(connection, "plan_id = ?1", wanted)
+        if len(ids) > 1:
+            raise UsageError(
+                f"Plan {given} was applied several times: {_named(ids)}.", hint="Name one of the receipts."
+            )
+    if not ids:
+        return None
+    row: sqlite3.Row = connection.execute("SELECT * FROM changes WHERE receipt_id = ?", ids).fetchone()
+    return row
+
+
+def _ids(connection: sqlite3.Connection, where: str, wanted: str) -> list[str]:
+    query = f"SELECT receipt_id FROM changes WHERE {where} ORDER BY number"  # noqa: S608
+    return [row["receipt_id"] for row in connection.execute(query, (wanted,))]
+
+
+def _named(ids: Sequence[str]) -> str:
+    more = len(ids) - _MAX_NAMED
+    return ", ".join(ids[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _is_running(row: sqlite3.Row) -> bool | None:
+    """Tell whether the process that makes a change still runs, None for one of another host."""
+    if row["ended_at_ms"] is not None:
+        return False
+    if row["host"] != os.uname().nodename:
+        return None
+    try:
+        os.kill(row["pid"], 0)
+    except PermissionError:
+        pass  # it is there, and somebody else's
+    except (ProcessLookupError, OverflowError):
+        return False
+    # Numbers are given again: after a restart of the machine another process may have this one.
+    start = _process_start(row["pid"])
+    return start is None or row["process_start"] in (None, start)
+
+
+def _process_start(pid: int) -> str | None:
+    """Return when a process began, in the system's ticks, None where the system does not tell (no /proc)."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return words[19]

@@ -1,0 +1,56 @@
+"""Plans which offsets go: those of a topic, or what deleted topics left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rmqctl.admin.results import ask_all
+from rmqctl.client.core import Client
+from rmqctl.errors import NotFoundError, RefusedError
+from rmqctl.model.group import GroupState
+from rmqctl.model.plan import Consequence, Operation, PlanItem, Route
+from rmqctl.rules.reset import NONE_STORED
+
+from .offset_found import find_stored
+from .offset_plan import Planned, new_plan
+from .plan_parts import NOT_LOOKED_UP
+
+
+async def plan_deletion(
+    client: Client, group: str, topics: Sequence[str], *, leftovers: bool, assume_offline: bool, asked: str,
+    reason: str | None,
+) -> Planned:  # fmt: skip
+    """Return the plan: the stored offsets of these topics, and with `leftovers` those of topics that are gone.
+
+    Raises NotFoundError when none are stored, RefusedError for a group in which somebody may be.
+    """
+    found = await find_stored(client, group)
+    state = found.situation.state
+    if state is not GroupState.EMPTY and not (assume_offline and state is GroupState.UNKNOWN):
+        sentence = f"Group {group} has members, or may have: they would store their offsets again."
+        raise RefusedError(sentence, hint="Stop them first.")
+    named = {mq.topic for mq in found.offsets}
+    routes = await ask_all(sorted(named), client.route)
+    gone = {topic for topic, error in routes.failed.items() if isinstance(error, NotFoundError)}
+    wanted = {*topics} | (gone if leftovers else set())
+    items = tuple(
+        PlanItem(
+            mq, before, None, Route.BROKER_WRITE, note="its topic is gone" if mq.topic in gone else "",
+            reasons=NOT_LOOKED_UP | {"target": "NONE_STORED"},
+        )
+        for mq, before in sorted(found.offsets.items())
+        if mq.topic in wanted and before is not None
+    )  # fmt: skip
+    without = sorted({*topics} - {item.mq.topic for item in items})
+    if without and not found.failures:
+        raise NotFoundError("Offset", group).reworded(f"Group {group} has no offsets in {', '.join(without)}.")
+    if not items and not found.failures:
+        raise NotFoundError("Offset", group).reworded(f"Group {group} has no offsets of topics that are gone.")
+    consequences = (
+        Consequence("NONE_STORED", f"{NONE_STORED}."),
+        Consequence("BEGINS_ANEW", "Who comes begins where clients begin without an offset (ConsumeFromWhere)."),
+    )
+    plan = await new_plan(
+        client, found, items, consequences, operation=Operation.OFFSET_DELETE, asked=asked, reason=reason
+    )
+    return Planned(plan, found.failures)

@@ -1,0 +1,130 @@
+"""A group as a change of its offsets finds it: who is there, what is stored, what each broker can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rmqctl.admin.offset_reading import GroupProgress, Reading, conclude
+from rmqctl.admin.offset_writes import require_master
+from rmqctl.admin.offsets import read_group
+from rmqctl.admin.results import all_failed, ask_all
+from rmqctl.client.core import Client
+from rmqctl.errors import RmqctlError
+from rmqctl.model.failure import Failure
+from rmqctl.model.group import GroupState
+from rmqctl.model.progress import QueueProgress, Unknown
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.route import Broker
+from rmqctl.protocol import bodies, headers
+from rmqctl.rules.group_state import agreed
+from rmqctl.rules.reset_route import Situation
+
+_SERVER_SIDE = "useServerSideResetOffset"
+
+
+class Found(Struct, frozen=True):
+    """A group as it was found, for a plan or for its check: rows by queue, brokers by name, what each can do.
+
+    `offsets` are those stored, None for none; a queue whose offset could not be read is not there. `unsettled` are
+    brokers that did not tell whether they reset by themselves.
+    """
+
+    situation: Situation
+    rows: Mapping[MessageQueue, QueueProgress]
+    offsets: Mapping[MessageQueue, int | None]
+    brokers: Mapping[str, Broker]
+    versions: Mapping[str, int]
+    is_server_side: Mapping[str, bool]
+    unsettled: Mapping[str, RmqctlError]
+    client_ids: tuple[str, ...]
+    read_queue_counts: Mapping[tuple[str, str], int]
+    failures: tuple[Failure, ...]
+
+    def require_settings(self, broker_names: Iterable[str]) -> None:
+        """Raise the error of a broker that did not tell how it resets, which decides all where somebody consumes."""
+        failed = [self.unsettled[name] for name in broker_names if name in self.unsettled]
+        if failed and self.situation.state is not GroupState.EMPTY:
+            raise all_failed(failed)
+
+
+async def find_group(client: Client, group: str, topics: Sequence[str]) -> Found:
+    """Read a group as it is, in some topics or all that it consumes.
+
+    Raises NotFoundError for a group or topic that there is not, and the brokers' error when none of them answers.
+    """
+    reading = await read_group(client, group, topics)
+    progress = conclude(group, reading)
+    brokers = {name: view.broker for name, view in reading.views.items()}
+    settings = await ask_all(brokers, lambda name: _is_server_side(client, brokers[name]))
+    return Found(
+        situation=_situation(group, progress, reading),
+        rows={row.mq: row for row in progress.rows},
+        offsets={
+            row.mq: row.consumer_offset
+            for row in progress.rows
+            if row.consumer_offset is not None or row.reasons.get("consumerOffset") is Unknown.NEVER_COMMITTED
+        },
+        brokers=brokers,
+        versions={name: view.version for name, view in reading.views.items()},
+        is_server_side=settings.ok,
+        unsettled=settings.failed,
+        client_ids=tuple(sorted({member.client_id for found in reading.connections() for member in found.members})),
+        read_queue_counts={
+            (topic, data.broker_name): data.read_queue_count
+            for topic, route in reading.routes.items()
+            for data in route.queue_data
+        },
+        failures=tuple(
+            failure
+            for failure in progress.failures
+            # Neither is needed: a plan does not tell ages, and members who are silent are seen all the same.
+            if not failure.what.startswith(("message ages", "retention", "running info"))
+        ),
+    )
+
+
+async def _is_server_side(client: Client, broker: Broker) -> bool:
+    answer = await client.ask(require_master(broker), headers.get_broker_config())
+    return bodies.decode_properties_text(answer.body).get(_SERVER_SIDE) == "true"
+
+
+def _situation(group: str, progress: GroupProgress, reading: Reading) -> Situation:
+    connected = reading.connections()
+    return Situation(
+        group=group,
+        state=progress.state,
+        unseen_reason=progress.unseen_reason,
+        consume_type=agreed(found.consume_type for found in connected),
+        message_model=agreed(found.message_model for found in connected),
+        is_popping=any(Unknown.POP in row.reasons.values() for row in progress.rows),
+        languages=frozenset(member.language for found in connected for member in found.members),
+    )
+
+
+async def find_stored(client: Client, group: str) -> Found:
+    """Read a group with every offset that brokers store of it, also of topics that there are no more.
+
+    Raises what find_group raises.
+    """
+    found = await find_group(client, group, ())
+
+    async def ask(name: str) -> dict[MessageQueue, int | None]:
+        answer = await client.ask(require_master(found.brokers[name]), headers.get_all_consumer_offsets())
+        table = bodies.decode_consumer_offsets(answer.body).groups.get(group, {})
+        return {
+            MessageQueue(topic, name, queue_id): offset if offset >= 0 else None
+            for topic, queues in table.items()
+            for queue_id, offset in queues.items()
+        }
+
+    tables = await ask_all(found.brokers, ask)
+    failures = [Failure(name, "all stored offsets", error) for name, error in tables.failed.items()]
+    return replace(
+        found,
+        rows={},
+        offsets={mq: offset for table in tables.ok.values() for mq, offset in table.items()},
+        failures=(*found.failures, *failures),
+    )

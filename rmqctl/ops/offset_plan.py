@@ -1,0 +1,315 @@
+"""Plans changes of offsets: reads the group as it is, and looks up where each queue goes and what that costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from rmqctl.admin.brokers import fetch_cluster
+from rmqctl.admin.group_names import fetch_configs
+from rmqctl.admin.offset_writes import require_master
+from rmqctl.admin.queues import QueueChoice
+from rmqctl.admin.results import ask_all
+from rmqctl.admin.time_search import fetch_message_at, find_first_since
+from rmqctl.client.core import Client
+from rmqctl.errors import NotFoundError, RefusedError, RmqctlError, UsageError
+from rmqctl.model.failure import Failure
+from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX
+from rmqctl.model.plan import Consequence, Operation, Plan, PlanItem, Route
+from rmqctl.model.progress import QueueProgress, Unknown
+from rmqctl.model.queue import MessageQueue
+from rmqctl.protocol import bodies, headers
+from rmqctl.protocol.versions import V5_0_0
+from rmqctl.rules.reset import Aim, Choice, QueueFacts, Spec, choose_target, find_effects
+from rmqctl.rules.reset_route import choose_route, describe_routes, require_resettable
+
+from .offset_found import Found, find_group
+from .plan_parts import cluster_label, new_id
+
+_SERVER_SIDE = "useServerSideResetOffset"
+
+
+class Wish(Struct, frozen=True):
+    """What is to be changed: `topics`, all that the group consumes without any; `queues` of them, all without any.
+
+    `given` are offsets by queue for Aim.GIVEN, None for none stored there.
+    """
+
+    operation: Operation
+    spec: Spec
+    topics: tuple[str, ...] = ()
+    queues: tuple[QueueChoice, ...] = ()
+    given: Mapping[MessageQueue, int | None] = {}
+    with_retry: bool = False
+    assume_offline: bool = False
+    asked: str = ""
+    reason: str | None = None
+
+
+class Planned(Struct, frozen=True):
+    """A plan, and what could not be read for it."""
+
+    plan: Plan
+    failures: tuple[Failure, ...]
+
+
+async def plan_offsets(client: Client, group: str, wish: Wish) -> Planned:
+    """Return the plan for a wish, with resolved numbers.
+
+    Raises NotFoundError for a group or topic that there is not, RefusedError for a group that can't be changed, and the
+    brokers' error when none of them answers.
+    """
+    found = await find_group(client, group, await _topics(client, group, wish))
+    rows = _chosen(found, wish)
+    readable = [row for row in rows if row.min_offset is not None and row.max_offset is not None]
+    names = sorted({row.mq.broker_name for row in readable or rows})
+    found.require_settings(names)
+    require_resettable(
+        found.situation,
+        assume_offline=wish.assume_offline,
+        is_server_side=[found.is_server_side.get(name, False) for name in names],
+    )
+    await _require_known_group(client, group, found, names)
+    looked, failures = await _look_up(client, found, wish, readable)
+    items = tuple(
+        _item(row, looked[row.mq], found, wish)
+        for row in readable
+        if row.mq in looked and not looked[row.mq].choice.is_left
+    )
+    _require_pushable(found, items)
+    routes = {item.route for item in items}
+    left = Counter(each.choice.note for each in looked.values() if each.choice.is_left)
+    consequences = (
+        *describe_routes(found.situation, routes),
+        *(
+            Consequence("LEFT_ALONE", f"{_counted(count)} left as it is: {note}.")
+            for note, count in sorted(left.items())
+        ),
+        *_not_read(found),
+        *_not_there(found, wish),
+        *_ahead(client, wish),
+        *await _retry_left(client, group, found, wish),
+    )
+    plan = await new_plan(
+        client, found, items, consequences, operation=wish.operation, asked=wish.asked, reason=wish.reason
+    )
+    return Planned(plan, (*found.failures, *failures))
+
+
+async def new_plan(
+    client: Client, found: Found, items: tuple[PlanItem, ...], consequences: tuple[Consequence, ...], *,
+    operation: Operation, asked: str, reason: str | None,
+) -> Plan:  # fmt: skip
+    """Return the plan of these items, for a group as it was found."""
+    cluster = await fetch_cluster(client)
+    now_ms, situation = client.clock.now_ms(), found.situation
+    routes = {item.route for item in items}
+    topics, names = {item.mq.topic for item in items}, sorted({item.mq.broker_name for item in items})
+    return Plan(
+        id=new_id(now_ms),
+        operation=operation,
+        created_at_ms=now_ms,
+        cluster=cluster_label(cluster.brokers, client.name_servers),
+        brokers={name: found.brokers[name].master_address or "" for name in names},
+        group=situation.group,
+        route=routes.pop() if len(routes) == 1 else Route.MIXED,
+        asked=asked,
+        reason=reason,
+        state=situation.state,
+        consume_type=situation.consume_type,
+        message_model=situation.message_model,
+        client_ids=found.client_ids,
+        read_queue_counts={place: count for place, count in found.read_queue_counts.items() if place[0] in topics},
+        items=items,
+        consequences=consequences,
+    )
+
+
+async def _topics(client: Client, group: str, wish: Wish) -> tuple[str, ...]:
+    """Return the topics to read: the retry topic as well where it is wanted beside others, and there is one."""
+    # What an undo can't find any more must not hide the rest.
+    optional = wish.topics if wish.spec.aim is Aim.BEFORE else ()
+    if wish.topics and wish.with_retry:
+        optional = (*optional, RETRY_PREFIX + group)
+    routes = await ask_all(dict.fromkeys(optional), client.route)
+    gone = {topic for topic, error in routes.failed.items() if isinstance(error, NotFoundError)}
+    return tuple(topic for topic in dict.fromkeys((*wish.topics, *optional)) if topic not in gone)
+
+
+def _require_pushable(found: Found, items: Sequence[PlanItem]) -> None:
+    """Raise RefusedError where a broker would not tell the clients: it wants a stored offset of every queue."""
+    places = {(item.mq.topic, item.mq.broker_name) for item in items if item.route is Route.CLIENT_PUSH}
+    own = {item.mq for item in items}
+    lacking = sorted(
+        mq
+        for mq, offset in found.offsets.items()
+        if offset is None and (mq.topic, mq.broker_name) in places and mq not in own
+    )
+    if lacking:
+        sentence = f"No offset is stored of {lacking[0]} yet: until then its broker tells the clients of no queue."
+        raise RefusedError(sentence, hint="Name that queue as well, or stop the members first.")
+
+
+def _not_read(found: Found) -> Iterator[Consequence]:
+    names = sorted(
+        {failure.broker_name for failure in found.failures if failure.what == "offsets" and failure.broker_name}
+    )
+    if names:
+        yield Consequence("NOT_READ", f"No word from {', '.join(names)}: queues there are left out.")
+
+
+def _not_there(found: Found, wish: Wish) -> Iterator[Consequence]:
+    missing = sorted(mq for mq in wish.given if mq not in found.rows)
+    if missing:
+        text = f"{_counted(len(missing))} not there, and left out: {', '.join(map(str, missing[:3]))}"
+        yield Consequence("NOT_THERE", text + (" and more." if len(missing) > 3 else "."))
+
+
+def _ahead(client: Client, wish: Wish) -> Iterator[Consequence]:
+    if wish.spec.aim is Aim.TIME and wish.spec.value > client.clock.now_ms():
+        yield Consequence("TIME_AHEAD", "That time has not come yet: every queue goes to its end.")
+
+
+def _chosen(found: Found, wish: Wish) -> list[QueueProgress]:
+    """Return the rows that a wish is about. Raises UsageError for a queue that there is not, NotFoundError for none."""
+    rows = [
+        row
+        for mq, row in sorted(found.rows.items())
+        if mq.topic in wish.topics
+        or not mq.topic.startswith((DLQ_PREFIX, RETRY_PREFIX))
+        or (wish.with_retry and mq.topic.startswith(RETRY_PREFIX))
+    ]
+    if not rows:
+        sentence = f"Group {found.situation.group} has no queue to change: it has no offsets, and no subscription."
+        raise NotFoundError("Queue", found.situation.group).reworded(
+            sentence, hint="--topic names one that it will read."
+        )
+    for choice in wish.queues:
+        if not any(choice.has(row.mq) for row in rows):
+            last = min(choice.last_id, 1 << 30)
+            wanted = choice.broker_name if last == 1 << 30 else f"{choice.broker_name}:{choice.first_id}"
+            there = ", ".join(sorted({row.mq.broker_name for row in rows}))
+            raise UsageError(f"--queue {wanted}: there is no such queue.", hint=f"Brokers here: {there}.")
+    if wish.spec.aim in (Aim.GIVEN, Aim.BEFORE):
+        rows = [row for row in rows if row.mq in wish.given]
+    return [row for row in rows if not wish.queues or any(choice.has(row.mq) for choice in wish.queues)]
+
+
+async def _require_known_group(client: Client, group: str, found: Found, names: Iterable[str]) -> None:
+    """Raise RefusedError where brokers of 5.x do not know the group: they would refuse its offsets."""
+    asked = {name: found.brokers[name] for name in names if name in found.brokers and found.versions[name] >= V5_0_0}
+    tables = await fetch_configs(client, asked)
+    lacking = sorted(name for name, table in tables.ok.items() if group not in table)
+    if lacking:
+        sentence = f"{', '.join(lacking)} does not know group {group}, and stores no offset of it."
+        raise RefusedError(sentence, hint=f"rmqctl group create {group} makes it known.")
+
+
+class _Looked(Struct, frozen=True):
+    """Where a queue goes, and the store time of the first message there; `error` is why that could not be read."""
+
+    choice: Choice
+    first_store_time_ms: int | None = None
+    error: RmqctlError | None = None
+
+
+async def _look_up(
+    client: Client, found: Found, wish: Wish, rows: Sequence[QueueProgress]
+) -> tuple[dict[MessageQueue, _Looked], list[Failure]]:
+    """Return where each queue goes; what could not be looked up is left out, and a failure."""
+
+    async def look_up(row: QueueProgress) -> _Looked:
+        min_offset, max_offset = row.min_offset or 0, row.max_offset or 0
+        if row.mq not in found.offsets:
+            return _Looked(Choice(None, "its stored offset could not be read"))
+        address, first = require_master(found.brokers[row.mq.broker_name]), None
+        if wish.spec.aim is Aim.TIME:
+            first = await find_first_since(client, address, row.mq, wish.spec.value, min_offset, max_offset)
+        facts = QueueFacts(
+            row.mq, min_offset, max_offset, row.consumer_offset,
+            found=None if first is None else first.queue_offset, given=wish.given.get(row.mq),
+        )  # fmt: skip
+        choice = choose_target(wish.spec, facts)
+        if choice.is_removed and _route(row.mq.broker_name, found, wish) is not Route.BROKER_WRITE:
+            return _Looked(Choice(None, "an offset can't be taken away from a group that runs"))
+        if choice.target is None or choice.target >= max_offset:
+            return _Looked(choice)
+        try:
+            if first is None or first.queue_offset != choice.target:
+                first = await fetch_message_at(client, address, row.mq, choice.target)
+        except RmqctlError as error:
+            return _Looked(choice, error=error)
+        return _Looked(choice, None if first is None else first.stored_at_ms)
+
+    by_queue = {row.mq: row for row in rows}
+    answers = await ask_all(by_queue, lambda mq: look_up(by_queue[mq]))
+    unread = {mq: looked.error for mq, looked in answers.ok.items() if looked.error is not None}
+    return dict(answers.ok), [*_failures("target", answers.failed), *_failures("first message", unread)]
+
+
+def _failures(what: str, failed: Mapping[MessageQueue, RmqctlError]) -> list[Failure]:
+    return [Failure(mq.broker_name, f"{what} of {mq.topic}:{mq.queue_id}", error) for mq, error in failed.items()]
+
+
+def _item(row: QueueProgress, looked: _Looked, found: Found, wish: Wish) -> PlanItem:
+    choice = looked.choice
+    min_offset, max_offset = row.min_offset or 0, row.max_offset or 0
+    effects = find_effects(row.consumer_offset, choice.target, min_offset, max_offset)
+    reasons: dict[str, str] = {}
+    if row.consumer_offset is None:
+        reasons["before"] = Unknown.NEVER_COMMITTED.value
+    if choice.target is None:
+        reasons["target"] = "NONE_STORED"
+    for name in ("reconsumed", "skipped", "lost"):
+        if getattr(effects, name) is None:
+            # Where a group without an offset begins is its clients' affair (ConsumeFromWhere).
+            reasons[name] = Unknown.NEVER_COMMITTED.value
+    if row.consumer_offset is None or choice.target is None:
+        reasons["change"] = Unknown.NEVER_COMMITTED.value
+    if looked.first_store_time_ms is None:
+        is_end = choice.target is None or choice.target >= max_offset
+        reasons["firstStoreTimestamp"] = "NO_MESSAGE" if is_end else Unknown.NOT_REPORTED.value
+    return PlanItem(
+        mq=row.mq,
+        before=row.consumer_offset,
+        target=choice.target,
+        route=_route(row.mq.broker_name, found, wish),
+        min_offset=min_offset,
+        max_offset=max_offset,
+        reconsumed=effects.reconsumed,
+        skipped=effects.skipped,
+        lost=effects.lost,
+        first_store_time_ms=looked.first_store_time_ms,
+        note=choice.note or ("it is there already" if row.consumer_offset == choice.target else ""),
+        reasons=reasons,
+    )
+
+
+def _route(broker_name: str, found: Found, wish: Wish) -> Route:
+    is_server_side = found.is_server_side.get(broker_name, False)
+    return choose_route(found.situation, assume_offline=wish.assume_offline, is_server_side=is_server_side)
+
+
+async def _retry_left(client: Client, group: str, found: Found, wish: Wish) -> tuple[Consequence, ...]:
+    """Tell of messages that wait to be tried again, where the retry topic is not part of the plan."""
+    topic = RETRY_PREFIX + group
+    if wish.with_retry or topic in wish.topics or wish.operation not in (Operation.OFFSET_RESET, Operation.OFFSET_SKIP):
+        return ()
+
+    async def ask(name: str) -> int:
+        answer = await client.ask_broker(found.brokers[name], headers.get_consume_stats(group, topic))
+        queues = bodies.decode_consume_stats(answer.command.body).queues
+        return sum(max(0, item.broker_offset - item.consumer_offset) for item in queues.values())
+
+    answers = await ask_all(found.brokers, ask)
+    waiting = sum(answers.ok.values())
+    if not waiting:
+        return ()
+    text = f"{waiting} messages wait in {topic}, and stay there: --with-retry takes that topic along."
+    return (Consequence("RETRY_LEFT", text),)
+
+
+def _counted(count: int) -> str:
+    return "1 queue is" if count == 1 else f"{count} queues are"

@@ -1,0 +1,350 @@
+"""Whether a group itself has taken up a reset: one queue, judged by samples that were taken after it was written.
+
+What a broker answers is no proof. On 5.x it answers the target from the moment of the write, as a mark for the next
+pull; the pull that takes the mark up stores the member's old position over it for a moment; and a member that was never
+told stores its own position every 5 s. What proves it is the member's own position, or that the member has begun the
+queue anew since, when that and the stored offset agree for a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from rmqctl.model.group import GroupState
+from rmqctl.model.plan import Route
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
+
+# Two looks this far apart must agree: the offset that a pull stores over the target is gone by then.
+_AGREE_S = 1.0
+# Longer than the 5 s after which members store their positions, where only brokers are heard.
+_STORED_S = 6.0
+# After so long somewhere else it is lost; clients before 5.2 take 10 s to go where a pull sent them.
+_LOST_S = {Route.SERVER_SIDE: 12.0, Route.CLIENT_PUSH: 6.0, Route.BROKER_WRITE: 6.0}
+# How long a group may be away for a restart, and a queue without an owner: members share every 20 s.
+_AWAY_S = 5.0
+_UNOWNED_S = 25.0
+# Until then no client can have taken up a push, however long it took us to begin looking.
+_SURELY_STILL_S = 8.0
+# A client stops for 10 s with a push (MQClientInstance.resetOffset). A second one that comes meanwhile, of another
+# topic or broker, waits for the first; 16 s from one to the next were seen.
+_PUSH_S = 10.5
+_NEXT_PUSH_S = 16.5
+
+
+class Outcome(StrEnum):
+    """What became of a reset.
+
+    CONFIRMED: the group goes on from there. PENDING: stored, or told to the clients, and nobody went there yet. LOST:
+    the group goes on from elsewhere. UNKNOWN: it can't be seen.
+    """
+
+    CONFIRMED = "CONFIRMED"
+    PENDING = "PENDING"
+    LOST = "LOST"
+    UNKNOWN = "UNKNOWN"
+
+
+class Verdict(Struct, frozen=True):
+    """What is known of one queue, and a short sentence why. `is_final`: waiting longer would not tell more."""
+
+    outcome: Outcome
+    reason: str
+    is_final: bool = False
+
+
+class Written(NamedTuple):
+    """One offset that was written: `before` is what was stored at that moment, None for none."""
+
+    mq: MessageQueue
+    route: Route
+    before: int | None
+    target: int
+
+
+class _Look(NamedTuple):
+    """What one sample tells of the queue. `owner` is the one member that holds it, None unless there is exactly one."""
+
+    at_s: float
+    stored: int | None
+    queue: QueueSample
+    sample: GroupSample
+    owner: OwnerSample | None
+    owner_count: int
+
+
+def push_quiet_s(written: Collection[Written]) -> float:
+    """Return for how long clients may stand still, told by each broker of each topic; 0 where nothing is pushed."""
+    told = {(each.mq.topic, each.mq.broker_name) for each in written if each.route is Route.CLIENT_PUSH}
+    return _PUSH_S + _NEXT_PUSH_S * (len(told) - 1) if told else 0.0
+
+
+def judge(
+    written: Written,
+    samples: Sequence[GroupSample],
+    *,
+    was_online: bool,
+    baseline: GroupSample | None = None,
+    quiet_s: float = _PUSH_S,
+) -> Verdict:
+    """Say what became of one queue, by all samples since the write in their order; those without the queue don't count.
+
+    `was_online`: whether the group had members at the write. `baseline` is a sample from just before it: without one, a
+    member that is back where it was within a moment can't be told from one that never went. `quiet_s` is what
+    push_quiet_s() gives for all that was written.
+
+    A target at or past the offset before is confirmed where the group has come that far, by whatever way.
+    """
+    looks = [look for sample in samples if (look := _look(written.mq, sample)) is not None]
+    if not looks:
+        return Verdict(Outcome.UNKNOWN, "it was not looked at since")
+    last = looks[-1]
+    if last.stored is None:
+        reason = last.queue.reasons.get("consumerOffset", "")
+        return Verdict(Outcome.UNKNOWN, f"its broker does not tell the offset ({reason})")
+    if not last.sample.client_ids and last.sample.state is GroupState.EMPTY:
+        return _without_members(written, looks, was_online=was_online)
+    if last.queue.is_popped:
+        return _by_pops(written, looks)
+    first = _look(written.mq, baseline) if baseline is not None else None
+    if any(look.owner is not None for look in looks):
+        return _ByOwner(written, looks, first, quiet_s).verdict()
+    return _by_broker(written, looks, quiet_s)
+
+
+def _look(mq: MessageQueue, sample: GroupSample) -> _Look | None:
+    queue = sample.queues.get(mq)
+    if queue is None:
+        return None
+    owners = [owner for owner in queue.owners if not owner.is_dropped]
+    owner = owners[0] if len(owners) == 1 else None
+    return _Look(sample.monotonic_s, queue.consumer_offset, queue, sample, owner, len(owners))
+
+
+def _without_members(written: Written, looks: Sequence[_Look], *, was_online: bool) -> Verdict:
+    """Judge a group in which nobody is: nobody stores anything either, and who comes starts from what is stored."""
+    stored = looks[-1].stored
+    away_s = _steady_s(looks, lambda look: not look.sample.client_ids)
+    is_final = away_s >= (_AWAY_S if was_online else _AGREE_S)
+    if was_online and away_s == 0 and written.route is not Route.SERVER_SIDE:
+        # Offsets are read before members are missed: who has just left can have stored one in between.
+        return Verdict(Outcome.PENDING, f"{stored} is stored, and the last member has just left")
+    if stored == written.target:
+        if written.route is Route.SERVER_SIDE:
+            reason = "stored; the next pull goes there, and no member is there to pull"
+            return Verdict(Outcome.PENDING, reason, is_final or not was_online)
+        return Verdict(Outcome.CONFIRMED, "stored, and no member is there to store another offset over it", True)
+    if stored is not None and _is_on_side(written, stored):
+        return Verdict(Outcome.CONFIRMED, "the group had gone on from there before its members left", True)
+    if not is_final:
+        return Verdict(Outcome.PENDING, f"{stored} is stored, and no member is there")
+    if was_online and written.before is not None and stored is not None and written.target < written.before <= stored:
+        reason = f"{stored} is stored: its members went there and came that far before they left, or never went there"
+        return Verdict(Outcome.UNKNOWN, reason, True)
+    return Verdict(Outcome.LOST, f"{stored} is stored, and no member is there", True)
+
+
+def _is_on_side(written: Written, offset: int, before: int | None = None) -> bool:
+    """Tell whether an offset shows that somebody went to the target, and perhaps on from there.
+
+    Where nothing was stored before, only the target itself shows it, unless `before` is known from elsewhere.
+    """
+    before = written.before if written.before is not None else before
+    if before is None:
+        return offset == written.target
+    return offset >= written.target and (written.target >= before or offset < before)
+
+
+def _steady_s(looks: Sequence[_Look], holds: Callable[[_Look], bool]) -> float:
+    """Return for how long something has held without a break up to the last look."""
+    since_s = looks[-1].at_s
+    for look in reversed(looks):
+        if not holds(look):
+            break
+        since_s = look.at_s
+    return looks[-1].at_s - since_s
+
+
+def _by_pops(written: Written, looks: Sequence[_Look]) -> Verdict:
+    """Judge a queue that is popped: its position lives at the broker, and the pop that takes up a mark stores it."""
+    last, target = looks[-1], written.target
+    stored = last.stored if last.stored is not None else -1
+    has_marked = any(look.stored == target for look in looks)
+
+    def is_past(look: _Look) -> bool:
+        return look.stored is not None and look.stored > target
+
+    if is_past(last) and (has_marked or _is_on_side(written, stored)):
+        if _steady_s(looks, is_past) >= _AGREE_S:
+            return Verdict(Outcome.CONFIRMED, "it was popped on from there", True)
+        return Verdict(Outcome.PENDING, "it is popped on from there")
+    if stored == target:
+        is_at_end = last.queue.max_offset is not None and target >= last.queue.max_offset
+        if is_at_end and _steady_s(looks, lambda look: look.stored == target) >= _AGREE_S:
+            return Verdict(Outcome.CONFIRMED, "stored, and nothing is there to be popped", True)
+        return Verdict(Outcome.PENDING, "stored; the next pop starts there, one that waits can be held for 20 s")
+    is_lost = _steady_s(looks, lambda look: look.stored != target) >= _LOST_S[Route.SERVER_SIDE]
+    return Verdict(Outcome.LOST if is_lost else Outcome.PENDING, f"it is popped at {stored}", is_lost)
+
+
+def _by_broker(written: Written, looks: Sequence[_Look], quiet_s: float) -> Verdict:
+    """Judge by the stored offset alone, where no member tells of the queue: it must have moved, and stay there."""
+    target, route, last = written.target, written.route, looks[-1]
+    # An offset that equals the target can be the mark, until it was seen elsewhere; members store over a plain one.
+    moved_at_s = next((look.at_s for look in looks if look.stored != target), None)
+    if route is not Route.SERVER_SIDE:
+        moved_at_s = looks[0].at_s + (quiet_s if route is Route.CLIENT_PUSH else 0.0)
+
+    def is_there(look: _Look) -> bool:
+        if look.stored is None or moved_at_s is None or look.at_s < moved_at_s:
+            return False
+        return look.stored == target or _is_on_side(written, look.stored)
+
+    silent = f"{len(last.sample.silent_ids)} of its members don't answer" if last.sample.silent_ids else ""
+    who = silent or "no member says that it holds the queue"
+    if is_there(last) and _steady_s(looks, is_there) >= _STORED_S:
+        return Verdict(Outcome.CONFIRMED, f"the stored offset goes on from there ({who})", True)
+    if route is Route.CLIENT_PUSH and last.at_s - looks[0].at_s < quiet_s:
+        return Verdict(Outcome.PENDING, _STANDING_STILL)
+    if last.stored == target:
+        is_final = not silent and _steady_s(looks, lambda look: look.owner_count == 0) >= _UNOWNED_S
+        return Verdict(Outcome.PENDING, f"stored; {who}", is_final)
+    if is_there(last):
+        return Verdict(Outcome.PENDING, f"the offset has moved on from there just now; {who}")
+    return Verdict(Outcome.UNKNOWN, f"{last.stored} is stored, and {who}")
+
+
+_STANDING_STILL = "told to the clients, which stop for 10 s before they go there"
+
+
+class _ByOwner:
+    """Judges by the word of the member that holds the queue, look by look."""
+
+    def __init__(self, written: Written, looks: Sequence[_Look], first: _Look | None, quiet_s: float) -> None:
+        self._written = written
+        self._looks = looks
+        self._start_s = looks[0].at_s
+        self._quiet_until_s = self._start_s + (quiet_s if written.route is Route.CLIENT_PUSH else 0.0)
+        self._before = first.owner.commit_offset if first is not None and first.owner is not None else None
+        # When each member took the queue, as it said first, and as it said before it can have gone anywhere.
+        self._begun_at_ms: dict[str, int] = {}
+        self._unmoved_at_ms: dict[str, int] = {}
+        self._dropped_by: set[str] = set()
+        self._members: set[tuple[str, ...]] = set()
+        self._owner_ids: set[str] = set()
+        # The first look at which the mark stood: the owner was still where it had been.
+        self._marked: _Look | None = None
+        if first is not None:
+            self._note(first)
+
+    def verdict(self) -> Verdict:
+        """Return what all looks together show."""
+        is_gone, is_kept = False, False
+        owner_id: str | None = None
+        settled_s: float | None = None
+        elsewhere_s: float | None = None
+        for look in self._looks:
+            owner = look.owner
+            self._note(look)
+            if owner is None or owner.commit_offset is None or look.stored is None:
+                settled_s = elsewhere_s = None
+                continue
+            if owner.client_id != owner_id:
+                # A new owner goes on from what is stored: from there only if that was stored by then.
+                owner_id, is_gone = owner.client_id, is_gone and is_kept
+                settled_s = elsewhere_s = None
+            # Only what is stored after it went there: before, it can be the mark that it has just taken away.
+            is_kept = is_kept or (is_gone and self._is_side(look.stored))
+            is_gone = is_gone or self._went_there(look, owner, owner.commit_offset)
+            if is_gone and self._is_settled(look, owner.commit_offset):
+                settled_s = look.at_s if settled_s is None else settled_s
+                if look.at_s - settled_s >= _AGREE_S:
+                    return Verdict(Outcome.CONFIRMED, f"{owner_id} went on from there, and it is stored", True)
+            else:
+                settled_s = None
+            if is_gone or not self._is_elsewhere(look):
+                elsewhere_s = None
+                continue
+            elsewhere_s = look.at_s if elsewhere_s is None else elsewhere_s
+            if look.at_s - elsewhere_s >= _LOST_S[self._written.route]:
+                return self._elsewhere(owner, owner.commit_offset)
+        return self._open(is_gone=is_gone)
+
+    def _note(self, look: _Look) -> None:
+        """Remember who held the queue since when, and whether it can have moved by then."""
+        is_baseline = look.at_s < self._start_s
+        is_still = self._written.route is Route.CLIENT_PUSH and look.at_s - self._start_s <= _SURELY_STILL_S
+        self._members.add(look.sample.client_ids)
+        for owner in look.queue.owners:
+            if not owner.is_dropped:
+                self._owner_ids.add(owner.client_id)
+            elif not is_baseline:
+                self._dropped_by.add(owner.client_id)
+            if owner.begun_at_ms is not None:
+                self._begun_at_ms.setdefault(owner.client_id, owner.begun_at_ms)
+                if is_baseline or is_still:
+                    self._unmoved_at_ms[owner.client_id] = owner.begun_at_ms
+        if self._written.route is Route.SERVER_SIDE and look.stored == self._written.target and look.owner is not None:
+            self._marked = self._marked or look
+
+    def _went_there(self, look: _Look, owner: OwnerSample, position: int) -> bool:
+        """Tell whether the owner has gone to the target: it stands on that side, or has begun the queue anew since."""
+        if self._is_side(position):
+            return True
+        # Past the old position. It may have gone there and come back within a moment; others make that uncertain.
+        route, target = self._written.route, self._written.target
+        if route is Route.BROKER_WRITE or position < target or look.at_s < self._quiet_until_s:
+            return False
+        if len(self._members) > 1 or self._owner_ids | self._dropped_by != {owner.client_id}:
+            return False
+        if route is Route.SERVER_SIDE and look.stored == target:
+            return False
+        if owner.begun_at_ms is not None:
+            return self._begun_at_ms.get(owner.client_id) != owner.begun_at_ms
+        if owner.client_id in self._dropped_by:
+            return True
+        # It can't be told when it took the queue; but its pull has taken the mark away, and it has consumed since.
+        before_ms = self._marked.owner.consumed_at_ms if self._marked is not None and self._marked.owner else None
+        return before_ms is not None and owner.consumed_at_ms not in (None, before_ms)
+
+    def _is_side(self, offset: int) -> bool:
+        return _is_on_side(self._written, offset, self._before)
+
+    def _is_settled(self, look: _Look, position: int) -> bool:
+        """Tell whether what is stored and the member's position belong together: members are asked after brokers."""
+        stored = look.stored
+        return stored is not None and look.at_s >= self._quiet_until_s and self._written.target <= stored <= position
+
+    def _is_elsewhere(self, look: _Look) -> bool:
+        if self._written.route is Route.CLIENT_PUSH:
+            return look.at_s >= self._quiet_until_s
+        return look.stored != self._written.target
+
+    def _elsewhere(self, owner: OwnerSample, position: int) -> Verdict:
+        has_stayed = owner.begun_at_ms is not None and self._unmoved_at_ms.get(owner.client_id) == owner.begun_at_ms
+        if position < self._written.target or has_stayed:
+            return Verdict(
+                Outcome.LOST, f"{owner.client_id} goes on from {position}, where it never was told to go", True
+            )
+        reason = f"{owner.client_id} stands at {position}: it went there and came that far again, or never went there"
+        return Verdict(Outcome.UNKNOWN, reason, True)
+
+    def _open(self, *, is_gone: bool) -> Verdict:
+        """Say what is being waited for."""
+        last = self._looks[-1]
+        if last.at_s < self._quiet_until_s:
+            return Verdict(Outcome.PENDING, _STANDING_STILL)
+        if last.owner_count > 1:
+            return Verdict(Outcome.PENDING, f"{last.owner_count} members hold the queue, they are sharing anew")
+        if last.owner is None:
+            unowned_s = _steady_s(self._looks, lambda look: look.owner_count == 0)
+            is_final = last.stored == self._written.target and not last.sample.silent_ids and unowned_s >= _UNOWNED_S
+            return Verdict(Outcome.PENDING, f"{last.stored} is stored, and no member holds the queue", is_final)
+        name, position = last.owner.client_id, last.owner.commit_offset
+        if last.stored == self._written.target and not is_gone:
+            return Verdict(Outcome.PENDING, f"stored; {name} has not pulled since, and a pull can be held for 20 s")
+        return Verdict(Outcome.PENDING, f"{name} stands at {position}, {last.stored} is stored")

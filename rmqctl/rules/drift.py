@@ -1,0 +1,120 @@
+"""Whether what a plan was made for still stands, queue by queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from rmqctl.model.group import GroupState
+from rmqctl.model.plan import Plan, PlanItem, Route
+from rmqctl.model.queue import MessageQueue
+
+
+class Now(Struct, frozen=True):
+    """What is found when a plan is to be applied, under the plan's own names.
+
+    `offsets` are stored offsets of the plan's queues, None for none; a queue that could not be read is not there.
+    `routes` are the ways that would be chosen now, by broker name.
+    """
+
+    state: GroupState
+    consume_type: str | None
+    message_model: str | None
+    brokers: Mapping[str, str]
+    read_queue_counts: Mapping[tuple[str, str], int]
+    offsets: Mapping[MessageQueue, int | None]
+    routes: Mapping[str, Route]
+
+
+class Moved(Struct, frozen=True):
+    """How far the queues of a group that runs have come since the plan, which is no drift: messages, and queues."""
+
+    message_count: int
+    queue_count: int
+
+
+def find_drift(plan: Plan, now: Now, *, strict: bool) -> list[str]:
+    """Return a sentence for everything that has changed so that the plan no longer holds, none when it does.
+
+    Queues of a group that runs move on: only one that went back, or went over its target, is no longer what was
+    planned. One that was to go to its end may be past that, and one that was to stay may have gone on: is_there() tells
+    both. Where nobody consumes, and with `strict`, any other offset is drift.
+    """
+    return [*_group_drift(plan, now), *_broker_drift(plan, now), *_queue_drift(plan, now, strict=strict)]
+
+
+def count_moved(plan: Plan, now: Now) -> Moved:
+    """Return how far the queues have moved on since."""
+    moves = [
+        after - item.before
+        for item in plan.items
+        if item.before is not None and (after := now.offsets.get(item.mq)) is not None and after > item.before
+    ]
+    return Moved(sum(moves), len(moves))
+
+
+def _group_drift(plan: Plan, now: Now) -> Iterator[str]:
+    if now.state is not plan.state:
+        yield f"The group was {plan.state} and is {now.state}."
+        return
+    for what, before, after in (
+        ("consume type", plan.consume_type, now.consume_type),
+        ("message model", plan.message_model, now.message_model),
+    ):
+        if before != after:
+            yield f"The {what} was {before or 'not known'} and is {after or 'not known'}."
+
+
+def _broker_drift(plan: Plan, now: Now) -> Iterator[str]:
+    for name, address in plan.brokers.items():
+        if name not in now.brokers:
+            yield f"Broker {name} is not there, or does not answer."
+        elif now.brokers[name] != address:
+            yield f"Broker {name} was at {address} and is at {now.brokers[name]}: it may be another cluster."
+        elif name in now.routes:
+            planned = {item.route for item in plan.items if item.mq.broker_name == name} - {now.routes[name]}
+            for route in sorted(planned):
+                yield f"Broker {name} would be changed by {route}, and now by {now.routes[name]}."
+    topics = {topic for topic, _ in plan.read_queue_counts}
+    places = plan.read_queue_counts.keys() | {place for place in now.read_queue_counts if place[0] in topics}
+    for topic, name in sorted(places):
+        before, after = (counts.get((topic, name), 0) for counts in (plan.read_queue_counts, now.read_queue_counts))
+        if before != after and (name in now.brokers or name not in plan.brokers):
+            yield f"Topic {topic} had {before} queues at {name} and has {after}."
+
+
+def _queue_drift(plan: Plan, now: Now, *, strict: bool) -> Iterator[str]:
+    for item in plan.items:
+        if item.mq.broker_name not in now.brokers:
+            continue
+        if item.mq not in now.offsets:
+            yield f"{item.mq}: its stored offset could not be read."
+            continue
+        sentence = _moved(item, now.offsets[item.mq], strict=strict)
+        if sentence is not None:
+            yield f"{item.mq}: {sentence}"
+
+
+def is_there(item: PlanItem, after: int | None) -> bool:
+    """Tell whether nothing is to be written: the queue is where it was to go, or has gone on from there by itself."""
+    if item.route is Route.BROKER_WRITE:
+        return after == item.target
+    if after is None or item.target is None:
+        return False
+    return item.before == item.target or (item.target == item.max_offset and after >= item.target)
+
+
+def _moved(item: PlanItem, after: int | None, *, strict: bool) -> str | None:
+    before, target = item.before, item.target
+    if after == before:
+        return None
+    said = f"its offset was {'none' if before is None else before} and is {'none' if after is None else after}"
+    # Where it was taken that nobody consumes, somebody does.
+    if strict or item.route is Route.BROKER_WRITE or after is None:
+        return f"{said}."
+    if before is not None and after < before:
+        return f"{said}: it went back."
+    if target is not None and (before is None or before < target) and target < after and not is_there(item, after):
+        return f"{said}: it went over its target {target}."
+    return None

@@ -1,0 +1,18 @@
+"""Which operations change a group's configuration, and which one takes each of them back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rmqctl.model.plan import Operation
+
+WAYS_BACK: Mapping[Operation, Operation] = {
+    Operation.GROUP_CREATE: Operation.GROUP_DELETE,
+    Operation.GROUP_UPDATE: Operation.GROUP_UPDATE,
+    Operation.GROUP_DELETE: Operation.GROUP_CREATE,
+}
+
+
+def is_group_change(operation: Operation) -> bool:
+    """Tell a change of a group's configuration from one of offsets alone."""
+    return operation in WAYS_BACK

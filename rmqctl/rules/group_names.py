@@ -1,0 +1,30 @@
+"""Which names a new group may have (Validators.checkGroup of 5.x; 4.9 brokers take any)."""
+
+from __future__ import annotations
+
+import re
+
+from rmqctl.errors import UsageError
+from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group
+
+_MAX_LENGTH = 120
+_LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
+
+
+def require_new_name(group: str) -> None:
+    """Raise UsageError for a name that no new group should have."""
+    if not group.strip():
+        raise UsageError("A group needs a name.")
+    if len(group) > _MAX_LENGTH:
+        raise UsageError(f"The name of a group has {_MAX_LENGTH} characters at most; this one has {len(group)}.")
+    if not _LEGAL.fullmatch(group):
+        raise UsageError(f"{group!r} can't be the name of a group.", hint="Letters, digits, _, -, % and | are allowed.")
+    if group.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+        raise UsageError(f"{group} is the name of a group's own topic, not of a group.")
+    require_no_system_group(group)
+
+
+def require_no_system_group(group: str) -> None:
+    """Raise UsageError for one of RocketMQ's own groups."""
+    if is_system_group(group):
+        raise UsageError(f"{group} is a group of RocketMQ's own, which brokers make by themselves.")

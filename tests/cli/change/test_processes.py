@@ -1,0 +1,179 @@
+"""Processes of their own: two at once, one that is interrupted, one that is killed, one on a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rmqctl.sandbox.threaded import ThreadedSandbox
+from tests.cli.calls import call
+
+from .seeded import UPDATE, document, join, program, seeded, stored
+
+Captured = pytest.CaptureFixture[str]
+BACK = ("offset", "reset", "G", "--topic", "T", "--to-offset", "2")
+_PATIENCE_S = 30.0
+
+
+@pytest.fixture
+def sandbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadedSandbox]:
+    with seeded() as running:
+        monkeypatch.setenv("NAMESRV_ADDR", running.addr)
+        yield running
+
+
+def _await_journal(capsys: Captured, state: str) -> dict[str, object]:
+    """Wait until the journal has a change in this state."""
+    until_s = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < until_s:
+        items = document(call(capsys, "offset", "history", "-o", "json"))["items"]
+        if items and items[0]["state"] == state and (state != "RUNNING" or items[0]["unknownCount"]):
+            found: dict[str, object] = items[0]
+            return found
+        select.select([], [], [], 0.02)
+    raise AssertionError(f"nothing was {state}")
+
+
+def _ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=_PATIENCE_S)
+    assert "Traceback" not in err
+    return process.returncode, out, err
+
+
+def test_the_second_of_two_at_once_is_turned_away(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    sandbox.faults.delay(3600, UPDATE, count=None)
+    first = program(*BACK, "--yes", "--timeout", "1h", namesrv=sandbox.addr)
+    try:
+        assert _await_journal(capsys, "RUNNING")["pid"] == first.pid
+        result = call(capsys, *BACK, "--yes", "-o", "json")
+        assert (result.code, result.out, result.error["name"]) == (1, "", "BUSY")
+        assert f"process {first.pid} (offset reset)" in result.error["message"]
+        sandbox.faults.clear()
+        sandbox.advance(3600)
+        code, out, _ = _ended(first)
+        assert (code, stored(sandbox)) == (0, {0: 2, 1: 2})
+        assert "CONFIRMED" in out
+    finally:
+        first.kill()
+        first.wait()
+    assert call(capsys, *BACK, "--yes").code == 0
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
+def test_who_is_cut_off_in_the_middle_leaves_a_journal_that_is_true(
+    sandbox: ThreadedSandbox, capsys: Captured, how: signal.Signals
+) -> None:
+    # The first is stored at once, the second never.
+    sandbox.faults.delay(0, UPDATE)
+    sandbox.faults.silence(UPDATE, count=None)
+    process = program(*BACK, "--yes", "--timeout", "1h", namesrv=sandbox.addr)
+    try:
+        running = _await_journal(capsys, "RUNNING")
+        assert running["unknownCount"] == 2
+        process.send_signal(how)
+        code, _, err = _ended(process)
+        assert code == (130 if how == signal.SIGINT else -how)
+        if how == signal.SIGINT:
+            assert "Traceback" not in err
+    finally:
+        process.kill()
+        process.wait()
+    change = _await_journal(capsys, "INTERRUPTED")
+    assert (change["id"], change["endedAtMs"]) == (running["id"], None)
+    receipt = document(call(capsys, "offset", "history", "--id", str(change["id"]), "-o", "json"))
+    assert {item["result"] for item in receipt["items"]} == {"UNKNOWN"}
+    assert {item["isAfterKnown"] for item in receipt["items"]} == {False}
+    assert {item["before"] for item in receipt["items"]} == {6}
+    # The lock is free, and what may have been changed can be put back.
+    sandbox.faults.clear()
+    assert call(capsys, "offset", "undo", str(change["id"]), "--yes").code == 0
+    assert stored(sandbox) == {0: 6, 1: 6}
+
+
+def test_the_end_while_a_group_is_waited_for(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    join(sandbox)
+    process = program(*BACK, "--yes", "--wait-stable", "1h", "-o", "json", namesrv=sandbox.addr)
+    try:
+        until_s = time.monotonic() + _PATIENCE_S
+        while stored(sandbox) != {0: 2, 1: 2}:
+            assert time.monotonic() < until_s
+            select.select([], [], [], 0.02)
+        _await_journal(capsys, "RUNNING")
+        process.send_signal(signal.SIGINT)
+        assert _ended(process)[0] == 130
+    finally:
+        process.kill()
+        process.wait()
+    change = _await_journal(capsys, "INTERRUPTED")
+    receipt = document(call(capsys, "offset", "history", "--id", str(change["id"]), "-o", "json"))
+    assert {item["result"] for item in receipt["items"]} == {"UNKNOWN"}
+
+
+class _Terminal:
+    """The program on a terminal: its stdin and stderr are one, its stdout a pipe."""
+
+    def __init__(self, *argv: str, namesrv: str) -> None:
+        self._ours, theirs = pty.openpty()
+        self.process = program(*argv, namesrv=namesrv, stdin=theirs, stderr=theirs)
+        os.close(theirs)
+        self.said = ""
+
+    def read_until(self, text: str) -> None:
+        until_s = time.monotonic() + _PATIENCE_S
+        while text not in self.said:
+            ready, _, _ = select.select([self._ours], [], [], max(0.0, until_s - time.monotonic()))
+            assert ready, self.said
+            self.said += os.read(self._ours, 65536).decode()
+
+    def type(self, text: str) -> None:
+        os.write(self._ours, text.encode())
+
+    def end(self) -> tuple[int, str]:
+        assert self.process.stdout is not None
+        with self.process.stdout as stdout:
+            out = stdout.read()
+        code = self.process.wait(_PATIENCE_S)
+        os.close(self._ours)
+        assert "Traceback" not in self.said
+        return code, out
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("yes", 0), ("Y", 0), ("n", 3), ("", 3), ("maybe", 3)])
+def test_on_a_terminal_it_is_asked(sandbox: ThreadedSandbox, answer: str, code: int) -> None:
+    terminal = _Terminal(*BACK, namesrv=sandbox.addr)
+    terminal.read_until("Go on? [y/N] ")
+    assert stored(sandbox) == {0: 6, 1: 6}
+    terminal.type(f"{answer}\n")
+    assert terminal.end()[0] == code
+    assert stored(sandbox) == ({0: 2, 1: 2} if code == 0 else {0: 6, 1: 6})
+
+
+@pytest.mark.parametrize(("typed", "code"), [("G", 0), ("g", 3), ("y", 3)])
+def test_in_a_protected_context_the_name_is_asked_for(
+    sandbox: ThreadedSandbox, config_file: Path, typed: str, code: int
+) -> None:
+    config_file.write_text(f'[contexts.prod]\nnamesrv = "{sandbox.addr}"\nprotected = true\n')
+    terminal = _Terminal(*BACK, "--yes", "--context", "prod", namesrv=sandbox.addr)
+    terminal.read_until("Type G to go on: ")
+    terminal.type(f"{typed}\n")
+    assert terminal.end()[0] == code
+    assert stored(sandbox) == ({0: 2, 1: 2} if code == 0 else {0: 6, 1: 6})
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_with_json_one_document_is_written_on_a_terminal_too(sandbox: ThreadedSandbox, answer: str) -> None:
+    """Who pipes it away is asked on the terminal, or told that --yes is needed; never two documents."""
+    terminal = _Terminal(*BACK, "-o", "json", namesrv=sandbox.addr)
+    terminal.type(f"{answer}\n")
+    code, out = terminal.end()
+    assert json.loads(out)["kind"] in ("Plan", "Receipt")
+    assert stored(sandbox) == ({0: 2, 1: 2} if code == 0 else {0: 6, 1: 6})

@@ -1,0 +1,392 @@
+"""Plans that are applied where something goes wrong on the way: nothing is claimed that was not seen."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from rmqctl.errors import RmqctlError, StaleError, UnreachableError
+from rmqctl.model.plan import Route
+from rmqctl.model.receipt import Result
+from rmqctl.ops.apply import apply_plan
+from rmqctl.ops.documents import plan_document
+from rmqctl.ops.journal import Journal
+from rmqctl.protocol.codes import RequestCode as Q
+from rmqctl.protocol.codes import ResponseCode as R
+from rmqctl.protocol.command import Command
+from rmqctl.rules.reset import Aim
+from tests.scripted import DROP, SILENCE, Reply, passing, refused
+
+from .changing import (
+    WHO,
+    apply,
+    instead,
+    journaled,
+    many_queues,
+    outcome,
+    planned,
+    results,
+    store,
+    stored,
+    two_brokers,
+    written_count,
+)
+
+# Brokers that refuse, break off, die
+
+
+def test_one_queue_that_is_refused_is_unchanged_and_says_why() -> None:
+    cluster = two_brokers()
+    plan = planned(cluster, Aim.OFFSET, 20).plan
+    cluster.servers["broker-a"].fail_next(Q.UPDATE_CONSUMER_OFFSET, refused(R.SYSTEM_ERROR, "disk is full"))
+    applied = apply(cluster, plan)
+    item = outcome(applied)
+    assert (item.result, item.after, item.is_after_known) == (Result.UNCHANGED, 60, True)
+    assert "disk is full" in item.note
+    assert sorted(results(applied).values()) == ["CONFIRMED"] * 3 + ["UNCHANGED"]
+    assert applied.exit_code == 8
+    assert [failure.broker_name for failure in applied.failures] == ["broker-a"]
+    assert journaled() == applied.receipt
+
+
+@pytest.mark.parametrize(("code", "exit_code"), [(R.SYSTEM_ERROR, 1), (R.NO_PERMISSION, 4)])
+def test_when_all_is_refused_nothing_is_called_done(code: int, exit_code: int) -> None:
+    cluster = two_brokers()
+    plan = planned(cluster, Aim.OFFSET, 20).plan
+    for server in cluster.servers.values():
+        server.table[Q.UPDATE_CONSUMER_OFFSET] = refused(code, "no")
+    applied = apply(cluster, plan)
+    assert (set(results(applied).values()), applied.exit_code) == ({"UNCHANGED"}, exit_code)
+
+
+def test_a_broker_that_refuses_the_offset_itself_is_heard() -> None:
+    """Retention went over the target between the check and the write."""
+    cluster = two_brokers(online=True)
+    plan = planned(cluster, Aim.OFFSET, 20).plan
+
+    def expire(_: Command) -> None:
+        cluster.brokers["broker-a"].topics["T"][0].min_offset = 30
+
+    instead(cluster.servers["broker-a"], Q.INVOKE_BROKER_TO_RESET_OFFSET, expire)
+    applied = apply(cluster, plan)
+    item = outcome(applied)
+    assert (item.result, item.after) == (Result.UNCHANGED, 60)
+    assert "not in consume queue range" in item.note
+
+
+@pytest.mark.parametrize("reply", [DROP, SILENCE], ids=["drop", "silence"])
+def test_a_broker_that_breaks_off_leaves_it_open_what_it_stored_until_it_is_read_back(reply: Reply) -> None:
+    cluster = two_brokers()
+    plan = planned(cluster, Aim.OFFSET, 20).plan
+    state, server = cluster.brokers["broker-a"], cluster.servers["broker-a"]
+
+    def stores_and_breaks_off(request: Command) -> Reply | None:
+        if request.ext_fields["queueId"] == "0":
+            state.offsets["G"]["T"][0] = 20
+        return reply
+
+    instead(server, Q.UPDATE_CONSUMER_OFFSET, stores_and_breaks_off)
+    applied = apply(cluster, plan)
+    assert results(applied) == {
+        "T@broker-a:0": "CONFIRMED", "T@broker-a:1": "UNCHANGED", "T@broker-b:0": "CONFIRMED",
+        "T@broker-b:1": "CONFIRMED",
+    }  # fmt: skip
+    assert applied.exit_code == 8
+    assert any(isinstance(failure.error, UnreachableError) for failure in applied.failures)
+
+
+def test_a_broker_that_dies_between_two_batches() -> None:
+    cluster = many_queues()
+    plan = planned(cluster).plan
+    state, server = cluster.brokers["broker-a"], cluster.servers["broker-a"]
+    stored: list[int] = []
+
+    def die_after_100(request: Command) -> Reply | None:
+        if len(stored) >= 100:
+            cluster.stop("broker-a")
+            return DROP
+        stored.append(int(request.ext_fields["queueId"]))
+        return None
+
+    instead(server, Q.UPDATE_CONSUMER_OFFSET, die_after_100)
+    applied = apply(cluster, plan)
+    of_a = [item for item in applied.receipt.items if item.mq.broker_name == "broker-a"]
+    assert {item.result for item in applied.receipt.items if item not in of_a} == {Result.CONFIRMED}
+    # It can't be read back any more: nothing is claimed of what was sent.
+    assert {item.result for item in of_a} == {Result.UNKNOWN, Result.NOT_ATTEMPTED}
+    for item in of_a:
+        if item.result is Result.NOT_ATTEMPTED:
+            assert state.offsets["G"]["T"][item.mq.queue_id] == 1
+            assert item.note.startswith("nothing was sent")
+        else:
+            assert (item.is_after_known, item.after) == (False, None)
+            assert "could not be read back" in item.note
+    attempted = {item.mq.queue_id for item in of_a if item.result is Result.UNKNOWN}
+    assert set(stored) <= attempted
+    assert len(attempted) == 128
+    assert applied.exit_code == 8
+    assert journaled() == applied.receipt
+
+
+def test_a_broker_that_comes_back_in_time_is_read_back() -> None:
+    cluster = many_queues()
+    plan = planned(cluster).plan
+    server = cluster.servers["broker-a"]
+    count = 0
+
+    def break_off_once(_: Command) -> Reply | None:
+        nonlocal count
+        count += 1
+        return SILENCE if count == 70 else None
+
+    instead(server, Q.UPDATE_CONSUMER_OFFSET, break_off_once)
+    applied = apply(cluster, plan)
+    of_a = {item.mq.queue_id: item for item in applied.receipt.items if item.mq.broker_name == "broker-a"}
+    for queue_id, item in of_a.items():
+        stored = cluster.brokers["broker-a"].offsets["G"]["T"][queue_id]
+        if queue_id < 128:
+            assert (item.after, item.is_after_known) == (stored, True)
+            assert item.result is (Result.CONFIRMED if stored == 0 else Result.UNCHANGED)
+        else:
+            assert (item.result, stored) == (Result.NOT_ATTEMPTED, 1)
+    assert [item.result for item in of_a.values()].count(Result.UNCHANGED) == 1
+    assert applied.exit_code == 8
+
+
+def test_all_brokers_die_at_once() -> None:
+    cluster = two_brokers()
+    plan = planned(cluster).plan
+    for name, server in cluster.servers.items():
+        instead(server, Q.UPDATE_CONSUMER_OFFSET, lambda _, name=name: cluster.stop(name) or DROP)  # type: ignore[misc]
+    applied = apply(cluster, plan)
+    assert set(results(applied).values()) == {"UNKNOWN"}
+    # Something may have been stored.
+    assert applied.exit_code == 9
+
+
+def test_a_broker_without_a_master_is_not_written_to_through_its_slave() -> None:
+    cluster = two_brokers()
+    plan = planned(cluster, Aim.OFFSET, 20).plan
+    told = json.loads(json.dumps(plan_document(plan)))
+    assert told["brokers"]["broker-a"] == "a:1"
+    slave = store(offsets={"T": {0: 60, 1: 60}})
+    cluster.network.add("slave:1", slave.state.table())
+    usual = cluster.name_server.table[Q.GET_BROKER_CLUSTER_INFO]
+
+    def only_a_slave(request: Command) -> Reply:
+        answer = usual(request)  # type: ignore[operator]
+        assert isinstance(answer, Command)
+        return Command(answer.code, {}, answer.body.replace(b'{0:"a:1"}', b'{1:"slave:1"}'))
+
+    cluster.name_server.table[Q.GET_BROKER_CLUSTER_INFO] = only_a_slave
+    with pytest.raises(StaleError):
+        apply(cluster, plan)
+    assert written_count(cluster) == 0
+    assert slave.state.offsets["G"]["T"] == {0: 60, 1: 60}
+
+
+def test_a_slave_that_answers_the_read_back_is_not_taken_for_the_master() -> None:
+    """The master dies after the write; its slave, which is there, has the old offsets, or by chance the new ones."""
+    cluster = two_brokers()
+    slave = store(offsets={"T": {0: 0, 1: 60}})
+    asked = cluster.network.add("slave:1", slave.state.table() | slave.table()).asked
+    usual = cluster.name_server.table[Q.GET_BROKER_CLUSTER_INFO]
+
+    def with_slave(request: Command) -> Reply:
+        answer = usual(request)  # type: ignore[operator]
+        assert isinstance(answer, Command)
+        return Command(answer.code, {}, answer.body.replace(b'{0:"a:1"}', b'{0:"a:1",1:"slave:1"}'))
+
+    cluster.name_server.table[Q.GET_BROKER_CLUSTER_INFO] = with_slave
+    plan = planned(cluster).plan
+    instead(cluster.servers["broker-a"], Q.UPDATE_CONSUMER_OFFSET, lambda _: cluster.stop("broker-a") or DROP)  # type: ignore[func-returns-value]
+    applied = apply(cluster, plan)
+    for queue_id in (0, 1):
+        item = outcome(applied, queue_id)
+        assert (item.result, item.is_after_known, item.after) == (Result.UNKNOWN, False, None)
+    assert Q.QUERY_CONSUMER_OFFSET not in [request.code for request in asked]
+
+
+def test_what_a_slave_tells_at_the_check_is_not_taken_for_what_is_stored() -> None:
+    """Its copy can be 10 s old: an undo would lead to where the group was before."""
+    cluster = two_brokers()
+    plan = planned(cluster, Aim.OFFSET, 20).plan
+    slave = store(offsets={"T": {0: 60, 1: 60}})
+    cluster.network.add("slave:1", slave.state.table() | slave.table())
+    usual = cluster.name_server.table[Q.GET_BROKER_CLUSTER_INFO]
+
+    def with_slave(request: Command) -> Reply:
+        answer = usual(request)  # type: ignore[operator]
+        assert isinstance(answer, Command)
+        return Command(answer.code, {}, answer.body.replace(b'{0:"a:1"}', b'{0:"a:1",1:"slave:1"}'))
+
+    cluster.name_server.table[Q.GET_BROKER_CLUSTER_INFO] = with_slave
+    stored(cluster)[0] = 75
+    for _ in range(4):
+        cluster.servers["broker-a"].fail_next(Q.GET_CONSUME_STATS, DROP)
+    with pytest.raises(RmqctlError):
+        apply(cluster, plan)
+    assert stored(cluster) == {0: 75, 1: 60}
+
+
+def test_the_name_server_is_gone_after_the_write() -> None:
+    """It is needed once more for the wait; what was written must be told all the same."""
+    cluster = two_brokers(online=True)
+    plan = planned(cluster, Aim.OFFSET, 20).plan
+
+    def lose_it(_: Command) -> None:
+        cluster.network.refusing.add("ns:1")
+        for connection in list(cluster.name_server.connections):
+            cluster.name_server.dropping.append(asyncio.ensure_future(connection.stream.aclose()))
+
+    instead(cluster.servers["broker-a"], Q.INVOKE_BROKER_TO_RESET_OFFSET, lose_it)
+    applied = apply(cluster, plan, wait_s=5)
+    assert outcome(applied).after == 20
+    assert journaled() == applied.receipt
+
+
+def test_what_fails_before_the_first_write_is_no_change_that_was_interrupted() -> None:
+    cluster = two_brokers(online=True)
+    plan = planned(cluster, Aim.OFFSET, 20).plan
+    usual = cluster.name_server.table[Q.GET_BROKER_CLUSTER_INFO]
+    checked = False
+
+    def once(request: Command) -> Reply:
+        nonlocal checked
+        first, checked = not checked, True
+        return usual if first else refused(R.SYSTEM_ERROR, "gone")
+
+    cluster.name_server.table[Q.GET_BROKER_CLUSTER_INFO] = once
+    try:
+        apply(cluster, plan)
+    except RmqctlError:
+        assert written_count(cluster) == 0
+        with Journal() as journal:
+            assert [change for change in journal.history() if change.ended_at_ms is None] == []
+    else:
+        assert journaled().ended_at_ms is not None
+
+
+def test_somebody_else_who_stores_meanwhile_is_seen() -> None:
+    cluster = two_brokers()
+    plan = planned(cluster, Aim.OFFSET, 20).plan
+
+    def store_too(_: Command) -> None:
+        stored(cluster)[0] = 33
+
+    instead(cluster.servers["broker-a"], Q.QUERY_CONSUMER_OFFSET, store_too)
+    stored(cluster)[0] = 60
+    applied = apply(cluster, plan)
+    item = outcome(applied)
+    assert (item.result, item.after) == (Result.UNKNOWN, 33)
+    assert item.note == "somebody else stored another offset meanwhile"
+
+
+# A reset of before still waits for its client
+
+
+def test_an_offset_that_is_held_back_goes_by_another_reset_where_the_broker_resets_itself() -> None:
+    cluster = two_brokers()
+    state = cluster.brokers["broker-a"]
+    state.marks["G", "T", 0] = 60
+    plan = planned(cluster, Aim.OFFSET, 20).plan
+    assert plan.route is Route.BROKER_WRITE
+    applied = apply(cluster, plan)
+    assert (applied.exit_code, stored(cluster)) == (0, {0: 20, 1: 20})
+    assert state.marks == {("G", "T", 0): 20}
+    resets = [code for code in cluster.servers["broker-a"].codes() if code == Q.INVOKE_BROKER_TO_RESET_OFFSET]
+    assert len(resets) == 1
+
+
+def test_an_offset_that_is_held_back_is_never_reset_where_the_clients_would_be_told() -> None:
+    """There the same request would send all queues to the beginning."""
+    cluster = two_brokers()
+    state, server = cluster.brokers["broker-a"], cluster.servers["broker-a"]
+    state.settings["useServerSideResetOffset"] = "false"
+    plan = planned(cluster, Aim.OFFSET, 20).plan
+    server.table[Q.UPDATE_CONSUMER_OFFSET] = refused(R.SUCCESS, "Offset has been previously reset")
+    applied = apply(cluster, plan)
+    assert Q.INVOKE_BROKER_TO_RESET_OFFSET not in server.codes()
+    assert outcome(applied).result is Result.UNCHANGED
+    assert "still waits for its client" in outcome(applied).note
+
+
+# The end comes in the middle
+
+
+def test_an_interrupt_in_the_middle_leaves_a_journal_that_is_true() -> None:
+    cluster = many_queues()
+    plan = planned(cluster).plan
+    server = cluster.servers["broker-a"]
+    document = plan_document(plan)
+
+    async def scenario() -> None:
+        async with cluster.client(30) as client:
+            with Journal() as journal:
+                task = asyncio.ensure_future(
+                    apply_plan(
+                        client, plan, json.dumps(document), document["sha256"], journal, WHO, strict=False, wait_s=0,
+                        report=lambda _: None,
+                    )
+                )  # fmt: skip
+                count = 0
+
+                def interrupt(_: Command) -> Reply | None:
+                    nonlocal count
+                    count += 1
+                    if count == 100:
+                        task.cancel()
+                    return SILENCE if count >= 100 else None
+
+                instead(server, Q.UPDATE_CONSUMER_OFFSET, interrupt)
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+
+    asyncio.run(passing(cluster.clock, scenario()))
+    with Journal() as journal:
+        (change,) = journal.history()
+    assert change.ended_at_ms is None
+    receipt = journaled()
+    assert receipt.ended_at_ms is None
+    for item in receipt.items:
+        stored = cluster.brokers[item.mq.broker_name].offsets["G"]["T"][item.mq.queue_id]
+        assert item.result in (Result.UNKNOWN, Result.NOT_ATTEMPTED)
+        if item.result is Result.NOT_ATTEMPTED:
+            assert stored == 1
+        else:
+            # What is undone then is what was there before.
+            assert item.before == 1
+    assert {item.result for item in receipt.items} == {Result.UNKNOWN, Result.NOT_ATTEMPTED}
+
+
+def test_a_journal_that_can_not_be_written_any_more_does_not_hide_what_was_done() -> None:
+    cluster = two_brokers()
+    plan = planned(cluster, Aim.OFFSET, 20).plan
+
+    def break_journal(_: Command) -> None:
+        with sqlite3.connect(Path(os.environ["RMQCTL_STATE"]) / "journal.db", isolation_level=None) as connection:
+            connection.execute(
+                "CREATE TRIGGER full BEFORE UPDATE ON items BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
+            )
+
+    instead(cluster.servers["broker-b"], Q.QUERY_CONSUMER_OFFSET, lambda _: None)
+    usual = cluster.servers["broker-a"].table[Q.UPDATE_CONSUMER_OFFSET]
+    done = False
+
+    def reply(request: Command) -> Reply:
+        nonlocal done
+        if not done:
+            done = True
+            break_journal(request)
+        return usual
+
+    cluster.servers["broker-a"].table[Q.UPDATE_CONSUMER_OFFSET] = reply
+    applied = apply(cluster, plan)
+    assert outcome(applied).result is Result.CONFIRMED
+    assert any("journal" in failure.what for failure in applied.failures)
+    assert applied.exit_code != 0

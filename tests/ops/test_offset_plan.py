@@ -1,0 +1,404 @@
+"""Plans of offsets, made against clusters in every state that a group is found in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rmqctl.admin.queues import QueueChoice
+from rmqctl.errors import NotAuthorisedError, NotFoundError, RefusedError, UnreachableError, UsageError
+from rmqctl.model.group import GroupState
+from rmqctl.model.plan import Operation, Route
+from rmqctl.model.queue import MessageQueue
+from rmqctl.ops.documents import parse_plan, plan_document
+from rmqctl.protocol.codes import RequestCode as Q
+from rmqctl.protocol.codes import ResponseCode as R
+from rmqctl.rules.reset import Aim
+from tests.admin.cluster import Cluster, Group, Queue, running
+from tests.admin.message_store import NOW_MS, damaged
+from tests.scripted import V4_9_7, V5_4_0, refused
+
+from .changing import join, message_cluster, planned, store, targets, the_item
+
+both = pytest.mark.parametrize("version", [V4_9_7, V5_4_0])
+# What changes a broker, or eats the mark of a reset.
+_WRITES = {
+    Q.UPDATE_CONSUMER_OFFSET, Q.INVOKE_BROKER_TO_RESET_OFFSET, Q.DELETE_SUBSCRIPTIONGROUP, Q.CLONE_GROUP_OFFSET,
+    Q.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, Q.QUERY_CORRECTION_OFFSET,
+}  # fmt: skip
+
+
+def _offline(version: int = V5_4_0) -> Cluster:
+    """Return two brokers, of which each queue is a different case.
+
+    a:0 is read in part, a:1 has lost its first 70, a:2 lost all, a:3 never had any, b:0 has no stored offset.
+    """
+    a = store(
+        version=version, counts={"T": (100, 100, 100, 0)}, offsets={"T": {0: 60, 1: 40, 2: 100, 3: 0}},
+    )  # fmt: skip
+    a.delete_before("T", 1, 70)
+    a.delete_before("T", 2, 100)
+    return message_cluster(a, store("broker-b", version=version, counts={"T": (50,)}))
+
+
+def _numbers(cluster: Cluster, aim: Aim, value: int = 0, **wish: Any) -> dict[str, int | None]:
+    return {
+        name.removeprefix("T@broker-"): at for name, at in targets(planned(cluster, aim, value, **wish).plan).items()
+    }
+
+
+@both
+@pytest.mark.parametrize(
+    ("aim", "value", "expected"),
+    [
+        (Aim.EARLIEST, 0, {"a:0": 0, "a:1": 70, "a:2": 100, "a:3": 0, "b:0": 0}),
+        (Aim.LATEST, 0, {"a:0": 100, "a:1": 100, "a:2": 100, "a:3": 0, "b:0": 50}),
+        (Aim.OFFSET, 60, {"a:0": 60, "a:1": 70, "a:2": 100, "a:3": 0, "b:0": 50}),
+        (Aim.OFFSET, 2**63 - 1, {"a:0": 100, "a:1": 100, "a:2": 100, "a:3": 0, "b:0": 50}),
+        (Aim.SHIFT, 10, {"a:0": 70, "a:1": 70, "a:2": 100, "a:3": 0}),
+        (Aim.SHIFT, -1000, {"a:0": 0, "a:1": 70, "a:2": 100, "a:3": 0}),
+        (Aim.CURRENT, 0, {"a:0": 60, "a:1": 70, "a:2": 100, "a:3": 0}),
+        (Aim.TIME, 0, {"a:0": 0, "a:1": 70, "a:2": 100, "a:3": 0, "b:0": 0}),
+        (Aim.TIME, NOW_MS + 20_000, {"a:0": 20, "a:1": 70, "a:2": 100, "a:3": 0, "b:0": 20}),
+        # 4.9 would answer the nearer one: 79.
+        (Aim.TIME, NOW_MS + 79_400, {"a:0": 80, "a:1": 80, "a:2": 100, "a:3": 0, "b:0": 50}),
+        (Aim.TIME, NOW_MS + 10**9, {"a:0": 100, "a:1": 100, "a:2": 100, "a:3": 0, "b:0": 50}),
+    ],
+)
+def test_every_aim_on_every_kind_of_queue(version: int, aim: Aim, value: int, expected: dict[str, int]) -> None:
+    assert _numbers(_offline(version), aim, value) == expected
+
+
+@both
+def test_a_plan_tells_what_a_queue_holds_and_what_a_change_costs(version: int) -> None:
+    plan = planned(_offline(version), Aim.OFFSET, 80).plan
+    item = the_item(plan)
+    assert (item.before, item.target, item.min_offset, item.max_offset) == (60, 80, 0, 100)
+    assert (item.reconsumed, item.skipped, item.lost, item.note, item.reasons) == (0, 20, 0, "", {})
+    assert item.first_store_time_ms == NOW_MS + 80_000
+    item = the_item(plan, 1)
+    assert (item.before, item.min_offset, item.reconsumed, item.skipped, item.lost) == (40, 70, 0, 10, 30)
+    end = the_item(plan, 2)
+    assert (end.target, end.first_store_time_ms, dict(end.reasons)) == (
+        100,
+        None,
+        {"firstStoreTimestamp": "NO_MESSAGE"},
+    )
+    none = the_item(plan, 0, broker_name="broker-b")
+    assert (none.before, none.target, none.reconsumed, none.skipped, none.lost) == (None, 50, None, None, None)
+    assert none.note == "80 is not written yet: 50 is the end"
+    assert set(none.reasons) == {"before", "change", "reconsumed", "skipped", "lost", "firstStoreTimestamp"}
+    assert {none.reasons[key] for key in ("before", "change", "lost")} == {"NEVER_COMMITTED"}
+
+
+def test_a_plan_names_what_it_was_made_for() -> None:
+    cluster = _offline()
+    result = planned(cluster, Aim.EARLIEST, reason="bad data")
+    plan = result.plan
+    assert result.failures == ()
+    assert (plan.operation, plan.group, plan.route, plan.state) == (
+        Operation.OFFSET_RESET, "G", Route.BROKER_WRITE, GroupState.EMPTY
+    )  # fmt: skip
+    assert (plan.brokers, plan.asked, plan.reason) == (
+        {"broker-a": "a:1", "broker-b": "b:1"}, "as the test says", "bad data"
+    )  # fmt: skip
+    assert plan.read_queue_counts == {("T", "broker-a"): 4, ("T", "broker-b"): 1}
+    assert plan.client_ids == ()
+    assert [item.code for item in plan.consequences] == ["OFFLINE"]
+    document = plan_document(plan)
+    assert parse_plan(json.dumps(document).encode(), "p")[0] == plan
+
+
+@pytest.mark.parametrize("online", [False, True])
+@both
+def test_a_plan_changes_nothing_and_eats_no_mark(version: int, online: bool) -> None:
+    cluster = _offline(version)
+    if online:
+        join(cluster, "c1")
+        cluster.brokers["broker-b"].offsets["G"]["T"] = {0: 5}
+    for aim, value in ((Aim.TIME, NOW_MS), (Aim.EARLIEST, 0), (Aim.SHIFT, -5)):
+        planned(cluster, aim, value)
+    for server in cluster.servers.values():
+        assert not _WRITES & set(server.codes())
+        pulls = [request for request in server.asked if request.code == Q.PULL_MESSAGE]
+        assert pulls
+        assert all(request.ext_fields["consumerGroup"] == "TOOLS_CONSUMER" for request in pulls)
+
+
+def test_the_route_goes_by_the_group_and_the_broker() -> None:
+    def routes(cluster: Cluster) -> dict[str, Route]:
+        plan = planned(cluster).plan
+        found = {item.route for item in plan.items}
+        assert plan.route is (found.pop() if len(found) == 1 else Route.MIXED)
+        return {item.mq.broker_name: item.route for item in plan.items}
+
+    new: dict[str, Any] = {"offsets": {"T": {0: 60, 1: 60}}}
+    cluster = message_cluster(store(**new), store("broker-b", version=V4_9_7, **new))
+    assert routes(cluster) == {"broker-a": Route.BROKER_WRITE, "broker-b": Route.BROKER_WRITE}
+    join(cluster, "c1")
+    assert routes(cluster) == {"broker-a": Route.SERVER_SIDE, "broker-b": Route.CLIENT_PUSH}
+    cluster.brokers["broker-a"].settings["useServerSideResetOffset"] = "false"
+    assert routes(cluster) == {"broker-a": Route.CLIENT_PUSH, "broker-b": Route.CLIENT_PUSH}
+
+
+def test_an_online_group_is_described_with_its_members() -> None:
+    cluster = message_cluster(store(offsets={"T": {0: 60, 1: 60}}))
+    join(cluster, "c1", "c2")
+    plan = planned(cluster).plan
+    assert (plan.state, plan.consume_type, plan.message_model, plan.client_ids) == (
+        GroupState.ONLINE, "CONSUME_PASSIVELY", "CLUSTERING", ("c1", "c2")
+    )  # fmt: skip
+    assert [item.code for item in plan.consequences] == ["SERVER_SIDE"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [({"message_model": "BROADCASTING"}, "broadcasts"), ({"consume_type": "CONSUME_ACTIVELY"}, "pull by themselves")],
+)
+def test_groups_that_would_not_notice_are_refused(settings: dict[str, Any], sentence: str) -> None:
+    cluster = message_cluster(store(version=V4_9_7, offsets={"T": {0: 60, 1: 60}}))
+    join(cluster, "c1", **settings)
+    with pytest.raises(RefusedError, match=sentence):
+        planned(cluster)
+
+
+def test_a_member_that_may_be_behind_a_broker_that_is_silent() -> None:
+    cluster = message_cluster(store(offsets={"T": {0: 60, 1: 60}}), store("broker-b", counts={"U": (5,)}))
+    cluster.stop("broker-b")
+    # The broker resets by itself, and whoever is there notices.
+    result = planned(cluster)
+    assert result.plan.route is Route.SERVER_SIDE
+    assert [item.code for item in result.plan.consequences] == ["SERVER_SIDE", "MEMBERS_UNSEEN", "NOT_READ"]
+    assert {failure.broker_name for failure in result.failures} == {"broker-b"}
+    cluster.brokers["broker-a"].settings["useServerSideResetOffset"] = "false"
+    with pytest.raises(RefusedError, match=r"is not known \(BROKER_UNREACHABLE\)"):
+        planned(cluster)
+    assert planned(cluster, assume_offline=True).plan.route is Route.BROKER_WRITE
+
+
+def test_one_broker_that_is_silent_does_not_hide_the_others() -> None:
+    cluster = _offline()
+    cluster.stop("broker-b")
+    result = planned(cluster, assume_offline=True)
+    assert {item.mq.broker_name for item in result.plan.items} == {"broker-a"}
+    assert any(failure.broker_name == "broker-b" for failure in result.failures)
+
+
+def test_a_broker_that_can_not_be_changed_now_does_not_decide_about_the_others() -> None:
+    """It has queues of the topic, and nobody knows how it resets; what can be read is on one that resets by itself."""
+    offsets = {"T": {0: 60, 1: 60}}
+    cluster = message_cluster(store(offsets=offsets), store("broker-b", offsets=offsets))
+    cluster.stop("broker-b")
+    result = planned(cluster)
+    assert (result.plan.route, {item.mq.broker_name for item in result.plan.items}) == (
+        Route.SERVER_SIDE,
+        {"broker-a"},
+    )
+    assert any(failure.broker_name == "broker-b" for failure in result.failures)
+
+
+def test_a_broker_without_the_topic_that_does_not_tell_its_configuration_stops_nobody() -> None:
+    cluster = message_cluster(store(offsets={"T": {0: 60, 1: 60}}), store("broker-b", counts={"U": (5,)}))
+    join(cluster, "c1")
+    cluster.servers["broker-b"].table[Q.GET_BROKER_CONFIG] = refused(R.NO_PERMISSION, "no")
+    assert planned(cluster).plan.route is Route.SERVER_SIDE
+
+
+def test_a_broker_of_the_topic_that_does_not_tell_its_configuration_is_not_guessed_about() -> None:
+    cluster = message_cluster(store(offsets={"T": {0: 60, 1: 60}}))
+    join(cluster, "c1")
+    cluster.servers["broker-a"].table[Q.GET_BROKER_CONFIG] = refused(R.NO_PERMISSION, "no")
+    with pytest.raises(NotAuthorisedError):
+        planned(cluster)
+
+
+def test_nobody_answers() -> None:
+    cluster = _offline()
+    cluster.stop("broker-a")
+    cluster.stop("broker-b")
+    with pytest.raises(UnreachableError):
+        planned(cluster)
+
+
+@pytest.mark.parametrize(
+    ("choices", "names"),
+    [
+        ((QueueChoice("broker-a", 0, 0),), ["a:0"]),
+        ((QueueChoice("broker-a", 1, 2),), ["a:1", "a:2"]),
+        ((QueueChoice("broker-b"),), ["b:0"]),
+        ((QueueChoice("broker-a", 3, 9), QueueChoice("broker-b", 0, 0)), ["a:3", "b:0"]),
+    ],
+)
+def test_only_the_queues_that_were_asked_for(choices: tuple[QueueChoice, ...], names: list[str]) -> None:
+    assert list(_numbers(_offline(), Aim.EARLIEST, queues=choices)) == names
+
+
+@pytest.mark.parametrize(
+    "choice", [QueueChoice("broker-z"), QueueChoice("broker-a", 4, 4), QueueChoice("broker-b", 1, 7)]
+)
+def test_a_queue_that_there_is_not_is_a_mistake(choice: QueueChoice) -> None:
+    with pytest.raises(UsageError, match="there is no such queue"):
+        planned(_offline(), queues=(QueueChoice("broker-a", 0, 0), choice))
+
+
+def test_a_topic_or_group_that_there_is_not() -> None:
+    with pytest.raises(NotFoundError, match="Topic nope does not exist"):
+        planned(_offline(), topics=("nope",))
+    with pytest.raises(NotFoundError, match="nobody"):
+        planned(_offline(), topics=(), group="nobody")
+
+
+def test_a_group_that_never_consumed_can_be_put_somewhere_before_it_starts() -> None:
+    plan = planned(_offline(), Aim.OFFSET, 10, group="G").plan
+    cluster = _offline()
+    for state in cluster.brokers.values():
+        state.configured.add("new")
+    fresh = planned(cluster, Aim.OFFSET, 10, group="new").plan
+    assert targets(fresh) == targets(plan)
+    assert {item.before for item in fresh.items} == {None}
+
+
+def test_a_group_that_brokers_of_5_do_not_know_is_refused() -> None:
+    cluster = _offline()
+    cluster.brokers["broker-b"].configured.clear()
+    with pytest.raises(RefusedError, match="broker-b does not know group G") as caught:
+        planned(cluster)
+    assert "group create" in (caught.value.hint or "")
+    assert planned(cluster, queues=(QueueChoice("broker-a"),)).plan.items
+    old = _offline(V4_9_7)
+    old.brokers["broker-b"].configured.clear()
+    assert len(planned(old).plan.items) == 5
+
+
+# Retry topics
+
+
+def _with_retry(**offsets: dict[int, int]) -> Cluster:
+    counts = {"T": (100, 100), "%RETRY%G": (10,)}
+    return message_cluster(store(counts=counts, offsets={"T": {0: 60, 1: 60}, "%RETRY%G": {0: 4}, **offsets}))
+
+
+@pytest.mark.parametrize("topics", [("T",), (), ("T*",), ("*",)])
+def test_the_retry_topic_stays_and_that_is_said(topics: tuple[str, ...]) -> None:
+    plan = planned(_with_retry(), Aim.LATEST, topics=topics).plan
+    assert {item.mq.topic for item in plan.items} == {"T"}
+    (left,) = [item for item in plan.consequences if item.code == "RETRY_LEFT"]
+    assert left.text.startswith("6 messages wait in %RETRY%G")
+
+
+@pytest.mark.parametrize("topics", [("T",), (), ("*",)])
+def test_the_retry_topic_is_taken_along(topics: tuple[str, ...]) -> None:
+    plan = planned(_with_retry(), Aim.LATEST, topics=topics, with_retry=True).plan
+    assert targets(plan) == {"%RETRY%G@broker-a:0": 10, "T@broker-a:0": 100, "T@broker-a:1": 100}
+    assert not [item for item in plan.consequences if item.code == "RETRY_LEFT"]
+
+
+def test_the_retry_topic_by_its_name() -> None:
+    plan = planned(_with_retry(), Aim.LATEST, topics=("%RETRY%G",)).plan
+    assert targets(plan) == {"%RETRY%G@broker-a:0": 10}
+
+
+def test_another_groups_dead_letters_are_a_topic_like_others() -> None:
+    cluster = message_cluster(store(counts={"%DLQ%other": (10,)}, offsets={"%DLQ%other": {0: 4}}))
+    assert targets(planned(cluster, topics=("%DLQ%other",)).plan) == {"%DLQ%other@broker-a:0": 0}
+
+
+# What can't be looked up
+
+
+def test_a_message_that_can_not_be_read_costs_its_queue_and_no_other() -> None:
+    a = store(counts={"T": (3, 3)}, offsets={"T": {0: 0, 1: 0}})
+    message = a.queues["T", 0][1]
+    message.record = damaged(message.record)
+    result = planned(message_cluster(a), Aim.TIME, NOW_MS + 1000)
+    assert targets(result.plan) == {"T@broker-a:1": 1}
+    (failure,) = result.failures
+    assert (failure.broker_name, failure.what) == ("broker-a", "target of T:0")
+
+
+def test_a_first_message_that_can_not_be_read_is_told_and_costs_nothing_else() -> None:
+    a = store(counts={"T": (3,)}, offsets={"T": {0: 3}})
+    a.queues["T", 0][0].record = damaged(a.queues["T", 0][0].record)
+    result = planned(message_cluster(a), Aim.EARLIEST)
+    item = the_item(result.plan)
+    assert (item.target, item.first_store_time_ms, dict(item.reasons)) == (
+        0,
+        None,
+        {"firstStoreTimestamp": "NOT_REPORTED"},
+    )
+    assert [failure.what for failure in result.failures] == ["first message of T:0"]
+
+
+@pytest.mark.parametrize("code", [Q.GET_TOPIC_STATS_INFO, Q.QUERY_CONSUMER_OFFSET])
+def test_a_queue_of_which_something_is_not_known_is_left_and_told(code: int) -> None:
+    cluster = _offline()
+    cluster.servers["broker-b"].table[code] = refused(R.SYSTEM_ERROR, "boom")
+    result = planned(cluster)
+    assert {item.mq.broker_name for item in result.plan.items} == {"broker-a"}
+    assert any("boom" in failure.error.sentence for failure in result.failures)
+
+
+# Given offsets
+
+
+def test_given_offsets_and_what_is_left_alone() -> None:
+    given = {MessageQueue("T", "broker-a", 0): 5, MessageQueue("T", "broker-a", 1): None}
+    plan = planned(_offline(), Aim.GIVEN, given=given).plan
+    assert targets(plan) == {"T@broker-a:0": 5}
+    (left,) = [item for item in plan.consequences if item.code == "LEFT_ALONE"]
+    assert left.text == "1 queue is left as it is: no offset is given for it."
+
+
+@pytest.mark.parametrize("aim", [Aim.GIVEN, Aim.BEFORE])
+@pytest.mark.parametrize(
+    "lacking", [MessageQueue("T", "broker-a", 9), MessageQueue("T", "broker-z", 0)], ids=["queue", "broker"]
+)
+def test_given_queues_that_are_not_there_are_told(aim: Aim, lacking: MessageQueue) -> None:
+    given = {MessageQueue("T", "broker-a", 0): 5, lacking: 7}
+    result = planned(_offline(), aim, given=given)
+    assert targets(result.plan) == {"T@broker-a:0": 5}
+    told = [item.text for item in result.plan.consequences] + [str(failure) for failure in result.failures]
+    assert any(str(lacking) in text for text in told), told
+
+
+def test_queues_without_an_offset_are_left_and_counted() -> None:
+    plan = planned(_offline(), Aim.SHIFT, 5).plan
+    (left,) = [item for item in plan.consequences if item.code == "LEFT_ALONE"]
+    assert left.text == "1 queue is left as it is: no offset is stored of it."
+
+
+# A group that goes on while its plan is made
+
+
+def _growing(cluster: Cluster, by: int) -> Callable[[object], object]:
+    """Let the group go on each time that somebody looks."""
+    state = cluster.brokers["broker-a"]
+    answer = cluster.servers["broker-a"].table[Q.GET_CONSUME_STATS]
+
+    def reply(request: object) -> object:
+        offsets = state.offsets["G"]["T"]
+        for queue_id in offsets:
+            offsets[queue_id] = min(offsets[queue_id] + by, 100)
+        return answer
+
+    return reply
+
+
+def test_numbers_of_a_plan_belong_together_though_the_group_goes_on() -> None:
+    cluster = message_cluster(store(offsets={"T": {0: 10, 1: 10}}))
+    join(cluster, "c1")
+    cluster.servers["broker-a"].table[Q.GET_CONSUME_STATS] = _growing(cluster, 7)  # type: ignore[assignment]
+    for item in planned(cluster, Aim.SHIFT, -5).plan.items:
+        assert item.before is not None
+        assert item.target == item.before - 5
+        assert (item.reconsumed, item.skipped) == (5, 0)
+
+
+def test_a_topic_on_a_broker_that_the_name_server_does_not_know_any_more() -> None:
+    cluster = _offline()
+    cluster.brokers["broker-b"].topics["T"] = [Queue(50), Queue(10)]
+    cluster.brokers["broker-b"].groups["G"] = Group({"c1": running()}, ("T",))
+    assert planned(cluster).plan.state is GroupState.ONLINE

@@ -1,0 +1,147 @@
+"""Resets while something breaks: brokers die in the middle, name servers are gone, members take no notice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqctl.client.core import Client
+from rmqctl.model.group import GroupState
+from rmqctl.model.plan import Operation
+from rmqctl.model.receipt import Result
+from rmqctl.ops.applied import Applied, Who
+from rmqctl.ops.apply import apply_plan
+from rmqctl.ops.documents import plan_document
+from rmqctl.ops.journal import Journal
+from rmqctl.ops.offset_plan import Wish, plan_offsets
+from rmqctl.protocol.codes import RequestCode
+from rmqctl.protocol.command import Command
+from rmqctl.rules.reset import Aim, Spec
+from tests.sandbox.peer import consumer_data, subscription
+
+from .harness.cluster import Cluster
+from .harness.jars import VERSIONS
+from .harness.rmqctl import Rmqctl
+
+_TOPIC, _GROUP = "Breaking", "BreakingGroup"
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def breakable(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Run a cluster of two brokers that a test may break, with a group that is through with a topic."""
+    running = Cluster(request.param, tmp_path_factory.mktemp(f"breakable-{request.param}") / "home", broker_count=2)
+    try:
+        running.wait()
+        running.create_topic(_TOPIC, queue_count=2)
+        running.java.produce(_TOPIC, 40)
+        running.java.consume("breaking", _GROUP, _TOPIC)
+        running.java.wait_consumed("breaking", 40)
+        running.java.stop("breaking")
+        yield running
+    finally:
+        running.stop()
+
+
+class _Watched(Journal):
+    """A journal that breaks something right before broker-b's queues are written."""
+
+    def __init__(self, path: Path, cluster: Cluster) -> None:
+        super().__init__(path)
+        self._cluster = cluster
+
+    def attempting(self, receipt_id: str, befores: Mapping[int, Any], *, now_ms: int | None = None) -> None:
+        super().attempting(receipt_id, befores, now_ms=now_ms)
+        receipt = self.receipt(receipt_id)
+        assert receipt is not None
+        if any(receipt.items[index].mq.broker_name == "broker-b" for index in befores):
+            self._cluster.brokers["broker-b"].kill()
+
+
+def test_a_broker_that_dies_in_the_middle_is_told_of_and_the_rest_is_done_later(
+    breakable: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "state"))
+    rmqctl = Rmqctl(breakable.namesrv)
+
+    async def scenario() -> Applied:
+        async with Client([breakable.namesrv], timeout_s=6) as client:
+            wish = Wish(Operation.OFFSET_RESET, Spec(Aim.EARLIEST), (_TOPIC,))
+            plan = (await plan_offsets(client, _GROUP, wish)).plan
+            assert (plan.state, len(plan.items)) == (GroupState.EMPTY, 4)
+            document = plan_document(plan)
+            who = Who("tester", os.uname().nodename, os.getpid(), None)
+            with _Watched(tmp_path / "journal.db", breakable) as journal:
+                return await apply_plan(
+                    client, plan, json.dumps(document), document["sha256"], journal, who, strict=False, wait_s=0,
+                    report=lambda _: None,
+                )  # fmt: skip
+
+    applied = asyncio.run(scenario())
+    by_broker: dict[str, set[Result]] = {}
+    for item in applied.receipt.items:
+        by_broker.setdefault(item.mq.broker_name, set()).add(item.result)
+    assert by_broker == {"broker-a": {Result.CONFIRMED}, "broker-b": {Result.UNKNOWN}}
+    assert not any(item.is_after_known for item in applied.receipt.items if item.mq.broker_name == "broker-b")
+    assert applied.exit_code == 9
+    with Journal(tmp_path / "journal.db") as journal:
+        assert journal.receipt(applied.receipt.id) == applied.receipt
+    words = ("offset", "reset", _GROUP, "--topic", _TOPIC, "--to-earliest")
+    breakable.brokers["broker-b"].start()
+    breakable.brokers["broker-b"].wait()
+    breakable.wait_for_route(_TOPIC, 2)
+    again = rmqctl(*words, "--yes", "-o", "json")
+    assert again.exit_code == 0, again.stderr
+    items = again.document["items"]
+    assert {(item["after"], item["result"]) for item in items} == {(0, "CONFIRMED")}
+
+
+def test_nothing_is_changed_without_a_name_server(
+    breakable: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "state"))
+    rmqctl = Rmqctl(breakable.namesrv)
+    plan = str(tmp_path / "plan.json")
+    words = ("offset", "reset", _GROUP, "--topic", _TOPIC, "--to-latest", "--plan", plan)
+    assert rmqctl(*words).exit_code == 0
+    breakable.namesrv_java.pause()
+    try:
+        result = rmqctl("apply", plan, "--yes", "-o", "json", "--timeout", "3s")
+    finally:
+        breakable.namesrv_java.resume()
+    assert (result.exit_code, result.stdout) == (6, "")
+    assert rmqctl("offset", "history", "-o", "json").document["items"] == []
+    done = rmqctl("apply", plan, "--yes", "-o", "json")
+    assert (done.exit_code, {item["result"] for item in done.document["items"]}) == (0, {"CONFIRMED"})
+
+
+def test_a_member_that_takes_no_notice_is_not_called_reset(
+    breakable: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "state"))
+    rmqctl = Rmqctl(breakable.namesrv)
+
+    async def scenario() -> Any:
+        async with Client([breakable.namesrv], timeout_s=30) as client:
+            beat = {
+                "clientID": "deaf@1",
+                "consumerDataSet": [consumer_data(_GROUP, subscription(_TOPIC))],
+                "producerDataSet": [],
+            }
+            command = Command(RequestCode.HEART_BEAT, body=json.dumps(beat).encode(), language="JAVA", version=485)
+            for address in breakable.addresses.values():
+                await client.ask(address, command)
+            words = ("--topic", _TOPIC, "--to-earliest", "--yes", "-o", "json", "--wait-stable", "14s")
+            return await asyncio.to_thread(rmqctl, "offset", "reset", _GROUP, *words)
+
+    result = asyncio.run(scenario())
+    # It never pulls and never answers: nothing shows that it goes on from there.
+    assert result.exit_code in (8, 9), result.stderr
+    document = result.document
+    assert document["route"] == ("CLIENT_PUSH" if breakable.version == "4.9.7" else "SERVER_SIDE")
+    assert "CONFIRMED" not in {item["result"] for item in document["items"]}
