@@ -42,6 +42,13 @@ class ReceiptItem(Struct, frozen=True):
     is_pending: bool = False
     note: str = ""
 
+    @property
+    def may_have_changed(self) -> bool:
+        """Whether an undo has something to take back: not where nothing had to be written, though the group went on."""
+        if self.result is Result.CONFIRMED and self.is_after_known and self.after == self.before:
+            return False
+        return self.result in (Result.CONFIRMED, Result.UNKNOWN) and self.before != self.target
+
 
 class ConfigReceiptItem(Struct, frozen=True):
     """One broker's configuration of a group, as ReceiptItem."""

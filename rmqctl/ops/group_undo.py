@@ -30,7 +30,7 @@ async def plan_group_undo(client: Client, receipt: Receipt, *, assume_offline: b
     before = {
         item.broker_name: item.before for item in receipt.configs if item.result in _DONE and item.before != item.target
     }
-    offsets = [item for item in receipt.items if item.result in _DONE and item.before != item.target]
+    offsets = [item for item in receipt.items if item.may_have_changed]
     names = sorted({*before, *(item.mq.broker_name for item in offsets)})
     if not names:
         raise RefusedError(f"There is nothing to undo in {receipt.id}: no broker was changed.")

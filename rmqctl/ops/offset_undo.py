@@ -6,7 +6,7 @@ from rmqctl.admin.brokers import fetch_cluster
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError
 from rmqctl.model.plan import Operation
-from rmqctl.model.receipt import Receipt, Result
+from rmqctl.model.receipt import Receipt
 from rmqctl.rules.reset import Aim, Spec
 
 from .offset_plan import Planned, Wish, plan_offsets
@@ -17,11 +17,7 @@ async def plan_undo(client: Client, receipt: Receipt, *, assume_offline: bool, r
 
     Raises RefusedError where nothing was, and for a receipt of another cluster; and what plan_offsets raises.
     """
-    given = {
-        item.mq: item.before
-        for item in receipt.items
-        if item.result in (Result.CONFIRMED, Result.UNKNOWN) and item.before != item.target
-    }
+    given = {item.mq: item.before for item in receipt.items if item.may_have_changed}
     if not given:
         raise RefusedError(f"There is nothing to undo in {receipt.id}: no queue was changed.")
     wish = Wish(

@@ -78,6 +78,18 @@ def test_an_offset_that_there_was_not_is_taken_away(version: int) -> None:
     assert targets(plan) == {"T@broker-a:0": 20, "T@broker-a:1": 20}
 
 
+def test_a_queue_that_had_gone_on_by_itself_is_not_sent_back() -> None:
+    """skip on a group that runs: nothing was written where it had gone past the planned end, so nothing is undone."""
+    cluster = _cluster()
+    join(cluster, "c1")
+    plan = planned(cluster, Aim.LATEST).plan
+    _stored(cluster)[0] = 107
+    receipt = apply(cluster, plan).receipt
+    assert [item.may_have_changed for item in receipt.items] == [False, True]
+    _stored(cluster)[0] = 900
+    assert targets(_undo(cluster, receipt).plan) == {"T@broker-a:1": 60}
+
+
 def test_with_a_group_that_runs_an_offset_is_not_taken_away() -> None:
     cluster = _cluster(offsets={0: 60})
     receipt = _reset(cluster)

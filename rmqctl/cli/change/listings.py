@@ -77,7 +77,7 @@ def _receipt_notes(receipt: Receipt) -> Iterator[str]:
     pending = sum(item.is_pending for item in receipt.items)
     more = f" Nobody has gone to {pending} of them yet." if pending else ""
     yield f"Group {receipt.group}: {said}.{more}"
-    if any(item.result.value in ("CONFIRMED", "UNKNOWN") and item.before != item.target for item in receipt.items):
+    if any(item.may_have_changed for item in receipt.items):
         yield f"Back again: rmqctl offset undo {receipt.id}"
 
 
