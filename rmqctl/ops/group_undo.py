@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from rmqctl.client.core import Client
 from rmqctl.errors import RefusedError
 from rmqctl.model.plan import ConfigItem, Consequence, Operation, PlanItem, Route
-from rmqctl.model.receipt import Receipt, ReceiptItem, Result
+from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
 from rmqctl.rules.group_changes import WAYS_BACK
 from rmqctl.rules.group_effects import counted_queues
-from rmqctl.rules.group_fields import differing_names
+from rmqctl.rules.group_fields import differing_names, taken_back
 
 from .group_delete import deleted_offsets, describe_deletion, require_nobody
 from .group_found import FoundConfig, find_config, new_config_plan
@@ -27,19 +28,20 @@ async def plan_group_undo(client: Client, receipt: Receipt, *, assume_offline: b
     Raises RefusedError where nothing was changed, for a receipt of another cluster, and where members would store other
     offsets or bring the group back; and what find_config raises.
     """
-    before = {
-        item.broker_name: item.before for item in receipt.configs if item.result in _DONE and item.before != item.target
+    changed = {
+        item.broker_name: item for item in receipt.configs if item.result in _DONE and item.before != item.target
     }
     offsets = [item for item in receipt.items if item.may_have_changed]
-    names = sorted({*before, *(item.mq.broker_name for item in offsets)})
+    names = sorted({*changed, *(item.mq.broker_name for item in offsets)})
     if not names:
         raise RefusedError(f"There is nothing to undo in {receipt.id}: no broker was changed.")
     found = await find_config(client, receipt.group, names)
     _require_same_cluster(found, receipt)
+    targets = {name: _before(item, found.fields(name)) for name, item in changed.items() if name in found.brokers}
     configs = [
         ConfigItem(name, found.fields(name), target)
-        for name, target in before.items()
-        if name in found.brokers and not _is_so(found, name, target)
+        for name, target in targets.items()
+        if not _is_so(found, name, target)
     ]
     operation = WAYS_BACK[receipt.operation]
     items, consequences = await _offsets_back(client, found, operation, configs, offsets, assume_offline=assume_offline)
@@ -55,6 +57,13 @@ def _require_same_cluster(found: FoundConfig, receipt: Receipt) -> None:
             was = receipt.brokers.get(name, "not there")
             sentence = f"{receipt.id} is of another cluster: broker {name} was {was} and is {broker.master_address}."
             raise RefusedError(sentence, hint="Name the other cluster with -n or --context.")
+
+
+def _before(item: ConfigReceiptItem, now: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return what a broker is to hold: of a configuration that was there, only the fields of the change go back."""
+    if item.before is None or item.target is None or now is None:
+        return item.before
+    return taken_back(item.before, item.target, now)
 
 
 def _is_so(found: FoundConfig, name: str, target: object) -> bool:

@@ -155,6 +155,14 @@ def changed(before: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
     return target
 
 
+def taken_back(before: Mapping[str, Any], target: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a broker holds `now`, but as `before` wherever a change from that to `target` had changed it."""
+    values = {name: _value(before, name) for name in differing_names(before, target) if name != ATTRIBUTES}
+    had, got = before.get(ATTRIBUTES) or {}, target.get(ATTRIBUTES) or {}
+    attributes = {name: had.get(name) for name in {**had, **got} if had.get(name) != got.get(name)}
+    return changed(now, Changes(values, attributes))
+
+
 def request_body(group: str, before: Mapping[str, Any] | None, target: Mapping[str, Any]) -> dict[str, Any]:
     """Return what to send so that a broker that holds `before` holds `target`: all fields, and attributes as changes.
 

@@ -45,6 +45,23 @@ def test_an_update_goes_back_to_what_each_broker_had(case: Case) -> None:
     assert [(fields or {})["retryMaxTimes"] for fields in case.fields("G").values()] == [3, 3]
 
 
+def test_what_was_changed_since_stays(case: Case) -> None:
+    done = case.apply(case.update("G", "retryMaxTimes=3").plan)
+    case.apply(case.update("G", "consumeEnable=false").plan)
+    _back(case, done.receipt)
+    for fields in case.fields("G").values():
+        assert fields is not None
+        assert (fields["retryMaxTimes"], fields["consumeEnable"]) == (16, False)
+
+
+def test_attributes_that_were_set_since_stay(tmp_path: Path) -> None:
+    case = Case(cluster(), tmp_path)
+    done = case.apply(case.update("G", "+x=1", at=["broker-a"]).plan)
+    case.apply(case.update("G", "+y=2", at=["broker-a"]).plan)
+    _back(case, done.receipt)
+    assert case.cluster.brokers["broker-a"].group_configs["G"]["attributes"] == {"y": "2"}
+
+
 def test_attributes_go_back(tmp_path: Path) -> None:
     case = Case(cluster(), tmp_path)
     case.cluster.brokers["broker-a"].group_configs["G"] = {"attributes": {"x": "1"}}

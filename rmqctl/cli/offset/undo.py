@@ -32,8 +32,9 @@ Examples:
 Stores again what was stored before, in the queues that were changed or may have been. What was consumed since is
 consumed again, or not, as the plan says. A queue that had no offset gets -1, which brokers and clients take for
 "none": RocketMQ can't take one offset away; with a group that runs it is left as it is. After a change of
-a group's configuration each broker gets back what it had, and a deleted group the offsets that went with it. The plan,
-the check, the journal and the exit codes are those of offset reset, and an undo can be undone."""
+a group's configuration each broker gets back what it had in the fields that were changed, and a deleted group the
+offsets that went with it. The plan, the check, the journal and the exit codes are those of offset reset, and an undo
+can be undone."""
 
 
 def command(
