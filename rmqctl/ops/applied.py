@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
-from rmqctl.errors import NotAuthorisedError, UnreachableError
+from rmqctl.errors import NotAuthorisedError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
 from rmqctl.model.receipt import Receipt, Result
 
@@ -38,3 +40,11 @@ class Applied(Struct, frozen=True):
                 return 8
             return UnreachableError.exit_code if codes == {UnreachableError.exit_code} else 1
         return 9
+
+
+def note_down(what_came: Callable[[], None], failures: list[Failure]) -> None:
+    """Note in the journal what came of it; what was written must be shown even when that can't be written any more."""
+    try:
+        what_came()
+    except RmqctlError as error:
+        failures.append(Failure(None, "the journal of this change", error))

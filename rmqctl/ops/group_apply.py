@@ -21,7 +21,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
 from rmqctl.rules.group_fields import differing_names, is_taken_over, request_body
 
-from .applied import Applied, Who
+from .applied import Applied, Who, note_down
 from .group_check import check_config_plan
 from .group_found import FoundConfig
 from .journal import Journal
@@ -49,7 +49,7 @@ async def apply_configs(
     )  # fmt: skip
     await asyncio.gather(*(run.change(name) for name in plan.brokers))
     ended_at_ms = client.clock.now_ms()
-    journal.end(run.receipt_id, ended_at_ms)
+    note_down(lambda: journal.end(run.receipt_id, ended_at_ms), run.failures)
     receipt = Receipt(
         id=run.receipt_id,
         plan_id=plan.id,
@@ -97,10 +97,13 @@ class _Run:
         is_going = any(self._plan.configs[index].target is None for index in configs) or any(
             self._plan.items[index].target is None for index in offsets
         )
-        if is_going:
-            await self._delete(name, configs, offsets)
-        elif await self._write(name, configs, offsets):
-            await self._store(name, offsets)
+        try:
+            if is_going:
+                await self._delete(name, configs, offsets)
+            elif await self._write(name, configs, offsets):
+                await self._store(name, offsets)
+        except RmqctlError as error:
+            self._not_sent(name, configs, offsets, error)
         await self._read_back(name, configs, offsets)
 
     async def _delete(self, name: str, configs: Sequence[int], offsets: Sequence[int]) -> None:
@@ -147,14 +150,24 @@ class _Run:
                 return
 
     def _attempting(self, configs: Sequence[int], offsets: Sequence[int]) -> None:
-        befores: dict[int, Any] = {}
+        """Note what is going to be sent. Raises the journal's error: what does not stand there is not sent."""
+        befores: dict[int, Any] = {index: self.items[index].before for index in offsets}
+        befores |= {len(self.items) + index: self.configs[index].before for index in configs}
+        self._journal.attempting(self.receipt_id, befores)
         for index in offsets:
-            befores[index] = self.items[index].before
             self.items[index] = replace(self.items[index], result=Result.UNKNOWN, note="")
         for index in configs:
-            befores[len(self.items) + index] = self.configs[index].before
             self.configs[index] = replace(self.configs[index], result=Result.UNKNOWN, note="")
-        self._journal.attempting(self.receipt_id, befores)
+
+    def _not_sent(self, name: str, configs: Sequence[int], offsets: Sequence[int], error: RmqctlError) -> None:
+        self.failures.append(Failure(name, "the journal of this change", error))
+        note = f"{_NOTHING_SENT}: {error.sentence}"
+        for index in configs:
+            if (item := self.configs[index]).result is Result.NOT_ATTEMPTED:
+                self.configs[index] = replace(item, note=note)
+        for index in offsets:
+            if (offset := self.items[index]).result is Result.NOT_ATTEMPTED:
+                self.items[index] = replace(offset, note=note)
 
     def _failed(self, name: str, what: str, error: RmqctlError, configs: Sequence[int], offsets: Sequence[int]) -> None:
         self.failures.append(Failure(name, what, error))
@@ -182,7 +195,7 @@ class _Run:
                 self._conclude_offset(index, stored)
         settled: dict[int, ReceiptItem | ConfigReceiptItem] = {index: self.items[index] for index in offsets}
         settled |= {len(self.items) + index: self.configs[index] for index in configs}
-        self._journal.settle(self.receipt_id, settled)
+        note_down(lambda: self._journal.settle(self.receipt_id, settled), self.failures)
 
     def _not_seen(self, configs: Sequence[int], offsets: Sequence[int], error: RmqctlError) -> None:
         def said(note: str) -> str:

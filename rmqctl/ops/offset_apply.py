@@ -25,7 +25,7 @@ from rmqctl.rules.confirmation import Outcome, Verdict, Written, push_quiet_s
 from rmqctl.rules.drift import is_there
 from rmqctl.rules.reset_route import is_cpp_only
 
-from .applied import Applied, Who
+from .applied import Applied, Who, note_down
 from .journal import Journal
 from .offset_check import Checked, check_plan
 from .plan_parts import new_id
@@ -217,18 +217,12 @@ class _Run:
                 raise error
 
     def _settle(self, indexes: Iterable[int]) -> None:
-        self._keep(lambda: self._journal.settle(self.receipt_id, {index: self.items[index] for index in indexes}))
+        settled = {index: self.items[index] for index in indexes}
+        note_down(lambda: self._journal.settle(self.receipt_id, settled), self.failures)
 
     def end(self, now_ms: int) -> None:
         """Note that it is over."""
-        self._keep(lambda: self._journal.end(self.receipt_id, now_ms))
-
-    def _keep(self, note_down: Callable[[], None]) -> None:
-        """Note what came of it. What was written must be shown even when the journal can't be written any more."""
-        try:
-            note_down()
-        except RmqctlError as error:
-            self.failures.append(Failure(None, "the journal of this change", error))
+        note_down(lambda: self._journal.end(self.receipt_id, now_ms), self.failures)
 
     def _note(self, index: int, note: str) -> None:
         self.items[index] = replace(self.items[index], note=note)

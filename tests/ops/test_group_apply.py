@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -275,3 +276,29 @@ def test_what_is_tried_is_noted_before_it_is_sent(case: Case) -> None:
     assert results(applied)["broker-a"] is Result.UNCHANGED
     assert results(applied)["T@broker-a:0"] is Result.UNCHANGED
     assert applied.exit_code == 8
+
+
+def _fill_disk(case: Case) -> None:
+    with sqlite3.connect(case.folder / "journal.db", isolation_level=None) as connection:
+        connection.execute("CREATE TRIGGER f BEFORE UPDATE ON items BEGIN SELECT RAISE(ABORT, 'disk is full'); END")
+
+
+def test_a_journal_that_can_not_be_written_any_more_does_not_hide_what_was_done(case: Case) -> None:
+    server, plan = case.cluster.servers["broker-a"], case.update("G", "retryMaxTimes=3").plan
+    usual = server.table[WRITE]
+    server.table[WRITE] = _then(usual, lambda _: _fill_disk(case))
+    applied = case.apply(plan)
+    assert set(results(applied).values()) == {Result.CONFIRMED}
+    assert {failure.what for failure in applied.failures} == {"the journal of this change"}
+    assert applied.exit_code == 8
+
+
+def test_what_the_journal_does_not_take_is_not_sent(case: Case) -> None:
+    case.apply(case.update("G", "retryMaxTimes=3").plan)
+    plan = case.delete("G", with_offsets=True).plan
+    _fill_disk(case)
+    applied = case.apply(plan)
+    assert set(results(applied).values()) == {Result.NOT_ATTEMPTED}
+    assert "disk is full" in applied.receipt.configs[0].note
+    assert applied.exit_code == 1
+    assert all(fields is not None for fields in case.fields("G").values())
