@@ -6,15 +6,16 @@ import getpass
 import json
 import os
 import socket
+import sys
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from rmqctl.cli.confirm import confirm, confirm_by_name
 from rmqctl.cli.output.render import choose_columns, render
-from rmqctl.cli.output.text import note_to_stderr, printable
+from rmqctl.cli.output.text import drop_rest, note_to_stderr, printable
 from rmqctl.cli.output_file import new_file, write_file
-from rmqctl.errors import UsageError
+from rmqctl.errors import RmqctlError, UsageError
 from rmqctl.ops.applied import Applied, Who
 from rmqctl.ops.apply import apply_plan
 from rmqctl.ops.documents import plan_document
@@ -26,7 +27,8 @@ from .listings import PLAN_COLUMNS, RECEIPT_COLUMNS, plan_listing, receipt_listi
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqctl.cli.invocation import Invocation
+    from rmqctl.cli.invocation import Display, Invocation
+    from rmqctl.cli.output.listing import Listing
     from rmqctl.client.core import Client
     from rmqctl.model.failure import Failure
     from rmqctl.model.plan import Plan
@@ -79,7 +81,7 @@ def carry_out(
     is_given = consent.confirm is not None if invocation.is_protected else consent.yes
     if display.format in FOR_PEOPLE or not is_given:
         # For scripts only one document: the plan, or what came of it.
-        render(plan_listing(plan, failures), replace(display, columns=(), sort_keys=()))
+        _show_first(plan_listing(plan, failures), replace(display, columns=(), sort_keys=()))
     if not is_given and display.format not in FOR_PEOPLE:
         option = f"--confirm {plan.group}" if invocation.is_protected else "--yes"
         raise UsageError(f"Nothing was changed: with -o {display.format} this needs {option}.")
@@ -111,9 +113,33 @@ def apply(
                 client, plan, text, document["sha256"], journal, who, strict=strict, wait_s=wait_s, report=report
             )
 
-        applied = invocation.ask(run, open_ended=True)
-    render(receipt_listing(applied.receipt, (*failures, *applied.failures)), display)
+        try:
+            applied = invocation.ask(run, open_ended=True)
+        except KeyboardInterrupt:
+            note_to_stderr(printable(f"Interrupted: rmqctl offset history {plan.group} tells what was done till then."))
+            raise
+    _show_last(applied.receipt.id, receipt_listing(applied.receipt, (*failures, *applied.failures)), display)
     return applied.exit_code or (8 if failures else 0)
+
+
+def _show_first(plan: Listing, display: Display) -> None:
+    """Show a plan before it is applied. Raises RmqctlError when that fails: nobody knows then what is consented to."""
+    try:
+        render(plan, display)
+        sys.stdout.flush()
+    except OSError:
+        drop_rest(sys.stdout)
+        raise RmqctlError("Nothing was changed: its plan can't be shown, nobody reads the output.") from None
+
+
+def _show_last(receipt_id: str, receipt: Listing, display: Display) -> None:
+    """Show what came of a change; where that fails, the exit code still has to tell what was done."""
+    try:
+        render(receipt, display)
+        sys.stdout.flush()
+    except OSError:
+        drop_rest(sys.stdout)
+        note_to_stderr(f"The receipt can't be written: rmqctl offset history --id {receipt_id} shows it.")
 
 
 async def _cool_down(client: Client, plan: Plan, journal: Journal, report: Any) -> None:

@@ -109,7 +109,9 @@ def test_the_end_while_a_group_is_waited_for(sandbox: ThreadedSandbox, capsys: C
             select.select([], [], [], 0.02)
         _await_journal(capsys, "RUNNING")
         process.send_signal(signal.SIGINT)
-        assert _ended(process)[0] == 130
+        code, _, err = _ended(process)
+        assert code == 130
+        assert "Interrupted: rmqctl offset history G tells" in err
     finally:
         process.kill()
         process.wait()
@@ -177,3 +179,27 @@ def test_with_json_one_document_is_written_on_a_terminal_too(sandbox: ThreadedSa
     code, out = terminal.end()
     assert json.loads(out)["kind"] in ("Plan", "Receipt")
     assert stored(sandbox) == ({0: 2, 1: 2} if code == 0 else {0: 6, 1: 6})
+
+
+def _unread(sandbox: ThreadedSandbox, *argv: str) -> tuple[int, str]:
+    """Run the program with a stdout that nobody reads."""
+    ours, theirs = os.pipe()
+    os.close(ours)
+    process = program(*argv, namesrv=sandbox.addr, stdout=theirs)
+    os.close(theirs)
+    code, _, err = _ended(process)
+    return code, err
+
+
+def test_the_exit_code_tells_what_came_of_a_change_that_nobody_reads_of(sandbox: ThreadedSandbox) -> None:
+    sandbox.faults.answer(UPDATE, 1, remark="no")
+    code, err = _unread(sandbox, *BACK, "--yes", "-o", "json")
+    assert sorted(stored(sandbox).values()) == [2, 6]
+    assert code == 8
+    assert "rmqctl offset history --id 2" in err
+
+
+def test_nothing_is_changed_by_a_plan_that_nobody_reads(sandbox: ThreadedSandbox) -> None:
+    code, err = _unread(sandbox, *BACK, "--yes")
+    assert (code, stored(sandbox)) == (1, {0: 6, 1: 6})
+    assert "Nothing was changed: its plan can't be shown" in err
