@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, StaleError
-from rmqctl.model.failure import Failure
 from rmqctl.model.plan import Operation, Plan, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
@@ -31,7 +30,6 @@ class Checked(Struct, frozen=True):
     brokers: Mapping[str, Broker]
     is_server_side: Mapping[str, bool]
     languages: frozenset[str]
-    failures: tuple[Failure, ...]
 
 
 async def check_plan(client: Client, plan: Plan, *, strict: bool) -> Checked:
@@ -58,7 +56,6 @@ async def check_plan(client: Client, plan: Plan, *, strict: bool) -> Checked:
         brokers={name: found.brokers[name] for name in plan.brokers if name in found.brokers},
         is_server_side=found.is_server_side,
         languages=found.situation.languages,
-        failures=found.failures,
     )
 
 

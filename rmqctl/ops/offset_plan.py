@@ -28,8 +28,6 @@ from rmqctl.rules.reset_route import choose_route, describe_routes, require_rese
 from .offset_found import Found, find_group
 from .plan_parts import cluster_label, new_id
 
-_SERVER_SIDE = "useServerSideResetOffset"
-
 
 class Wish(Struct, frozen=True):
     """What is to be changed: `topics`, all that the group consumes without any; `queues` of them, all without any.
@@ -83,10 +81,7 @@ async def plan_offsets(client: Client, group: str, wish: Wish) -> Planned:
     left = Counter(each.choice.note for each in looked.values() if each.choice.is_left)
     consequences = (
         *describe_routes(found.situation, routes),
-        *(
-            Consequence("LEFT_ALONE", f"{_counted(count)} left as it is: {note}.")
-            for note, count in sorted(left.items())
-        ),
+        *(Consequence("LEFT_ALONE", f"{_counted(count)} left alone: {note}.") for note, count in sorted(left.items())),
         *_not_read(found),
         *_not_there(found, wish),
         *_ahead(client, wish),
@@ -223,7 +218,7 @@ async def _look_up(
     async def look_up(row: QueueProgress) -> _Looked:
         min_offset, max_offset = row.min_offset or 0, row.max_offset or 0
         if row.mq not in found.offsets:
-            return _Looked(Choice(None, "its stored offset could not be read"))
+            return _Looked(Choice(None, "the stored offset could not be read"))
         address, first = require_master(found.brokers[row.mq.broker_name]), None
         if wish.spec.aim is Aim.TIME:
             first = await find_first_since(client, address, row.mq, wish.spec.value, min_offset, max_offset)

@@ -93,15 +93,15 @@ def choose_target(spec: Spec, facts: QueueFacts) -> Choice:
         case Aim.GIVEN if facts.given is not None:
             wanted = facts.given
         case Aim.GIVEN:
-            return Choice(None, "no offset is given for it")
+            return Choice(None, "no offset is given")
         case Aim.BEFORE if facts.given is not None:
             wanted = facts.given
         case Aim.BEFORE if facts.current is None:
-            return Choice(None, "it has no offset, as before")
+            return Choice(None, "there is no offset, as before")
         case Aim.BEFORE:
             return Choice(None, NONE_STORED, is_removed=True)
         case _:
-            return Choice(None, "no offset is stored of it")
+            return Choice(None, "no offset is stored")
     if wanted < facts.min_offset:
         return Choice(facts.min_offset, f"{wanted} is deleted: {facts.min_offset} is the first that is left")
     if wanted > facts.max_offset:

@@ -48,7 +48,7 @@ def _config(cluster: Cluster, group: str, name: str) -> dict[str, Any] | None:
 
 
 def _receipt_id(result: Result) -> str:
-    (line,) = [line for line in result.err.splitlines() if line.startswith("Back again: ")]
+    (line,) = [line for line in result.err.splitlines() if line.startswith("To go back: ")]
     return line.rpartition(" ")[2]
 
 

@@ -21,7 +21,7 @@ from tests.admin.cluster import Cluster, Group, Queue, running
 from tests.admin.message_store import NOW_MS, damaged
 from tests.scripted import V4_9_7, V5_4_0, refused
 
-from .changing import join, message_cluster, planned, store, targets, the_item
+from .changing import join, message_cluster, planned, store, stored, targets, the_item
 
 both = pytest.mark.parametrize("version", [V4_9_7, V5_4_0])
 # What changes a broker, or eats the mark of a reset.
@@ -349,7 +349,7 @@ def test_given_offsets_and_what_is_left_alone() -> None:
     plan = planned(_offline(), Aim.GIVEN, given=given).plan
     assert targets(plan) == {"T@broker-a:0": 5}
     (left,) = [item for item in plan.consequences if item.code == "LEFT_ALONE"]
-    assert left.text == "1 queue is left as it is: no offset is given for it."
+    assert left.text == "1 queue is left alone: no offset is given."
 
 
 @pytest.mark.parametrize("aim", [Aim.GIVEN, Aim.BEFORE])
@@ -367,7 +367,11 @@ def test_given_queues_that_are_not_there_are_told(aim: Aim, lacking: MessageQueu
 def test_queues_without_an_offset_are_left_and_counted() -> None:
     plan = planned(_offline(), Aim.SHIFT, 5).plan
     (left,) = [item for item in plan.consequences if item.code == "LEFT_ALONE"]
-    assert left.text == "1 queue is left as it is: no offset is stored of it."
+    assert left.text == "1 queue is left alone: no offset is stored."
+    cluster = _offline()
+    del stored(cluster)[0]
+    (left,) = [item for item in planned(cluster, Aim.SHIFT, 5).plan.consequences if item.code == "LEFT_ALONE"]
+    assert left.text == "2 queues are left alone: no offset is stored."
 
 
 # A group that goes on while its plan is made

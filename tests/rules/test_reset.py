@@ -87,7 +87,7 @@ def test_what_is_not_there_leads_to_the_nearer_end_and_says_so(
 @pytest.mark.parametrize("bounds", [_NEW, _EXPIRED, _CUT, _WHOLE])
 def test_where_nothing_is_stored_what_is_counted_from_there_leaves_it(spec: Spec, bounds: tuple[int, int]) -> None:
     choice = choose_target(spec, _facts(*bounds, None))
-    assert choice == Choice(None, "no offset is stored of it")
+    assert choice == Choice(None, "no offset is stored")
     assert choice.is_left
 
 
@@ -97,7 +97,7 @@ def test_given_offsets(current: int | None) -> None:
     assert choose_target(Spec(Aim.GIVEN), _facts(70, 100, current, given=5)).target == 70
     assert choose_target(Spec(Aim.GIVEN), _facts(70, 100, current, given=500)).target == 100
     left = choose_target(Spec(Aim.GIVEN), _facts(70, 100, current))
-    assert left == Choice(None, "no offset is given for it")
+    assert left == Choice(None, "no offset is given")
     assert left.is_left
 
 

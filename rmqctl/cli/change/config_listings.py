@@ -68,7 +68,7 @@ def _receipt_notes(receipt: Receipt) -> Iterator[str]:
     results = [item.result for item in receipt.configs] + [item.result for item in receipt.items]
     yield f"Group {receipt.group}: {count_results(results)}."
     if Result.CONFIRMED in results or Result.UNKNOWN in results:
-        yield f"Back again: rmqctl offset undo {receipt.id}"
+        yield f"To go back: rmqctl offset undo {receipt.id}"
 
 
 def _cell(key: str) -> Callable[[Item], str]:

@@ -63,22 +63,21 @@ def _plan_notes(plan: Plan) -> Iterator[str]:
         for name in ("reconsumed", "skipped", "lost")
     }
     unknown = sum(item.reconsumed is None for item in plan.items)
-    parts = [
-        f"{sums['reconsumed']} messages would be consumed again, {sums['skipped']} skipped",
-        *([f"{sums['lost']} are deleted already"] if sums["lost"] else []),
-        *([f"what {unknown} queues without an offset do is not known"] if unknown else []),
-    ]
-    if plan.items:
-        yield f"{'; '.join(parts)}."
+    if unknown < len(plan.items):
+        lost = f"; {sums['lost']} are deleted already" if sums["lost"] else ""
+        yield f"{sums['reconsumed']} messages would be consumed again, {sums['skipped']} skipped{lost}."
+    if unknown:
+        queues = "1 queue" if unknown == 1 else f"{unknown} queues"
+        yield f"How many messages of {queues} would be consumed again, or skipped, is not known."
 
 
 def _receipt_notes(receipt: Receipt) -> Iterator[str]:
     said = count_results(item.result for item in receipt.items)
     pending = sum(item.is_pending for item in receipt.items)
-    more = f" Nobody has gone to {pending} of them yet." if pending else ""
+    more = f" To {pending} of them no client has gone yet." if pending else ""
     yield f"Group {receipt.group}: {said}.{more}"
     if any(item.may_have_changed for item in receipt.items):
-        yield f"Back again: rmqctl offset undo {receipt.id}"
+        yield f"To go back: rmqctl offset undo {receipt.id}"
 
 
 def _offset(key: str, nothing: str = "none") -> Callable[[Item], str]:

@@ -93,6 +93,12 @@ def test_offsets_are_taken_away(sandbox: ThreadedSandbox, capsys: Captured) -> N
     assert stored(sandbox) == {0: 6, 1: 6}
 
 
+def test_what_taking_offsets_away_is_worth_is_said_to_be_unknown(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    result = call(capsys, "offset", "delete", "G", "--topic", "T", "--dry-run")
+    assert "How many messages of 2 queues would be consumed again, or skipped, is not known." in result.err
+    assert "0 messages" not in result.err
+
+
 def test_what_can_not_be_taken_away(sandbox: ThreadedSandbox, capsys: Captured) -> None:
     assert call(capsys, "offset", "delete", "G", "--yes").code == 2
     assert call(capsys, "offset", "delete", "G", "--leftovers", "--yes").code == 5
