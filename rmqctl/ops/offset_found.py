@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,13 +14,13 @@ from rmqctl.admin.results import all_failed, ask_all
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import GroupState
+from rmqctl.model.group import BROADCASTING, GroupState
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
 from rmqctl.protocol import bodies, headers
 from rmqctl.rules.group_state import agreed
-from rmqctl.rules.reset_route import Situation
+from rmqctl.rules.reset_route import CONSUME_ACTIVELY, Situation
 
 _SERVER_SIDE = "useServerSideResetOffset"
 
@@ -97,11 +97,16 @@ def _situation(group: str, progress: GroupProgress, reading: Reading) -> Situati
         group=group,
         state=progress.state,
         unseen_reason=progress.unseen_reason,
-        consume_type=agreed(found.consume_type for found in connected),
-        message_model=agreed(found.message_model for found in connected),
+        consume_type=_agreed_unless(CONSUME_ACTIVELY, [found.consume_type for found in connected]),
+        message_model=_agreed_unless(BROADCASTING, [found.message_model for found in connected]),
         is_popping=any(Unknown.POP in row.reasons.values() for row in progress.rows),
         languages=frozenset(member.language for found in connected for member in found.members),
     )
+
+
+def _agreed_unless(refused: str, told: Collection[str]) -> str | None:
+    """Return what all brokers say, but what is refused as soon as one says it: its members would not notice."""
+    return refused if refused in told else agreed(told)
 
 
 async def find_stored(client: Client, group: str) -> Found:

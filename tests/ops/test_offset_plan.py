@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from tests.admin.cluster import Cluster, Group, Queue, running
 from tests.admin.message_store import NOW_MS, damaged
 from tests.scripted import V4_9_7, V5_4_0, refused
 
-from .changing import join, message_cluster, planned, store, stored, targets, the_item
+from .changing import join, message_cluster, planned, store, stored, targets, the_item, two_brokers
 
 both = pytest.mark.parametrize("version", [V4_9_7, V5_4_0])
 # What changes a broker, or eats the mark of a reset.
@@ -154,10 +155,23 @@ def test_an_online_group_is_described_with_its_members() -> None:
     assert [item.code for item in plan.consequences] == ["SERVER_SIDE"]
 
 
-@pytest.mark.parametrize(
+not_noticed = pytest.mark.parametrize(
     ("settings", "sentence"),
     [({"message_model": "BROADCASTING"}, "broadcasts"), ({"consume_type": "CONSUME_ACTIVELY"}, "pull by themselves")],
 )
+
+
+@not_noticed
+def test_one_broker_whose_members_ignore_a_reset_is_enough_for_a_refusal(
+    settings: dict[str, Any], sentence: str
+) -> None:
+    cluster = two_brokers(online=True)
+    cluster.brokers["broker-b"].groups["G"] = replace(cluster.brokers["broker-b"].groups["G"], **settings)
+    with pytest.raises(RefusedError, match=sentence):
+        planned(cluster)
+
+
+@not_noticed
 def test_groups_that_would_not_notice_are_refused(settings: dict[str, Any], sentence: str) -> None:
     cluster = message_cluster(store(version=V4_9_7, offsets={"T": {0: 60, 1: 60}}))
     join(cluster, "c1", **settings)
