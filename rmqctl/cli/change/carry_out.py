@@ -45,6 +45,8 @@ def check_consent(invocation: Invocation, consent: Consent) -> None:
     """
     display = invocation.display
     choose_columns(PLAN_COLUMNS if consent.is_plan_only else RECEIPT_COLUMNS, display)
+    if consent.plan_path == "-":
+        raise UsageError("--plan names a new file.", hint="--dry-run -o json writes the plan to stdout.")
     if consent.plan_path is not None:
         new_file("--plan", consent.plan_path)
     if consent.is_plan_only:

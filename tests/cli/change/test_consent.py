@@ -206,3 +206,12 @@ def test_a_dry_run_takes_columns_conditions_and_order(sandbox: ThreadedSandbox, 
 def test_no_color_no_headers_and_quiet(sandbox: ThreadedSandbox, capsys: Captured) -> None:
     result = call(capsys, *BACK, "--yes", "--quiet", "--no-headers", "-o", "csv", "--columns", "result")
     assert (result.code, result.out, result.err) == (0, "CONFIRMED\nCONFIRMED\n", "")
+
+
+def test_a_plan_is_not_saved_under_a_dash(
+    sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = call(capsys, *BACK, "--plan", "-")
+    assert (result.code, "--dry-run -o json" in result.err) == (2, True)
+    assert not any(tmp_path.iterdir())
