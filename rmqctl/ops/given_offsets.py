@@ -29,9 +29,11 @@ async def offsets_of_file(
 
     Raises UsageError for what can't be read, NotFoundError for a topic that there is not.
     """
-    entries = [entry for entry in parse_offsets(data).entries if not topics or entry.topic in topics]
-    if not entries:
-        raise UsageError("The file has no offset of these topics.")
+    entries = parse_offsets(data).entries
+    lacking = sorted({*topics} - {entry.topic for entry in entries})
+    if lacking:
+        raise UsageError(f"The file has no offset of {', '.join(lacking)}.")
+    entries = tuple(entry for entry in entries if not topics or entry.topic in topics)
     named = sorted({entry.topic for entry in entries})
     routes = await asyncio.gather(*(fetch_route(client, topic) for topic in named))
     counts = {

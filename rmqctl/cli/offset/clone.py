@@ -59,22 +59,23 @@ def command(
     from rmqctl.rules.reset import Aim, Spec
 
     invocation = Invocation(ctx)
-    if source == group:
-        raise UsageError(f"{group} is both: a group is where it is.")
+    origin, name = invocation.full_name(source), invocation.full_name(group)
+    if origin == name:
+        raise UsageError(f"FROM and TO are the same group, {name}.")
     limit_s = wait_s(wait_stable)
     consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
     check_consent(invocation, consent)
     topics = tuple(invocation.full_name(each) for each in topic or ())
 
     async def make(client: "Client") -> Planned:
-        given = await offsets_of_group(client, invocation.full_name(source), topics)
+        given = await offsets_of_group(client, origin, topics)
         # The retry topic is the first group's own.
         given = {mq: offset for mq, offset in given.items() if not mq.topic.startswith(RETRY_PREFIX)}
         wish = Wish(
             Operation.OFFSET_CLONE, Spec(Aim.GIVEN), tuple(sorted({mq.topic for mq in given})), given=given,
-            assume_offline=assume_offline, asked=f"from {source}", reason=reason,
+            assume_offline=assume_offline, asked=f"from {origin}", reason=reason,
         )  # fmt: skip
-        return await plan_offsets(client, invocation.full_name(group), wish)
+        return await plan_offsets(client, name, wish)
 
     planned = invocation.ask(make)
     return carry_out(invocation, planned.plan, planned.failures, consent, strict=strict, wait_s=limit_s)

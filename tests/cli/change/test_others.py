@@ -71,7 +71,9 @@ def test_a_group_begins_where_another_is(sandbox: ThreadedSandbox, capsys: Captu
 
 
 def test_what_can_not_be_cloned(sandbox: ThreadedSandbox, capsys: Captured) -> None:
-    assert call(capsys, "offset", "clone", "G", "G", "--yes").code == 2
+    for names in (("G", "G"), ("N%G", "G", "--namespace", "N")):
+        result = call(capsys, "offset", "clone", *names, "--yes")
+        assert (result.code, "FROM and TO are the same group" in result.err) == (2, True)
     assert call(capsys, "offset", "clone", "nobody", "G", "--yes").code == 5
     result = call(capsys, "offset", "clone", "G", "nobody", "--yes")
     assert result.code in (1, 5)
@@ -314,3 +316,15 @@ def test_hostile_plans_with_a_right_sum(sandbox: ThreadedSandbox, capsys: Captur
         for queue_id, offset in stored(sandbox).items():
             if offset != 6:
                 store(sandbox, queue_id, 6)
+
+
+def test_a_topic_that_a_file_does_not_have_is_not_passed_over(
+    sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path
+) -> None:
+    path = tmp_path / "offsets.csv"
+    path.write_text("T,0,1\n")
+    both_topics = ("--topic", "T", "--topic", "U", "--yes")
+    for words in (("import", str(path), "--group", "G"), ("reset", "G", "--from-file", str(path))):
+        result = call(capsys, "offset", *words, *both_topics)
+        assert (result.code, "The file has no offset of U." in result.err) == (2, True)
+    assert stored(sandbox) == {0: 6, 1: 6}
