@@ -14,6 +14,7 @@ Examples:
   rmqctl apply plan.json
   rmqctl apply plan.json --yes -o json > receipt.json
   rmqctl apply plan.json --strict                 any change since the plan is drift
+  rmqctl apply plan.json --dry-run                only look whether it still holds
 
 Everything is looked at again first. A group that runs may have come further; a queue that went back or went over its
 target, another way of consuming, other queues or brokers are drift: they are shown, nothing is changed, and the exit
@@ -32,6 +33,7 @@ def command(
     """Run the command; its help is the registry's line and HELP."""
     from rmqctl.cli.change.carry_out import carry_out, check_consent
     from rmqctl.cli.input_file import read_input
+    from rmqctl.ops.apply import require_still_so
     from rmqctl.ops.documents import parse_plan
 
     invocation = Invocation(ctx)
@@ -39,4 +41,6 @@ def command(
     plan, _ = parse_plan(read_input("FILE", file), file)
     consent = Consent(yes=yes, dry_run=dry_run, confirm=confirm)
     check_consent(invocation, consent)
+    if dry_run:
+        invocation.ask(lambda client: require_still_so(client, plan, strict=strict))
     return carry_out(invocation, plan, (), consent, strict=strict, wait_s=limit_s)

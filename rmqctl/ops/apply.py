@@ -10,8 +10,10 @@ from rmqctl.rules.group_changes import is_group_change
 
 from .applied import Applied, Who
 from .group_apply import apply_configs
+from .group_check import check_config_plan
 from .journal import Journal
 from .offset_apply import apply_offsets
+from .offset_check import check_plan
 
 
 async def apply_plan(
@@ -28,3 +30,11 @@ async def apply_plan(
     return await apply_offsets(
         client, plan, plan_text, plan_sha256, journal, who, strict=strict, wait_s=wait_s, report=report
     )
+
+
+async def require_still_so(client: Client, plan: Plan, *, strict: bool) -> None:
+    """Raise StaleError when a plan no longer holds, and what reading the group raises; nothing is written."""
+    if is_group_change(plan.operation):
+        await check_config_plan(client, plan, strict=strict)
+    else:
+        await check_plan(client, plan, strict=strict)

@@ -17,7 +17,7 @@ from tests.sandbox.peer import Peer, consumer_data, subscription
 from tests.sandbox.progress import commit, send
 from tests.schemas import check_document
 
-from .seeded import UPDATE, document, join, seeded, stored
+from .seeded import UPDATE, document, join, seeded, store, stored
 
 Captured = pytest.CaptureFixture[str]
 both = pytest.mark.parametrize("sandbox", ["5.4.0", "4.9.7"], indirect=True)
@@ -215,3 +215,19 @@ def test_a_plan_is_not_saved_under_a_dash(
     result = call(capsys, *BACK, "--plan", "-")
     assert (result.code, "--dry-run -o json" in result.err) == (2, True)
     assert not any(tmp_path.iterdir())
+
+
+def test_a_dry_run_of_a_saved_plan_tells_whether_it_still_holds(
+    sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path
+) -> None:
+    path, group_path = tmp_path / "plan.json", tmp_path / "group.json"
+    _saved(capsys, path)
+    _saved(capsys, group_path, "group", "update", "G", "--retries", "3")
+    for each in (path, group_path):
+        assert call(capsys, "apply", str(each), "--dry-run").code == 0
+    store(sandbox, 0, 7)
+    assert call(capsys, "group", "update", "G", "--retries", "4", "--yes").code == 0
+    for each in (path, group_path):
+        result = call(capsys, "apply", str(each), "--dry-run", "-o", "json")
+        assert (result.code, result.out, result.error["name"]) == (7, "", "STALE")
+    assert stored(sandbox) == {0: 7, 1: 6}
