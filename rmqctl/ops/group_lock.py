@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from rmqctl.errors import BusyError
-from rmqctl.model.plan import Route
+from rmqctl.rules.confirmation import NEXT_PUSH_S
 
 from .state_place import state_folder, unusable
 
@@ -81,13 +81,14 @@ def _lock(descriptor: int, group: str) -> None:
         ) from None
 
 
-def cool_down_ms(last: tuple[int, Route] | None, now_ms: int) -> int:
-    """Return how long the next change of a group has to wait, after when and how the last one was made.
+def cool_down_ms(last: tuple[int, int] | None, now_ms: int) -> int:
+    """Return how long the next change of a group has to wait, after when and how often its clients were told last.
 
-    Two resets that clients are told of within 10 s break Java clients, or reset some queues only.
+    Two resets that clients are told of within 10 s break Java clients, or reset some queues only. Those of several
+    topics or brokers follow each other in the client.
     """
-    if last is None or last[1] is not Route.CLIENT_PUSH:
+    if last is None or last[1] == 0:
         return 0
-    whole_ms = _RESET_PAUSE_MS + _PERSIST_INTERVAL_MS
+    whole_ms = _RESET_PAUSE_MS + (last[1] - 1) * int(NEXT_PUSH_S * 1000) + _PERSIST_INTERVAL_MS
     since_ms = max(0, now_ms - last[0])  # less than 0: somebody has set the clock back
     return max(0, whole_ms - since_ms)

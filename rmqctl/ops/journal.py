@@ -175,23 +175,25 @@ class Journal:
             rows = connection.execute(query, storable((cluster, group, -1 if limit is None else limit)))
             return [read_change(row, _is_running(row)) for row in rows]
 
-    def last_started_ms(self, cluster: str, group: str) -> tuple[int, Route] | None:
-        """Return when the newest change of a group that attempted anything did so, and its route.
+    def last_attempt(self, brokers: Mapping[str, str], group: str) -> tuple[int, int] | None:
+        """Return when the newest change of a group at one of these brokers that attempted anything did so.
 
-        The time is that of its last attempt as far as those were told, else its start. The route is CLIENT_PUSH as soon
-        as one item took it.
+        `brokers` are addresses by name, since a cluster can be named by other name servers each time. The time is that
+        of its last attempt as far as those were told, else its start. The second number is how often clients were told
+        of it: once by each broker of each topic, 0 where it took another way.
         """
         query = (
-            "SELECT coalesce(attempted_at_ms, started_at_ms) AS at_ms, route, EXISTS "
-            "(SELECT 1 FROM items WHERE change = changes.number AND result != ?3 AND items.route = ?4) AS is_push "
-            "FROM changes WHERE cluster = ?1 AND group_name = ?2 "
-            "AND EXISTS (SELECT 1 FROM items WHERE change = changes.number AND result != ?3) "
-            "ORDER BY number DESC LIMIT 1"
+            "SELECT coalesce(attempted_at_ms, started_at_ms) AS at_ms, brokers, (SELECT count(*) FROM (SELECT DISTINCT "
+            "topic, broker_name FROM items WHERE change = changes.number AND result != ?2 AND items.route = ?3)) "
+            "AS push_count FROM changes WHERE group_name = ?1 "
+            "AND EXISTS (SELECT 1 FROM items WHERE change = changes.number AND result != ?2) ORDER BY number DESC"
         )
-        wanted = storable((cluster, group, Result.NOT_ATTEMPTED.value, Route.CLIENT_PUSH.value))
+        wanted = storable((group, Result.NOT_ATTEMPTED.value, Route.CLIENT_PUSH.value))
         with self._file.transaction() as connection:
-            row = connection.execute(query, wanted).fetchone()
-            return None if row is None else (row["at_ms"], Route.CLIENT_PUSH if row["is_push"] else Route(row["route"]))
+            for row in connection.execute(query, wanted):
+                if msgspec.json.decode(row["brokers"], type=dict[str, str]).items() & brokers.items():
+                    return row["at_ms"], row["push_count"]
+        return None
 
     @contextmanager
     def _change(self, receipt_id: str) -> Iterator[tuple[sqlite3.Connection, int]]:

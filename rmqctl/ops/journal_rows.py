@@ -28,7 +28,7 @@ TABLES = (
         user TEXT NOT NULL, host TEXT NOT NULL, pid INTEGER NOT NULL, process_start TEXT, context TEXT,
         cluster TEXT NOT NULL, brokers TEXT NOT NULL, group_name TEXT NOT NULL, route TEXT NOT NULL,
         asked TEXT NOT NULL, reason TEXT)""",
-    "CREATE INDEX changes_of_groups ON changes (cluster, group_name)",
+    "CREATE INDEX changes_of_groups ON changes (group_name)",
     "CREATE INDEX changes_of_plans ON changes (plan_id)",
     "CREATE TABLE plans (change INTEGER PRIMARY KEY REFERENCES changes, text TEXT NOT NULL)",
     """CREATE TABLE items (

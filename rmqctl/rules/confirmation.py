@@ -33,7 +33,7 @@ _SURELY_STILL_S = 8.0
 # A client stops for 10 s with a push (MQClientInstance.resetOffset). A second one that comes meanwhile, of another
 # topic or broker, waits for the first; 16 s from one to the next were seen.
 _PUSH_S = 10.5
-_NEXT_PUSH_S = 16.5
+NEXT_PUSH_S = 16.5
 
 
 class Outcome(StrEnum):
@@ -80,7 +80,7 @@ class _Look(NamedTuple):
 def push_quiet_s(written: Collection[Written]) -> float:
     """Return for how long clients may stand still, told by each broker of each topic; 0 where nothing is pushed."""
     told = {(each.mq.topic, each.mq.broker_name) for each in written if each.route is Route.CLIENT_PUSH}
-    return _PUSH_S + _NEXT_PUSH_S * (len(told) - 1) if told else 0.0
+    return _PUSH_S + NEXT_PUSH_S * (len(told) - 1) if told else 0.0
 
 
 def judge(

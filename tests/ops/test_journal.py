@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from rmqctl.errors import UsageError
 from rmqctl.model.plan import ConfigItem, Operation, Plan, PlanItem, Route
@@ -85,7 +86,7 @@ def test_reading_a_journal_that_is_not_there_gives_nothing_and_makes_nothing(
         assert journal.history() == []
         assert journal.receipt("r") is None
         assert journal.plan_text("r") is None
-        assert journal.last_started_ms("C", "G") is None
+        assert journal.last_attempt(_AT, "G") is None
         assert list(tmp_path.iterdir()) == []
         begin(journal, "r")
         assert len(journal.history()) == 1
@@ -271,37 +272,50 @@ def test_history_tells_who_did_what_newest_first(journal: Journal) -> None:
     }
 
 
+_AT = {"broker-a": "127.0.0.1:10911"}
+
+
+def test_each_topic_that_clients_were_told_of_counts_for_the_cool_down(journal: Journal) -> None:
+    plan = a_plan(route=Route.CLIENT_PUSH, item_route=Route.CLIENT_PUSH)
+    other = replace(plan.items[1], mq=plan.items[1].mq._replace(topic="U"))
+    begin(journal, "r", replace(plan, items=(plan.items[0], other)))
+    journal.attempting("r", {0: 10})
+    assert journal.last_attempt(_AT, "G") == (1000, 1)
+    journal.attempting("r", {1: 10})
+    assert journal.last_attempt(_AT | {"broker-b": "127.0.0.1:10921"}, "G") == (1000, 2)
+
+
 def test_a_change_of_nothing_is_history_too(journal: Journal) -> None:
     begin(journal, "r", a_plan(0))
     journal.attempting("r", {})
     journal.settle("r", {})
     assert journal.history()[0].counts == dict.fromkeys(Result, 0)
     assert whole(journal, "r").items == ()
-    assert journal.last_started_ms("C", "G") is None
+    assert journal.last_attempt(_AT, "G") is None
 
 
 def test_the_cool_down_begins_with_the_newest_change_that_attempted_anything(journal: Journal) -> None:
     begin(journal, "r1", a_plan(route=Route.CLIENT_PUSH, item_route=Route.CLIENT_PUSH), now_ms=1000)
-    assert journal.last_started_ms("C", "G") is None
+    assert journal.last_attempt(_AT, "G") is None
     journal.attempting("r1", {0: 10})
-    assert journal.last_started_ms("C", "G") == (1000, Route.CLIENT_PUSH)
+    assert journal.last_attempt(_AT, "G") == (1000, 1)
     journal.attempting("r1", {1: 11}, now_ms=1800)
     begin(journal, "r2", now_ms=2000)
-    assert journal.last_started_ms("C", "G") == (1800, Route.CLIENT_PUSH)
+    assert journal.last_attempt(_AT, "G") == (1800, 1)
     journal.attempting("r2", {0: 10}, now_ms=2100)
-    assert journal.last_started_ms("C", "G") == (2100, Route.SERVER_SIDE)
+    assert journal.last_attempt(_AT, "G") == (2100, 0)
     journal.settle("r2", {0: settled(0, Result.NOT_ATTEMPTED)})  # it could not be sent
-    assert journal.last_started_ms("C", "G") == (1800, Route.CLIENT_PUSH)
-    assert journal.last_started_ms("C", "H") is None
-    assert journal.last_started_ms("D", "G") is None
+    assert journal.last_attempt(_AT, "G") == (1800, 1)
+    assert journal.last_attempt(_AT, "H") is None
+    assert journal.last_attempt({"broker-a": "10.0.0.1:10911"}, "G") is None
 
 
 def test_of_a_mixed_change_the_push_counts_where_it_was_used(journal: Journal) -> None:
     begin(journal, "r", a_plan(route=Route.MIXED))
     journal.attempting("r", {0: 10})
-    assert journal.last_started_ms("C", "G") == (1000, Route.MIXED)
+    assert journal.last_attempt(_AT, "G") == (1000, 0)
     journal.settle("r", {0: settled(0, route=Route.CLIENT_PUSH)})
-    assert journal.last_started_ms("C", "G") == (1000, Route.CLIENT_PUSH)
+    assert journal.last_attempt(_AT, "G") == (1000, 1)
 
 
 def test_words_that_are_no_text_are_kept_readable(journal: Journal) -> None:

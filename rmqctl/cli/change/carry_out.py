@@ -147,7 +147,7 @@ def _show_last(receipt_id: str, receipt: Listing, display: Display) -> None:
 async def _cool_down(client: Client, plan: Plan, journal: Journal, report: Any) -> None:
     from rmqctl.net.clock import pause
 
-    left_ms = cool_down_ms(journal.last_started_ms(plan.cluster, plan.group), client.clock.now_ms())
+    left_ms = cool_down_ms(journal.last_attempt(plan.brokers, plan.group), client.clock.now_ms())
     if left_ms > 0:
         report(f"Waiting {left_ms / 1000:.0f} s: the group's clients are still busy with the last reset...")
         await pause(client.clock, left_ms / 1000)
