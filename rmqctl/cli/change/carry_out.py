@@ -76,6 +76,9 @@ def carry_out(
         if consent.plan_path is not None:
             text = json.dumps(document, indent=2) + "\n"
             write_file(new_file("--plan", consent.plan_path), text)
+        if not consent.is_plan_only:
+            # Columns were asked for of what comes of it, and nothing does.
+            display = replace(display, columns=(), sort_keys=())
         code = render(plan_listing(plan, failures), display)
         if consent.plan_path is not None and display.with_notes:
             note_to_stderr(f"Saved; nothing was changed. rmqctl apply {printable(consent.plan_path)} does it.")

@@ -231,3 +231,10 @@ def test_a_dry_run_of_a_saved_plan_tells_whether_it_still_holds(
         result = call(capsys, "apply", str(each), "--dry-run", "-o", "json")
         assert (result.code, result.out, result.error["name"]) == (7, "", "STALE")
     assert stored(sandbox) == {0: 7, 1: 6}
+
+
+def test_columns_of_a_receipt_are_no_mistake_where_nothing_is_to_be_changed(
+    sandbox: ThreadedSandbox, capsys: Captured
+) -> None:
+    words = ("group", "update", "G", "--retries", "4", "--yes", "--columns", "after,result", "--sort", "result")
+    assert [call(capsys, *words).code for _ in range(2)] == [0, 0]
