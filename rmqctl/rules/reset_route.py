@@ -80,7 +80,12 @@ def describe_routes(situation: Situation, routes: Collection[Route]) -> tuple[Co
     """Say what each way does to the group."""
     found: list[Consequence] = []
     if Route.BROKER_WRITE in routes:
-        text = "Nobody consumes: the offsets are stored at the brokers, and who comes begins there."
+        said = (
+            "Nobody consumes"
+            if situation.state is GroupState.EMPTY
+            else "Nobody is taken to consume (--assume-offline)"
+        )
+        text = f"{said}: the offsets are stored at the brokers, and who comes begins there."
         found.append(Consequence("OFFLINE", text))
     if Route.SERVER_SIDE in routes:
         text = (

@@ -190,7 +190,12 @@ def test_a_member_that_may_be_behind_a_broker_that_is_silent() -> None:
     cluster.brokers["broker-a"].settings["useServerSideResetOffset"] = "false"
     with pytest.raises(RefusedError, match=r"is not known \(BROKER_UNREACHABLE\)"):
         planned(cluster)
-    assert planned(cluster, assume_offline=True).plan.route is Route.BROKER_WRITE
+    plan = planned(cluster, assume_offline=True).plan
+    assert plan.route is Route.BROKER_WRITE
+    # It is the operator's word, and not what was seen.
+    assert [item.text.split(":")[0] for item in plan.consequences if item.code == "OFFLINE"] == [
+        "Nobody is taken to consume (--assume-offline)"
+    ]
 
 
 def test_one_broker_that_is_silent_does_not_hide_the_others() -> None:
