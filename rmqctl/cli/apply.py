@@ -18,7 +18,8 @@ Examples:
 
 Everything is looked at again first. A group that runs may have come further; a queue that went back or went over its
 target, another way of consuming, other queues or brokers are drift: they are shown, nothing is changed, and the exit
-code is 7. With a group in which nobody consumes any other offset is drift. Then as with offset reset."""
+code is 7. With a group in which nobody consumes any other offset is drift, but for the target itself: so the same
+file finishes a run that broke off. Then as with offset reset."""
 
 
 def command(

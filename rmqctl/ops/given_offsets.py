@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rmqctl.admin.queues import fetch_route
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, UsageError
+from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.queue import MessageQueue
 
 from .offset_files import parse_offsets, resolve_brokers
@@ -15,11 +16,21 @@ from .offset_found import find_group
 
 
 async def offsets_of_group(client: Client, group: str, topics: Sequence[str]) -> dict[MessageQueue, int | None]:
-    """Return where a group is, None for none stored, in some topics or all that it consumes. Raises as find_group()."""
+    """Return where a group is, None for none stored, in some topics or all that it consumes, but its retry topic.
+
+    Raises as find_group(), NotFoundError where nothing is stored, and the error of what could not be read.
+    """
     found = await find_group(client, group, topics)
-    if not any(offset is not None for offset in found.offsets.values()):
+    for failure in found.failures:
+        # Who takes over a part would begin anywhere in the rest.
+        raise failure.error.reworded(
+            f"Not all of group {group} could be read: {failure.what}: {failure.error.sentence}"
+        )
+    # The retry topic is the group's own.
+    given = {mq: offset for mq, offset in found.offsets.items() if not mq.topic.startswith(RETRY_PREFIX)}
+    if not any(offset is not None for offset in given.values()):
         raise NotFoundError("Offset", group).reworded(f"Group {group} has no offsets to take over.")
-    return dict(found.offsets)
+    return given
 
 
 async def offsets_of_file(

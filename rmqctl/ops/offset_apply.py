@@ -310,7 +310,6 @@ class _Run:
 
 _RESULTS = {
     Outcome.CONFIRMED: Result.CONFIRMED,
-    # The group goes on where it was.
     Outcome.LOST: Result.UNCHANGED,
     Outcome.PENDING: Result.UNKNOWN,
     Outcome.UNKNOWN: Result.UNKNOWN,
@@ -320,9 +319,12 @@ _RESULTS = {
 def _judged(item: ReceiptItem, verdict: Verdict, seen: QueueSample | None) -> ReceiptItem:
     after = None if seen is None else seen.consumer_offset
     is_confirmed = verdict.outcome is Outcome.CONFIRMED
+    result = _RESULTS[verdict.outcome]
+    if result is Result.UNCHANGED and (after is None or item.before is None or after < item.before):
+        result = Result.UNKNOWN  # it is not where it was, nor gone on from there
     return replace(
         item,
-        result=_RESULTS[verdict.outcome],
+        result=result,
         after=item.after if after is None else after,
         is_after_known=item.is_after_known or after is not None,
         is_pending=verdict.outcome is Outcome.PENDING,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -83,6 +83,7 @@ async def plan_offsets(client: Client, group: str, wish: Wish) -> Planned:
         *describe_routes(found.situation, routes),
         *(Consequence("LEFT_ALONE", f"{_counted(count)} left alone: {note}.") for note, count in sorted(left.items())),
         *_not_read(found),
+        *_left_out(rows, looked),
         *_not_there(found, wish),
         *_ahead(client, wish),
         *await _retry_left(client, group, found, wish),
@@ -153,6 +154,14 @@ def _not_read(found: Found) -> Iterator[Consequence]:
     )
     if names:
         yield Consequence("NOT_READ", f"No word from {', '.join(names)}: queues there are left out.")
+
+
+def _left_out(rows: Sequence[QueueProgress], looked: Collection[MessageQueue]) -> Iterator[Consequence]:
+    """Tell of queues that could not be looked up, so that a saved plan tells of them too."""
+    missing = [row.mq for row in rows if row.mq not in looked]
+    if missing:
+        text = f"{_counted(len(missing))} left out, for it could not be read: {', '.join(map(str, missing[:3]))}"
+        yield Consequence("LEFT_OUT", text + (" and more." if len(missing) > 3 else "."))
 
 
 def _not_there(found: Found, wish: Wish) -> Iterator[Consequence]:

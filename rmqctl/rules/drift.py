@@ -110,6 +110,8 @@ def _moved(item: PlanItem, after: int | None, *, strict: bool) -> str | None:
     if after == before:
         return None
     said = f"its offset was {'none' if before is None else before} and is {'none' if after is None else after}"
+    if not strict and item.route is Route.BROKER_WRITE and after == target:
+        return None  # a run of before was broken off behind it
     # Where it was taken that nobody consumes, somebody does.
     if strict or item.route is Route.BROKER_WRITE or after is None:
         return f"{said}."

@@ -15,7 +15,7 @@ from rmqctl.cli.confirm import confirm, confirm_by_name
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.text import drop_rest, note_to_stderr, printable
 from rmqctl.cli.output_file import new_file, write_file
-from rmqctl.errors import RmqctlError, UsageError
+from rmqctl.errors import NotAuthorisedError, RmqctlError, UsageError
 from rmqctl.ops.applied import Applied, Who
 from rmqctl.ops.apply import apply_plan
 from rmqctl.ops.documents import plan_document
@@ -124,7 +124,14 @@ def apply(
             note_to_stderr(printable(f"Interrupted: rmqctl offset history {plan.group} tells what was done till then."))
             raise
     _show_last(applied.receipt.id, receipt_listing(applied.receipt, (*failures, *applied.failures)), display)
-    return applied.exit_code or (8 if failures else 0)
+    return _exit_code(applied.exit_code, failures)
+
+
+def _exit_code(code: int, failures: Sequence[Failure]) -> int:
+    """Return the exit code of a change, with what could not be read for its plan: that part was not done either."""
+    if any(failure.error.exit_code == NotAuthorisedError.exit_code for failure in failures):
+        return NotAuthorisedError.exit_code
+    return 8 if failures and code in (0, 9) else code
 
 
 def _show_first(plan: Listing, display: Display) -> None:

@@ -52,7 +52,6 @@ def command(
     """Run the command; its help is the registry's line and HELP."""
     from rmqctl.cli.change.carry_out import carry_out, check_consent
     from rmqctl.errors import UsageError
-    from rmqctl.model.names import RETRY_PREFIX
     from rmqctl.model.plan import Operation
     from rmqctl.ops.given_offsets import offsets_of_group
     from rmqctl.ops.offset_plan import Planned, Wish, plan_offsets
@@ -69,8 +68,6 @@ def command(
 
     async def make(client: "Client") -> Planned:
         given = await offsets_of_group(client, origin, topics)
-        # The retry topic is the first group's own.
-        given = {mq: offset for mq, offset in given.items() if not mq.topic.startswith(RETRY_PREFIX)}
         wish = Wish(
             Operation.OFFSET_CLONE, Spec(Aim.GIVEN), tuple(sorted({mq.topic for mq in given})), given=given,
             assume_offline=assume_offline, asked=f"from {origin}", reason=reason,

@@ -46,12 +46,14 @@ def command(
 
     choose_columns(_COLUMNS, invocation.display)
     with Journal() as journal:
-        changes = journal.history(group=None if group is None else invocation.full_name(group), limit=limit)
+        changes = journal.history(group=None if group is None else invocation.full_name(group), limit=limit + 1)
+    is_cut, changes = len(changes) > limit, changes[:limit]
     listing = Listing(
         kind="ChangeList",
         columns=_COLUMNS,
         items=[_item(change) for change in changes],
         name=lambda item: str(item["id"]),
+        notes=[f"There are older ones; --limit {limit * 2} shows more."] if is_cut else [],
         empty="Nothing was changed from this machine." if group is None else f"Nothing was changed of group {group}.",
     )
     return render(listing, invocation.display)
