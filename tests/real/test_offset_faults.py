@@ -95,8 +95,8 @@ def test_a_broker_that_dies_in_the_middle_is_told_of_and_the_rest_is_done_later(
     breakable.brokers["broker-b"].start()
     breakable.brokers["broker-b"].wait()
     breakable.wait_for_route(_TOPIC, 2)
-    again = rmqctl(*words, "--yes", "-o", "json")
-    assert again.exit_code == 0, again.stderr
+    again = rmqctl(*words, "--yes", "-o", "json", "--timeout", "40s")
+    assert again.exit_code == 0, again.stderr + again.stdout
     items = again.document["items"]
     assert {(item["after"], item["result"]) for item in items} == {(0, "CONFIRMED")}
 

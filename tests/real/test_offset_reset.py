@@ -24,7 +24,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _reset(rmqctl: Rmqctl, group: str, topic: str, *words: str, code: int = 0) -> dict[str, Any]:
     result = rmqctl("offset", "reset", group, "--topic", topic, *words, "--yes", "-o", "json")
-    assert result.exit_code == code, result.stderr or result.stdout
+    assert result.exit_code == code, result.stderr + result.stdout
     document: dict[str, Any] = result.document
     return document
 
@@ -262,10 +262,15 @@ def test_brokers_that_leave_it_to_clients_are_known_by_their_setting(cluster: Cl
     change = ("updateBrokerConfig", "-b", cluster.addresses[_BROKER], "-k", "useServerSideResetOffset", "-v")
     cluster.java.mqadmin(*change, "false")
     try:
-        receipt = _reset(rmqctl, group, topic, "--queue", f"{_BROKER}:1", "--shift-by", "-3")
+        words = ("--queue", f"{_BROKER}:1", "--shift-by", "-3", "--yes", "-o", "json")
+        result = rmqctl("offset", "reset", group, "--topic", topic, *words)
     finally:
         cluster.java.mqadmin(*change, "true")
-    assert (receipt["route"], _results(receipt)) == ("CLIENT_PUSH", {"CONFIRMED"}), receipt["items"]
+    receipt = result.document
+    assert receipt["route"] == "CLIENT_PUSH"
+    # Three messages are read again in a moment. A client that brokers lose sight of meanwhile, as 5.4's does now and
+    # then while it stands still, can't be told from one that never went there: that is said, not guessed.
+    assert (result.exit_code, _results(receipt)) in ((0, {"CONFIRMED"}), (9, {"UNKNOWN"})), receipt["items"]
     cluster.java.wait_consumed(group, 43)
     time.sleep(1)
     again = cluster.java.attempts(group)[40:]
