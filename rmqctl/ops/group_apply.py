@@ -25,10 +25,8 @@ from .applied import Applied, Who, note_down
 from .group_check import check_config_plan
 from .group_found import FoundConfig
 from .journal import Journal
-from .plan_parts import new_id
+from .plan_parts import new_id, write_batches
 
-# Written, and noted as being written, at once.
-_BATCH = 64
 _NOTHING_SENT = "nothing was sent"
 
 
@@ -140,8 +138,8 @@ class _Run:
             ):
                 self.items[index] = replace(self.items[index], note="a reset of it waits for its client")
 
-        for start in range(0, len(offsets), _BATCH):
-            batch = offsets[start : start + _BATCH]
+        stored = {mq.topic for mq in self._found.offsets if mq.broker_name == name}
+        for batch in write_batches({index: self.items[index].mq for index in offsets}, stored):
             self._attempting((), batch)
             answers = await ask_all(batch, store)
             for index, error in answers.failed.items():

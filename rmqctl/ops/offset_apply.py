@@ -28,10 +28,8 @@ from rmqctl.rules.reset_route import is_cpp_only
 from .applied import Applied, Who, note_down
 from .journal import Journal
 from .offset_check import Checked, check_plan
-from .plan_parts import new_id
+from .plan_parts import new_id, write_batches
 
-# Written, and noted as being written, at once.
-_BATCH = 64
 # A member can store its own offset between ours and the push.
 _PUSHES = 3
 # The broker did nothing, for sure.
@@ -132,8 +130,13 @@ class _Run:
         plain = [index for index in indexes if index not in set(pushed)]
         try:
             address = require_master(broker)
-            for start in range(0, len(plain), _BATCH):
-                await self._write_batch(address, plain[start : start + _BATCH])
+            stored = {
+                mq.topic
+                for mq, offset in self._checked.offsets.items()
+                if mq.broker_name == name and offset is not None
+            }
+            for batch in write_batches({index: self._plan.items[index].mq for index in plain}, stored):
+                await self._write_batch(address, batch)
             by_topic: dict[str, list[int]] = {}
             for index in pushed:
                 by_topic.setdefault(self._plan.items[index].mq.topic, []).append(index)

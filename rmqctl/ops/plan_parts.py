@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
+from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
 
 # Why a plan that only takes something away does not tell what that is worth.
 NOT_LOOKED_UP = dict.fromkeys(
     ("minOffset", "maxOffset", "change", "reconsumed", "skipped", "lost", "firstStoreTimestamp"), "NOT_LOOKED_UP"
 )
+
+
+# Written, and noted as being written, at once.
+_BATCH = 64
+
+
+def write_batches(queues: Mapping[int, MessageQueue], known_topics: Collection[str]) -> list[list[int]]:
+    """Return in which order offsets are written at one broker: the numbers of those that may go out together.
+
+    `known_topics` are those of which the broker stores an offset of the group. Of the others one queue goes first:
+    brokers make a table for a topic with its first offset, and of two that come at once the table of the later one
+    replaces the other's, whose offset is lost though it was answered with success (ConsumerOffsetManager.commitOffset).
+    """
+    first: dict[str, int] = {}
+    for number, mq in queues.items():
+        if mq.topic not in known_topics:
+            first.setdefault(mq.topic, number)
+    firsts = list(first.values())
+    others = [number for number in queues if number not in set(firsts)]
+    return [part[start : start + _BATCH] for part in (firsts, others) for start in range(0, len(part), _BATCH)]
 
 
 def new_id(now_ms: int) -> str:
