@@ -12,6 +12,7 @@ from rmqctl.model.route import Broker
 from rmqctl.protocol import bodies, headers, writes
 
 from .offset_writes import require_master
+from .stored_offsets import fetch_group_table
 
 
 async def read_configs(client: Client, broker: Broker) -> dict[str, GroupConfig]:
@@ -22,14 +23,8 @@ async def read_configs(client: Client, broker: Broker) -> dict[str, GroupConfig]
 
 async def read_offsets(client: Client, broker: Broker, group: str) -> dict[MessageQueue, int]:
     """Return all offsets that are stored of a group, also of topics that are gone, and also for no configuration."""
-    answer = await client.ask(require_master(broker), headers.get_all_consumer_offsets())
-    table = bodies.decode_consumer_offsets(answer.body).groups.get(group, {})
-    return {
-        MessageQueue(topic, broker.broker_name, queue_id): offset
-        for topic, queues in table.items()
-        for queue_id, offset in queues.items()
-        if offset >= 0  # what clients and brokers take for none
-    }
+    table = await fetch_group_table(client, require_master(broker), broker.broker_name, group)
+    return {mq: offset for mq, offset in table.items() if offset is not None}
 
 
 async def write_config(client: Client, broker: Broker, body: Mapping[str, Any]) -> None:

@@ -40,6 +40,10 @@ class QueueChoice(Struct, frozen=True):
     first_id: int = 0
     last_id: int = (1 << 31) - 1
 
+    def __str__(self) -> str:
+        # Without ids it is all of them, of which nobody has so many.
+        return self.broker_name if self.last_id >= 1 << 30 else f"{self.broker_name}:{self.first_id}"
+
     def has(self, mq: MessageQueue) -> bool:
         """Tell whether a queue is one of those."""
         return mq.broker_name == self.broker_name and self.first_id <= mq.queue_id <= self.last_id
@@ -77,8 +81,7 @@ def chosen_queues(route: TopicRoute, choices: Sequence[QueueChoice]) -> list[Mes
     for choice in choices:
         if not any(choice.has(mq) for mq in queues):
             there = ", ".join(f"{data.broker_name}:0-{data.read_queue_count - 1}" for data in route.queue_data)
-            wanted = choice.broker_name if choice.last_id >= 1 << 30 else f"{choice.broker_name}:{choice.first_id}"
-            raise UsageError(f"Topic {route.topic} has no readable queue {wanted}.", hint=f"It has {there}.")
+            raise UsageError(f"Topic {route.topic} has no readable queue {choice}.", hint=f"It has {there}.")
     return [mq for mq in queues if not choices or any(choice.has(mq) for choice in choices)]
 
 

@@ -49,6 +49,22 @@ async def _from_table(
     return {mq: _none_below_zero(table.get(mq.topic, {}).get(mq.queue_id)) for mq in queues}
 
 
+async def fetch_group_table(
+    client: Client, address: str, broker_name: str, group: str
+) -> dict[MessageQueue, int | None]:
+    """Return all that a broker stores of a group, None for none, also of topics that are gone.
+
+    Raises what Client.ask() raises; no slave is asked, whose copy can be old.
+    """
+    answer = await client.ask(address, headers.get_all_consumer_offsets())
+    table = bodies.decode_consumer_offsets(answer.body).groups.get(group, {})
+    return {
+        MessageQueue(topic, broker_name, queue_id): _none_below_zero(offset)
+        for topic, queues in table.items()
+        for queue_id, offset in queues.items()
+    }
+
+
 def _none_below_zero(offset: int | None) -> int | None:
     """Return a stored offset; clients take one below 0 for none (RemoteBrokerOffsetStore), and brokers store any."""
     return offset if offset is not None and offset >= 0 else None

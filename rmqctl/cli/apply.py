@@ -36,6 +36,7 @@ def command(
     from rmqctl.cli.input_file import read_input
     from rmqctl.ops.apply import require_still_so
     from rmqctl.ops.documents import parse_plan
+    from rmqctl.ops.offset_plan import Planned
 
     invocation = Invocation(ctx)
     limit_s = wait_s(wait_stable)
@@ -44,4 +45,4 @@ def command(
     check_consent(invocation, consent)
     if dry_run:
         invocation.ask(lambda client: require_still_so(client, plan, strict=strict))
-    return carry_out(invocation, plan, (), consent, strict=strict, wait_s=limit_s)
+    return carry_out(invocation, Planned(plan, ()), consent, strict=strict, wait_s=limit_s)

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from msgspec import Struct
 
 from rmqctl.admin.clients import fetch_placed_connections, find_proxies
+from rmqctl.admin.offset_writes import require_master
 from rmqctl.admin.results import Answers, ask_all
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, DeadlineError, RmqctlError, UnreachableError
@@ -108,9 +109,9 @@ class GroupSampler:
     ) -> dict[MessageQueue, _Stored]:
         """Return the offsets of one topic's queues at their master: a slave's copy can be 10 s old."""
         broker = self._brokers.get(broker_name)
-        if broker is None or broker.master_address is None:
+        if broker is None:
             raise UnreachableError(broker_name, "no master is registered")
-        address = broker.master_address
+        address = require_master(broker)
         answer = await self._client.ask(address, headers.get_consume_stats(self._group, topic))
         rows = bodies.decode_consume_stats(answer.body).queues
 

@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from rmqctl.errors import NotAuthorisedError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
-from rmqctl.model.receipt import Receipt, Result
+from rmqctl.model.plan import Plan
+from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
 
 
 class Who(Struct, frozen=True):
@@ -40,6 +41,29 @@ class Applied(Struct, frozen=True):
                 return 8
             return UnreachableError.exit_code if codes == {UnreachableError.exit_code} else 1
         return 9
+
+
+def receipt_of(
+    plan: Plan, receipt_id: str, plan_sha256: str, started_at_ms: int, ended_at_ms: int, *,
+    items: tuple[ReceiptItem, ...], configs: tuple[ConfigReceiptItem, ...] = (),
+) -> Receipt:  # fmt: skip
+    """Return the receipt of a plan, with what came of each item."""
+    return Receipt(
+        id=receipt_id,
+        plan_id=plan.id,
+        plan_sha256=plan_sha256,
+        operation=plan.operation,
+        started_at_ms=started_at_ms,
+        ended_at_ms=ended_at_ms,
+        cluster=plan.cluster,
+        brokers=plan.brokers,
+        group=plan.group,
+        route=plan.route,
+        asked=plan.asked,
+        reason=plan.reason,
+        items=items,
+        configs=configs,
+    )
 
 
 def note_down(what_came: Callable[[], None], failures: list[Failure]) -> None:

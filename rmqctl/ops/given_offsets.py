@@ -11,7 +11,7 @@ from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.queue import MessageQueue
 
-from .offset_files import parse_offsets, resolve_brokers
+from .offset_files import OffsetFile, resolve_brokers
 from .offset_found import find_group
 
 
@@ -34,13 +34,13 @@ async def offsets_of_group(client: Client, group: str, topics: Sequence[str]) ->
 
 
 async def offsets_of_file(
-    client: Client, data: bytes, topics: Sequence[str]
+    client: Client, file: OffsetFile, topics: Sequence[str]
 ) -> tuple[tuple[str, ...], dict[MessageQueue, int | None]]:
     """Return the topics of a file, only the wanted ones where some are named, and its offsets by queue.
 
-    Raises UsageError for what can't be read, NotFoundError for a topic that there is not.
+    Raises UsageError for a topic that the file lacks and for a queue that there is not, NotFoundError for a topic.
     """
-    entries = parse_offsets(data).entries
+    entries = file.entries
     lacking = sorted({*topics} - {entry.topic for entry in entries})
     if lacking:
         raise UsageError(f"The file has no offset of {', '.join(lacking)}.")

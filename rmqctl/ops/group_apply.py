@@ -18,10 +18,10 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConfig
 from rmqctl.model.plan import Plan
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
+from rmqctl.model.receipt import ConfigReceiptItem, ReceiptItem, Result
 from rmqctl.rules.group_fields import differing_names, is_taken_over, request_body
 
-from .applied import Applied, Who, note_down
+from .applied import Applied, Who, note_down, receipt_of
 from .group_check import check_config_plan
 from .group_found import FoundConfig
 from .journal import Journal
@@ -48,22 +48,9 @@ async def apply_configs(
     await asyncio.gather(*(run.change(name) for name in plan.brokers))
     ended_at_ms = client.clock.now_ms()
     note_down(lambda: journal.end(run.receipt_id, ended_at_ms), run.failures)
-    receipt = Receipt(
-        id=run.receipt_id,
-        plan_id=plan.id,
-        plan_sha256=plan_sha256,
-        operation=plan.operation,
-        started_at_ms=now_ms,
-        ended_at_ms=ended_at_ms,
-        cluster=plan.cluster,
-        brokers=plan.brokers,
-        group=plan.group,
-        route=plan.route,
-        asked=plan.asked,
-        reason=plan.reason,
-        items=tuple(run.items),
-        configs=tuple(run.configs),
-    )
+    receipt = receipt_of(
+        plan, run.receipt_id, plan_sha256, now_ms, ended_at_ms, items=tuple(run.items), configs=tuple(run.configs),
+    )  # fmt: skip
     return Applied(receipt, tuple(run.failures))
 
 

@@ -7,14 +7,12 @@ from typing import Any
 
 from rmqctl.admin.brokers import fetch_cluster
 from rmqctl.client.core import Client
-from rmqctl.errors import StaleError
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import ConfigItem, Plan
 from rmqctl.rules.group_fields import differing_names, setting_words
 
 from .group_found import FoundConfig, find_config
-
-_SHOWN = 5
+from .plan_parts import stale
 
 
 async def check_config_plan(client: Client, plan: Plan, *, strict: bool) -> FoundConfig:
@@ -22,20 +20,14 @@ async def check_config_plan(client: Client, plan: Plan, *, strict: bool) -> Foun
     there = {broker.broker_name for broker in (await fetch_cluster(client)).brokers}
     gone = [f"Broker {name} is not there." for name in plan.brokers if name not in there]
     if gone:
-        raise _stale(gone)
+        raise stale(gone)
     found = await find_config(client, plan.group, tuple(plan.brokers))
     drift = [*_broker_drift(plan, found), *_config_drift(plan, found), *_member_drift(plan, found, strict=strict)]
     if plan.items:
         drift += _offset_drift(plan, found)
     if drift:
-        raise _stale(drift)
+        raise stale(drift)
     return found
-
-
-def _stale(drift: list[str]) -> StaleError:
-    more = f" And {len(drift) - _SHOWN} more." if len(drift) > _SHOWN else ""
-    sentence = f"The plan no longer holds. {' '.join(drift[:_SHOWN])}{more}"
-    return StaleError(sentence, hint="Nothing was changed. Make a new plan, and look at it.")
 
 
 def _broker_drift(plan: Plan, found: FoundConfig) -> Iterator[str]:

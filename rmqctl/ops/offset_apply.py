@@ -16,7 +16,7 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import Plan, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.receipt import Receipt, ReceiptItem, Result
+from rmqctl.model.receipt import ReceiptItem, Result
 from rmqctl.model.route import Broker
 from rmqctl.model.sample import GroupSample, QueueSample
 from rmqctl.observe.sampling import GroupSampler
@@ -25,7 +25,7 @@ from rmqctl.rules.confirmation import Outcome, Verdict, Written, push_quiet_s
 from rmqctl.rules.drift import is_there
 from rmqctl.rules.reset_route import is_cpp_only
 
-from .applied import Applied, Who, note_down
+from .applied import Applied, Who, note_down, receipt_of
 from .journal import Journal
 from .offset_check import Checked, check_plan
 from .plan_parts import new_id, write_batches
@@ -65,21 +65,10 @@ async def apply_offsets(
     await run.wait(wait_s, report)
     ended_at_ms = client.clock.now_ms()
     run.end(ended_at_ms)
-    receipt = Receipt(
-        id=run.receipt_id,
-        plan_id=plan.id,
-        plan_sha256=plan_sha256,
-        operation=plan.operation,
-        started_at_ms=now_ms,
-        ended_at_ms=ended_at_ms,
-        cluster=plan.cluster,
-        brokers=plan.brokers,
-        group=plan.group,
-        route=plan.route,
-        asked=plan.asked,
-        reason=plan.reason,
+    receipt = receipt_of(
+        plan, run.receipt_id, plan_sha256, now_ms, ended_at_ms,
         items=tuple(run.items[index] for index in range(len(plan.items))),
-    )
+    )  # fmt: skip
     return Applied(receipt, tuple(run.failures))
 
 

@@ -15,8 +15,7 @@ from rmqctl.rules.drift import Moved, Now, count_moved, find_drift
 from rmqctl.rules.reset_route import choose_route
 
 from .offset_found import Found, find_group, find_stored
-
-_SHOWN = 5
+from .plan_parts import stale
 
 
 class Checked(Struct, frozen=True):
@@ -44,9 +43,7 @@ async def check_plan(client: Client, plan: Plan, *, strict: bool) -> Checked:
     now = _now(plan, found)
     drift = find_drift(plan, now, strict=strict)
     if drift:
-        more = f" And {len(drift) - _SHOWN} more." if len(drift) > _SHOWN else ""
-        sentence = f"The plan no longer holds. {' '.join(drift[:_SHOWN])}{more}"
-        raise StaleError(sentence, hint="Nothing was changed. Make a new plan, and look at it.")
+        raise stale(drift)
     for name, silence in client.silent_masters.items():
         if name in plan.brokers:
             raise silence.reworded(f"The master of {name} does not answer, and its slave's copy of offsets can be old.")

@@ -11,6 +11,7 @@ from rmqctl.admin.offset_reading import GroupProgress, Reading, conclude
 from rmqctl.admin.offset_writes import require_master
 from rmqctl.admin.offsets import read_group
 from rmqctl.admin.results import all_failed, ask_all
+from rmqctl.admin.stored_offsets import fetch_group_table
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Failure
@@ -117,13 +118,7 @@ async def find_stored(client: Client, group: str) -> Found:
     found = await find_group(client, group, ())
 
     async def ask(name: str) -> dict[MessageQueue, int | None]:
-        answer = await client.ask(require_master(found.brokers[name]), headers.get_all_consumer_offsets())
-        table = bodies.decode_consumer_offsets(answer.body).groups.get(group, {})
-        return {
-            MessageQueue(topic, name, queue_id): offset if offset >= 0 else None
-            for topic, queues in table.items()
-            for queue_id, offset in queues.items()
-        }
+        return await fetch_group_table(client, require_master(found.brokers[name]), name, group)
 
     tables = await ask_all(found.brokers, ask)
     failures = [Failure(name, "all stored offsets", error) for name, error in tables.failed.items()]

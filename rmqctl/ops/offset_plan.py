@@ -192,10 +192,8 @@ def _chosen(found: Found, wish: Wish) -> list[QueueProgress]:
         )
     for choice in wish.queues:
         if not any(choice.has(row.mq) for row in rows):
-            last = min(choice.last_id, 1 << 30)
-            wanted = choice.broker_name if last == 1 << 30 else f"{choice.broker_name}:{choice.first_id}"
             there = ", ".join(sorted({row.mq.broker_name for row in rows}))
-            raise UsageError(f"--queue {wanted}: there is no such queue.", hint=f"Brokers here: {there}.")
+            raise UsageError(f"--queue {choice}: there is no such queue.", hint=f"Brokers here: {there}.")
     if wish.spec.aim in (Aim.GIVEN, Aim.BEFORE):
         rows = [row for row in rows if row.mq in wish.given]
     return [row for row in rows if not wish.queues or any(choice.has(row.mq) for choice in wish.queues)]

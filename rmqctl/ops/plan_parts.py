@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
+from rmqctl.errors import StaleError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
 
@@ -13,6 +14,16 @@ from rmqctl.model.route import Broker
 NOT_LOOKED_UP = dict.fromkeys(
     ("minOffset", "maxOffset", "change", "reconsumed", "skipped", "lost", "firstStoreTimestamp"), "NOT_LOOKED_UP"
 )
+
+
+_SHOWN = 5
+
+
+def stale(drift: Sequence[str]) -> StaleError:
+    """Return the error of a plan that no longer holds, with the first of what has changed."""
+    more = f" And {len(drift) - _SHOWN} more." if len(drift) > _SHOWN else ""
+    sentence = f"The plan no longer holds. {' '.join(drift[:_SHOWN])}{more}"
+    return StaleError(sentence, hint="Nothing was changed. Make a new plan, and look at it.")
 
 
 # Written, and noted as being written, at once.

@@ -25,13 +25,14 @@ from rmqctl.ops.journal import Journal
 from .listings import PLAN_COLUMNS, RECEIPT_COLUMNS, plan_listing, receipt_listing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rmqctl.cli.invocation import Display, Invocation
     from rmqctl.cli.output.listing import Listing
     from rmqctl.client.core import Client
     from rmqctl.model.failure import Failure
     from rmqctl.model.plan import Plan
+    from rmqctl.ops.offset_plan import Planned
 
     from .options import Consent
 
@@ -57,20 +58,12 @@ def check_consent(invocation: Invocation, consent: Consent) -> None:
     choose_columns(RECEIPT_COLUMNS, replace(display, columns=tuple(key.removeprefix("-") for key in display.sort_keys)))
 
 
-def carry_out(
-    invocation: Invocation,
-    plan: Plan,
-    failures: Sequence[Failure],
-    consent: Consent,
-    *,
-    strict: bool,
-    wait_s: float | None,
-) -> int:
+def carry_out(invocation: Invocation, planned: Planned, consent: Consent, *, strict: bool, wait_s: float | None) -> int:
     """Show a plan and do what is consented to. Returns the exit code.
 
     Raises UsageError where nobody can be asked, DeclinedError for a no, and what apply_plan raises.
     """
-    display = invocation.display
+    plan, failures, display = planned.plan, planned.failures, invocation.display
     document = plan_document(plan)
     if consent.is_plan_only or not (plan.items or plan.configs):
         if consent.plan_path is not None:
@@ -154,7 +147,7 @@ def _show_last(receipt_id: str, receipt: Listing, display: Display) -> None:
         note_to_stderr(f"The receipt can't be written: rmqctl offset history --id {receipt_id} shows it.")
 
 
-async def _cool_down(client: Client, plan: Plan, journal: Journal, report: Any) -> None:
+async def _cool_down(client: Client, plan: Plan, journal: Journal, report: Callable[[str], None]) -> None:
     from rmqctl.net.clock import pause
 
     left_ms = cool_down_ms(journal.last_attempt(plan.brokers, plan.group), client.clock.now_ms())

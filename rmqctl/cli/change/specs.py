@@ -103,11 +103,13 @@ _ASKED: Mapping[str, Callable[[Any], Asked]] = {
 async def resolve(client: Client, invocation: Invocation, asked: Asked, wish: Wish) -> Wish:
     """Return the wish with the offsets of another group or a file. Raises what reading either raises."""
     from rmqctl.ops.given_offsets import offsets_of_file, offsets_of_group
+    from rmqctl.ops.offset_files import parse_offsets
 
     if asked.group is not None:
         given = await offsets_of_group(client, invocation.full_name(asked.group), wish.topics)
         return replace(wish, given=given)
     if asked.path is not None:
-        topics, given = await offsets_of_file(client, read_input("--from-file", asked.path), wish.topics)
+        file = parse_offsets(read_input("--from-file", asked.path))
+        topics, given = await offsets_of_file(client, file, wish.topics)
         return replace(wish, given=given, topics=topics)
     return wish

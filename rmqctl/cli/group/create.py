@@ -73,4 +73,4 @@ def command(
     origin = () if other is None else (f"--from {other}",)
     wish = ConfigWish(name, changes, brokers, asked_words(changes.words, brokers, *origin), reason)
     planned = invocation.ask(lambda client: plan_creation(client, wish, other))
-    return carry_out(invocation, planned.plan, planned.failures, consent, strict=False, wait_s=0)
+    return carry_out(invocation, planned, consent, strict=False, wait_s=0)

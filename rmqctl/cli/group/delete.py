@@ -48,4 +48,4 @@ def command(
             client, name, brokers, with_offsets=with_offsets, assume_offline=assume_offline, asked=asked, reason=reason
         )
     )
-    return carry_out(invocation, planned.plan, planned.failures, consent, strict=False, wait_s=0)
+    return carry_out(invocation, planned, consent, strict=False, wait_s=0)

@@ -70,4 +70,4 @@ def command(
     name = invocation.full_name(group)
     wish = ConfigWish(name, changes, brokers, asked_words(changes.words, brokers), reason)
     planned = invocation.ask(lambda client: plan_update(client, wish))
-    return carry_out(invocation, planned.plan, planned.failures, consent, strict=False, wait_s=0)
+    return carry_out(invocation, planned, consent, strict=False, wait_s=0)

@@ -75,4 +75,4 @@ def command(
         return await plan_offsets(client, name, wish)
 
     planned = invocation.ask(make)
-    return carry_out(invocation, planned.plan, planned.failures, consent, strict=strict, wait_s=limit_s)
+    return carry_out(invocation, planned, consent, strict=strict, wait_s=limit_s)

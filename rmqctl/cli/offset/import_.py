@@ -66,8 +66,8 @@ def command(
     limit_s = wait_s(wait_stable)
     consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
     check_consent(invocation, consent)
-    data = read_input("FILE", file)
-    own = parse_offsets(data).group
+    offsets = parse_offsets(read_input("FILE", file))
+    own = offsets.group
     if group is None and own is None:
         raise UsageError("The file names no group.", hint="--group says which one it is for.")
     # What a file names is a whole name; what is typed is one of this namespace.
@@ -75,7 +75,7 @@ def command(
     topics = tuple(invocation.full_name(each) for each in topic or ())
 
     async def make(client: "Client") -> Planned:
-        named, given = await offsets_of_file(client, data, topics)
+        named, given = await offsets_of_file(client, offsets, topics)
         wish = Wish(
             Operation.OFFSET_IMPORT, Spec(Aim.GIVEN), named, given=given, assume_offline=assume_offline,
             asked=f"from {file}", reason=reason,
@@ -83,4 +83,4 @@ def command(
         return await plan_offsets(client, name, wish)
 
     planned = invocation.ask(make)
-    return carry_out(invocation, planned.plan, planned.failures, consent, strict=strict, wait_s=limit_s)
+    return carry_out(invocation, planned, consent, strict=strict, wait_s=limit_s)

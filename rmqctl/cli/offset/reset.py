@@ -111,4 +111,4 @@ def command(
         return await plan_offsets(client, name, await resolve(client, invocation, asked, wish))
 
     planned = invocation.ask(make)
-    return carry_out(invocation, planned.plan, planned.failures, consent, strict=strict, wait_s=limit_s)
+    return carry_out(invocation, planned, consent, strict=strict, wait_s=limit_s)

@@ -71,4 +71,4 @@ def command(
         return await plan_offsets(client, invocation.full_name(group), wish)
 
     planned = invocation.ask(make)
-    return carry_out(invocation, planned.plan, planned.failures, consent, strict=strict, wait_s=limit_s)
+    return carry_out(invocation, planned, consent, strict=strict, wait_s=limit_s)

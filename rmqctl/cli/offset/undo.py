@@ -71,4 +71,4 @@ def command(
         return await plan_undo(client, undone, assume_offline=assume_offline, reason=reason)
 
     planned = invocation.ask(make)
-    return carry_out(invocation, planned.plan, planned.failures, consent, strict=strict, wait_s=limit_s)
+    return carry_out(invocation, planned, consent, strict=strict, wait_s=limit_s)
