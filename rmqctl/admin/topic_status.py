@@ -139,14 +139,17 @@ async def _not_found(client: Client, topic: str, answers: Answers[Broker, _Told 
 async def _ask_broker(client: Client, broker: Broker, topic: str) -> _Told | None:
     stats, config, groups_answer = await asyncio.gather(
         fetch_topic_stats(client, broker, topic),
-        _fetch_config(client, broker, topic),
+        fetch_topic_config(client, broker, topic),
         client.ask_broker(broker, headers.get_topic_groups(topic)),
     )
     return None if stats is None else _Told(stats, config, bodies.decode_group_names(groups_answer.command.body))
 
 
-async def _fetch_config(client: Client, broker: Broker, topic: str) -> TopicConfig | None:
-    """Ask for one configuration, and where the broker is too old for that question for all of them."""
+async def fetch_topic_config(client: Client, broker: Broker, topic: str) -> TopicConfig | None:
+    """Return what a broker has configured of a topic, None for nothing.
+
+    Asks for one configuration, and where the broker is too old for that question for all of them.
+    """
     try:
         answer = await client.ask_broker(broker, headers.get_topic_config(topic))
     except BrokerError as error:

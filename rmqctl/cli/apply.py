@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rmqctl.cli.change.options import Confirm, Consent, DryRun, Strict, WaitStable, Yes, wait_s
+from rmqctl.cli.change.options import AssumeSameCluster, Confirm, Consent, DryRun, Strict, WaitStable, Yes, wait_s
 from rmqctl.cli.invocation import Invocation
 
 HELP = """\b
@@ -26,6 +26,7 @@ def command(
     ctx: typer.Context,
     file: Annotated[str, typer.Argument(metavar="FILE", help="The plan; - is stdin.", show_default=False)],
     strict: Strict = False,
+    assume_same_cluster: AssumeSameCluster = False,
     wait_stable: WaitStable = None,
     dry_run: DryRun = False,
     confirm: Confirm = None,
@@ -37,12 +38,16 @@ def command(
     from rmqctl.ops.apply import require_still_so
     from rmqctl.ops.documents import parse_plan
     from rmqctl.ops.offset_plan import Planned
+    from rmqctl.ops.same_cluster import follow_plan
+    from rmqctl.rules.group_changes import is_group_change
 
     invocation = Invocation(ctx)
     limit_s = wait_s(wait_stable)
     plan, _ = parse_plan(read_input("FILE", file), file)
     consent = Consent(yes=yes, dry_run=dry_run, confirm=confirm)
-    check_consent(invocation, consent)
+    check_consent(invocation, consent, is_group_change=is_group_change(plan.operation))
+    if assume_same_cluster:
+        plan = invocation.ask(lambda client: follow_plan(client, plan))
     if dry_run:
         invocation.ask(lambda client: require_still_so(client, plan, strict=strict))
     return carry_out(invocation, Planned(plan, ()), consent, strict=strict, wait_s=limit_s)

@@ -25,6 +25,28 @@ class Result(StrEnum):
     NOT_ATTEMPTED = "NOT_ATTEMPTED"
 
 
+class ChangeState(StrEnum):
+    """How far the process is that makes a change.
+
+    INTERRUPTED: it ended in the middle. ELSEWHERE: it is another host's, whose processes can't be seen, and may be at
+    it still.
+    """
+
+    DONE = "DONE"
+    RUNNING = "RUNNING"
+    INTERRUPTED = "INTERRUPTED"
+    ELSEWHERE = "ELSEWHERE"
+
+
+class Who(Struct, frozen=True):
+    """Who changes something, from where: for the journal."""
+
+    user: str
+    host: str
+    pid: int
+    context: str | None
+
+
 class ReceiptItem(Struct, frozen=True):
     """One queue. `before` is what was stored at the moment of writing, `after` what was read back; None for none.
 
@@ -65,7 +87,8 @@ class ConfigReceiptItem(Struct, frozen=True):
 class Receipt(Struct, frozen=True):
     """What came of one application of a plan. `brokers` are the masters' addresses by name, as in the plan.
 
-    `ended_at_ms` is None for one that was interrupted, as its journal tells it.
+    `ended_at_ms` is None for one that was interrupted or still runs, as its journal tells it; `who` is None in receipts
+    that were saved before they told it.
     """
 
     id: str
@@ -80,5 +103,7 @@ class Receipt(Struct, frozen=True):
     route: Route
     asked: str = ""
     reason: str | None = None
+    who: Who | None = None
+    state: ChangeState = ChangeState.DONE
     items: tuple[ReceiptItem, ...] = ()
     configs: tuple[ConfigReceiptItem, ...] = ()

@@ -1,4 +1,4 @@
-"""Who applies a plan, and what came of it."""
+"""What came of a plan that was applied."""
 
 from __future__ import annotations
 
@@ -9,16 +9,7 @@ from msgspec import Struct
 from rmqctl.errors import NotAuthorisedError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
 from rmqctl.model.plan import Plan
-from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
-
-
-class Who(Struct, frozen=True):
-    """Who changes something, from where: for the journal."""
-
-    user: str
-    host: str
-    pid: int
-    context: str | None
+from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result, Who
 
 
 class Applied(Struct, frozen=True):
@@ -44,7 +35,7 @@ class Applied(Struct, frozen=True):
 
 
 def receipt_of(
-    plan: Plan, receipt_id: str, plan_sha256: str, started_at_ms: int, ended_at_ms: int, *,
+    plan: Plan, receipt_id: str, plan_sha256: str, started_at_ms: int, ended_at_ms: int, who: Who, *,
     items: tuple[ReceiptItem, ...], configs: tuple[ConfigReceiptItem, ...] = (),
 ) -> Receipt:  # fmt: skip
     """Return the receipt of a plan, with what came of each item."""
@@ -61,6 +52,7 @@ def receipt_of(
         route=plan.route,
         asked=plan.asked,
         reason=plan.reason,
+        who=who,
         items=items,
         configs=configs,
     )

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from rmqctl.client.core import Client
 from rmqctl.model.plan import Plan
+from rmqctl.model.receipt import Who
 from rmqctl.rules.group_changes import is_group_change
 
-from .applied import Applied, Who
+from .applied import Applied
 from .group_apply import apply_configs
 from .group_check import check_config_plan
 from .journal import Journal

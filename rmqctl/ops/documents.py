@@ -14,7 +14,7 @@ from rmqctl.errors import UsageError
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import ConfigItem, Consequence, Operation, Plan, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
+from rmqctl.model.receipt import ChangeState, ConfigReceiptItem, Receipt, ReceiptItem, Result, Who
 from rmqctl.rules.times import iso_time
 
 API_VERSION = "rmqctl/v1"
@@ -137,6 +137,11 @@ class _Document(Struct, frozen=True, rename="camel"):
     plan_sha256: str = ""
     started_at_ms: int = 0
     ended_at_ms: int | None = None
+    user: str | None = None
+    host: str | None = None
+    pid: int | None = None
+    context: str | None = None
+    change_state: ChangeState = ChangeState.DONE
 
 
 def parse_plan(data: bytes, where: str) -> tuple[Plan, str]:
@@ -209,6 +214,7 @@ def _check_items(document: _Document, where: str) -> None:
 
 def receipt_document(receipt: Receipt) -> dict[str, Any]:
     """Return a receipt as it stands in JSON."""
+    who = receipt.who
     return {
         "apiVersion": API_VERSION,
         "kind": RECEIPT,
@@ -226,6 +232,11 @@ def receipt_document(receipt: Receipt) -> dict[str, Any]:
         "route": receipt.route.value,
         "asked": receipt.asked,
         "reason": receipt.reason,
+        "user": None if who is None else who.user,
+        "host": None if who is None else who.host,
+        "pid": None if who is None else who.pid,
+        "context": None if who is None else who.context,
+        "changeState": receipt.state.value,
         "items": [
             {
                 **_place(item.mq),
@@ -259,6 +270,7 @@ def parse_receipt(data: bytes, where: str) -> Receipt:
     """Read a saved receipt. Raises UsageError for what is none."""
     _, document = _read(data, RECEIPT, where)
     _check_items(document, where)
+    user, host, pid = document.user, document.host, document.pid
     return Receipt(
         id=document.id,
         plan_id=document.plan_id,
@@ -272,6 +284,8 @@ def parse_receipt(data: bytes, where: str) -> Receipt:
         route=document.route,
         asked=document.asked,
         reason=document.reason,
+        who=None if user is None or host is None or pid is None else Who(user, host, pid, document.context),
+        state=document.change_state,
         items=tuple(
             ReceiptItem(
                 MessageQueue(item.topic, item.broker_name, item.queue_id), _offset(item.before), _offset(item.target),

@@ -18,10 +18,10 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConfig
 from rmqctl.model.plan import Plan
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.receipt import ConfigReceiptItem, ReceiptItem, Result
+from rmqctl.model.receipt import ConfigReceiptItem, ReceiptItem, Result, Who
 from rmqctl.rules.group_fields import differing_names, is_taken_over, request_body
 
-from .applied import Applied, Who, note_down, receipt_of
+from .applied import Applied, note_down, receipt_of
 from .group_check import check_config_plan
 from .group_found import FoundConfig
 from .journal import Journal
@@ -41,15 +41,12 @@ async def apply_configs(
     found = await check_config_plan(client, plan, strict=strict)
     now_ms = client.clock.now_ms()
     run = _Run(client, plan, found, journal, new_id(now_ms))
-    journal.begin(
-        run.receipt_id, plan, plan_text, plan_sha256, now_ms=now_ms, user=who.user, host=who.host, pid=who.pid,
-        context=who.context,
-    )  # fmt: skip
+    journal.begin(run.receipt_id, plan, plan_text, plan_sha256, now_ms=now_ms, who=who)
     await asyncio.gather(*(run.change(name) for name in plan.brokers))
     ended_at_ms = client.clock.now_ms()
     note_down(lambda: journal.end(run.receipt_id, ended_at_ms), run.failures)
     receipt = receipt_of(
-        plan, run.receipt_id, plan_sha256, now_ms, ended_at_ms, items=tuple(run.items), configs=tuple(run.configs),
+        plan, run.receipt_id, plan_sha256, now_ms, ended_at_ms, who, items=tuple(run.items), configs=tuple(run.configs),
     )  # fmt: skip
     return Applied(receipt, tuple(run.failures))
 

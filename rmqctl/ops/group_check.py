@@ -26,7 +26,8 @@ async def check_config_plan(client: Client, plan: Plan, *, strict: bool) -> Foun
     if plan.items:
         drift += _offset_drift(plan, found)
     if drift:
-        raise stale(drift)
+        has_moved = any(plan.brokers[name] != broker.master_address for name, broker in found.brokers.items())
+        raise stale(drift, has_moved=has_moved)
     return found
 
 

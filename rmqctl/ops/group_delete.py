@@ -8,9 +8,9 @@ from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import ConfigItem, Consequence, Operation, PlanItem, Route
-from rmqctl.rules.group_effects import counted_queues
 from rmqctl.rules.group_names import require_no_system_group
 from rmqctl.rules.names import closest
+from rmqctl.rules.words import counted
 
 from .group_found import FoundConfig, find_config, find_own_topics, new_config_plan
 from .offset_plan import Planned
@@ -96,9 +96,8 @@ def _said(
     if with_offsets:
         yield Consequence("OFFSETS_GO", "All of its offsets go. Who comes begins as a new group (ConsumeFromWhere).")
     elif count:
-        text = (
-            f"Offsets of {counted_queues(count)} stay (--with-offsets takes them along): who comes goes on from there."
-        )
+        queues = counted(count, "queue")
+        text = f"Offsets of {queues} stay (--with-offsets takes them along): who comes goes on from there."
         yield Consequence("OFFSETS_STAY", text)
     if topics:
         yield Consequence("TOPICS_STAY", f"Left there, with their messages: {', '.join(sorted(topics))}.")

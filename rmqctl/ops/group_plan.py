@@ -11,10 +11,11 @@ from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError, RmqctlError, UsageError
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.plan import ConfigItem, Consequence, Operation
-from rmqctl.rules.group_effects import counted_queues, describe_effects
+from rmqctl.rules.group_effects import describe_effects
 from rmqctl.rules.group_fields import Changes, changed, default_config, differing_names, is_taken_over, setting_words
 from rmqctl.rules.group_names import require_new_name, require_no_system_group
 from rmqctl.rules.names import closest
+from rmqctl.rules.words import counted
 
 from .group_found import FoundConfig, find_config, find_own_topics, new_config_plan
 from .offset_plan import Planned
@@ -160,7 +161,7 @@ def _leftovers(found: FoundConfig, configs: Collection[ConfigItem]) -> Iterator[
     made = {item.broker_name for item in configs}
     count = sum(mq.broker_name in made for mq in found.offsets)
     if count:
-        text = f"Offsets of {counted_queues(count)} are stored under this name: who comes goes on from there."
+        text = f"Offsets of {counted(count, 'queue')} are stored under this name: who comes goes on from there."
         yield Consequence("OFFSETS_THERE", text)
     lacking = found.others if made else ()
     if lacking:

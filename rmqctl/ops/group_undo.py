@@ -10,8 +10,8 @@ from rmqctl.errors import RefusedError
 from rmqctl.model.plan import ConfigItem, Consequence, Operation, PlanItem, Route
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
 from rmqctl.rules.group_changes import WAYS_BACK
-from rmqctl.rules.group_effects import counted_queues
 from rmqctl.rules.group_fields import differing_names, taken_back
+from rmqctl.rules.words import counted
 
 from .group_delete import deleted_offsets, describe_deletion, require_nobody
 from .group_found import FoundConfig, find_config, new_config_plan
@@ -25,8 +25,8 @@ _DONE = (Result.CONFIRMED, Result.UNKNOWN)
 async def plan_group_undo(client: Client, receipt: Receipt, *, assume_offline: bool, reason: str | None) -> Planned:
     """Return the plan that configures a group as before, and stores again the offsets that went with it.
 
-    Raises RefusedError where nothing was changed, for a receipt of another cluster, and where members would store other
-    offsets or bring the group back; and what find_config raises.
+    Raises RefusedError where nothing was changed, and where members would store other offsets or bring the group back;
+    and what find_config raises.
     """
     changed = {
         item.broker_name: item for item in receipt.configs if item.result in _DONE and item.before != item.target
@@ -36,7 +36,6 @@ async def plan_group_undo(client: Client, receipt: Receipt, *, assume_offline: b
     if not names:
         raise RefusedError(f"There is nothing to undo in {receipt.id}: no broker was changed.")
     found = await find_config(client, receipt.group, names)
-    _require_same_cluster(found, receipt)
     targets = {name: _before(item, found.fields(name)) for name, item in changed.items() if name in found.brokers}
     configs = [
         ConfigItem(name, found.fields(name), target)
@@ -49,14 +48,6 @@ async def plan_group_undo(client: Client, receipt: Receipt, *, assume_offline: b
         client, found, operation, configs, items, consequences, asked=f"undo {receipt.id}", reason=reason
     )
     return Planned(plan, found.failures)
-
-
-def _require_same_cluster(found: FoundConfig, receipt: Receipt) -> None:
-    for name, broker in found.brokers.items():
-        if receipt.brokers.get(name) != broker.master_address:
-            was = receipt.brokers.get(name, "not there")
-            sentence = f"{receipt.id} is of another cluster: broker {name} was {was} and is {broker.master_address}."
-            raise RefusedError(sentence, hint="Name the other cluster with -n or --context.")
 
 
 def _before(item: ConfigReceiptItem, now: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
@@ -96,6 +87,6 @@ async def _offsets_back(
     )  # fmt: skip
     if back:
         require_nobody(found, found.brokers, assume_offline=assume_offline)
-        text = f"Offsets of {counted_queues(len(back))} are stored again: who comes goes on from there."
+        text = f"Offsets of {counted(len(back), 'queue')} are stored again: who comes goes on from there."
         effects.append(Consequence("OFFSETS_BACK", text))
     return back, effects

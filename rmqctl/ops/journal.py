@@ -18,7 +18,7 @@ import msgspec
 
 from rmqctl.errors import UsageError
 from rmqctl.model.plan import Plan, Route
-from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
+from rmqctl.model.receipt import ChangeState, ConfigReceiptItem, Receipt, ReceiptItem, Result, Who
 
 from .journal_file import JournalFile
 from .journal_rows import (
@@ -66,10 +66,7 @@ class Journal:
         plan_sha256: str,
         *,
         now_ms: int,
-        user: str,
-        host: str,
-        pid: int,
-        context: str | None,
+        who: Who,
     ) -> None:
         """Note that a plan is going to be applied; nothing of it is attempted yet. `host` is os.uname().nodename."""
         values = {
@@ -78,11 +75,11 @@ class Journal:
             "plan_sha256": plan_sha256,
             "operation": plan.operation.value,
             "started_at_ms": now_ms,
-            "user": user,
-            "host": host,
-            "pid": pid,
-            "process_start": _process_start(pid),
-            "context": context,
+            "user": who.user,
+            "host": who.host,
+            "pid": who.pid,
+            "process_start": _process_start(who.pid),
+            "context": who.context,
             "cluster": plan.cluster,
             "brokers": msgspec.json.encode(plan.brokers).decode(),
             "group_name": plan.group,
@@ -150,7 +147,7 @@ class Journal:
             if row is None:
                 return None
             query = "SELECT * FROM items WHERE change = ? ORDER BY number"
-            return read_receipt(row, connection.execute(query, (row["number"],)).fetchall(), _is_running(row))
+            return read_receipt(row, connection.execute(query, (row["number"],)).fetchall(), _state(row))
 
     def plan_text(self, receipt_id: str) -> str | None:
         """Return the plan that was applied as it was handed in; ids as for `receipt`."""
@@ -173,7 +170,7 @@ class Journal:
         )
         with self._file.transaction() as connection:
             rows = connection.execute(query, storable((cluster, group, -1 if limit is None else limit)))
-            return [read_change(row, _is_running(row)) for row in rows]
+            return [read_change(row, _state(row)) for row in rows]
 
     def last_attempt(self, brokers: Mapping[str, str], group: str) -> tuple[int, int] | None:
         """Return when the newest change of a group at one of these brokers that attempted anything did so.
@@ -239,21 +236,24 @@ def _named(ids: Sequence[str]) -> str:
     return ", ".join(ids[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _is_running(row: sqlite3.Row) -> bool | None:
-    """Tell whether the process that makes a change still runs, None for one of another host."""
+def _state(row: sqlite3.Row) -> ChangeState:
     if row["ended_at_ms"] is not None:
-        return False
+        return ChangeState.DONE
     if row["host"] != os.uname().nodename:
-        return None
+        return ChangeState.ELSEWHERE
+    return ChangeState.RUNNING if _is_running(row["pid"], row["process_start"]) else ChangeState.INTERRUPTED
+
+
+def _is_running(pid: int, start: str | None) -> bool:
     try:
-        os.kill(row["pid"], 0)
+        os.kill(pid, 0)
     except PermissionError:
         pass  # it is there, and somebody else's
     except (ProcessLookupError, OverflowError):
         return False
     # Numbers are given again: after a restart of the machine another process may have this one.
-    start = _process_start(row["pid"])
-    return start is None or row["process_start"] in (None, start)
+    start_now = _process_start(pid)
+    return start_now is None or start in (None, start_now)
 
 
 def _process_start(pid: int) -> str | None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from rmqctl.model.plan import ConfigItem, Operation, Plan, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
+from rmqctl.model.receipt import ChangeState, ConfigReceiptItem, Receipt, ReceiptItem, Result, Who
 
 FORMAT = 1
 ATTEMPTING = "ATTEMPTING"
@@ -40,28 +40,21 @@ TABLES = (
 
 
 class Change(Struct, frozen=True):
-    """One change that was made from this user's account. `counts` has every result, of items and configurations.
-
-    `is_running` is None for one that has not ended and was made on another host, whose processes can't be seen. One
-    that has not ended and does not run was interrupted.
-    """
+    """One change that was made from this user's account. `counts` has every result, of items and configurations."""
 
     receipt_id: str
     plan_id: str
     operation: Operation
     started_at_ms: int
     ended_at_ms: int | None
-    user: str
-    host: str
-    pid: int
-    context: str | None
+    who: Who
     cluster: str
     group: str
     route: Route
     asked: str
     reason: str | None
     counts: Mapping[Result, int]
-    is_running: bool | None
+    state: ChangeState
 
 
 def storable(values: Sequence[Any]) -> tuple[Any, ...]:
@@ -99,7 +92,7 @@ def identity(item: PlanItem | ConfigItem | ReceiptItem | ConfigReceiptItem) -> t
     return item.broker_name, None, None, None
 
 
-def read_change(row: sqlite3.Row, is_running: bool | None) -> Change:
+def read_change(row: sqlite3.Row, state: ChangeState) -> Change:
     """Return a row of `changes` with the counts that were joined to it."""
     counts = {result: int(row[result]) for result in Result}
     # What is being attempted, or was when its process ended.
@@ -110,23 +103,20 @@ def read_change(row: sqlite3.Row, is_running: bool | None) -> Change:
         operation=Operation(row["operation"]),
         started_at_ms=row["started_at_ms"],
         ended_at_ms=row["ended_at_ms"],
-        user=row["user"],
-        host=row["host"],
-        pid=row["pid"],
-        context=row["context"],
+        who=_who(row),
         cluster=row["cluster"],
         group=row["group_name"],
         route=Route(row["route"]),
         asked=row["asked"],
         reason=row["reason"],
         counts=counts,
-        is_running=is_running,
+        state=state,
     )
 
 
-def read_receipt(row: sqlite3.Row, items: Sequence[sqlite3.Row], is_running: bool | None) -> Receipt:
+def read_receipt(row: sqlite3.Row, items: Sequence[sqlite3.Row], state: ChangeState) -> Receipt:
     """Return a receipt. What was attempted and never settled is UNKNOWN, with a note that says why."""
-    note = _unsettled_note(row, is_running)
+    note = _unsettled_note(row, state)
     return Receipt(
         id=row["receipt_id"],
         plan_id=row["plan_id"],
@@ -140,17 +130,23 @@ def read_receipt(row: sqlite3.Row, items: Sequence[sqlite3.Row], is_running: boo
         route=Route(row["route"]),
         asked=row["asked"],
         reason=row["reason"],
+        who=_who(row),
+        state=state,
         items=tuple(_read_item(item, note) for item in items if item["topic"] is not None),
         configs=tuple(_read_config(item, note) for item in items if item["topic"] is None),
     )
 
 
-def _unsettled_note(row: sqlite3.Row, is_running: bool | None) -> str:
-    if row["ended_at_ms"] is not None:
+def _who(row: sqlite3.Row) -> Who:
+    return Who(row["user"], row["host"], row["pid"], row["context"])
+
+
+def _unsettled_note(row: sqlite3.Row, state: ChangeState) -> str:
+    if state is ChangeState.DONE:
         return "What came of it was not seen."
-    if is_running is None:
+    if state is ChangeState.ELSEWHERE:
         return f"What came of it is not known yet: process {row['pid']} on {row['host']} may still be at it."
-    if is_running:
+    if state is ChangeState.RUNNING:
         return f"What came of it is not known yet: process {row['pid']} is at it."
     return "The process ended before it was seen what came of it."
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -16,16 +16,18 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import Plan, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.receipt import ReceiptItem, Result
+from rmqctl.model.receipt import ReceiptItem, Result, Who
 from rmqctl.model.route import Broker
 from rmqctl.model.sample import GroupSample, QueueSample
+from rmqctl.net.clock import pause
 from rmqctl.observe.sampling import GroupSampler
 from rmqctl.observe.wait_stable import wait_until_confirmed
 from rmqctl.rules.confirmation import Outcome, Verdict, Written, push_quiet_s
 from rmqctl.rules.drift import is_there
 from rmqctl.rules.reset_route import is_cpp_only
+from rmqctl.rules.words import counted
 
-from .applied import Applied, Who, note_down, receipt_of
+from .applied import Applied, note_down, receipt_of
 from .journal import Journal
 from .offset_check import Checked, check_plan
 from .plan_parts import new_id, write_batches
@@ -36,6 +38,8 @@ _PUSHES = 3
 _REFUSALS = (BrokerError, NotAuthorisedError, RefusedError)
 # Held pulls take 15 s, members that have just come 30 s more until they may pull.
 _WAIT_S = 60.0
+# How often clients store their offsets (persistConsumerOffsetInterval), and some time to do so.
+_STORED_EVERY_S = 6.0
 # What a broker stores for "none": clients and brokers take numbers below 0 for it.
 NONE_STORED = -1
 
@@ -51,22 +55,20 @@ async def apply_offsets(
     """
     checked = await check_plan(client, plan, strict=strict)
     if checked.moved.queue_count:
-        queues = f"{checked.moved.queue_count} of its queues"
-        report(f"The group has come {checked.moved.message_count} messages further in {queues} since the plan.")
+        messages, queues = counted(checked.moved.message_count, "message"), f"{checked.moved.queue_count} of its queues"
+        report(f"The group has come {messages} further in {queues} since the plan.")
     now_ms = client.clock.now_ms()
     run = _Run(client, plan, checked, journal, new_id(now_ms))
-    journal.begin(
-        run.receipt_id, plan, plan_text, plan_sha256, now_ms=now_ms, user=who.user, host=who.host, pid=who.pid,
-        context=who.context,
-    )  # fmt: skip
     await run.look_before()
+    journal.begin(run.receipt_id, plan, plan_text, plan_sha256, now_ms=now_ms, who=who)
     await run.write()
-    await run.read_back()
+    await run.read_back(run.written)
     await run.wait(wait_s, report)
+    await run.look_after_untold(wait_s)
     ended_at_ms = client.clock.now_ms()
     run.end(ended_at_ms)
     receipt = receipt_of(
-        plan, run.receipt_id, plan_sha256, now_ms, ended_at_ms,
+        plan, run.receipt_id, plan_sha256, now_ms, ended_at_ms, who,
         items=tuple(run.items[index] for index in range(len(plan.items))),
     )  # fmt: skip
     return Applied(receipt, tuple(run.failures))
@@ -82,9 +84,11 @@ class _Run:
         self._plan = plan
         self._checked = checked
         self._journal = journal
-        self._written: set[int] = set()
+        self.written: set[int] = set()
         # Those that clients were told of, rightly.
         self._told: set[int] = set()
+        # Those that were stored and that no client was told of, for sure.
+        self._untold: set[int] = set()
         self._baseline: GroupSample | None = None
         self.items = {
             index: ReceiptItem(
@@ -111,7 +115,7 @@ class _Run:
         for index in sorted(self.items.keys() - set(there)):
             by_broker.setdefault(self._plan.items[index].mq.broker_name, []).append(index)
         await asyncio.gather(*(self._write_broker(name, indexes) for name, indexes in by_broker.items()))
-        self._settle(self.items.keys() - self._written)
+        self._settle(self.items.keys() - self.written)
 
     async def _write_broker(self, name: str, indexes: Sequence[int]) -> None:
         broker = self._checked.brokers[name]
@@ -134,7 +138,7 @@ class _Run:
         except RmqctlError as error:
             self.failures.append(Failure(name, "offsets", error))
             for index in indexes:
-                if index not in self._written:
+                if index not in self.written:
                     self._note(index, f"nothing was sent: {error.sentence}")
 
     async def _write_batch(self, address: str, indexes: Sequence[int]) -> None:
@@ -178,12 +182,14 @@ class _Run:
                 )
             except BrokerError as error:
                 self._note_refusals(dict.fromkeys(stored, error))
+                self._untold |= set(stored)
                 return
             items = self._plan.items
             wrong = [index for index in stored if told.get(items[index].mq) != items[index].target]
             self._told = (self._told | set(stored)) - set(wrong)
             if not wrong:
                 return
+        self._untold |= set(wrong)
         for index in wrong:
             self._note(index, "a client stored its own offset each time before the clients could be told")
 
@@ -191,7 +197,7 @@ class _Run:
         befores = {index: self.items[index].before for index in indexes}
         self._journal.attempting(self.receipt_id, befores, now_ms=self._client.clock.now_ms())
         for index in indexes:
-            self._written.add(index)
+            self.written.add(index)
             self.items[index] = replace(self.items[index], result=Result.UNKNOWN, note="")
 
     def _note_refusals(self, failed: Mapping[int, RmqctlError]) -> None:
@@ -219,21 +225,21 @@ class _Run:
     def _note(self, index: int, note: str) -> None:
         self.items[index] = replace(self.items[index], note=note)
 
-    async def read_back(self) -> None:
+    async def read_back(self, indexes: Collection[int]) -> None:
         """Read what is stored now where something was sent, and conclude what can be concluded from it."""
         by_broker: dict[str, list[int]] = {}
-        for index in sorted(self._written):
+        for index in sorted(indexes):
             by_broker.setdefault(self._plan.items[index].mq.broker_name, []).append(index)
         answers = await ask_all(by_broker, lambda name: self._stored(name, by_broker[name]))
-        for name, indexes in by_broker.items():
-            for index in indexes:
+        for name, part in by_broker.items():
+            for index in part:
                 if name in answers.ok:
                     self._conclude(index, answers.ok[name][self._plan.items[index].mq])
                 else:
                     note = self.items[index].note or "it was sent"
                     self._note(index, f"{note}, and could not be read back: {answers.failed[name].sentence}")
         self.failures += [Failure(name, "what is stored now", error) for name, error in answers.failed.items()]
-        self._settle(self._written)
+        self._settle(indexes)
 
     async def _stored(self, name: str, indexes: Iterable[int]) -> dict[MessageQueue, int | None]:
         broker = self._checked.brokers[name]
@@ -261,8 +267,8 @@ class _Run:
         open_items = {
             index: item
             for index, item in self.items.items()
-            if item.result is Result.UNKNOWN and index in self._written
-            if item.route in (Route.SERVER_SIDE, Route.CLIENT_PUSH)
+            if item.result is Result.UNKNOWN and index in self.written
+            if item.route is Route.SERVER_SIDE or (item.route is Route.CLIENT_PUSH and index not in self._untold)
         }
         written = [
             Written(item.mq, item.route, item.before, item.target)
@@ -288,6 +294,23 @@ class _Run:
                 self.items[index] = _judged(item, verdict, seen.get(item.mq))
         self._settle(open_items)
 
+    async def look_after_untold(self, wait_s: float | None) -> None:
+        """See whether members have stored their own offsets over what no client was told of; they do so every 5 s."""
+        untold = {
+            index
+            for index, item in self.items.items()
+            if item.result is Result.UNKNOWN and index in self._untold and item.is_after_known
+        }
+        if not untold or wait_s == 0:
+            return
+        await pause(self._client.clock, _STORED_EVERY_S)
+        await self.read_back(untold)
+        for index in untold:
+            item = self.items[index]
+            if item.is_after_known and _has_gone_on(item):
+                self.items[index] = replace(item, result=Result.UNCHANGED)
+        self._settle(untold)
+
     async def look_before(self) -> None:
         """Note where the group's members are before anything is written: what they say later is compared with it."""
         if self._plan.state is GroupState.ONLINE:
@@ -306,6 +329,11 @@ _RESULTS = {
     Outcome.PENDING: Result.UNKNOWN,
     Outcome.UNKNOWN: Result.UNKNOWN,
 }
+
+
+def _has_gone_on(item: ReceiptItem) -> bool:
+    """Tell whether the group goes on as if nothing had been written."""
+    return item.before is not None and item.after is not None and item.before <= item.after != item.target
 
 
 def _judged(item: ReceiptItem, verdict: Verdict, seen: QueueSample | None) -> ReceiptItem:

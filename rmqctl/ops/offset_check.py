@@ -43,7 +43,8 @@ async def check_plan(client: Client, plan: Plan, *, strict: bool) -> Checked:
     now = _now(plan, found)
     drift = find_drift(plan, now, strict=strict)
     if drift:
-        raise stale(drift)
+        has_moved = any(now.brokers.get(name, address) != address for name, address in plan.brokers.items())
+        raise stale(drift, has_moved=has_moved)
     for name, silence in client.silent_masters.items():
         if name in plan.brokers:
             raise silence.reworded(f"The master of {name} does not answer, and its slave's copy of offsets can be old.")

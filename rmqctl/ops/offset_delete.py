@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rmqctl.admin.results import ask_all
+from rmqctl.admin.topic_status import fetch_topic_config
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError
+from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import Consequence, Operation, PlanItem, Route
 from rmqctl.rules.reset import NONE_STORED
 
-from .offset_found import find_stored
+from .offset_found import Found, find_stored
 from .offset_plan import Planned, new_plan
 from .plan_parts import NOT_LOOKED_UP
 
@@ -29,9 +31,7 @@ async def plan_deletion(
     if state is not GroupState.EMPTY and not (assume_offline and state is GroupState.UNKNOWN):
         sentence = f"Group {group} has members, or may have: they would store their offsets again."
         raise RefusedError(sentence, hint="Stop them first.")
-    named = {mq.topic for mq in found.offsets}
-    routes = await ask_all(sorted(named), client.route)
-    gone = {topic for topic, error in routes.failed.items() if isinstance(error, NotFoundError)}
+    gone, untold = await _find_gone(client, found)
     wanted = {*topics} | (gone if leftovers else set())
     items = tuple(
         PlanItem(
@@ -42,9 +42,10 @@ async def plan_deletion(
         if mq.topic in wanted and before is not None
     )  # fmt: skip
     without = sorted({*topics} - {item.mq.topic for item in items})
-    if without and not found.failures:
+    failures = (*found.failures, *untold)
+    if without and not failures:
         raise NotFoundError("Offset", group).reworded(f"Group {group} has no offsets in {', '.join(without)}.")
-    if not items and not found.failures:
+    if not items and not failures:
         raise NotFoundError("Offset", group).reworded(f"Group {group} has no offsets of topics that are gone.")
     consequences = (
         Consequence("NONE_STORED", f"{NONE_STORED}."),
@@ -53,4 +54,25 @@ async def plan_deletion(
     plan = await new_plan(
         client, found, items, consequences, operation=Operation.OFFSET_DELETE, asked=asked, reason=reason
     )
-    return Planned(plan, found.failures)
+    return Planned(plan, failures)
+
+
+async def _find_gone(client: Client, found: Found) -> tuple[set[str], list[Failure]]:
+    """Return the topics without a route that no broker with offsets of them knows either, and what failed.
+
+    A name server alone proves nothing: it forgets a topic while the only broker that has it is away, and knows none
+    for a while after its own restart.
+    """
+    places: dict[str, set[str]] = {}
+    for mq in found.offsets:
+        places.setdefault(mq.topic, set()).add(mq.broker_name)
+    routes = await ask_all(sorted(places), client.route)
+    unrouted = [topic for topic, error in routes.failed.items() if isinstance(error, NotFoundError)]
+    asked = [(topic, name) for topic in unrouted for name in sorted(places[topic])]
+    configs = await ask_all(asked, lambda place: fetch_topic_config(client, found.brokers[place[1]], place[0]))
+    known = {topic for (topic, _), config in configs.ok.items() if config is not None}
+    failures = [Failure(name, f"configuration of {topic}", error) for (topic, name), error in configs.failed.items()]
+    failures += [
+        Failure(None, f"route of {topic}", error) for topic, error in routes.failed.items() if topic not in unrouted
+    ]
+    return set(unrouted) - known - {topic for topic, _ in configs.failed}, failures

@@ -29,12 +29,13 @@ _SERVER_SIDE = "useServerSideResetOffset"
 class Found(Struct, frozen=True):
     """A group as it was found, for a plan or for its check: rows by queue, brokers by name, what each can do.
 
-    `offsets` are those stored, None for none; a queue whose offset could not be read is not there. `unsettled` are
-    brokers that did not tell whether they reset by themselves.
+    `known_topics` are those that brokers name as the group's. `offsets` are those stored, None for none; a queue whose
+    offset could not be read is not there. `unsettled` are brokers that did not tell whether they reset by themselves.
     """
 
     situation: Situation
     rows: Mapping[MessageQueue, QueueProgress]
+    known_topics: frozenset[str]
     offsets: Mapping[MessageQueue, int | None]
     brokers: Mapping[str, Broker]
     versions: Mapping[str, int]
@@ -63,6 +64,7 @@ async def find_group(client: Client, group: str, topics: Sequence[str]) -> Found
     return Found(
         situation=_situation(group, progress, reading),
         rows={row.mq: row for row in progress.rows},
+        known_topics=frozenset(mq.topic for view in reading.views.values() for mq in view.stats.queues),
         offsets={
             row.mq: row.consumer_offset
             for row in progress.rows

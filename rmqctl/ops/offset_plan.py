@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rmqctl.admin.brokers import fetch_cluster
 from rmqctl.admin.group_names import fetch_configs
@@ -20,13 +21,14 @@ from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX
 from rmqctl.model.plan import Consequence, Operation, Plan, PlanItem, Route
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.model.queue import MessageQueue
-from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.versions import V5_0_0
 from rmqctl.rules.reset import Aim, Choice, QueueFacts, Spec, choose_target, find_effects
 from rmqctl.rules.reset_route import choose_route, describe_routes, require_resettable
+from rmqctl.rules.words import counted, listed
 
 from .offset_found import Found, find_group
 from .plan_parts import cluster_label, new_id
+from .retry_topics import describe_waiting, find_retry_topics
 
 
 class Wish(Struct, frozen=True):
@@ -59,7 +61,9 @@ async def plan_offsets(client: Client, group: str, wish: Wish) -> Planned:
     Raises NotFoundError for a group or topic that there is not, RefusedError for a group that can't be changed, and the
     brokers' error when none of them answers.
     """
-    found = await find_group(client, group, await _topics(client, group, wish))
+    found = await find_group(client, group, await _topics(client, wish))
+    if wish.with_retry:
+        found, wish = await _with_retry(client, found, wish)
     rows = _chosen(found, wish)
     readable = [row for row in rows if row.min_offset is not None and row.max_offset is not None]
     names = sorted({row.mq.broker_name for row in readable or rows})
@@ -81,12 +85,12 @@ async def plan_offsets(client: Client, group: str, wish: Wish) -> Planned:
     left = Counter(each.choice.note for each in looked.values() if each.choice.is_left)
     consequences = (
         *describe_routes(found.situation, routes),
-        *(Consequence("LEFT_ALONE", f"{_counted(count)} left alone: {note}.") for note, count in sorted(left.items())),
+        *(Consequence("LEFT_ALONE", f"{_are(count)} left alone: {note}.") for note, count in sorted(left.items())),
         *_not_read(found),
         *_left_out(rows, looked),
         *_not_there(found, wish),
         *_ahead(client, wish),
-        *await _retry_left(client, group, found, wish),
+        *await _retry_left(client, found, wish),
     )
     plan = await new_plan(
         client, found, items, consequences, operation=wish.operation, asked=wish.asked, reason=wish.reason
@@ -123,15 +127,22 @@ async def new_plan(
     )
 
 
-async def _topics(client: Client, group: str, wish: Wish) -> tuple[str, ...]:
-    """Return the topics to read: the retry topic as well where it is wanted beside others, and there is one."""
-    # What an undo can't find any more must not hide the rest.
-    optional = wish.topics if wish.spec.aim is Aim.BEFORE else ()
-    if wish.topics and wish.with_retry:
-        optional = (*optional, RETRY_PREFIX + group)
-    routes = await ask_all(dict.fromkeys(optional), client.route)
+async def _topics(client: Client, wish: Wish) -> tuple[str, ...]:
+    """Return the topics to read: what an undo can't find any more must not hide the rest."""
+    routes = await ask_all(wish.topics if wish.spec.aim is Aim.BEFORE else (), client.route)
     gone = {topic for topic, error in routes.failed.items() if isinstance(error, NotFoundError)}
-    return tuple(topic for topic in dict.fromkeys((*wish.topics, *optional)) if topic not in gone)
+    return tuple(topic for topic in wish.topics if topic not in gone)
+
+
+async def _with_retry(client: Client, found: Found, wish: Wish) -> tuple[Found, Wish]:
+    """Return a group with its retry topics, and the wish that names them. Raises the error of a silent name server."""
+    routes, errors = await find_retry_topics(client, found)
+    if errors:
+        raise errors[0]
+    if routes.keys() <= {mq.topic for mq in found.rows}:
+        return found, wish
+    named = tuple(sorted({topic for topic, _ in found.read_queue_counts} | routes.keys()))
+    return await find_group(client, found.situation.group, named), replace(wish, topics=named)
 
 
 def _require_pushable(found: Found, items: Sequence[PlanItem]) -> None:
@@ -160,15 +171,14 @@ def _left_out(rows: Sequence[QueueProgress], looked: Collection[MessageQueue]) -
     """Tell of queues that could not be looked up, so that a saved plan tells of them too."""
     missing = [row.mq for row in rows if row.mq not in looked]
     if missing:
-        text = f"{_counted(len(missing))} left out, for it could not be read: {', '.join(map(str, missing[:3]))}"
-        yield Consequence("LEFT_OUT", text + (" and more." if len(missing) > 3 else "."))
+        text = f"{_are(len(missing))} left out, for it could not be read: {listed(missing)}."
+        yield Consequence("LEFT_OUT", text)
 
 
 def _not_there(found: Found, wish: Wish) -> Iterator[Consequence]:
     missing = sorted(mq for mq in wish.given if mq not in found.rows)
     if missing:
-        text = f"{_counted(len(missing))} not there, and left out: {', '.join(map(str, missing[:3]))}"
-        yield Consequence("NOT_THERE", text + (" and more." if len(missing) > 3 else "."))
+        yield Consequence("NOT_THERE", f"{_are(len(missing))} not there, and left out: {listed(missing)}.")
 
 
 def _ahead(client: Client, wish: Wish) -> Iterator[Consequence]:
@@ -294,24 +304,11 @@ def _route(broker_name: str, found: Found, wish: Wish) -> Route:
     return choose_route(found.situation, assume_offline=wish.assume_offline, is_server_side=is_server_side)
 
 
-async def _retry_left(client: Client, group: str, found: Found, wish: Wish) -> tuple[Consequence, ...]:
-    """Tell of messages that wait to be tried again, where the retry topic is not part of the plan."""
-    topic = RETRY_PREFIX + group
-    if wish.with_retry or topic in wish.topics or wish.operation not in (Operation.OFFSET_RESET, Operation.OFFSET_SKIP):
+async def _retry_left(client: Client, found: Found, wish: Wish) -> tuple[Consequence, ...]:
+    if wish.with_retry or wish.operation not in (Operation.OFFSET_RESET, Operation.OFFSET_SKIP):
         return ()
-
-    async def ask(name: str) -> int:
-        answer = await client.ask_broker(found.brokers[name], headers.get_consume_stats(group, topic))
-        queues = bodies.decode_consume_stats(answer.command.body).queues
-        return sum(max(0, item.broker_offset - item.consumer_offset) for item in queues.values())
-
-    answers = await ask_all(found.brokers, ask)
-    waiting = sum(answers.ok.values())
-    if not waiting:
-        return ()
-    text = f"{waiting} messages wait in {topic}, and stay there: --with-retry takes that topic along."
-    return (Consequence("RETRY_LEFT", text),)
+    return await describe_waiting(client, found, wish.topics)
 
 
-def _counted(count: int) -> str:
-    return "1 queue is" if count == 1 else f"{count} queues are"
+def _are(count: int) -> str:
+    return f"{counted(count, 'queue')} {'is' if count == 1 else 'are'}"

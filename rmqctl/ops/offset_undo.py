@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rmqctl.admin.brokers import fetch_cluster
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError
 from rmqctl.model.plan import Operation
@@ -15,7 +14,7 @@ from .offset_plan import Planned, Wish, plan_offsets
 async def plan_undo(client: Client, receipt: Receipt, *, assume_offline: bool, reason: str | None) -> Planned:
     """Return the plan that stores again what was stored before, where something was or may have been changed.
 
-    Raises RefusedError where nothing was, and for a receipt of another cluster; and what plan_offsets raises.
+    Raises RefusedError where nothing was, and what plan_offsets raises.
     """
     given = {item.mq: item.before for item in receipt.items if item.may_have_changed}
     if not given:
@@ -24,12 +23,6 @@ async def plan_undo(client: Client, receipt: Receipt, *, assume_offline: bool, r
         Operation.OFFSET_UNDO, Spec(Aim.BEFORE), tuple(sorted({mq.topic for mq in given})), given=given,
         assume_offline=assume_offline, asked=receipt.id, reason=reason,
     )  # fmt: skip
-    there = {broker.broker_name: broker.master_address for broker in (await fetch_cluster(client)).brokers}
-    for name, address in receipt.brokers.items():
-        if there.get(name, address) != address or not there.keys() & receipt.brokers.keys():
-            said = f"broker {name} was at {address} and is {there.get(name) or 'not there'}"
-            sentence = f"{receipt.id} is of another cluster: {said}."
-            raise RefusedError(sentence, hint="Name the other cluster with -n or --context.")
     try:
         planned = await plan_offsets(client, receipt.group, wish)
     except NotFoundError as error:

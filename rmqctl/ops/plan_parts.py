@@ -19,11 +19,17 @@ NOT_LOOKED_UP = dict.fromkeys(
 _SHOWN = 5
 
 
-def stale(drift: Sequence[str]) -> StaleError:
-    """Return the error of a plan that no longer holds, with the first of what has changed."""
+def stale(drift: Sequence[str], *, has_moved: bool = False) -> StaleError:
+    """Return the error of a plan that no longer holds, with the first of what has changed.
+
+    `has_moved`: a broker has another address.
+    """
     more = f" And {len(drift) - _SHOWN} more." if len(drift) > _SHOWN else ""
     sentence = f"The plan no longer holds. {' '.join(drift[:_SHOWN])}{more}"
-    return StaleError(sentence, hint="Nothing was changed. Make a new plan, and look at it.")
+    hint = "Nothing was changed. Make a new plan, and look at it."
+    if has_moved:
+        hint += " If a broker has only moved, --assume-same-cluster goes on with this one."
+    return StaleError(sentence, hint=hint)
 
 
 # Written, and noted as being written, at once.

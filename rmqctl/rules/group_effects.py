@@ -10,6 +10,7 @@ from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.plan import Consequence
 
 from .group_fields import FIELDS, differing_names
+from .words import counted
 
 
 def describe_effects(
@@ -54,12 +55,7 @@ def _retry_queues(group: str, count: int, topic_count: int | None) -> Iterator[C
         yield Consequence("RETRIES_LOST", text)
     elif topic_count is not None and count > topic_count:
         text = (
-            f"{RETRY_PREFIX}{group} has {counted_queues(topic_count)}, and is not made wider: brokers put messages "
+            f"{RETRY_PREFIX}{group} has {counted(topic_count, 'queue')}, and is not made wider: brokers put messages "
             f"that fail into queues 0 to {count - 1}, and nobody reads those from {topic_count} on. Widen it first."
         )
         yield Consequence("RETRY_TOPIC_NARROW", text)
-
-
-def counted_queues(count: int) -> str:
-    """Say how many queues."""
-    return "1 queue" if count == 1 else f"{count} queues"

@@ -10,12 +10,12 @@ from msgspec import Struct
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.words import counted, listed
 
 from .changes import Changes
 from .looks import Looks
 from .outcome import Outcome
 from .scene import LiveGroup, Scene
-from .words import counted, listed
 
 # RebalanceLockManager.REBALANCE_LOCK_MAX_LIVE_TIME.
 _LOCK_LIVES_S = 60

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
+from rmqctl.rules.words import counted, listed
+
 from .concerns import Concern
 from .readonly import Effect, Mode, Other, Readonly, Verdict, Way
-from .words import counted, listed
 
 _named = partial(listed, shown=5)
 

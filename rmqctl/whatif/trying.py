@@ -13,6 +13,7 @@ from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.rules.allocate import AllocationError, CustomStrategy, Options, find_strategy
 from rmqctl.rules.allocate.strategies import canonical_name
 from rmqctl.rules.names import closest
+from rmqctl.rules.words import listed
 
 from .allocation import DEFAULT, Trial, current_strategy, try_strategy
 from .changes import Changes
@@ -20,7 +21,6 @@ from .churn import Churn, Coming, simulate
 from .live import work_of
 from .rooms import is_in_room
 from .scene import Scene
-from .words import listed
 
 # A plugin's: takes "broker" or "client" and a name, returns the room.
 SiteResolver = Callable[[str, str], str | None]

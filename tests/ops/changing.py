@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from rmqctl.client.core import Client
 from rmqctl.model.plan import Operation, Plan, PlanItem
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.receipt import Receipt, ReceiptItem
-from rmqctl.ops.applied import Applied, Who
+from rmqctl.model.receipt import Receipt, ReceiptItem, Who
+from rmqctl.ops.applied import Applied
 from rmqctl.ops.apply import apply_plan
 from rmqctl.ops.documents import plan_document
 from rmqctl.ops.journal import Journal

@@ -9,15 +9,15 @@ from typing import Any
 
 from rmqctl.client.core import Client
 from rmqctl.model.plan import Consequence, Plan
-from rmqctl.model.receipt import Receipt, Result
-from rmqctl.ops.applied import Applied, Who
+from rmqctl.model.receipt import Receipt, Result, Who
+from rmqctl.ops.applied import Applied
 from rmqctl.ops.apply import apply_plan
 from rmqctl.ops.documents import parse_plan, plan_document
 from rmqctl.ops.group_delete import plan_group_deletion
 from rmqctl.ops.group_plan import ConfigWish, plan_creation, plan_update
-from rmqctl.ops.group_undo import plan_group_undo
 from rmqctl.ops.journal import Journal
 from rmqctl.ops.offset_plan import Planned
+from rmqctl.ops.undo import plan_way_back
 from rmqctl.rules.group_fields import parse_changes
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, running
 from tests.scripted import V5_4_0, passing, run
@@ -71,13 +71,15 @@ class Case:
 
         return run(self._planned(plan))
 
-    def undo(self, receipt: Receipt, *, assume_offline: bool = False) -> Planned:
+    def undo(self, receipt: Receipt, *, assume_offline: bool = False, assume_same_cluster: bool = False) -> Planned:
         """Plan the way back."""
-        return run(
-            self._planned(
-                lambda client: plan_group_undo(client, receipt, assume_offline=assume_offline, reason=None)
+
+        async def plan(client: Client) -> Planned:
+            return await plan_way_back(
+                client, receipt, (), assume_offline=assume_offline, assume_same_cluster=assume_same_cluster, reason=None
             )
-        )  # fmt: skip
+
+        return run(self._planned(plan))
 
     def apply(self, plan: Plan, *, strict: bool = False) -> Applied:
         """Apply a plan that was saved and read again."""

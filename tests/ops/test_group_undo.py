@@ -160,7 +160,12 @@ def test_only_what_was_changed_goes_back(case: Case) -> None:
 
 def test_nothing_and_another_cluster_are_refused(case: Case) -> None:
     done = case.apply(case.update("G", "retryMaxTimes=3").plan).receipt
+    moved = replace(done, brokers={**done.brokers, "broker-a": "x:1"})
     with pytest.raises(RefusedError, match="another cluster"):
-        case.undo(replace(done, brokers={**done.brokers, "broker-a": "x:1"}))
+        case.undo(moved)
+    planned = case.undo(moved, assume_same_cluster=True)
+    assert [item.code for item in planned.plan.consequences][-1] == "MOVED"
+    assert planned.plan.brokers == done.brokers
+    assert case.apply(planned.plan).exit_code == 0
     with pytest.raises(RefusedError, match="nothing to undo"):
         case.undo(replace(done, configs=()))

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from rmqctl.errors import UsageError
 from rmqctl.model.plan import ConfigItem, Operation, Plan, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
+from rmqctl.model.receipt import ChangeState, ConfigReceiptItem, Receipt, ReceiptItem, Result, Who
 from rmqctl.ops.journal import Journal
 
 _ROOT = Path(__file__).parents[2]
@@ -48,9 +48,8 @@ def begin(
 ) -> None:
     plan = a_plan() if plan is None else plan
     journal.begin(
-        receipt_id, plan, f'{{"id":"{plan.id}"}}', "5" * 64, now_ms=now_ms, user="ada", host=host, pid=os.getpid(),
-        context="prod",
-    )  # fmt: skip
+        receipt_id, plan, f'{{"id":"{plan.id}"}}', "5" * 64, now_ms=now_ms, who=Who("ada", host, os.getpid(), "prod")
+    )
 
 
 def settled(number: int, result: Result = Result.CONFIRMED, *, route: Route = Route.SERVER_SIDE) -> ReceiptItem:
@@ -137,6 +136,7 @@ def test_a_change_is_noted_from_its_begin_to_its_end(journal: Journal) -> None:
         route=Route.SERVER_SIDE,
         asked="--to-offset 5",
         reason="wrong data",
+        who=Who("ada", _HOST, os.getpid(), "prod"),
         items=(
             done,
             unknown,
@@ -261,8 +261,8 @@ def test_history_tells_who_did_what_newest_first(journal: Journal) -> None:
     assert journal.history(group="g") == []
     (change,) = journal.history(group="G", cluster="C")
     assert (change.plan_id, change.operation, change.route) == ("p", Operation.OFFSET_RESET, Route.SERVER_SIDE)
-    assert (change.started_at_ms, change.ended_at_ms, change.is_running) == (5000, 6000, False)
-    assert (change.user, change.host, change.pid, change.context) == ("ada", _HOST, os.getpid(), "prod")
+    assert (change.started_at_ms, change.ended_at_ms, change.state) == (5000, 6000, ChangeState.DONE)
+    assert change.who == Who("ada", _HOST, os.getpid(), "prod")
     assert (change.cluster, change.group, change.asked, change.reason) == ("C", "G", "--to-offset 5", "wrong data")
     assert change.counts == {
         Result.CONFIRMED: 1,
@@ -320,11 +320,11 @@ def test_of_a_mixed_change_the_push_counts_where_it_was_used(journal: Journal) -
 
 def test_words_that_are_no_text_are_kept_readable(journal: Journal) -> None:
     text = '{"reason":"\udcff"}'
-    journal.begin("r", a_plan(), text, "", now_ms=1, user="ad\udcffa", host="h", pid=1, context=None)
+    journal.begin("r", a_plan(), text, "", now_ms=1, who=Who("ad\udcffa", "h", 1, None))
     journal.settle(
         "r", {0: ReceiptItem(MessageQueue("T", "broker-a", 0), 1, 2, Route.MIXED, Result.UNKNOWN, note="\ud800")}
     )
-    assert journal.history()[0].user == "ad\\udcffa"
+    assert journal.history()[0].who.user == "ad\\udcffa"
     assert whole(journal, "r").items[0].note == "\\ud800"
     assert json.loads(journal.plan_text("r") or "") == json.loads(text)  # the same to whoever reads it
 
@@ -404,13 +404,13 @@ def test_a_process_that_is_killed_in_the_middle_leaves_what_it_did(path: Path, j
     with process(_STOP_IN_THE_MIDDLE, path, "r") as child:
         assert line_of(child) == "attempted"
         (change,) = journal.history()
-        assert (change.is_running, change.pid, change.ended_at_ms) == (True, child.pid, None)
+        assert (change.state, change.who.pid, change.ended_at_ms) == (ChangeState.RUNNING, child.pid, None)
         note = f"What came of it is not known yet: process {child.pid} is at it."
         assert whole(journal, "r").items[1].note == note
         child.send_signal(signal.SIGKILL)
         child.wait()
         (change,) = journal.history()
-        assert (change.is_running, change.ended_at_ms) == (False, None)
+        assert (change.state, change.ended_at_ms) == (ChangeState.INTERRUPTED, None)
         assert change.counts[Result.UNKNOWN] == 2
         receipt = whole(journal, "r")
         assert receipt.ended_at_ms is None
@@ -478,17 +478,17 @@ def test_two_journals_of_one_process_do_not_hinder_each_other(path: Path, journa
 
 def test_a_number_that_another_process_got_since_does_not_count_as_running(path: Path, journal: Journal) -> None:
     begin(journal, "r")
-    assert journal.history()[0].is_running is True
+    assert journal.history()[0].state is ChangeState.RUNNING
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE changes SET process_start = '1'")
         connection.commit()
-    assert journal.history()[0].is_running is False
+    assert journal.history()[0].state is ChangeState.INTERRUPTED
 
 
 def test_whether_a_change_of_another_host_still_runs_is_not_known(journal: Journal) -> None:
     begin(journal, "r", host=f"not-{_HOST}")
     journal.attempting("r", {0: 10})
-    assert journal.history()[0].is_running is None
+    assert journal.history()[0].state is ChangeState.ELSEWHERE
     assert f"process {os.getpid()} on not-{_HOST} may still be at it" in whole(journal, "r").items[0].note
     journal.end("r", 2000)
-    assert journal.history()[0].is_running is False
+    assert journal.history()[0].state is ChangeState.DONE

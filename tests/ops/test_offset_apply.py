@@ -72,7 +72,7 @@ def test_the_journal_and_the_receipt_say_what_was_asked() -> None:
     with Journal() as journal:
         assert json.loads(journal.plan_text(receipt.id) or "") == plan_document(plan)
         (change,) = journal.history()
-    assert (change.user, change.pid, change.context) == (WHO.user, WHO.pid, None)
+    assert change.who == WHO
 
 
 def test_some_queues_only() -> None:

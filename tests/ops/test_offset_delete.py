@@ -12,8 +12,9 @@ from rmqctl.ops.offset_plan import Planned
 from rmqctl.ops.offset_undo import plan_undo
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
+from rmqctl.protocol.command import Command
 from tests.admin.cluster import Cluster
-from tests.scripted import V4_9_7, V5_4_0, refused
+from tests.scripted import V4_9_7, V5_4_0, Reply, refused
 
 from .changing import apply, ask, join, message_cluster, outcome, store, targets
 
@@ -59,6 +60,29 @@ def test_leftovers_are_offsets_of_topics_that_are_gone() -> None:
     assert cluster.brokers["broker-a"].offsets["G"]["gone"] == {0: -1, 3: -1}
     with pytest.raises(NotFoundError, match="no offsets of topics that are gone"):
         _plan(cluster, leftovers=True)
+
+
+@both
+def test_a_topic_that_a_broker_still_has_is_not_gone_for_want_of_a_route(version: int) -> None:
+    """Such as after a restart of the name server, or while it hears nothing of the topic's only broker."""
+    cluster = _cluster(version)
+    usual = cluster.name_server.table[Q.GET_ROUTEINFO_BY_TOPIC]
+
+    def without_u(request: Command) -> Reply:
+        gone = request.ext_fields["topic"] == "U"
+        return refused(R.TOPIC_NOT_EXIST, "no") if gone else usual(request) if callable(usual) else usual
+
+    cluster.name_server.table[Q.GET_ROUTEINFO_BY_TOPIC] = without_u
+    plan = _plan(cluster, leftovers=True).plan
+    assert list(targets(plan)) == ["gone@broker-a:0", "gone@broker-a:3"]
+
+
+def test_a_topic_of_which_the_broker_tells_nothing_stays() -> None:
+    cluster = _cluster(V5_4_0)
+    cluster.servers["broker-a"].table[Q.GET_TOPIC_CONFIG] = refused(R.SYSTEM_ERROR, "boom")
+    result = _plan(cluster, leftovers=True)
+    assert result.plan.items == ()
+    assert [failure.what for failure in result.failures] == ["configuration of gone"]
 
 
 def test_both_at_once() -> None:

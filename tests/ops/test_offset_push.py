@@ -149,6 +149,29 @@ def test_members_that_leave_before_they_are_told_find_it_stored() -> None:
     assert "Consumer not online" in outcome(applied).note
 
 
+def test_what_no_client_was_told_of_is_looked_at_once_more_and_not_waited_for() -> None:
+    cluster = pushing()
+    plan = planned(cluster, Aim.OFFSET, 20).plan
+    server = cluster.servers["broker-a"]
+    pushed_at_ms: list[int] = []
+
+    def refuse(_: Command) -> Reply:
+        pushed_at_ms.append(cluster.clock.now_ms())
+        return refused(R.SYSTEM_ERROR, "no")
+
+    def persist(_: Command) -> None:
+        if pushed_at_ms and cluster.clock.now_ms() - pushed_at_ms[0] >= 5_000:
+            stored(cluster).update({0: 61, 1: 60})
+
+    instead(server, Q.INVOKE_BROKER_TO_RESET_OFFSET, refuse)
+    instead(server, Q.QUERY_CONSUMER_OFFSET, persist)
+    began_ms = cluster.clock.now_ms()
+    applied = apply(cluster, plan, wait_s=60, timeout_s=100)
+    assert 5_000 < cluster.clock.now_ms() - began_ms < 15_000
+    assert [(item.after, item.result) for item in applied.receipt.items] == [(61, "UNCHANGED"), (60, "UNCHANGED")]
+    assert applied.exit_code == 1
+
+
 def test_a_topic_of_which_a_queue_has_no_offset_is_refused_before_anything_is_stored() -> None:
     """4.9 tells nobody of a topic before every queue of it has an offset; what was stored would be written over."""
     cluster = pushing()

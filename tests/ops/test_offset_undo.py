@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rmqctl.errors import RefusedError, RmqctlError
+from rmqctl.errors import RefusedError, RmqctlError, StaleError
 from rmqctl.model.plan import Operation, Plan, Route
 from rmqctl.model.receipt import Receipt, ReceiptItem, Result
+from rmqctl.ops.journal import Journal
 from rmqctl.ops.offset_plan import Planned
-from rmqctl.ops.offset_undo import plan_undo
+from rmqctl.ops.same_cluster import follow_plan
+from rmqctl.ops.undo import find_later, plan_way_back
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.rules.reset import Aim
@@ -29,8 +31,8 @@ def _cluster(version: int = V5_4_0, offsets: dict[int, int] | None = None) -> Cl
 
 
 def _undo(cluster: Cluster, receipt: Receipt, **settings: Any) -> Planned:
-    wanted: dict[str, Any] = {"assume_offline": False, "reason": None, **settings}
-    return ask(cluster, lambda client: plan_undo(client, receipt, **wanted))
+    wanted: dict[str, Any] = {"assume_offline": False, "assume_same_cluster": False, "reason": None, **settings}
+    return ask(cluster, lambda client: plan_way_back(client, receipt, wanted.pop("later", ()), **wanted))
 
 
 def _reset(cluster: Cluster, aim: Aim = Aim.OFFSET, value: int = 20) -> Receipt:
@@ -165,6 +167,53 @@ def test_a_receipt_of_another_cluster_is_refused(brokers: dict[str, str]) -> Non
     with pytest.raises(RmqctlError):
         _undo(cluster, replace(receipt, brokers=brokers, items=items))
     assert _stored(cluster) == {0: 20, 1: 20}
+
+
+def test_brokers_that_came_back_elsewhere_are_taken_for_the_same_where_that_is_said() -> None:
+    cluster = _cluster()
+    receipt = _reset(cluster)
+    moved = replace(receipt, brokers={"broker-a": "elsewhere:1", "broker-z": "z:1"})
+    plan = _undo(cluster, moved, assume_same_cluster=True).plan
+    (told,) = [item.text for item in plan.consequences if item.code == "MOVED"]
+    assert told.startswith("Broker broker-a was at elsewhere:1 and is at ")
+    assert plan.brokers == receipt.brokers
+    assert apply(cluster, plan).exit_code == 0
+    assert _stored(cluster) == {0: 60, 1: 60}
+    # Of brokers none of which is there, nothing can be said.
+    with pytest.raises(RefusedError, match="none of broker-z is there"):
+        _undo(cluster, replace(receipt, brokers={"broker-z": "z:1"}), assume_same_cluster=True)
+
+
+def test_a_plan_follows_its_brokers_as_a_plan_of_its_own() -> None:
+    cluster = _cluster()
+    plan = planned(cluster, Aim.OFFSET, 20).plan
+    assert ask(cluster, lambda client: follow_plan(client, plan)) == plan
+    moved = replace(plan, brokers={"broker-a": "elsewhere:1"})
+    with pytest.raises(StaleError, match="it may be another cluster") as stale:
+        apply(cluster, moved)
+    assert "--assume-same-cluster" in str(stale.value.hint)
+    followed = ask(cluster, lambda client: follow_plan(client, moved))
+    assert (followed.brokers, followed.items) == (plan.brokers, plan.items)
+    assert followed.id != plan.id
+    assert followed.asked.endswith(f"(plan {plan.id})")
+    assert apply(cluster, followed).exit_code == 0
+    assert _stored(cluster) == {0: 20, 1: 20}
+
+
+def test_later_changes_of_the_same_queues_are_told() -> None:
+    cluster = _cluster()
+    first, second = _reset(cluster), _reset(cluster, Aim.OFFSET, 30)
+    third = apply(cluster, planned(cluster, Aim.OFFSET, 50, group="G").plan).receipt
+    with Journal() as journal:
+        assert find_later(journal, third) == []
+        assert find_later(journal, first) == [third.id, second.id]
+        # Of other queues, or where nothing was done, there is nothing to go over.
+        other = replace(first, items=tuple(replace(item, mq=item.mq._replace(topic="U")) for item in first.items))
+        assert find_later(journal, other) == []
+        later = find_later(journal, first)
+    told = [item.text for item in _undo(cluster, first, later=later).plan.consequences if item.code == "LATER_CHANGES"]
+    assert told == [f"2 later changes are gone over as well: {third.id}, {second.id}."]
+    assert "LATER_CHANGES" not in [item.code for item in _undo(cluster, third).plan.consequences]
 
 
 def test_queues_that_are_gone_are_told() -> None:

@@ -14,8 +14,8 @@ import pytest
 from rmqctl.client.core import Client
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import Operation
-from rmqctl.model.receipt import Result
-from rmqctl.ops.applied import Applied, Who
+from rmqctl.model.receipt import Result, Who
+from rmqctl.ops.applied import Applied
 from rmqctl.ops.apply import apply_plan
 from rmqctl.ops.documents import plan_document
 from rmqctl.ops.journal import Journal

@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import json
 import os
-import socket
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +15,14 @@ from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.text import drop_rest, note_to_stderr, printable
 from rmqctl.cli.output_file import new_file, write_file
 from rmqctl.errors import NotAuthorisedError, RmqctlError, UsageError
-from rmqctl.ops.applied import Applied, Who
+from rmqctl.model.receipt import Who
+from rmqctl.ops.applied import Applied
 from rmqctl.ops.apply import apply_plan
 from rmqctl.ops.documents import plan_document
 from rmqctl.ops.group_lock import cool_down_ms, group_lock
 from rmqctl.ops.journal import Journal
 
+from .config_listings import CONFIG_PLAN_COLUMNS, CONFIG_RECEIPT_COLUMNS
 from .listings import PLAN_COLUMNS, RECEIPT_COLUMNS, plan_listing, receipt_listing
 
 if TYPE_CHECKING:
@@ -39,13 +40,16 @@ if TYPE_CHECKING:
 FOR_PEOPLE = ("table", "wide", "plain")
 
 
-def check_consent(invocation: Invocation, consent: Consent) -> None:
+def check_consent(invocation: Invocation, consent: Consent, *, is_group_change: bool = False) -> None:
     """Raise UsageError for what would only be noticed after the change, RefusedError in a readonly context.
 
     Commands ask this before they ask the cluster.
     """
     display = invocation.display
-    choose_columns(PLAN_COLUMNS if consent.is_plan_only else RECEIPT_COLUMNS, display)
+    plan_columns, receipt_columns = (
+        (CONFIG_PLAN_COLUMNS, CONFIG_RECEIPT_COLUMNS) if is_group_change else (PLAN_COLUMNS, RECEIPT_COLUMNS)
+    )
+    choose_columns(plan_columns if consent.is_plan_only else receipt_columns, display)
     if consent.plan_path == "-":
         raise UsageError("--plan names a new file.", hint="--dry-run -o json writes the plan to stdout.")
     if consent.plan_path is not None:
@@ -55,7 +59,7 @@ def check_consent(invocation: Invocation, consent: Consent) -> None:
     invocation.require_writable()
     if display.conditions:
         raise UsageError("--where would hide what is changed as well.", hint="It can be given with --dry-run.")
-    choose_columns(RECEIPT_COLUMNS, replace(display, columns=tuple(key.removeprefix("-") for key in display.sort_keys)))
+    choose_columns(receipt_columns, replace(display, columns=tuple(key.removeprefix("-") for key in display.sort_keys)))
 
 
 def carry_out(invocation: Invocation, planned: Planned, consent: Consent, *, strict: bool, wait_s: float | None) -> int:
@@ -97,7 +101,7 @@ def apply(
     """Apply a plan that was consented to, and show what came of it. Returns the exit code."""
     display = invocation.display
     text = json.dumps(document)
-    who = Who(_user(), socket.gethostname(), os.getpid(), invocation.context_name)
+    who = Who(_user(), os.uname().nodename, os.getpid(), invocation.context_name)
 
     def report(sentence: str) -> None:
         if display.with_notes:

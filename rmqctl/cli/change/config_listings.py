@@ -113,3 +113,8 @@ def _result(items: Sequence[Item]) -> tuple[Column, ...]:
 def _note(items: Sequence[Item]) -> Column:
     is_empty = not any(item["note"] for item in items)
     return Column("NOTE", "note", show=lambda item: item["note"] or "-", is_wide=is_empty)
+
+
+# All that there can be, which rows decide on: what is asked for is checked before there are any.
+CONFIG_PLAN_COLUMNS = (*_place(has_offsets=True), *_CHANGE, _note(()))
+CONFIG_RECEIPT_COLUMNS = (*_place(has_offsets=True), *_CHANGE, *_result(()), _note(()))

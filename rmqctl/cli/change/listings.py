@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.ops.documents import plan_document, receipt_document
 from rmqctl.rules.group_changes import is_group_change
+from rmqctl.rules.words import counted
 
 from .config_listings import config_plan_listing, config_receipt_listing
 from .parts import count_results, extra_keys
@@ -64,11 +65,10 @@ def _plan_notes(plan: Plan) -> Iterator[str]:
     }
     unknown = sum(item.reconsumed is None for item in plan.items)
     if unknown < len(plan.items):
-        lost = f"; {sums['lost']} are deleted already" if sums["lost"] else ""
-        yield f"{sums['reconsumed']} messages would be consumed again, {sums['skipped']} skipped{lost}."
+        lost = f"; {sums['lost']} {'is' if sums['lost'] == 1 else 'are'} deleted already" if sums["lost"] else ""
+        yield f"{counted(sums['reconsumed'], 'message')} would be consumed again, {sums['skipped']} skipped{lost}."
     if unknown:
-        queues = "1 queue" if unknown == 1 else f"{unknown} queues"
-        yield f"How many messages of {queues} would be consumed again, or skipped, is not known."
+        yield f"How many messages of {counted(unknown, 'queue')} would be consumed again, or skipped, is not known."
 
 
 def _receipt_notes(receipt: Receipt) -> Iterator[str]:
@@ -111,7 +111,7 @@ PLAN_COLUMNS = (
     Column("SKIPPED", "skipped", is_number=True, is_alarm=lambda item: bool(item["skipped"])),
     Column("LOST", "lost", is_number=True, is_wide=True),
     Column(
-        "FIRST-MESSAGE", "firstStoreTimestamp", show=lambda item: item["firstStoreTimestampIso"] or "-", gives_way=True
+        "FIRST-STORED", "firstStoreTimestamp", show=lambda item: item["firstStoreTimestampIso"] or "-", gives_way=True
     ),
     Column("BY", "route", is_wide=True),
     Column("NOTE", "note", show=lambda item: item["note"] or "-", gives_way=True),

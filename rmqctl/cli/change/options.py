@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import Struct
 
 from rmqctl.errors import UsageError
 from rmqctl.rules.durations import parse_duration_ms
+from rmqctl.rules.wildcards import is_pattern
+
+if TYPE_CHECKING:
+    from rmqctl.cli.invocation import Invocation
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the plan.")]
@@ -28,7 +33,12 @@ WaitStable = Annotated[
     ),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Take any change since the plan for drift.")]
-AssumeOffline = Annotated[bool, typer.Option("--assume-offline", help="Nobody consumes, although that can't be seen.")]
+AssumeOffline = Annotated[
+    bool, typer.Option("--assume-offline", help="Take it that nobody consumes, where that can't be seen.")
+]
+AssumeSameCluster = Annotated[
+    bool, typer.Option("--assume-same-cluster", help="Take it that brokers with other addresses have only moved.")
+]
 
 
 class Consent(Struct, frozen=True):
@@ -43,6 +53,15 @@ class Consent(Struct, frozen=True):
     def is_plan_only(self) -> bool:
         """Whether nothing is to be changed."""
         return self.dry_run or self.plan_path is not None
+
+
+def topic_names(invocation: Invocation, topics: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the full names of topics. Raises UsageError for patterns: what is changed is named."""
+    for topic in topics or ():
+        if is_pattern(topic):
+            sentence = f"--topic {topic}: a change takes no wildcards."
+            raise UsageError(sentence, hint="Name each topic; --topic may be repeated.")
+    return tuple(invocation.full_name(topic) for topic in topics or ())
 
 
 def wait_s(text: str | None) -> float | None:

@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from rmqctl.errors import NotFoundError
-from rmqctl.model.receipt import Receipt
+from rmqctl.model.receipt import ChangeState, Receipt
 from rmqctl.ops.documents import parse_receipt
 from rmqctl.ops.journal import Journal
+from rmqctl.rules.times import iso_time
 
 from ..input_file import read_input
+
+
+def describe(receipt: Receipt) -> Iterator[str]:
+    """Say who changed what, when, from where, why, and whether it came to its end."""
+    who = receipt.who
+    by = "" if who is None else f" by {who.user} on {who.host}"
+    context = "" if who is None or who.context is None else f", context {who.context}"
+    yield f"{receipt.operation} {receipt.asked}".rstrip() + f": {iso_time(receipt.started_at_ms)}{by}{context}."
+    if receipt.reason is not None:
+        yield f"Reason: {receipt.reason}"
+    if receipt.state is not ChangeState.DONE:
+        yield _STATES[receipt.state]
+
+
+_STATES = {
+    ChangeState.RUNNING: "It is being made at this moment.",
+    ChangeState.INTERRUPTED: "INTERRUPTED: its process ended in the middle.",
+    ChangeState.ELSEWHERE: "It was begun on another machine, and may be going on there.",
+}
 
 
 def find_receipt(named: str) -> Receipt:

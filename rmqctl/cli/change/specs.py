@@ -38,12 +38,13 @@ def parse_asked(*, topics: Sequence[str], all_topics: bool, **given: Any) -> Ask
     if len(wanted) != 1:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         said = " and ".join(f"--{name.replace('_', '-')}" for name in wanted)
-        raise UsageError(f"{said} can't be given together." if wanted else "Where to?", hint=f"Give one of {options}.")
+        sentence = f"{said} can't be given together." if wanted else "Say where the group is to go."
+        raise UsageError(sentence, hint=f"Give one of {options}.")
     ((name, value),) = wanted.items()
     if topics and all_topics:
         raise UsageError("--topic and --all-topics can't be given together.")
     if not topics and not all_topics and name not in ("from_file",):
-        raise UsageError("Which topics?", hint="Give --topic TOPIC, or --all-topics.")
+        raise UsageError("Name the topics.", hint="Give --topic TOPIC, or --all-topics.")
     return _ASKED[name](value)
 
 

@@ -62,7 +62,7 @@ def command(
 
     invocation = Invocation(ctx)
     consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
-    check_consent(invocation, consent)
+    check_consent(invocation, consent, is_group_change=True)
     given = named_fields(
         retry_queues=retry_queues, retries=retries, consume=consume, broadcast=broadcast, orderly=orderly,
         notify=notify,

@@ -40,7 +40,7 @@ def command(
 
     invocation = Invocation(ctx)
     consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
-    check_consent(invocation, consent)
+    check_consent(invocation, consent, is_group_change=True)
     name, brokers = invocation.full_name(group), tuple(broker or ())
     asked = asked_words((), brokers, *["--with-offsets"] * with_offsets)
     planned = invocation.ask(

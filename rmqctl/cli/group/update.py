@@ -59,14 +59,14 @@ def command(
 
     invocation = Invocation(ctx)
     consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
-    check_consent(invocation, consent)
+    check_consent(invocation, consent, is_group_change=True)
     given = named_fields(
         retry_queues=retry_queues, retries=retries, consume=consume, broadcast=broadcast, orderly=orderly,
         notify=notify,
     )  # fmt: skip
     changes, brokers = parse_changes(settings or (), given), tuple(broker or ())
     if not changes.names:
-        raise UsageError("What is to be changed?", hint="Such as --retries 3, or --set FIELD=VALUE for any field.")
+        raise UsageError("Name what is to be changed.", hint="Such as --retries 3, or --set FIELD=VALUE for any field.")
     name = invocation.full_name(group)
     wish = ConfigWish(name, changes, brokers, asked_words(changes.words, brokers), reason)
     planned = invocation.ask(lambda client: plan_update(client, wish))

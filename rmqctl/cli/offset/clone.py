@@ -16,6 +16,7 @@ from rmqctl.cli.change.options import (
     Strict,
     WaitStable,
     Yes,
+    topic_names,
     wait_s,
 )
 from rmqctl.cli.invocation import Invocation
@@ -64,7 +65,7 @@ def command(
     limit_s = wait_s(wait_stable)
     consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
     check_consent(invocation, consent)
-    topics = tuple(invocation.full_name(each) for each in topic or ())
+    topics = topic_names(invocation, topic)
 
     async def make(client: "Client") -> Planned:
         given = await offsets_of_group(client, origin, topics)

@@ -37,11 +37,15 @@ def command(
     """Run the command; its help is the registry's line and HELP."""
     invocation = Invocation(ctx)
     if identity is not None:
+        from msgspec.structs import replace
+
         from rmqctl.cli.change.listings import RECEIPT_COLUMNS, receipt_listing
-        from rmqctl.cli.change.receipts import find_receipt
+        from rmqctl.cli.change.receipts import describe, find_receipt
 
         choose_columns(RECEIPT_COLUMNS, invocation.display)
-        return render(receipt_listing(find_receipt(identity)), invocation.display)
+        found = find_receipt(identity)
+        listing = receipt_listing(found)
+        return render(replace(listing, notes=[*describe(found), *listing.notes]), invocation.display)
     from rmqctl.ops.journal import Journal
 
     choose_columns(_COLUMNS, invocation.display)
@@ -65,15 +69,15 @@ def _item(change: "Change") -> dict[str, Any]:
         "id": change.receipt_id,
         "planId": change.plan_id,
         "operation": change.operation.value,
-        "state": _state(change),
+        "state": change.state.value,
         "startedAtMs": change.started_at_ms,
         "startedAtIso": iso_time(change.started_at_ms),
         "endedAtMs": change.ended_at_ms,
         "endedAtIso": iso_time(change.ended_at_ms),
-        "user": change.user,
-        "host": change.host,
-        "pid": change.pid,
-        "context": change.context,
+        "user": change.who.user,
+        "host": change.who.host,
+        "pid": change.who.pid,
+        "context": change.who.context,
         "cluster": change.cluster,
         "group": change.group,
         "route": change.route.value,
@@ -84,14 +88,6 @@ def _item(change: "Change") -> dict[str, Any]:
         "unknownCount": counts.get("UNKNOWN", 0),
         "notAttemptedCount": counts.get("NOT_ATTEMPTED", 0),
     }
-
-
-def _state(change: "Change") -> str:
-    if change.ended_at_ms is not None:
-        return "DONE"
-    if change.is_running is None:
-        return "ELSEWHERE"  # made on another machine, which may be at it still
-    return "RUNNING" if change.is_running else "INTERRUPTED"
 
 
 def _is_open(item: Item) -> bool:

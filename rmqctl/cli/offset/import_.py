@@ -16,6 +16,7 @@ from rmqctl.cli.change.options import (
     Strict,
     WaitStable,
     Yes,
+    topic_names,
     wait_s,
 )
 from rmqctl.cli.input_file import read_input
@@ -72,7 +73,7 @@ def command(
         raise UsageError("The file names no group.", hint="--group says which one it is for.")
     # What a file names is a whole name; what is typed is one of this namespace.
     name = invocation.full_name(group) if group is not None else own or ""
-    topics = tuple(invocation.full_name(each) for each in topic or ())
+    topics = topic_names(invocation, topic)
 
     async def make(client: "Client") -> Planned:
         named, given = await offsets_of_file(client, offsets, topics)

@@ -16,6 +16,7 @@ from rmqctl.cli.change.options import (
     Strict,
     WaitStable,
     Yes,
+    topic_names,
     wait_s,
 )
 from rmqctl.cli.invocation import Invocation
@@ -89,6 +90,7 @@ def command(
     """Run the command; its help is the registry's line and HELP."""
     from rmqctl.cli.change.carry_out import carry_out, check_consent
     from rmqctl.cli.change.specs import Asked, parse_asked, resolve
+    from rmqctl.errors import UsageError
     from rmqctl.model.plan import Operation
     from rmqctl.ops.offset_plan import Planned, Wish, plan_offsets
 
@@ -101,7 +103,9 @@ def command(
     limit_s, choices = wait_s(wait_stable), parse_queues(queue)
     consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
     check_consent(invocation, consent)
-    name, topics = invocation.full_name(group), tuple(invocation.full_name(each) for each in topic or ())
+    name, topics = invocation.full_name(group), topic_names(invocation, topic)
+    if asked.group is not None and invocation.full_name(asked.group) == name:
+        raise UsageError(f"--to-group {name} is the group itself.", hint="Name another one.")
 
     async def make(client: "Client") -> Planned:
         wish = Wish(

@@ -16,6 +16,7 @@ from rmqctl.cli.change.options import (
     Strict,
     WaitStable,
     Yes,
+    topic_names,
     wait_s,
 )
 from rmqctl.cli.invocation import Invocation
@@ -63,7 +64,7 @@ def command(
     consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
     check_consent(invocation, consent)
     wish = Wish(
-        Operation.OFFSET_SKIP, Spec(Aim.LATEST), tuple(invocation.full_name(each) for each in topic or ()),
+        Operation.OFFSET_SKIP, Spec(Aim.LATEST), topic_names(invocation, topic),
         parse_queues(queue), with_retry=with_retry, assume_offline=assume_offline, asked="to the end", reason=reason,
     )  # fmt: skip
 

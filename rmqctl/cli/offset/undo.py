@@ -8,6 +8,7 @@ import typer
 
 from rmqctl.cli.change.options import (
     AssumeOffline,
+    AssumeSameCluster,
     Confirm,
     Consent,
     DryRun,
@@ -43,6 +44,7 @@ def command(
         str, typer.Argument(metavar="RECEIPT", help="The id of a change, or its receipt's file.", show_default=False)
     ],
     assume_offline: AssumeOffline = False,
+    assume_same_cluster: AssumeSameCluster = False,
     strict: Strict = False,
     wait_stable: WaitStable = None,
     dry_run: DryRun = False,
@@ -54,21 +56,26 @@ def command(
     """Run the command; its help is the registry's line and HELP."""
     from rmqctl.cli.change.carry_out import carry_out, check_consent
     from rmqctl.cli.change.receipts import find_receipt
-    from rmqctl.ops.group_undo import plan_group_undo
+    from rmqctl.ops.journal import Journal
     from rmqctl.ops.offset_plan import Planned
-    from rmqctl.ops.offset_undo import plan_undo
+    from rmqctl.ops.undo import find_later, plan_way_back
     from rmqctl.rules.group_changes import is_group_change
 
     invocation = Invocation(ctx)
     limit_s = wait_s(wait_stable)
     consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
-    check_consent(invocation, consent)
+    if not consent.is_plan_only:
+        invocation.require_writable()
     undone = find_receipt(receipt)
+    check_consent(invocation, consent, is_group_change=is_group_change(undone.operation))
+    with Journal() as journal:
+        later = find_later(journal, undone)
 
     async def make(client: "Client") -> Planned:
-        if is_group_change(undone.operation):
-            return await plan_group_undo(client, undone, assume_offline=assume_offline, reason=reason)
-        return await plan_undo(client, undone, assume_offline=assume_offline, reason=reason)
+        return await plan_way_back(
+            client, undone, later, assume_offline=assume_offline, assume_same_cluster=assume_same_cluster,
+            reason=reason,
+        )  # fmt: skip
 
     planned = invocation.ask(make)
     return carry_out(invocation, planned, consent, strict=strict, wait_s=limit_s)

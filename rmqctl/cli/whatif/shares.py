@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rmqctl.cli.output.listing import Column, Item, Listing, Section
-from rmqctl.whatif.words import counted
+from rmqctl.rules.words import counted
 
 if TYPE_CHECKING:
     from rmqctl.model.failure import Failure

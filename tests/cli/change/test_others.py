@@ -193,6 +193,13 @@ _RESET = ("offset", "reset", "G", "--topic", "T")
         ((*_RESET, "--from-file", "x" * 5000), 2),
         ((*_RESET, "--to-group", "nobody"), 5),
         ((*_RESET, "--to-group", ""), 5),
+        ((*_RESET, "--to-group", "G"), 2),
+        (("group", "update", "G", "--retries", "3", "--dry-run", "--columns", "change"), 2),
+        (("group", "update", "G", "--retries", "3", "--columns", "skipped"), 2),
+        (("offset", "reset", "G", "--topic", "T*", "--to-earliest"), 2),
+        (("offset", "skip", "G", "--topic", "?"), 2),
+        (("offset", "clone", "G", "H", "--topic", "*"), 2),
+        (("offset", "delete", "G", "--topic", "T*"), 2),
         (("offset", "reset", "nobody", "--topic", "T", "--to-earliest"), 1),
         (("offset", "reset", "nobody", "--all-topics", "--to-earliest"), 5),
         (("offset", "reset", "G", "--topic", "nope", "--to-earliest"), 5),
@@ -328,3 +335,12 @@ def test_a_topic_that_a_file_does_not_have_is_not_passed_over(
         result = call(capsys, "offset", *words, *both_topics)
         assert (result.code, "The file has no offset of U." in result.err) == (2, True)
     assert stored(sandbox) == {0: 6, 1: 6}
+
+
+def test_columns_of_a_groups_change_are_those_that_it_shows(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    words = ("group", "update", "G", "--retries", "3", "--dry-run", "--columns", "brokerName,before,target")
+    result = call(capsys, *words)
+    assert result.code == 0
+    assert [line.split() for line in result.out.splitlines()] == [
+        ["BROKER", "BEFORE", "TARGET"], ["broker-a", "retryMaxTimes=16", "retryMaxTimes=3"]
+    ]  # fmt: skip

@@ -89,6 +89,7 @@ def test_who_is_cut_off_in_the_middle_leaves_a_journal_that_is_true(
         process.wait()
     change = _await_journal(capsys, "INTERRUPTED")
     assert (change["id"], change["endedAtMs"]) == (running["id"], None)
+    assert "INTERRUPTED: its process ended" in call(capsys, "offset", "history", "--id", str(change["id"])).err
     receipt = document(call(capsys, "offset", "history", "--id", str(change["id"]), "-o", "json"))
     assert {item["result"] for item in receipt["items"]} == {"UNKNOWN"}
     assert {item["isAfterKnown"] for item in receipt["items"]} == {False}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,7 +39,7 @@ def test_a_group_is_moved_and_both_plan_and_receipt_are_shown(sandbox: ThreadedS
     assert stored(sandbox) == {0: 2, 1: 2}
     lines = result.out.splitlines()
     assert lines[0].split() == ["TOPIC", "BROKER", "Q", "MIN", "MAX", "BEFORE", "TARGET", "CHANGE", "AGAIN", "SKIPPED",
-                                "FIRST-MESSAGE", "NOTE"]  # fmt: skip
+                                "FIRST-STORED", "NOTE"]  # fmt: skip
     assert lines[1].split()[:10] == ["T", "broker-a", "0", "0", "10", "6", "2", "-4", "4", "0"]
     (heading,) = [number for number, line in enumerate(lines) if "RESULT" in line]
     assert lines[heading + 1].split()[:7] == ["T", "broker-a", "0", "6", "2", "2", "CONFIRMED"]
@@ -295,6 +296,16 @@ def test_the_history_tells_one_change_queue_by_queue(sandbox: ThreadedSandbox, c
     (item,) = document(call(capsys, "offset", "history", "G", "-o", "json"))["items"]
     assert (item["reason"], item["route"], item["confirmedCount"]) == ("wrong day", "BROKER_WRITE", 2)
     assert document(call(capsys, "offset", "history", "other", "-o", "json"))["items"] == []
+
+
+def test_one_change_says_who_made_it_when_and_why(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    receipt = document(call(capsys, *BACK, "--yes", "-o", "json", "--reason", "wrong day"))
+    assert (receipt["pid"], receipt["host"], receipt["changeState"]) == (os.getpid(), os.uname().nodename, "DONE")
+    shown = call(capsys, "offset", "history", "--id", receipt["id"])
+    who = f"by {receipt['user']} on {receipt['host']}"
+    assert f"offset reset --to-offset 2: {receipt['startedAtIso']} {who}." in shown.err
+    assert "Reason: wrong day" in shown.err
+    assert "INTERRUPTED" not in shown.err
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "x", "9" * 30])

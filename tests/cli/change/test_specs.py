@@ -65,14 +65,14 @@ def test_numbers_that_no_offset_is(given: dict[str, object]) -> None:
 
 
 def test_just_one_thing_is_asked_for() -> None:
-    assert _refusal().sentence == "Where to?"
+    assert _refusal().sentence == "Say where the group is to go."
     assert _refusal(to_offset=0, to_latest=True).sentence == "--to-latest and --to-offset can't be given together."
     assert "--to-time, --by-duration, --to-earliest" in (_refusal().hint or "")
 
 
 def test_topics_are_named_somehow() -> None:
     wanted = {**_NOTHING, "to_latest": True}
-    with pytest.raises(UsageError, match="Which topics"):
+    with pytest.raises(UsageError, match="Name the topics"):
         parse_asked(topics=(), all_topics=False, **wanted)
     with pytest.raises(UsageError, match="can't be given together"):
         parse_asked(topics=("T",), all_topics=True, **wanted)

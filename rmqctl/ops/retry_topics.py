@@ -1,0 +1,70 @@
+"""The retry topics of a group: its own, and those that brokers keep for popping clients, one a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from rmqctl.admin.results import ask_all
+from rmqctl.client.core import Client
+from rmqctl.errors import NotFoundError, RmqctlError
+from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX
+from rmqctl.model.plan import Consequence
+from rmqctl.model.route import TopicRoute
+from rmqctl.protocol import bodies, headers
+from rmqctl.rules.words import counted, listed
+
+from .offset_found import Found
+
+
+async def find_retry_topics(client: Client, found: Found) -> tuple[Mapping[str, TopicRoute], list[RmqctlError]]:
+    """Return the routes of those that there are, by topic, and the errors of name servers that did not tell."""
+    routes = await ask_all(sorted(_names(found)), client.route)
+    return routes.ok, [error for error in routes.failed.values() if not isinstance(error, NotFoundError)]
+
+
+def _names(found: Found) -> Iterator[str]:
+    group = found.situation.group
+    yield RETRY_PREFIX + group
+    yield from (topic for topic in found.known_topics - {RETRY_PREFIX + group} if topic.startswith(RETRY_PREFIX))
+    if found.situation.is_popping:
+        # Brokers leave these out of their answers while members are there, who subscribe to none (KeyBuilder.
+        # buildPopRetryTopic). The same name can be that of another group's retry topic: so only for groups that pop.
+        for topic in sorted({mq.topic for mq in found.rows}):
+            if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+                yield from (f"{RETRY_PREFIX}{group}_{topic}", f"{RETRY_PREFIX}{group}+{topic}")
+
+
+async def describe_waiting(client: Client, found: Found, changed: Collection[str]) -> tuple[Consequence, ...]:
+    """Tell of messages that wait to be tried again in retry topics that are not among those to be changed."""
+    group = found.situation.group
+    routes, errors = await find_retry_topics(client, found)
+    places = [
+        (topic, data.broker_name)
+        for topic, route in routes.items()
+        if topic not in changed
+        for data in route.queue_data
+        if data.broker_name in found.brokers
+    ]
+
+    async def ask(place: tuple[str, str]) -> int:
+        topic, name = place
+        answer = await client.ask_broker(found.brokers[name], headers.get_consume_stats(group, topic))
+        queues = bodies.decode_consume_stats(answer.command.body).queues
+        return sum(max(0, item.broker_offset - item.consumer_offset) for item in queues.values())
+
+    answers = await ask_all(places, ask)
+    waiting = {place: count for place, count in answers.ok.items() if count}
+    consequences = []
+    if waiting:
+        count, topics = sum(waiting.values()), sorted({topic for topic, _ in waiting})
+        wait, stay = ("waits", "stays") if count == 1 else ("wait", "stay")
+        text = (
+            f"{counted(count, 'message')} {wait} in {listed(topics)}, and {stay} there: --with-retry takes that along."
+        )
+        consequences.append(Consequence("RETRY_LEFT", text))
+    errors += answers.failed.values()
+    if errors:
+        at = f" at {listed(sorted({name for _, name in answers.failed}))}" if answers.failed else ""
+        text = f"Whether messages wait in the group's retry topics{at} is not known: {errors[0].sentence}"
+        consequences.append(Consequence("RETRY_UNKNOWN", text))
+    return tuple(consequences)

@@ -1,0 +1,70 @@
+"""Whether the brokers of a plan or receipt are those that are there now; brokers that came back may have moved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from rmqctl.admin.brokers import fetch_cluster
+from rmqctl.client.core import Client
+from rmqctl.errors import RefusedError
+from rmqctl.model.plan import Consequence, Plan
+from rmqctl.model.receipt import Receipt
+
+from .plan_parts import new_id
+
+MOVED_HINT = "Name the other cluster with -n or --context; if the broker only moved, give --assume-same-cluster."
+
+
+async def find_moved(client: Client, brokers: Mapping[str, str], whose: str, *, assume: bool) -> dict[str, str]:
+    """Return the addresses now of those of a change's brokers that are elsewhere, by name.
+
+    Raises RefusedError where there are such, unless it is taken that they moved; and where none of its brokers is
+    there, in any case: `whose` is the change's id.
+    """
+    found = await fetch_cluster(client)
+    there = {broker.broker_name: broker.master_address for broker in found.brokers}
+    if not there.keys() & brokers.keys():
+        sentence = f"{whose} is of another cluster: none of {', '.join(sorted(brokers))} is there."
+        raise RefusedError(sentence, hint="Name the other cluster with -n or --context.")
+    moved = {
+        name: now
+        for name, address in sorted(brokers.items())
+        if (now := there.get(name)) is not None and now != address
+    }
+    if moved and not assume:
+        name = next(iter(moved))
+        sentence = f"{whose} may be of another cluster: broker {name} was at {brokers[name]} and is at {moved[name]}."
+        raise RefusedError(sentence, hint=MOVED_HINT)
+    return moved
+
+
+def moved_consequences(brokers: Mapping[str, str], moved: Mapping[str, str]) -> tuple[Consequence, ...]:
+    """Say what is taken for granted."""
+    return tuple(
+        Consequence("MOVED", f"Broker {name} was at {brokers[name]} and is at {now}: it is taken for the same one.")
+        for name, now in moved.items()
+    )
+
+
+async def follow_plan(client: Client, plan: Plan) -> Plan:
+    """Return a plan for its brokers where they are now, as another plan if one moved."""
+    moved = await find_moved(client, plan.brokers, plan.id, assume=True)
+    if not moved:
+        return plan
+    now_ms = client.clock.now_ms()
+    return replace(
+        plan,
+        id=new_id(now_ms),
+        created_at_ms=now_ms,
+        brokers={**plan.brokers, **moved},
+        asked=f"{plan.asked} (plan {plan.id})".strip(),
+        consequences=(*plan.consequences, *moved_consequences(plan.brokers, moved)),
+    )
+
+
+async def follow_receipt(client: Client, receipt: Receipt, *, assume: bool) -> tuple[Receipt, tuple[Consequence, ...]]:
+    """Return a receipt with its brokers where they are now, and what is taken for granted with it."""
+    moved = await find_moved(client, receipt.brokers, receipt.id, assume=assume)
+    return replace(receipt, brokers={**receipt.brokers, **moved}), moved_consequences(receipt.brokers, moved)

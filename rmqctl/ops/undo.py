@@ -1,0 +1,63 @@
+"""Plans the way back from a change, of whatever it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from rmqctl.client.core import Client
+from rmqctl.model.plan import Consequence
+from rmqctl.model.receipt import Receipt, Result
+from rmqctl.rules.group_changes import is_group_change
+from rmqctl.rules.words import counted, listed
+
+from .group_undo import plan_group_undo
+from .journal import Journal
+from .offset_plan import Planned
+from .offset_undo import plan_undo
+from .same_cluster import follow_receipt
+
+
+async def plan_way_back(
+    client: Client, receipt: Receipt, later: Sequence[str], *, assume_offline: bool, assume_same_cluster: bool,
+    reason: str | None,
+) -> Planned:  # fmt: skip
+    """Return the plan. `later` are the ids of changes that it goes over, as find_later() returns them.
+
+    Raises RefusedError where nothing was changed, and for a receipt of another cluster; and what plan_undo and
+    plan_group_undo raise.
+    """
+    receipt, moved = await follow_receipt(client, receipt, assume=assume_same_cluster)
+    make = plan_group_undo if is_group_change(receipt.operation) else plan_undo
+    planned = await make(client, receipt, assume_offline=assume_offline, reason=reason)
+    consequences = (*planned.plan.consequences, *moved, *_later_changes(later))
+    return replace(planned, plan=replace(planned.plan, consequences=consequences))
+
+
+def _later_changes(later: Sequence[str]) -> tuple[Consequence, ...]:
+    if not later:
+        return ()
+    what = f"{counted(len(later), 'later change')} {'is' if len(later) == 1 else 'are'}"
+    return (Consequence("LATER_CHANGES", f"{what} gone over as well: {listed(later)}."),)
+
+
+def find_later(journal: Journal, receipt: Receipt) -> list[str]:
+    """Return the changes of this machine that came after one and changed what it did, those that began last first."""
+    own = _changed(receipt)
+    found = []
+    for change in journal.history(group=receipt.group):
+        if change.started_at_ms < receipt.started_at_ms:
+            break
+        other = journal.receipt(change.receipt_id)
+        if other is not None and other.id != receipt.id and own & _changed(other):
+            found.append(other.id)
+    return found
+
+
+def _changed(receipt: Receipt) -> set[tuple[str, str, int]]:
+    """Return (broker's name, topic, queue) of all that was or may have been changed; no topic for configurations."""
+    done = (Result.CONFIRMED, Result.UNKNOWN)
+    return {
+        (item.mq.broker_name, item.mq.topic, item.mq.queue_id) for item in receipt.items if item.may_have_changed
+    } | {(item.broker_name, "", 0) for item in receipt.configs if item.result in done}
