@@ -169,6 +169,12 @@ def _steady_s(looks: Sequence[_Look], holds: Callable[[_Look], bool]) -> float:
     return looks[-1].at_s - since_s
 
 
+def _unowned_s(looks: Sequence[_Look], quiet_s: float) -> float:
+    """Return for how long nobody has held the queue; while clients stand still for a push nobody is expected to."""
+    steady_s = _steady_s(looks, lambda look: look.owner_count == 0)
+    return min(steady_s, looks[-1].at_s - looks[0].at_s - quiet_s)
+
+
 def _by_pops(written: Written, looks: Sequence[_Look]) -> Verdict:
     """Judge a queue that is popped: its position lives at the broker, and the pop that takes up a mark stores it."""
     last, target = looks[-1], written.target
@@ -207,11 +213,12 @@ def _by_broker(written: Written, looks: Sequence[_Look], quiet_s: float) -> Verd
     silent = f"{len(last.sample.silent_ids)} of its members don't answer" if last.sample.silent_ids else ""
     who = silent or "no member says that it holds the queue"
     if is_there(last) and _steady_s(looks, is_there) >= _STORED_S:
-        return Verdict(Outcome.CONFIRMED, f"the stored offset goes on from there ({who})", True)
+        does = "stays" if last.stored == target else "goes on from"
+        return Verdict(Outcome.CONFIRMED, f"the stored offset {does} there ({who})", True)
     if route is Route.CLIENT_PUSH and last.at_s - looks[0].at_s < quiet_s:
         return Verdict(Outcome.PENDING, _STANDING_STILL)
     if last.stored == target:
-        is_final = not silent and _steady_s(looks, lambda look: look.owner_count == 0) >= _UNOWNED_S
+        is_final = not silent and _unowned_s(looks, quiet_s if route is Route.CLIENT_PUSH else 0.0) >= _UNOWNED_S
         return Verdict(Outcome.PENDING, f"stored; {who}", is_final)
     if is_there(last):
         return Verdict(Outcome.PENDING, f"the offset has moved on from there just now; {who}")
@@ -341,7 +348,7 @@ class _ByOwner:
         if last.owner_count > 1:
             return Verdict(Outcome.PENDING, f"{last.owner_count} members hold the queue, they are sharing anew")
         if last.owner is None:
-            unowned_s = _steady_s(self._looks, lambda look: look.owner_count == 0)
+            unowned_s = _unowned_s(self._looks, self._quiet_until_s - self._start_s)
             is_final = last.stored == self._written.target and not last.sample.silent_ids and unowned_s >= _UNOWNED_S
             return Verdict(Outcome.PENDING, f"{last.stored} is stored, and no member holds the queue", is_final)
         name, position = last.owner.client_id, last.owner.commit_offset

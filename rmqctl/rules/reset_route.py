@@ -48,9 +48,10 @@ def require_resettable(situation: Situation, *, assume_offline: bool, is_server_
         hint = "If you know that nobody consumes, --assume-offline says so."
         raise RefusedError(sentence, hint=hint)
     if situation.state is GroupState.ONLINE and situation.consume_type == CONSUME_ACTIVELY:
-        sentence = (
-            f"Members of group {group} pull by themselves: they ignore a reset, or store their own offset over it."
-        )
+        # LitePull goes where a broker of 5.x sends it, but stores where it polled last until it polls something there:
+        # a backlog that was skipped comes back with its next start. DefaultMQPullConsumer leaves it to its caller.
+        does = "may ignore a reset, or store their own offset over it" if any(is_server_side) else "ignore a reset"
+        sentence = f"Members of group {group} pull by themselves, and {does}."
         hint = "Stop them first: the offsets of a group without members can be set. Or let the program seek()."
         raise RefusedError(sentence, hint=hint)
     if situation.state is GroupState.ONLINE and situation.is_popping and not all(is_server_side):
@@ -96,8 +97,9 @@ def describe_routes(situation: Situation, routes: Collection[Route]) -> tuple[Co
     if Route.CLIENT_PUSH in routes:
         text = (
             "Clients are told: each stops consuming all of its topics for 10 s, one topic and one broker after the "
-            "other (5.x some 16 s each), and goes on from there. Queues that are not named go on from their stored "
-            "offset, which can be 5 s old. Nobody may join meanwhile: what moves to it is not reset."
+            "other (5.x some 16 s each), and goes on from there. Until its turn a queue is consumed as before: more is "
+            "consumed again then, or less skipped. Queues that are not named go on from their stored offset, which can "
+            "be 5 s old. Nobody may join meanwhile: what moves to it is not reset."
         )
         found.append(Consequence("CLIENTS_PAUSE", text))
     if situation.is_popping and Route.SERVER_SIDE in routes:

@@ -311,3 +311,25 @@ def test_what_is_taken_up_is_confirmed_in_the_end(case: Case, pace_s: float, lat
 
     assert not world.is_lost
     assert verdict.outcome is Outcome.CONFIRMED, verdict.reason
+
+
+def test_a_queue_that_nobody_holds_during_two_pushes_is_waited_for_after_them() -> None:
+    """A client drops a queue for a push, and takes it again only when it is through with the other one."""
+    other = Written(MessageQueue("U", "broker-b", 0), PUSH, 1024, 250)
+    written = Written(MQ, PUSH, 664, 100)
+    quiet_s = push_quiet_s([written, other])
+
+    def sample(at_s: float, *owners: OwnerSample) -> GroupSample:
+        queue = QueueSample(MQ, 100, 8000, owners)
+        return GroupSample(round(at_s * 1000), at_s, "G", GroupState.ONLINE, ("c",), {MQ: queue})
+
+    baseline = sample(-1, OwnerSample("c", 664, 1, 664, begun_at_ms=-9000))
+    samples: list[GroupSample] = []
+    for second in range(50):
+        there = (OwnerSample("c", 100 + 50 * (second - 34), 10, 100, begun_at_ms=34_000),) if second >= 34 else ()
+        samples.append(sample(second, *there))
+        verdict = judge(written, samples, was_online=True, baseline=baseline, quiet_s=quiet_s)
+        assert not verdict.is_final or second >= quiet_s + 6, verdict
+        if verdict.is_final:
+            break
+    assert verdict.outcome is Outcome.CONFIRMED

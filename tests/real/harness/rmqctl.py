@@ -38,7 +38,7 @@ class Rmqctl:
     def __init__(self, namesrv: str) -> None:
         self.namesrv = namesrv
 
-    def __call__(self, *args: str, namesrv: str | None = None) -> Result:
+    def __call__(self, *args: str, namesrv: str | None = None, limit_s: float = 60) -> Result:
         """Run a command and return what it printed."""
         env = {name: value for name, value in os.environ.items() if name not in ("NAMESRV_ADDR", "NO_COLOR")}
         started = time.monotonic()
@@ -46,7 +46,7 @@ class Rmqctl:
             [sys.executable, "-m", "rmqctl", *args],
             # Names of these clusters are nothing to remember.
             env={**env, "NAMESRV_ADDR": namesrv or self.namesrv, "RMQCTL_CACHE": os.devnull},
-            capture_output=True, text=True, timeout=60, check=False,
+            capture_output=True, text=True, timeout=limit_s, check=False,
         )  # fmt: skip
         seconds = time.monotonic() - started
         assert "--debug" in args or "Traceback" not in done.stderr, done.stderr

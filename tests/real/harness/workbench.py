@@ -111,7 +111,8 @@ class Workbench(LineDriver):
     def consume(self, consumer_id: str, group: str, topic: str, **options: object) -> str:
         """Start a push consumer and return its id.
 
-        Options are expr, sql, orderly, from, stuck, fail, max, broadcast, instance, pop, batch, threads, collect.
+        Options are expr, sql, orderly, from, stuck, fail, max, broadcast, instance, pop, batch, threads, collect,
+        also (a second topic), each (ms that a message takes).
         """
         return self.call("consume", id=consumer_id, group=group, topic=topic, **options)
 
@@ -147,6 +148,20 @@ class Workbench(LineDriver):
     def poll(self, consumer_id: str, count: int) -> list[str]:
         """Poll with a lite pull consumer for so many messages, 20 s at most; return their bodies."""
         return list(filter(None, self.call("poll", id=consumer_id, count=count).split(",")))
+
+    def poll_on(self, consumer_id: str, **options: object) -> None:
+        """Have a lite pull consumer poll by itself until it is stopped; attempts() and the like tell what it reads.
+
+        The option is stuck.
+        """
+        self.call("poll-on", id=consumer_id, **options)
+
+    def pull_on(self, consumer_id: str, group: str, topic: str, **options: object) -> None:
+        """Start a DefaultMQPullConsumer that pulls until it is stopped; attempts() and the like tell what it reads.
+
+        It goes where the broker's answers lead, or with keeps=1 only from one message to the next.
+        """
+        self.call("pull-on", id=consumer_id, group=group, topic=topic, **options)
 
     def pull_all(self, group: str, topic: str, **options: object) -> list[str]:
         """Read all that a group has not read with a DefaultMQPullConsumer, which commits; return the bodies."""

@@ -17,6 +17,8 @@ import org.apache.rocketmq.common.message.MessageQueue;
 /** Consumers that ask for messages themselves, for Workbench. */
 class PullBench {
     private static final Map<String, DefaultLitePullConsumer> LITE = new ConcurrentHashMap<>();
+    /** How to end those that run by themselves. */
+    private static final Map<String, Runnable> RUNNING = new ConcurrentHashMap<>();
 
     private PullBench() {
     }
@@ -51,8 +53,75 @@ class PullBench {
         return String.join(",", bodies);
     }
 
+    /** id, [stuck=prefix]: has a lite consumer poll by itself from now on, as a program would. */
+    static Workbench.Consumer pollOn(Map<String, String> options) {
+        DefaultLitePullConsumer lite = LITE.remove(options.get("id"));
+        Workbench.Consumer consumer = Workbench.collecting(options.get("stuck"));
+        Thread thread = new Thread(() -> {
+            while (lite.isRunning()) {
+                Workbench.handle(consumer, lite.poll(200), null);
+            }
+        });
+        thread.setDaemon(true);
+        thread.start();
+        RUNNING.put(options.get("id"), lite::shutdown);
+        return consumer;
+    }
+
+    /**
+     * id, group, topic, [keeps]: a DefaultMQPullConsumer in a group like others, with a thread a queue that keeps its
+     * position by itself: always where the broker's answer leads, or with keeps only from messages to messages.
+     */
+    @SuppressWarnings("deprecation")
+    static Workbench.Consumer pullOn(String namesrv, Map<String, String> options) throws Exception {
+        DefaultMQPullConsumer pull = new DefaultMQPullConsumer(options.get("group"));
+        pull.setNamesrvAddr(namesrv);
+        pull.setRegisterTopics(Collections.singleton(options.get("topic")));
+        pull.start();
+        Workbench.Consumer consumer = Workbench.collecting(null);
+        List<Thread> threads = new ArrayList<>();
+        for (MessageQueue queue : pull.fetchSubscribeMessageQueues(options.get("topic"))) {
+            Thread thread = new Thread(() -> pullQueue(pull, queue, consumer, options.containsKey("keeps")));
+            thread.setDaemon(true);
+            thread.start();
+            threads.add(thread);
+        }
+        RUNNING.put(options.get("id"), () -> {
+            threads.forEach(Thread::interrupt);
+            pull.shutdown();
+        });
+        return consumer;
+    }
+
+    @SuppressWarnings("deprecation")
+    private static void pullQueue(DefaultMQPullConsumer pull, MessageQueue queue, Workbench.Consumer consumer, boolean keeps) {
+        try {
+            long position = Math.max(0, pull.fetchConsumeOffset(queue, true));
+            while (!Thread.currentThread().isInterrupted()) {
+                PullResult result = pull.pullBlockIfNotFound(queue, "*", position, 32);
+                boolean found = result.getPullStatus() == PullStatus.FOUND;
+                if (found) {
+                    Workbench.handle(consumer, result.getMsgFoundList(), null);
+                }
+                if (found || !keeps) {
+                    position = result.getNextBeginOffset();
+                }
+                pull.updateConsumeOffset(queue, position);
+            }
+        } catch (Exception e) {
+            if (!Thread.currentThread().isInterrupted()) {
+                e.printStackTrace();
+            }
+        }
+    }
+
     /** id: has the consumer send its offsets now, and forgets it. */
     static boolean stop(String id) {
+        Runnable end = RUNNING.remove(id);
+        if (end != null) {
+            end.run();
+            return true;
+        }
         DefaultLitePullConsumer consumer = LITE.remove(id);
         if (consumer == null) {
             return false;

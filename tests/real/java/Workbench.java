@@ -52,13 +52,15 @@ public class Workbench {
     /** Signs requests; null where the servers know no accounts. */
     private static RPCHook signer;
 
-    private static final class Consumer {
+    static final class Consumer {
         DefaultMQPushConsumer push;
         final AtomicLong consumed = new AtomicLong();
         final AtomicLong started = new AtomicLong();
         /** Bodies that start with this text block until release() is called. */
         volatile String stuckPrefix;
         volatile CountDownLatch gate = new CountDownLatch(1);
+        /** How long each message keeps the listener. */
+        long eachMs;
         /** Bodies of what was consumed, where a test wants to know; null where not. */
         List<String> bodies;
         /** What the listener was given: body, reconsume times, broker:queue and ms since it was sent, in that order. */
@@ -123,6 +125,12 @@ public class Workbench {
             case "queues": return queues(CONSUMERS.get(options.get("id")).push, options.get("topic"));
             case "lite": return PullBench.start(namesrv, options);
             case "poll": return PullBench.poll(options);
+            case "poll-on":
+                CONSUMERS.put(options.get("id"), PullBench.pollOn(options));
+                return "";
+            case "pull-on":
+                CONSUMERS.put(options.get("id"), PullBench.pullOn(namesrv, options));
+                return "";
             case "pull-all": return PullBench.pullAll(namesrv, options);
             case "started": return String.valueOf(CONSUMERS.get(options.get("id")).started.get());
             case "client-id": return CONSUMERS.get(options.get("id")).push.getDefaultMQPushConsumerImpl()
@@ -299,7 +307,7 @@ public class Workbench {
         return results.get(results.size() - 1).toString();
     }
 
-    /** id, group, topic, [expr], [orderly], [from=first|last], [stuck=prefix], [fail=prefix], [broadcast], [pop] (5.x, with setConsumeMode), [batch], [threads], [sql], [trace], [collect], [max=reconsume times], [instance], [strategy=class], [routes=ms between questions for routes]. */
+    /** id, group, topic, [expr], [orderly], [from=first|last], [stuck=prefix], [fail=prefix], [broadcast], [pop] (5.x, with setConsumeMode), [batch], [threads], [sql], [trace], [collect], [max=reconsume times], [instance], [strategy=class], [routes=ms between questions for routes], [also=second topic], [each=ms a message takes]. */
     private static String consume(Map<String, String> options) throws Exception {
         Consumer consumer = new Consumer();
         DefaultMQPushConsumer push = new DefaultMQPushConsumer(
@@ -340,6 +348,10 @@ public class Workbench {
         } else {
             push.subscribe(options.get("topic"), options.getOrDefault("expr", "*"));
         }
+        if (options.containsKey("also")) {
+            push.subscribe(options.get("also"), "*");
+        }
+        consumer.eachMs = Long.parseLong(options.getOrDefault("each", "0"));
         consumer.stuckPrefix = options.get("stuck");
         String failing = options.get("fail");
         if (options.containsKey("orderly")) {
@@ -376,7 +388,15 @@ public class Workbench {
         push.getClass().getMethod("setMessageModel", type).invoke(push, Enum.valueOf(type, "BROADCASTING"));
     }
 
-    private static boolean handle(Consumer consumer, List<MessageExt> messages, String failing) {
+    /** A consumer without a listener, for those that pull: what they read is counted and kept in the same way. */
+    static Consumer collecting(String stuckPrefix) {
+        Consumer consumer = new Consumer();
+        consumer.stuckPrefix = stuckPrefix;
+        consumer.bodies = Collections.synchronizedList(new ArrayList<>());
+        return consumer;
+    }
+
+    static boolean handle(Consumer consumer, List<MessageExt> messages, String failing) {
         consumer.started.addAndGet(messages.size());
         for (MessageExt message : messages) {
             String body = new String(message.getBody(), StandardCharsets.UTF_8);
@@ -386,12 +406,15 @@ public class Workbench {
                     String.valueOf(System.currentTimeMillis() - message.getBornTimestamp())));
             }
             String stuck = consumer.stuckPrefix;
-            if (stuck != null && body.startsWith(stuck)) {
-                try {
-                    consumer.gate.await();
-                } catch (InterruptedException e) {
-                    return false;
+            try {
+                if (consumer.eachMs > 0) {
+                    Thread.sleep(consumer.eachMs);
                 }
+                if (stuck != null && body.startsWith(stuck)) {
+                    consumer.gate.await();
+                }
+            } catch (InterruptedException e) {
+                return false;
             }
             if (failing != null && body.startsWith(failing)) {
                 return false;
