@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 
 from rmqctl.client.core import Client
-from rmqctl.errors import BrokerError, NotAuthorisedError
+from rmqctl.errors import BrokerError, NotAuthorisedError, RemoteProtocolError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConnections, Proxies, RunningInfo
 from rmqctl.model.names import PROXY_GROUP
@@ -62,6 +62,20 @@ async def find_proxies(client: Client, brokers: Iterable[Broker]) -> tuple[Proxi
     return (Proxies.REFUSED if answers.failed else Proxies.ABSENT), []
 
 
+async def ask_running_info(client: Client, address: str, group: str, client_id: str) -> bytes:
+    """Ask a member through a broker what it is doing; returns the answer's body.
+
+    Raises RmqctlError; RemoteProtocolError for an answer without one: Go clients can't write theirs for 10 s after their first
+    messages ("json: unsupported value: NaN"), and call that a success.
+    """
+    answer = await client.ask(address, headers.get_running_info(group, client_id))
+    if not answer.body:
+        said = f": {answer.remark}" if answer.remark else ""
+        hint = "Go clients do so for some seconds after their first messages."
+        raise RemoteProtocolError(f"{client_id} could not tell what it is doing{said}", hint=hint)
+    return answer.body
+
+
 async def fetch_running_infos(
     client: Client, group: str, connections: Mapping[str, GroupConnections]
 ) -> Answers[str, RunningInfo]:
@@ -79,7 +93,6 @@ async def fetch_running_infos(
     async def ask(client_id: str) -> RunningInfo:
         address = through[client_id]
         async with gates[address]:
-            response = await client.ask(address, headers.get_running_info(group, client_id))
-        return bodies.decode_running_info(response.body)
+            return bodies.decode_running_info(await ask_running_info(client, address, group, client_id))
 
     return await ask_all(through, ask)

@@ -18,7 +18,8 @@ class OwnerSample(Struct, frozen=True):
     `commit_offset` is the client's position in memory, which the broker learns within 5 s; None when it has none.
     `is_dropped`: it has given the queue up, and the entry is about to go. `begun_at_ms` is when it took the queue last,
     None for one that consumes in order and for clients that don't tell; `consumed_at_ms` is when it finished a message
-    last, or took the queue.
+    last, or took the queue. `may_forget`: a client that can forget where it was sent, and take the queue anew at its
+    old position.
     """
 
     client_id: str
@@ -28,6 +29,7 @@ class OwnerSample(Struct, frozen=True):
     is_dropped: bool = False
     begun_at_ms: int | None = None
     consumed_at_ms: int | None = None
+    may_forget: bool = False
 
 
 class QueueSample(Struct, frozen=True):

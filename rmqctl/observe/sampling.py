@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 
 from msgspec import Struct
 
-from rmqctl.admin.clients import fetch_placed_connections, find_proxies
+from rmqctl.admin.clients import ask_running_info, fetch_placed_connections, find_proxies
 from rmqctl.admin.offset_writes import require_master
 from rmqctl.admin.results import Answers, ask_all
 from rmqctl.client.core import Client
@@ -51,6 +51,10 @@ _Place = tuple[str, str]  # broker name, topic
 _StoredAnswers = Answers[_Place, dict[MessageQueue, _Stored]]
 _MemberAnswers = Answers[Broker, tuple[str, GroupConnections | None]]
 
+# When the Go client stores the offset of one queue that it gives up, it forgets those of all others
+# (remoteBrokerOffsetStore.persist): of several that are sent away at once, some go on from where they were.
+_FORGETFUL = "GO"
+
 
 class GroupSampler:
     """Takes samples of one group. It remembers which members don't answer, so that not every sample waits for them.
@@ -83,6 +87,7 @@ class GroupSampler:
         )
         through = _addresses(connected)
         told = await self._ask_members(through)
+        forgetful = _forgetful(connected)
         proxies, failures = Proxies.ABSENT, _failures(stored, connected, told)
         if not through:
             proxies, proxy_failures = await find_proxies(self._client, connected.ok)
@@ -99,7 +104,7 @@ class GroupSampler:
             group=self._group,
             state=group_state(unseen, has_members=bool(through)),
             client_ids=tuple(sorted(through)),
-            queues={mq: _queue_sample(mq, stored, told.ok, nobody, pops=pops) for mq in queues},
+            queues={mq: _queue_sample(mq, stored, told.ok, nobody, pops=pops, forgetful=forgetful) for mq in queues},
             silent_ids=silent_ids,
             failures=tuple(failures),
         )
@@ -154,12 +159,12 @@ class GroupSampler:
         return Answers({name: told for name, told in answers.ok.items() if told is not None}, answers.failed)
 
     async def _ask_member(self, client_id: str, address: str) -> _Told:
-        request = headers.get_running_info(self._group, client_id)
+        asking = ask_running_info(self._client, address, self._group, client_id)
         try:
-            answer = await wait_for(self._client.clock, self._client.ask(address, request), _MEMBER_S)
+            body = await wait_for(self._client.clock, asking, _MEMBER_S)
         except TimeoutError:
             raise DeadlineError(client_id, _MEMBER_S) from None
-        return _Told(bodies.decode_running_info(answer.body), bodies.decode_lock_times(answer.body))
+        return _Told(bodies.decode_running_info(body), bodies.decode_lock_times(body))
 
 
 async def sample_group(
@@ -194,6 +199,12 @@ def _addresses(connected: _MemberAnswers) -> dict[str, str]:
     return through
 
 
+def _forgetful(connected: _MemberAnswers) -> frozenset[str]:
+    """Return the members that can forget where they were sent."""
+    members = [member for _, found in connected.ok.values() if found is not None for member in found.members]
+    return frozenset(member.client_id for member in members if member.language == _FORGETFUL)
+
+
 def _failures(stored: _StoredAnswers, connected: _MemberAnswers, told: Answers[str, _Told]) -> list[Failure]:
     return [
         *(Failure(name, f"offsets of {topic}", error) for (name, topic), error in stored.failed.items()),
@@ -210,7 +221,13 @@ def _is_silence(error: RmqctlError) -> bool:
 
 
 def _queue_sample(
-    mq: MessageQueue, stored: _StoredAnswers, told: Mapping[str, _Told], nobody: Unknown, *, pops: bool
+    mq: MessageQueue,
+    stored: _StoredAnswers,
+    told: Mapping[str, _Told],
+    nobody: Unknown,
+    *,
+    pops: bool,
+    forgetful: Collection[str],
 ) -> QueueSample:
     """Put together one queue; `nobody` is the reason to give when no member holds it."""
     place = mq.broker_name, mq.topic
@@ -223,7 +240,9 @@ def _queue_sample(
         if value is None:
             reasons[name] = reason_of([stored.failed[place]]) if place in stored.failed else absent
     owners = tuple(
-        _owner(client_id, mq, each) for client_id, each in sorted(told.items()) if mq in each.info.process_queues
+        _owner(client_id, mq, each, may_forget=client_id in forgetful)
+        for client_id, each in sorted(told.items())
+        if mq in each.info.process_queues
     )
     if not owners:
         reasons["clientId"] = nobody
@@ -239,7 +258,7 @@ def _queue_sample(
     )
 
 
-def _owner(client_id: str, mq: MessageQueue, told: _Told) -> OwnerSample:
+def _owner(client_id: str, mq: MessageQueue, told: _Told, *, may_forget: bool) -> OwnerSample:
     held = told.info.process_queues[mq]
     # Who consumes in order renews its locks every 20 s.
     is_concurrent = told.info.properties.get("PROP_CONSUMEORDERLY", "").lower() == "false"
@@ -251,4 +270,5 @@ def _owner(client_id: str, mq: MessageQueue, told: _Told) -> OwnerSample:
         is_dropped=held.dropped,
         begun_at_ms=told.lock_times_ms.get(mq) if is_concurrent else None,
         consumed_at_ms=held.last_consume_at_ms,
+        may_forget=may_forget,
     )

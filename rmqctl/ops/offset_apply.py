@@ -34,6 +34,13 @@ from .plan_parts import new_id, write_batches
 
 # A member can store its own offset between ours and the push.
 _PUSHES = 3
+# Go clients work off all that they are told side by side: where two pushes end together they forget parts of both
+# (remoteBrokerOffsetStore.persist), and a queue of which they are told again within their 10 s is consumed twice from
+# then on (pushConsumer.ResetOffset deletes the entry that has just been made).
+_GO_APART_S = 2.0
+# They stop for 10 s also where a pull sends them, and take the queue again when they share next, within 20 s.
+_GO_MORE_S = 30.0
+_GO_AGAIN_S = 12.0
 # The broker did nothing, for sure.
 _REFUSALS = (BrokerError, NotAuthorisedError, RefusedError)
 # Held pulls take 15 s, members that have just come 30 s more until they may pull.
@@ -90,6 +97,9 @@ class _Run:
         # Those that were stored and that no client was told of, for sure.
         self._untold: set[int] = set()
         self._baseline: GroupSample | None = None
+        self._has_go = "GO" in checked.languages
+        self._go_turn = asyncio.Lock()
+        self._go_free_at_s = 0.0
         self.items = {
             index: ReceiptItem(
                 item.mq, checked.offsets.get(item.mq), item.target, item.route, Result.NOT_ATTEMPTED,
@@ -170,7 +180,11 @@ class _Run:
             raise RefusedError("This broker resets by itself, and tells no client.")
         self._attempting(indexes)
         stored, wrong = list(indexes), list(indexes)
-        for _ in range(_PUSHES):
+        for turn in range(_PUSHES):
+            if turn and self._has_go:
+                await pause(self._client.clock, _GO_AGAIN_S)
+            if self._has_go:
+                await self._wait_for_go()
             answers = await ask_all(stored, lambda index: self._write_one(address, self._plan.items[index]))
             self._note_refusals(answers.failed)
             stored = list(answers.ok)
@@ -192,6 +206,13 @@ class _Run:
         self._untold |= set(wrong)
         for index in wrong:
             self._note(index, "a client stored its own offset each time before the clients could be told")
+
+    async def _wait_for_go(self) -> None:
+        """Return at least _GO_APART_S after the return before."""
+        async with self._go_turn:
+            now_s = self._client.clock.monotonic_s()
+            await pause(self._client.clock, max(0.0, self._go_free_at_s - now_s))
+            self._go_free_at_s = self._client.clock.monotonic_s() + _GO_APART_S
 
     def _attempting(self, indexes: Sequence[int]) -> None:
         befores = {index: self.items[index].before for index in indexes}
@@ -276,7 +297,7 @@ class _Run:
             if item.target is not None  # nothing is taken away from a group that runs
         ]
         if wait_s is None:
-            wait_s = _WAIT_S + push_quiet_s(written)
+            wait_s = _WAIT_S + push_quiet_s(written) + (_GO_MORE_S if self._has_go else 0.0)
         if not written or wait_s <= 0 or self._plan.state is not GroupState.ONLINE:
             return
         report(f"Waiting up to {wait_s:g} s until the group goes on from there...")

@@ -225,6 +225,20 @@ def _by_broker(written: Written, looks: Sequence[_Look], quiet_s: float) -> Verd
     return Verdict(Outcome.UNKNOWN, f"{last.stored} is stored, and {who}")
 
 
+def _done_at(first: _Look | None) -> int | None:
+    if first is None or first.owner is None or first.queue.max_offset is None:
+        return None
+    is_done = first.stored == first.owner.commit_offset == first.queue.max_offset
+    return first.queue.max_offset if is_done else None
+
+
+def _has_consumed(owner: OwnerSample) -> bool | None:
+    """Tell whether a member has finished a message since it took the queue; None where it does not tell."""
+    if owner.begun_at_ms is None or owner.consumed_at_ms is None:
+        return None
+    return owner.consumed_at_ms > owner.begun_at_ms
+
+
 _STANDING_STILL = "told to the clients, which stop for 10 s before they go there"
 
 
@@ -237,6 +251,8 @@ class _ByOwner:
         self._start_s = looks[0].at_s
         self._quiet_until_s = self._start_s + (quiet_s if written.route is Route.CLIENT_PUSH else 0.0)
         self._before = first.owner.commit_offset if first is not None and first.owner is not None else None
+        # The end of the queue, where the group had consumed and stored all of it before the write.
+        self._done_at = _done_at(first)
         # When each member took the queue, as it said first, and as it said before it can have gone anywhere.
         self._begun_at_ms: dict[str, int] = {}
         self._unmoved_at_ms: dict[str, int] = {}
@@ -300,6 +316,9 @@ class _ByOwner:
 
     def _went_there(self, look: _Look, owner: OwnerSample, position: int) -> bool:
         """Tell whether the owner has gone to the target: it stands on that side, or has begun the queue anew since."""
+        if owner.may_forget and position == self._written.target and not self._has_begun_anew(owner):
+            # Where it forgot its position it tells the stored one, which can be the mark.
+            return False
         if self._is_side(position):
             return True
         # Past the old position. It may have gone there and come back within a moment; others make that uncertain.
@@ -308,15 +327,22 @@ class _ByOwner:
             return False
         if len(self._members) > 1 or self._owner_ids | self._dropped_by != {owner.client_id}:
             return False
+        if owner.may_forget:
+            has_done_again = self._has_begun_anew(owner) and _has_consumed(owner) is True
+            return has_done_again and self._done_at is not None and look.queue.max_offset == self._done_at
         if route is Route.SERVER_SIDE and look.stored == target:
             return False
-        if owner.begun_at_ms is not None:
-            return self._begun_at_ms.get(owner.client_id) != owner.begun_at_ms
-        if owner.client_id in self._dropped_by:
-            return True
+        if owner.begun_at_ms is not None or owner.client_id in self._dropped_by:
+            return self._has_begun_anew(owner)
         # It can't be told when it took the queue; but its pull has taken the mark away, and it has consumed since.
         before_ms = self._marked.owner.consumed_at_ms if self._marked is not None and self._marked.owner else None
         return before_ms is not None and owner.consumed_at_ms not in (None, before_ms)
+
+    def _has_begun_anew(self, owner: OwnerSample) -> bool:
+        """Tell whether a member is seen to have taken the queue anew since."""
+        if owner.begun_at_ms is not None:
+            return self._begun_at_ms.get(owner.client_id) != owner.begun_at_ms
+        return owner.client_id in self._dropped_by
 
     def _is_side(self, offset: int) -> bool:
         return _is_on_side(self._written, offset, self._before)
@@ -333,6 +359,9 @@ class _ByOwner:
 
     def _elsewhere(self, owner: OwnerSample, position: int) -> Verdict:
         has_stayed = owner.begun_at_ms is not None and self._unmoved_at_ms.get(owner.client_id) == owner.begun_at_ms
+        if owner.may_forget and self._has_begun_anew(owner) and _has_consumed(owner) is False:
+            reason = f"{owner.client_id} forgot where it was sent, and took the queue anew at {position}"
+            return Verdict(Outcome.LOST, reason, True)
         if position < self._written.target or has_stayed:
             return Verdict(
                 Outcome.LOST, f"{owner.client_id} goes on from {position}, where it never was told to go", True

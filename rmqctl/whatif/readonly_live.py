@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from rmqctl.admin.brokers import fetch_cluster
-from rmqctl.admin.clients import fetch_placed_connections, find_proxies
+from rmqctl.admin.clients import ask_running_info, fetch_placed_connections, find_proxies
 from rmqctl.admin.group_names import fetch_configs, pick
 from rmqctl.admin.results import Answers, ask_all, slave_failures
 from rmqctl.client.core import Client
@@ -139,7 +139,6 @@ async def _fetch_running(
     through = {(group, client_id): address for _, group, client_id, address in sorted(places)}
 
     async def ask(place: tuple[str, str]) -> RunningInfo:
-        response = await client.ask(through[place], headers.get_running_info(*place))
-        return bodies.decode_running_info(response.body)
+        return bodies.decode_running_info(await ask_running_info(client, through[place], *place))
 
     return await ask_all(through, ask, at_once=_RELAYED_AT_ONCE)

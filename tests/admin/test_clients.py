@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import asyncio
 
+from msgspec.structs import replace
+
 from rmqctl.admin.clients import fetch_running_infos
 from rmqctl.model.group import GroupConnections, Member
 from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.protocol.versions import OUR_VERSION
-from tests.scripted import Late, ScriptedNetwork, run
+from tests.scripted import Late, ScriptedNetwork, ok, run
 
 from .cluster import held, running
 
@@ -50,5 +52,19 @@ def test_a_broker_relays_at_most_eight_questions_at_once() -> None:
                 await clock.advance(1)
             assert counts == [8, 16, 20]
             assert len((await asking).ok) == 20
+
+    run(scenario())
+
+
+def test_a_member_that_answers_nothing_could_not_tell() -> None:
+    """Go clients for some seconds after their first messages."""
+
+    async def scenario() -> None:
+        network = ScriptedNetwork()
+        remark = "json marshal error: json: unsupported value: NaN"
+        network.add("a:1", {RequestCode.GET_CONSUMER_RUNNING_INFO: replace(ok(b""), remark=remark)})
+        async with network.client("ns:1") as client:
+            answers = await fetch_running_infos(client, "G", {"a:1": _connected("c1")})
+        assert answers.failed["c1"].sentence == f"c1 could not tell what it is doing: {remark}"
 
     run(scenario())

@@ -99,6 +99,23 @@ def test_three_times_at_most_since_each_stops_the_clients() -> None:
     assert applied.exit_code == 9
 
 
+@pytest.mark.parametrize(("languages", "seconds"), [({}, 0.0), ({"c1": "GO"}, 2.0)])
+def test_go_clients_are_told_of_one_place_after_the_other(languages: dict[str, str], seconds: float) -> None:
+    cluster = message_cluster(
+        store(version=V4_9_7, counts={"T": (9, 9), "U": (9,)}, offsets={"T": {0: 6, 1: 6}, "U": {0: 6}})
+    )
+    join(cluster, "c1", topics=("T", "U"), languages=languages)
+    plan = planned(cluster, Aim.EARLIEST, topics=("T", "U")).plan
+    at_s: list[float] = []
+    instead(
+        cluster.servers["broker-a"],
+        Q.INVOKE_BROKER_TO_RESET_OFFSET,
+        lambda _: at_s.append(cluster.clock.monotonic_s()),
+    )
+    apply(cluster, plan)
+    assert at_s[1] - at_s[0] == pytest.approx(seconds, abs=0.5)
+
+
 def test_a_queue_that_is_refused_does_not_stop_the_clients_again_and_again() -> None:
     cluster = pushing()
     plan = planned(cluster, Aim.OFFSET, 20).plan

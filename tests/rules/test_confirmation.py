@@ -333,3 +333,35 @@ def test_a_queue_that_nobody_holds_during_two_pushes_is_waited_for_after_them() 
         if verdict.is_final:
             break
     assert verdict.outcome is Outcome.CONFIRMED
+
+
+def _forgetful(position: int, *, begun_at_ms: int = 1, consumed_at_ms: int = 1) -> OwnerSample:
+    return OwnerSample("go", position, 0, 0, False, begun_at_ms, consumed_at_ms, may_forget=True)
+
+
+@pytest.mark.parametrize(
+    ("owner", "max_offset", "outcome"),
+    [
+        # All that it has finished since lay before its old position.
+        (_forgetful(500, begun_at_ms=9, consumed_at_ms=12), 500, (Outcome.CONFIRMED, True)),
+        (_forgetful(500, begun_at_ms=9, consumed_at_ms=9), 500, (Outcome.LOST, True)),
+        # What it has finished can be what has come since.
+        (_forgetful(501, begun_at_ms=9, consumed_at_ms=12), 501, (Outcome.UNKNOWN, True)),
+        (_forgetful(450, begun_at_ms=9, consumed_at_ms=12), 501, (Outcome.CONFIRMED, True)),
+        (_forgetful(450), 500, (Outcome.CONFIRMED, True)),
+        (_forgetful(500, consumed_at_ms=12), 500, (Outcome.PENDING, False)),
+    ],
+)
+def test_a_member_that_may_forget_must_be_seen_there_or_have_read_again(
+    owner: OwnerSample, max_offset: int, outcome: tuple[Outcome, bool]
+) -> None:
+    baseline = _at(-0.1, 500, _forgetful(500), max_offset=500)
+    stored = 400 if owner.commit_offset == 500 and owner.begun_at_ms == 1 else owner.commit_offset
+    looks = [_at(20 + step, stored, owner, max_offset=max_offset) for step in range(15)]
+    assert _judge(SERVER, 500, 400, *looks, baseline=baseline) == outcome
+
+
+def test_the_mark_that_a_forgetful_member_tells_is_no_position() -> None:
+    baseline = _at(-0.1, 500, _forgetful(500), max_offset=500)
+    looks = [_at(step, 400, _forgetful(400), max_offset=500) for step in range(4)]
+    assert _judge(SERVER, 500, 400, *looks, baseline=baseline) == (Outcome.PENDING, False)

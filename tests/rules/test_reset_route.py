@@ -170,6 +170,9 @@ def test_each_way_says_what_it_does_to_the_group() -> None:
     assert codes(online, Route.CLIENT_PUSH, Route.SERVER_SIDE) == ["SERVER_SIDE", "CLIENTS_PAUSE"]
     assert codes(_situation(is_popping=True), Route.SERVER_SIDE) == ["SERVER_SIDE", "POPPED_COME_BACK"]
     assert codes(_situation(GroupState.UNKNOWN), Route.SERVER_SIDE) == ["SERVER_SIDE", "MEMBERS_UNSEEN"]
+    go = _situation(languages=frozenset({"GO", "JAVA"}))
+    assert codes(go, Route.SERVER_SIDE) == ["SERVER_SIDE", "GO_FORGETS"]
+    assert codes(go, Route.CLIENT_PUSH) == ["CLIENTS_PAUSE", "GO_PAUSES"]
     assert codes(empty) == []
     for item in describe_routes(_situation(GroupState.UNKNOWN, is_popping=True), list(Route)):
         assert item.text.endswith(".")

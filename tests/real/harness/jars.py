@@ -26,11 +26,12 @@ def cache_dir() -> Path:
     return Path(configured) if configured else Path.home() / ".cache" / "rmqctl-tests"
 
 
-def _finished(folder: Path) -> bool:
+def finished(folder: Path) -> bool:
+    """Tell whether a folder of the cache was put in place whole."""
     return (folder / ".complete").exists()
 
 
-def _publish(partial: Path, folder: Path) -> None:
+def publish(partial: Path, folder: Path) -> None:
     """Put a finished folder in place; an interrupted run leaves only its partial one, which is made anew."""
     (partial / ".complete").touch()
     shutil.rmtree(folder, ignore_errors=True)
@@ -49,7 +50,7 @@ def proxy_jars(version: str) -> Path:
 
 def _fetched(name: str, pom: Path, version: str) -> Path:
     folder = cache_dir() / name
-    if not _finished(folder):
+    if not finished(folder):
         partial = folder.with_name(f"{folder.name}.{os.getpid()}")
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
@@ -59,7 +60,7 @@ def _fetched(name: str, pom: Path, version: str) -> Path:
              f"-DoutputDirectory={partial}", "-DincludeScope=runtime"],
             check=True, timeout=900,
         )  # fmt: skip
-        _publish(partial, folder)
+        publish(partial, folder)
     return folder
 
 
@@ -77,7 +78,7 @@ def _compiled(name: str, source_dir: Path, jars: Path) -> Path:
     sources = sorted(source_dir.glob("*.java"))
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:12]
     folder = cache_dir() / f"{name}-{digest}"
-    if not _finished(folder):
+    if not finished(folder):
         partial = folder.with_name(f"{folder.name}.{os.getpid()}")
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
@@ -86,5 +87,5 @@ def _compiled(name: str, source_dir: Path, jars: Path) -> Path:
              *map(str, sources)],
             check=True, timeout=120,
         )  # fmt: skip
-        _publish(partial, folder)
+        publish(partial, folder)
     return folder
