@@ -65,8 +65,8 @@ async def find_proxies(client: Client, brokers: Iterable[Broker]) -> tuple[Proxi
 async def ask_running_info(client: Client, address: str, group: str, client_id: str) -> bytes:
     """Ask a member through a broker what it is doing; returns the answer's body.
 
-    Raises RmqctlError; RemoteProtocolError for an answer without one: Go clients can't write theirs for 10 s after their first
-    messages ("json: unsupported value: NaN"), and call that a success.
+    Raises RmqctlError; RemoteProtocolError for an answer without one: Go clients can't write theirs for 10 s after
+    their first messages ("json: unsupported value: NaN"), and call that a success.
     """
     answer = await client.ask(address, headers.get_running_info(group, client_id))
     if not answer.body:

@@ -167,13 +167,16 @@ class Invocation:
 
         remember_names(self.name_servers(), kind, names, is_whole=is_whole)
 
-    def ask(self, question: Callable[[Any], Awaitable[_T]], *, open_ended: bool = False) -> _T:
+    def ask(
+        self, question: Callable[[Any], Awaitable[_T]], *, open_ended: bool = False, is_service: bool = False
+    ) -> _T:
         """Run one question against the cluster, with a client that lives as long.
 
         `open_ended`: without a deadline for the whole, unless --timeout was given; each request still has one.
+        `is_service`: what runs on until it is told to stop; --timeout is for its requests only.
         """
         access = self.access()
-        open_ended = open_ended and "timeout" not in self._given
+        open_ended = is_service or (open_ended and "timeout" not in self._given)
         import asyncio
 
         async def run() -> _T:

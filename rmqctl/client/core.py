@@ -79,7 +79,9 @@ class Client:
         self._encoding = encoding
         self._address_map = dict(address_map or {})
         self._connect = connect
-        self._pool = Pool(self.clock, connect=self._connect_mapped, handlers=handlers)
+        # What servers may ask of us, by code; also what is added later.
+        self.handlers: dict[int, Handler] = dict(handlers or {})
+        self._pool = Pool(self.clock, connect=self._connect_mapped, handlers=self.handlers)
         self._gates: dict[str, asyncio.Semaphore] = {}
         self._asked: dict[Hashable, asyncio.Future[Any]] = {}
 
@@ -254,6 +256,10 @@ class Client:
     async def route(self, topic: str) -> TopicRoute:
         """Return a topic's route, asked once. Raises NotFoundError."""
         return await self.once(("route", topic), lambda: self._fetch_route(topic))
+
+    async def fresh_route(self, topic: str) -> TopicRoute:
+        """Return a topic's route as it is now, for those that stay for long. Raises NotFoundError."""
+        return await self._fetch_route(topic)
 
     async def _fetch_route(self, topic: str) -> TopicRoute:
         try:

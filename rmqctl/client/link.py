@@ -23,7 +23,7 @@ class Link:
         self.address = stream.peer
         self._stream = stream
         self._clock = clock
-        self._handlers = handlers or {}
+        self._handlers = {} if handlers is None else handlers
         self._connection = Connection()
         self._waiting: dict[int, asyncio.Future[Command]] = {}
         self._end: RmqctlError | None = None

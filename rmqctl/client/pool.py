@@ -26,7 +26,7 @@ class Pool:
     ) -> None:
         self._clock = clock
         self._connect = connect
-        self._handlers = handlers or {}
+        self._handlers = {} if handlers is None else handlers
         self._links: dict[str, Link] = {}
         self._opening: dict[str, asyncio.Future[Link]] = {}
         self._failed: dict[str, tuple[float, UnreachableError]] = {}

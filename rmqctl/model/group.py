@@ -120,6 +120,7 @@ class SubscriptionView(Struct, frozen=True):
 
 
 BROADCASTING = "BROADCASTING"  # MessageModel
+CLUSTERING = "CLUSTERING"
 CONSUME_POP = "CONSUME_POP"  # ConsumeType
 
 

@@ -26,7 +26,7 @@ from rmqctl.model.stats import ConsumeStats, ConsumeTimeSpan, OffsetWrapper, Sto
 from rmqctl.model.topic import StaticMapping, TopicConfig
 
 from .flags import Permission
-from .java_json import loads
+from .java_json import ObjectMap, loads
 
 _Decoder = TypeVar("_Decoder", bound=Callable[..., Any])
 
@@ -231,6 +231,18 @@ def decode_reset_offsets(body: bytes) -> dict[MessageQueue, int]:
 
 
 @_body
+def decode_pushed_reset(body: bytes) -> dict[MessageQueue, int]:
+    """Read the body of RESET_CONSUMER_CLIENT_OFFSET (ResetOffsetBody, ResetOffsetBodyForC): where queues are to go.
+
+    When a reset is asked for in C++'s name, brokers push a list to all clients, whatever they are written in.
+    """
+    table = loads(body).get("offsetTable") or {}
+    if isinstance(table, list) and not isinstance(table, ObjectMap):
+        return {_queue(item): _number(item["offset"]) for item in table}
+    return {_queue(key): _int(offset) for key, offset in table.items()}
+
+
+@_body
 def decode_topic_stats(body: bytes) -> dict[MessageQueue, TopicOffset]:
     """Read the answer of GET_TOPIC_STATS_INFO (TopicStatsTable)."""
     return {
@@ -303,6 +315,15 @@ def _subscription(topic: str, item: Mapping[str, Any]) -> Subscription:
         version_ms=_number(item.get("subVersion", 0)),
         tags=tuple(sorted(_str(tag) for tag in _list(item.get("tagsSet") or []))),
     )
+
+
+@_body
+def decode_consumer_ids(body: bytes) -> tuple[str, ...]:
+    """Read the answer of GET_CONSUMER_LIST_BY_GROUP (GetConsumerListByGroupResponseBody).
+
+    In the broker's order; an id stands twice when it came over two connections.
+    """
+    return tuple(_str(client_id) for client_id in _list(loads(body).get("consumerIdList") or []))
 
 
 @_body

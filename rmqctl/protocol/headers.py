@@ -106,12 +106,15 @@ def get_all_consumer_offsets() -> Command:
     return Command(RequestCode.GET_ALL_CONSUMER_OFFSET)
 
 
-def query_consumer_offset(group: str, topic: str, queue_id: int) -> Command:
+def query_consumer_offset(group: str, topic: str, queue_id: int, *, zero_when_new: bool = False) -> Command:
     """Ask for one stored offset (QueryConsumerOffsetRequestHeader).
 
     setZeroIfNotFound=false makes 5.x answer QUERY_NOT_FOUND where it would say 0 for "none"; 4.9 says 0 all the same.
+    `zero_when_new` leaves it out, as consumers do: 0 is then the answer for a queue that still has its first message.
     """
-    fields = {"consumerGroup": group, "topic": topic, "queueId": str(queue_id), "setZeroIfNotFound": "false"}
+    fields = {"consumerGroup": group, "topic": topic, "queueId": str(queue_id)}
+    if not zero_when_new:
+        fields["setZeroIfNotFound"] = "false"
     return Command(RequestCode.QUERY_CONSUMER_OFFSET, fields)
 
 

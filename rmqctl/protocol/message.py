@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Self
 
@@ -300,3 +300,13 @@ def perhaps_with(messages: list[StoredMessage], search: Callable[[bytes], object
     """Return the messages whose record a search finds something in, and compressed ones, where it can't."""
     compressed = MessageFlag.COMPRESSED
     return [message for message in messages if search(message.record) or message._fixed[7] & compressed]  # noqa: SLF001
+
+
+def offsets_of(messages: Sequence[StoredMessage]) -> list[int]:
+    """Return the queue offset of each."""
+    return [message._fixed[5] for message in messages]  # noqa: SLF001
+
+
+def body_sizes(messages: Sequence[StoredMessage]) -> list[int]:
+    """Return how many bytes the stored body of each has."""
+    return [message._fixed[16] for message in messages]  # noqa: SLF001

@@ -1,7 +1,8 @@
 """Runs the benchmarks against one real cluster of two brokers and prints a table; `make bench`.
 
-`python -m tests.bench cold` runs one part: cold, groups, members, decoding or finding; sandbox-send, sandbox-pull,
-sandbox-start, sandbox-heartbeats, sandbox-kills, allocate or reset, of which the last five need no cluster.
+`python -m tests.bench cold` runs one part: cold, groups, members, decoding, finding or consuming; sandbox-send,
+sandbox-pull, sandbox-start, sandbox-heartbeats, sandbox-kills, allocate or reset, of which the last five need no
+cluster.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tests.real.harness.jars import missing_tools, rocketmq_jars
 
 from . import (
     allocating,
+    consuming,
     decoding,
     finding,
     many_groups,
@@ -139,8 +141,14 @@ def _finding(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
     ]
 
 
+def _consuming(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
+    decoding.fill(cluster)
+    return [*consuming.measure_rates(cluster), *consuming.measure_latency(cluster)]
+
+
 _PARTS = {
     "cold": _cold, "groups": _groups, "members": _members, "decoding": _decoding, "finding": _finding,
+    "consuming": _consuming,
     "sandbox-send": sandbox_messages.measure_sends, "sandbox-pull": sandbox_messages.measure_pulls,
 }  # fmt: skip
 _PARTS_ALONE = {

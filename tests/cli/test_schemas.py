@@ -18,6 +18,7 @@ from rmqctl.model.group import GroupState
 from rmqctl.model.plan import Operation, Route
 from rmqctl.model.progress import PulledSource, TimeLagSource, Unknown
 from rmqctl.model.receipt import Result
+from rmqctl.model.sending import SendStatus
 from rmqctl.model.topic import TopicFinding, TopicKind
 from rmqctl.model.trace import TraceEvent
 from tests.schemas import check_document, check_item
@@ -157,6 +158,7 @@ def _enums(kind: str) -> list[set[str]]:
         ("TopicRoute", TopicFinding, set()),
         ("TopicStatus", TopicFinding, set()),
         ("MessageTrace", TraceEvent, set()),
+        ("MessageSent", SendStatus, {"None"}),
         *((kind, words, set()) for kind in ("Plan", "Receipt", "ChangeList") for words in (Operation, Route)),
         ("Plan", GroupState, set()),
         ("Receipt", Result, set()),

@@ -44,6 +44,8 @@ _ASKING = {
     "message get": ["0A0000010000A4B100000000000002F1"],
     "message find": ["t"],
     "message tail": ["t"],
+    "message send": ["t", "body"],
+    "consume run": ["my-group", "t", "--print", "--yes"],
     "message trace": ["0A0000010000A4B100000000000002F1"],
 }
 # The last one tells of what can't be reached as a result.
@@ -58,7 +60,7 @@ _NOT_ASKING = {
     "doctor",
     "demo",
 }
-_STREAMING = {"message tail"}
+_STREAMING = {"message tail", "consume run"}
 
 
 _ITEM = {"topic": "t", "brokerName": "broker-a", "queueId": 0}

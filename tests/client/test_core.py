@@ -408,6 +408,22 @@ def test_a_route_is_asked_once() -> None:
     run(scenario())
 
 
+def test_a_fresh_route_is_asked_each_time_and_says_what_is_so_now() -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        server = network.add("ns:1", {ROUTE: ok(ROUTE_BODY)})
+        async with network.client("ns:1") as client:
+            old = await client.route("T")
+            server.table[ROUTE] = ok(ROUTE_BODY.replace(b'"readQueueNums":2', b'"readQueueNums":3'))
+            fresh = await client.fresh_route("T")
+            assert (len(old.readable_queues()), len(fresh.readable_queues())) == (2, 3)
+            server.table[ROUTE] = NO_ROUTE
+            with pytest.raises(NotFoundError, match="Topic T does not exist"):
+                await client.fresh_route("T")
+
+    run(scenario())
+
+
 def test_a_topic_without_a_route_is_not_found_and_that_is_asked_once_too() -> None:
     async def scenario() -> None:
         _, network = _network()

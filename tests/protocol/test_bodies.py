@@ -46,6 +46,7 @@ DECODERS: dict[str, tuple[Callable[[bytes], Any], str]] = {
     "consume_time_span": (bodies.decode_consume_time_span, SPAN % (500, 1795237328000)),
     "broker_clock": (bodies.decode_broker_clock, SPAN % (1795237330001, -1)),
     "connections": (bodies.decode_connections, answer(answers(203)[0]).body.decode()),
+    "consumer_ids": (bodies.decode_consumer_ids, '{"consumerIdList":["c2","c1"]}'),
     "running_info": (bodies.decode_running_info, answer(answers(307)[0]).body.decode()),
     "lock_times": (bodies.decode_lock_times, answer(answers(307)[0]).body.decode()),
     "groups": (bodies.decode_groups, answer(answers(201)[0]).body.decode()),
@@ -53,6 +54,10 @@ DECODERS: dict[str, tuple[Callable[[bytes], Any], str]] = {
     "consumer_offsets": (bodies.decode_consumer_offsets, OFFSETS),
     "topic_configs": (bodies.decode_topic_configs, f'{{"topicConfigTable":{{"T":{TOPIC}}}}}'),
     "topic_config": (bodies.decode_topic_config, TOPIC),
+    "pushed_reset": (
+        bodies.decode_pushed_reset,
+        '{"offsetTable":[{"brokerName":"broker-a","offset":3,"queueId":0,"topic":"T"}]}',
+    ),
     "reset_offsets": (
         bodies.decode_reset_offsets,
         '{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:3}}',

@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from .base import Allocate, AllocationError, Assignment, sort_client_ids, sort_queues
 from .pop_share import ALL_QUEUES
-from .strategies import CustomStrategy, Options, Strategy, find_strategy, strategy_of_class, strategy_words
+from .strategies import (
+    CustomStrategy,
+    Options,
+    Strategy,
+    class_of_strategy,
+    find_strategy,
+    strategy_of_class,
+    strategy_words,
+)
 
 __all__ = [
     "ALL_QUEUES",
@@ -17,6 +25,7 @@ __all__ = [
     "CustomStrategy",
     "Options",
     "Strategy",
+    "class_of_strategy",
     "find_strategy",
     "sort_client_ids",
     "sort_queues",

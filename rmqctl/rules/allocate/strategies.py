@@ -133,6 +133,11 @@ def strategy_of_class(class_name: str) -> str | None:
     return _CLASSES.get(class_name)
 
 
+def class_of_strategy(name: str) -> str:
+    """Return the class of RocketMQ's that shares as a strategy does; its own name for one that RocketMQ has not."""
+    return next((class_name for class_name, known in _CLASSES.items() if known == name), name)
+
+
 def find_strategy(
     name: str, options: Options | None = None, custom: Mapping[str, CustomStrategy] | None = None
 ) -> Strategy:

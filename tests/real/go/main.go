@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -30,6 +31,8 @@ var (
 	orderly  = flag.Bool("orderly", false, "consume each queue in order")
 	workers  = flag.Int("workers", 1, "messages that are consumed at once, of a topic")
 	pause    = flag.Duration("pause", 0, "how long the listener takes for a message")
+	batch    = flag.Int("batch", 1, "messages that the listener is given at once")
+	count    = flag.Int64("count", 0, "print no messages, but end after so many, and say how long they took")
 )
 
 type line struct {
@@ -54,12 +57,17 @@ func main() {
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
 		consumer.WithConsumerOrder(*orderly),
 		consumer.WithConsumeGoroutineNums(*workers),
+		consumer.WithConsumeMessageBatchMaxSize(*batch),
 	)
 	if err != nil {
 		fail(err)
 	}
+	listener := listen
+	if *count > 0 {
+		listener = measure
+	}
 	for _, topic := range strings.Split(*topics, ",") {
-		if err := push.Subscribe(topic, consumer.MessageSelector{}, listen); err != nil {
+		if err := push.Subscribe(topic, consumer.MessageSelector{}, listener); err != nil {
 			fail(err)
 		}
 	}
@@ -87,6 +95,32 @@ func listen(_ context.Context, messages ...*primitive.MessageExt) (consumer.Cons
 	printing.Unlock()
 	time.Sleep(*pause)
 	return consumer.ConsumeSuccess, nil
+}
+
+var (
+	seen      atomic.Int64
+	first     sync.Once
+	startedAt time.Time
+	cpuAt     float64
+)
+
+// Says "seconds cpuSeconds", from the first message on, at the last of those that are counted.
+func measure(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
+	first.Do(func() { startedAt, cpuAt = time.Now(), cpuSeconds() })
+	number := int64(len(messages))
+	if now := seen.Add(number); now >= *count && now-number < *count {
+		fmt.Printf("%.4f %.4f\n", time.Since(startedAt).Seconds(), cpuSeconds()-cpuAt)
+		os.Exit(0)
+	}
+	return consumer.ConsumeSuccess, nil
+}
+
+func cpuSeconds() float64 {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		fail(err)
+	}
+	return float64(usage.Utime.Nano()+usage.Stime.Nano()) / 1e9
 }
 
 func fail(err error) {

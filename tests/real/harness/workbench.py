@@ -75,6 +75,16 @@ class Attempt(NamedTuple):
     age_ms: int
 
 
+class ReadMessage(NamedTuple):
+    """One message as a Java listener sees it; "null" for no tag and no keys."""
+
+    message_id: str
+    topic: str
+    tags: str
+    keys: str
+    properties: dict[str, str]
+
+
 class Workbench(LineDriver):
     """Drives one JVM with Java producers, consumers and mqadmin, line by line."""
 
@@ -105,7 +115,7 @@ class Workbench(LineDriver):
         self.call("sign", ak=access_key, sk=secret_key)
 
     def produce(self, topic: str, count: int, **options: object) -> str:
-        """Send count messages (size, tag, prefix, keys, queue="broker:id", batch, delay, timer, mode)."""
+        """Send count messages (size, tag, prefix, keys, queue="broker:id", batch, delay, timer, mode, rate)."""
         return self.call("produce", topic=topic, count=count, **options)
 
     def consume(self, consumer_id: str, group: str, topic: str, **options: object) -> str:
@@ -136,6 +146,14 @@ class Workbench(LineDriver):
         """Return what a consumer's listener was given, of one started with collect."""
         rows = [line.split("\t") for line in self.call("attempts", id=consumer_id).splitlines()]
         return [Attempt(body, int(times), queue, int(age_ms)) for body, times, queue, age_ms in rows]
+
+    def read(self, consumer_id: str) -> list[ReadMessage]:
+        """Return the messages that a consumer's listener was given, as Java reads them; of one started with collect."""
+        rows = [line.split("\t") for line in self.call("read", id=consumer_id).splitlines()]
+        return [
+            ReadMessage(*fields, dict(pair.split("=", 1) for pair in properties[1:-1].split(", ")))
+            for *fields, properties in rows
+        ]
 
     def queues(self, consumer_id: str, topic: str) -> set[str]:
         """Return which queues of a topic a push consumer holds, as broker:id."""

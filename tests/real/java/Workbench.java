@@ -17,6 +17,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.rocketmq.acl.common.AclClientRPCHook;
 import org.apache.rocketmq.acl.common.SessionCredentials;
 import org.apache.rocketmq.client.consumer.AllocateMessageQueueStrategy;
@@ -65,6 +66,8 @@ public class Workbench {
         List<String> bodies;
         /** What the listener was given: body, reconsume times, broker:queue and ms since it was sent, in that order. */
         final List<String> attempts = Collections.synchronizedList(new ArrayList<>());
+        /** The same messages as Java reads them: id, topic, tags, keys and properties. */
+        final List<String> read = Collections.synchronizedList(new ArrayList<>());
     }
 
     public static void main(String[] args) throws Exception {
@@ -122,6 +125,12 @@ public class Workbench {
                     return String.join("\n", attempts);
                 }
             }
+            case "read": {
+                List<String> read = CONSUMERS.get(options.get("id")).read;
+                synchronized (read) {
+                    return String.join("\n", read);
+                }
+            }
             case "queues": return queues(CONSUMERS.get(options.get("id")).push, options.get("topic"));
             case "lite": return PullBench.start(namesrv, options);
             case "poll": return PullBench.poll(options);
@@ -152,6 +161,10 @@ public class Workbench {
                     return "";
                 }
                 CONSUMERS.remove(options.get("id")).push.shutdown();
+                return "";
+            // What it was given can be asked for afterwards.
+            case "shutdown":
+                CONSUMERS.get(options.get("id")).push.shutdown();
                 return "";
             default: throw new IllegalArgumentException("unknown command " + words[0]);
         }
@@ -231,7 +244,12 @@ public class Workbench {
             queue = new MessageQueue(topic, parts[0], Integer.parseInt(parts[1]));
         }
         String last = "";
+        long beganNs = System.nanoTime();
+        int rate = Integer.parseInt(options.getOrDefault("rate", "0"));
         for (int at = 0; at < count; at += batch) {
+            if (rate > 0) {
+                LockSupport.parkNanos(beganNs + at * 1_000_000_000L / rate - System.nanoTime());
+            }
             List<Message> messages = new ArrayList<>();
             for (int i = at; i < Math.min(count, at + batch); i++) {
                 byte[] text = (prefix + i).getBytes(StandardCharsets.UTF_8);
@@ -307,7 +325,7 @@ public class Workbench {
         return results.get(results.size() - 1).toString();
     }
 
-    /** id, group, topic, [expr], [orderly], [from=first|last], [stuck=prefix], [fail=prefix], [broadcast], [pop] (5.x, with setConsumeMode), [batch], [threads], [sql], [trace], [collect], [max=reconsume times], [instance], [strategy=class], [routes=ms between questions for routes], [also=second topic], [each=ms a message takes]. */
+    /** id, group, topic, [expr], [orderly], [from=first|last], [stuck=prefix], [fail=prefix], [broadcast], [pop] (5.x, with setConsumeMode), [batch], [threads], [sql], [trace], [collect], [max=reconsume times], [instance], [strategy=class], [routes=ms between questions for routes], [heartbeat=ms between heartbeats], [also=second topic], [each=ms a message takes]. */
     private static String consume(Map<String, String> options) throws Exception {
         Consumer consumer = new Consumer();
         DefaultMQPushConsumer push = new DefaultMQPushConsumer(
@@ -339,6 +357,9 @@ public class Workbench {
         }
         if (options.containsKey("routes")) {
             push.setPollNameServerInterval(Integer.parseInt(options.get("routes")));
+        }
+        if (options.containsKey("heartbeat")) {
+            push.setHeartbeatBrokerInterval(Integer.parseInt(options.get("heartbeat")));
         }
         if (options.containsKey("collect")) {
             consumer.bodies = Collections.synchronizedList(new ArrayList<>());
@@ -404,6 +425,8 @@ public class Workbench {
                 consumer.attempts.add(String.join("\t", body, String.valueOf(message.getReconsumeTimes()),
                     message.getBrokerName() + ":" + message.getQueueId(),
                     String.valueOf(System.currentTimeMillis() - message.getBornTimestamp())));
+                consumer.read.add(String.join("\t", message.getMsgId(), message.getTopic(), String.valueOf(message.getTags()),
+                    String.valueOf(message.getKeys()), new java.util.TreeMap<>(message.getProperties()).toString()));
             }
             String stuck = consumer.stuckPrefix;
             try {

@@ -1,0 +1,84 @@
+"""Messages sent to a topic: one by one or in batches, up to the first that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct, field
+
+from rmqctl.client.core import Client
+from rmqctl.client.producer import Producer
+from rmqctl.errors import RefusedError, RmqctlError, UsageError
+from rmqctl.model.failure import Failure
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.sending import OutgoingMessage, SendResult
+from rmqctl.rules.sending import writable_queues
+
+from .queues import QueueChoice, fetch_route
+from .results import all_failed, ask_all
+
+# Under this name brokers and traces know who sent.
+PRODUCER_GROUP = "rmqctl"
+
+
+class Sent(Struct):
+    """What is stored so far, in the order in which it was given, and why the rest is not."""
+
+    stored: list[tuple[OutgoingMessage, SendResult]] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+
+
+async def fetch_targets(client: Client, topic: str, choice: QueueChoice | None) -> tuple[MessageQueue, ...]:
+    """Return the queues of a topic that can be written to, or the one that was asked for.
+
+    Raises NotFoundError with names that look alike, RefusedError where there is no such queue at all, UsageError for a
+    choice that is not one of them.
+    """
+    queues = writable_queues(await fetch_route(client, topic))
+    if not queues:
+        raise RefusedError(f"Topic {topic} has no queue that can be written to.", hint="rmqctl topic status shows why.")
+    if choice is None:
+        return queues
+    chosen = tuple(mq for mq in queues if choice.has(mq))
+    if len(chosen) != 1 or choice.first_id != choice.last_id:
+        there = ", ".join(sorted({f"{mq.broker_name}:{mq.queue_id}" for mq in queues})[:8])
+        raise UsageError(
+            f"--queue {choice} is not one queue of {topic} that can be written to.", hint=f"There are {there}."
+        )
+    return chosen
+
+
+async def send_all(
+    client: Client, topic: str, messages: Sequence[OutgoingMessage], sent: Sent, *, mq: MessageQueue | None = None,
+    in_batches: bool = False, at_once: int = 1, on_progress: Callable[[int], object] = lambda _: None,
+) -> None:  # fmt: skip
+    """Send messages, in batches or so many at once, noting in `sent` what is stored; stop at the first failure.
+
+    Raises that failure when nothing is stored: a command that stored a part has to tell which.
+    """
+    producer = Producer(client, PRODUCER_GROUP, timeout_s=client.deadline.attempt_s())
+    try:
+        if in_batches:
+            async for results in producer.send_batches(topic, messages, mq=mq):
+                first = len(sent.stored)
+                sent.stored += zip(messages[first : first + len(results)], results, strict=True)
+                on_progress(len(sent.stored))
+        else:
+            for at in range(0, len(messages), at_once):
+                await _send_some(producer, topic, messages[at : at + at_once], sent, mq)
+                on_progress(len(sent.stored))
+    except RmqctlError as error:
+        if not sent.stored:
+            raise
+        left_count = len(messages) - len(sent.stored)
+        sent.failures.append(Failure(None, f"{left_count} of {len(messages)} messages", error))
+
+
+async def _send_some(
+    producer: Producer, topic: str, messages: Sequence[OutgoingMessage], sent: Sent, mq: MessageQueue | None
+) -> None:
+    """Send some messages at once. Raises the weightiest error when one of them fails."""
+    answers = await ask_all(range(len(messages)), lambda index: producer.send_message(topic, messages[index], mq=mq))
+    sent.stored += ((messages[index], result) for index, result in answers.ok.items())
+    if answers.failed:
+        raise all_failed(answers.failed.values())

@@ -1,0 +1,1 @@
+"""rmqctl consume: the local consumer."""

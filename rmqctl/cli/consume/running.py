@@ -1,0 +1,160 @@
+"""One run of `consume run`: from joining the group to leaving it, with what ends it in between."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from rmqctl.consumer.push_consumer import PushConsumer, Unfinished
+from rmqctl.errors import UnreachableError
+from rmqctl.net.clock import pause
+from rmqctl.rules.words import counted, listed
+
+from .counted import count_down
+
+if TYPE_CHECKING:
+    from rmqctl.client.core import Client
+    from rmqctl.consumer.batch import Listener
+    from rmqctl.consumer.settings import ConsumerSettings
+    from rmqctl.model.consuming import Subscription
+    from rmqctl.rules.allocate import Strategy
+
+_PARTLY_DONE, _INTERRUPTED = 8, 130
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# Failures can come by the thousand; each kind is said so often, and its number at the end.
+_MOST_WARNINGS = 50
+
+
+class Running:
+    """Consumes until it is told to stop: by a signal, a number of messages, the time. `say` and `warn` tell people."""
+
+    def __init__(
+        self, settings: ConsumerSettings, subscriptions: Sequence[Subscription], strategy: Strategy, *,
+        limit_s: float | None, count: int | None, drain_s: float, say: Callable[[str], None],
+        warn: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self._settings = settings
+        self._subscriptions = subscriptions
+        self._strategy = strategy
+        self._limit_s = limit_s
+        self._count = count
+        self._drain_s = drain_s
+        self._say = say
+        self._warn = warn
+        self._warned_count = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._over = asyncio.Event()
+        self._signal_count = 0
+        self._starting: asyncio.Task[None] | None = None
+        self._draining: asyncio.Task[list[Unfinished]] | None = None
+        self._error: BaseException | None = None
+        # What is left then is not missed.
+        self._is_enough = False
+
+    def stop(self) -> None:
+        """Begin to end, since there was enough; any thread may say so."""
+        self._is_enough = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._over.set)
+
+    def fail(self, error: BaseException) -> None:
+        """Begin to end, and raise this at the end; any thread may say so."""
+        self._error = self._error or error
+        self.stop()
+
+    async def run(self, client: Client, listener: Listener) -> int:
+        """Consume; return the exit code. Raises what joining raises, and what fail() was told."""
+        self._loop = asyncio.get_running_loop()
+        consumer = PushConsumer(
+            client,
+            self._settings,
+            self._subscriptions,
+            self._counting(listener),
+            self._strategy,
+            report=self._report,
+            on_broken=self.fail,
+        )
+        for number in _SIGNALS:
+            self._loop.add_signal_handler(number, self._on_signal)
+        try:
+            if await self._start(consumer):
+                topics = listed([each.topic for each in self._subscriptions])
+                self._say(f"Joined {self._settings.group} as {consumer.client_id}, for {topics}. Ctrl-C leaves it.")
+                ending = None if self._limit_s is None else asyncio.ensure_future(self._end_later(client))
+                await self._over.wait()
+                if ending is not None:
+                    ending.cancel()
+            code = await self._drain(consumer)
+            if self._error is not None:
+                raise self._error
+            return code
+        finally:
+            for number in _SIGNALS:
+                self._loop.remove_signal_handler(number)
+
+    async def _start(self, consumer: PushConsumer) -> bool:
+        """Join the group; False when a signal came first."""
+        self._starting = asyncio.ensure_future(consumer.start())
+        try:
+            await self._starting
+        except asyncio.CancelledError:
+            if not self._signal_count:
+                raise
+            return False
+        return True
+
+    async def _end_later(self, client: Client) -> None:
+        await pause(client.clock, self._limit_s or 0.0)
+        self._over.set()
+
+    async def _drain(self, consumer: PushConsumer) -> int:
+        waiting = sum(each.count for each in consumer.unfinished())
+        if waiting and not self._is_enough:
+            self._say(f"Ending: {counted(waiting, 'message')} left to consume...")
+        # A second signal can have come already.
+        self._draining = asyncio.ensure_future(consumer.drain(self._drain_s if self._signal_count < 2 else 0.0))
+        try:
+            left = await self._draining
+        except asyncio.CancelledError:
+            if self._signal_count < 2:
+                raise
+            left = consumer.unfinished()
+        counters = f"{consumer.ok_count} consumed, {consumer.failed_count} failed"
+        if left and not self._is_enough:
+            where = listed(f"{each.mq} from {each.first_offset} on" for each in left)
+            count = sum(each.count for each in left)
+            self._warn(f"{counted(count, 'message')} not acknowledged, and delivered again: {where}.")
+        self._say(f"Left {self._settings.group}: {counters}.")
+        if self._signal_count > 1:
+            return _INTERRUPTED
+        if not consumer.is_idle and self._is_enough:
+            self._warn("Some messages were still being consumed, and are delivered again.")
+            return _PARTLY_DONE
+        if left and not self._is_enough:
+            return _PARTLY_DONE
+        if self._count is not None and not self._is_enough and not self._signal_count:
+            missing = self._count - consumer.ok_count - consumer.failed_count
+            self._warn(f"{missing} of {counted(self._count, 'message')} did not come within --for.")
+            return UnreachableError.exit_code
+        return 0
+
+    def _on_signal(self) -> None:
+        self._signal_count += 1
+        self._over.set()
+        if self._starting is not None:
+            self._starting.cancel()
+        if self._signal_count > 1 and self._draining is not None:
+            self._draining.cancel()
+
+    def _report(self, sentence: str) -> None:
+        self._warned_count += 1
+        if self._warned_count <= _MOST_WARNINGS:
+            self._warn(sentence)
+        if self._warned_count == _MOST_WARNINGS:
+            self._warn("More of these are not shown.")
+
+    def _counting(self, listener: Listener) -> Listener:
+        """Return the listener; where only some messages are wanted, one that stops after them."""
+        return listener if self._count is None else count_down(listener, self._count, self.stop)

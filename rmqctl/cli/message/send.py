@@ -1,0 +1,294 @@
+"""rmqctl message send: send messages to a topic."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from msgspec.structs import replace
+
+from rmqctl.cli.confirm import confirm_by_name
+from rmqctl.cli.input_file import read_input
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.listing import Column, Item, Listing
+from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.cli.output.text import note_to_stderr
+from rmqctl.errors import UsageError
+from rmqctl.model.failure import Failure
+from rmqctl.model.names import RETRY_PREFIX, is_system_topic
+from rmqctl.model.sending import OutgoingMessage, SendResult, SendStatus
+
+if TYPE_CHECKING:
+    from rmqctl.admin.message_send import Sent
+    from rmqctl.client.core import Client
+    from rmqctl.model.queue import MessageQueue
+
+HELP = """\b
+Examples:
+  rmqctl message send orders '{"id":17}' --key o-17 --tag created
+  rmqctl message send orders --file order.json --property region=EU
+  rmqctl message send orders --file orders.txt --lines     a message a line
+  zcat orders.gz | rmqctl message send orders - --lines -o jsonl
+  rmqctl message send orders later --delay-level 3         in 10 s
+  rmqctl message send orders later --delay 90m             brokers of 5.0 on
+  rmqctl message send orders x --queue broker-a:0 --count 10
+  rmqctl message send orders x --dry-run
+
+What was sent can't be taken back: there is no plan and no undo, consumers get it at once. A readonly context refuses
+it, a protected one wants --confirm TOPIC. The topic must exist, and be none of RocketMQ's own.
+
+\b
+Status:
+  SEND_OK              stored as the broker is set up to
+  FLUSH_DISK_TIMEOUT   stored, not yet on the disk        (exit code 9)
+  FLUSH_SLAVE_TIMEOUT, SLAVE_NOT_AVAILABLE
+                       stored, not known to be at a slave (exit code 9)
+
+Messages go round the queues that can be written to; --lines sends up to 1,000 lines (4 MiB) to one queue in one
+request, in their order, and leaves empty ones out. Where a broker fails, the next one is tried, twice at most; it ends
+at the first message that none takes (exit code 8 if others are stored). A message whose answer got lost may be stored
+twice, with one id. A time-out of --timeout / 3 is one message's."""
+
+_MAX_COUNT = 100_000
+_LEVEL_COUNT = 18
+# Messages that are all the same have no order to keep.
+_AT_ONCE = 32
+
+
+def command(
+    ctx: typer.Context,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)],
+    body: Annotated[
+        str | None, typer.Argument(metavar="[BODY]", help="The body as text; - for stdin.", show_default=False)
+    ] = None,
+    file: Annotated[str | None, typer.Option("--file", metavar="FILE", help="The body's file; - for stdin.")] = None,
+    lines: Annotated[bool, typer.Option("--lines", help="Send each line as a message.")] = False,
+    key: Annotated[
+        list[str] | None, typer.Option("--key", metavar="KEY", help="A business key. May be repeated.")
+    ] = None,
+    tag: Annotated[str | None, typer.Option("--tag", metavar="TAG", help="The tag.")] = None,
+    properties: Annotated[
+        list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="A property. May be repeated.")
+    ] = None,
+    delay_level: Annotated[
+        int | None,
+        typer.Option(
+            "--delay-level", metavar="N", help="Deliver it after a level's delay: 1 to 18.", show_default=False
+        ),
+    ] = None,
+    delay: Annotated[
+        str | None, typer.Option("--delay", metavar="TIME", help="Deliver it after so long: 90s, 2h. From 5.0 on.")
+    ] = None,
+    queue: Annotated[str | None, typer.Option("--queue", metavar="BROKER:ID", help="To this queue only.")] = None,
+    count: Annotated[
+        int, typer.Option("--count", metavar="N", help="Send it so many times, each with its own id.")
+    ] = 1,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be sent.")] = False,
+    confirm: Annotated[
+        str | None, typer.Option("--confirm", metavar="TOPIC", help="The topic's name again, for a protected context.")
+    ] = None,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.admin.message_send import Sent, fetch_targets, send_all
+    from rmqctl.admin.queues import parse_queue_choice
+    from rmqctl.cli.output.progress import ScanProgress
+
+    invocation = Invocation(ctx)
+    _check_display(invocation, is_dry=dry_run)
+    if is_system_topic(topic):
+        raise UsageError(f"{topic} is a topic of RocketMQ's own: nothing is sent to it.")
+    full_topic = invocation.full_name(topic)
+    try:
+        choice = None if queue is None else parse_queue_choice(queue)
+    except ValueError as error:
+        raise UsageError(f"--queue: {error}.") from None
+    made = _properties(key or [], tag, properties or [], delay_level, delay)
+    messages = [
+        OutgoingMessage(each, made) for each in _bodies(body, file, with_lines=lines, count=_checked(count, lines))
+    ]
+    if not dry_run and invocation.is_protected:
+        confirm_by_name(full_topic, given=confirm)
+    sent, is_delayed = Sent(), delay is not None or delay_level is not None
+    in_batches = lines and not is_delayed and not full_topic.startswith(RETRY_PREFIX)
+
+    async def run(client: "Client") -> "tuple[MessageQueue, ...]":
+        targets = await fetch_targets(client, full_topic, choice)
+        if not dry_run:
+            with ScanProgress(f"Sending to {full_topic}", is_wanted=invocation.display.with_notes) as progress:
+                await send_all(
+                    client, full_topic, messages, sent, mq=None if choice is None else targets[0],
+                    in_batches=in_batches, at_once=1 if lines else _AT_ONCE,
+                    on_progress=lambda done: progress.show(done, len(messages)),
+                )  # fmt: skip
+        return targets
+
+    try:
+        targets = invocation.ask(run, open_ended=True)
+    except KeyboardInterrupt:
+        note_to_stderr(f"Interrupted: at least {len(sent.stored)} of {len(messages)} messages are stored.")
+        raise
+    if dry_run:
+        return render(to_listing(_planned(full_topic, messages, targets), [], is_dry=True), invocation.display)
+    return _show(invocation, sent, is_delayed=is_delayed)
+
+
+def _check_display(invocation: Invocation, *, is_dry: bool) -> None:
+    """Raise UsageError for what would only be noticed when it is sent, RefusedError in a readonly context."""
+    display = invocation.display
+    choose_columns(_COLUMNS, display)
+    choose_columns(_COLUMNS, replace(display, columns=tuple(key.removeprefix("-") for key in display.sort_keys)))
+    if is_dry:
+        return
+    invocation.require_writable()
+    if display.conditions:
+        raise UsageError("--where would hide what is sent as well.", hint="It can be given with --dry-run.")
+
+
+def _checked(count: int, with_lines: bool) -> int:
+    if not 1 <= count <= _MAX_COUNT:
+        raise UsageError(f"--count must be 1 to {_MAX_COUNT}.")
+    if with_lines and count != 1:
+        raise UsageError("--lines and --count can't be used together.")
+    return count
+
+
+def _bodies(text: str | None, path: str | None, *, with_lines: bool, count: int) -> list[bytes]:
+    """Return what is to be sent, a body a message. Raises UsageError."""
+    if (text is None) == (path is None):
+        raise UsageError("Give the body in one way: as BODY or with --file.", hint="- is standard input for both.")
+    if path is not None or text == "-":
+        body = read_input("--file" if path is not None else "BODY", path or "-")
+    else:
+        # What the shell gave, whatever its encoding.
+        body = (text or "").encode(errors="surrogateescape")
+    bodies = [line for line in body.split(b"\n") if line] if with_lines else [body] * count
+    if not bodies or not bodies[0]:
+        raise UsageError("Nothing was sent: a message needs a body.")
+    return bodies
+
+
+def _properties(
+    keys: Sequence[str], tag: str | None, given: Sequence[str], delay_level: int | None, delay: str | None
+) -> dict[str, str]:
+    """Return the properties of each message. Raises UsageError."""
+    from rmqctl.protocol.sends import message_properties
+    from rmqctl.rules.durations import parse_duration_ms
+
+    pairs = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"--property: {text!r} is not NAME=VALUE.")
+        pairs[name] = value
+    if delay_level is not None and delay is not None:
+        raise UsageError("--delay-level and --delay can't be used together.")
+    if delay_level is not None and not 1 <= delay_level <= _LEVEL_COUNT:
+        raise UsageError(f"--delay-level must be 1 to {_LEVEL_COUNT}.", hint="1s 5s 10s 30s 1m ... 10m 20m 30m 1h 2h")
+    try:
+        delay_ms = None if delay is None else parse_duration_ms(delay)
+    except ValueError as error:
+        raise UsageError(f"--delay: {error}.") from None
+    try:
+        return message_properties(keys=keys, tag=tag, properties=pairs, delay_level=delay_level or 0, delay_ms=delay_ms)
+    except ValueError as error:
+        raise UsageError(f"Nothing was sent: {error}.", hint=_hint(pairs)) from None
+
+
+def _hint(pairs: dict[str, str]) -> str | None:
+    options = {"KEYS": "--key", "TAGS": "--tag", "DELAY": "--delay-level", "TIMER_DELAY_MS": "--delay"}
+    return next((f"{option} sets it." for name, option in options.items() if name in pairs), None)
+
+
+def _show(invocation: Invocation, sent: "Sent", *, is_delayed: bool) -> int:
+    """Show what is stored. Returns the exit code: 8 when not all is, 9 when some may be lost with their broker."""
+    items = [_stored_item(message, result, is_delayed=is_delayed) for message, result in sent.stored]
+    code = render(to_listing(items, sent.failures), invocation.display)
+    is_safe = all(result.status is SendStatus.SEND_OK for _, result in sent.stored)
+    return 9 if code == 0 and not is_safe else code
+
+
+def to_listing(items: Sequence[dict[str, Any]], failures: Sequence[Failure], *, is_dry: bool = False) -> Listing:
+    """Make the listing of messages that were sent, or would be."""
+    notes = []
+    if is_dry:
+        notes.append("Nothing was sent.")
+    elif any(item["sendStatus"] != SendStatus.SEND_OK for item in items):
+        notes.append("Not all is stored as safely as the broker is set up to: see STATUS, and --help.")
+    return Listing(
+        kind="MessageSent",
+        columns=_COLUMNS,
+        items=items,
+        name=lambda item: str(item["msgId"] or item["topic"]),
+        failures=failures,
+        extra={"isDryRun": is_dry},
+        notes=notes,
+    )
+
+
+def _stored_item(message: OutgoingMessage, result: SendResult, *, is_delayed: bool) -> dict[str, Any]:
+    mq = result.mq
+    item = _item(
+        message, mq.topic, brokerName=mq.broker_name, queueId=mq.queue_id, queueOffset=result.queue_offset,
+        msgId=result.unique_key, offsetMsgId=result.offset_id, sendStatus=result.status.value,
+        recallHandle=result.recall_handle,
+    )  # fmt: skip
+    if is_delayed:
+        # What the broker tells is the place of the copy that waits.
+        item["queueOffset"] = None
+        item["reasons"]["queueOffset"] = "DELAYED"
+    for key, reason in (("offsetMsgId", "STORED_AS_ONE"), ("recallHandle", "NOT_TOLD")):
+        if item[key] is None:
+            item["reasons"][key] = reason
+    return item
+
+
+def _planned(
+    topic: str, messages: Sequence[OutgoingMessage], targets: "Sequence[MessageQueue]"
+) -> list[dict[str, Any]]:
+    """Return what would be sent; the queue is known where only one can be meant."""
+    items = []
+    broker_names = {mq.broker_name for mq in targets}
+    broker_name = targets[0].broker_name if len(broker_names) == 1 else None
+    queue_id = targets[0].queue_id if len(targets) == 1 else None
+    for message in messages:
+        item = _item(message, topic, brokerName=broker_name, queueId=queue_id)
+        for key in _PLACE:
+            if item[key] is None:
+                item["reasons"][key] = "ROUND_ROBIN" if key in ("brokerName", "queueId") else "DRY_RUN"
+        items.append(item)
+    return items
+
+
+_PLACE = ("brokerName", "queueId", "queueOffset", "msgId", "offsetMsgId", "sendStatus", "recallHandle")
+
+
+def _item(message: OutgoingMessage, topic: str, **known: Any) -> dict[str, Any]:
+    tag = message.properties.get("TAGS")
+    return {
+        "topic": topic,
+        **{key: known.get(key) for key in _PLACE},
+        "keys": message.properties.get("KEYS", "").split(),
+        "tags": tag,
+        "bodySize": len(message.body),
+        "reasons": {"tags": "NOT_SET"} if tag is None else {},
+    }
+
+
+def _is_unsafe(item: Item) -> bool:
+    return item["sendStatus"] not in (None, SendStatus.SEND_OK)
+
+
+_COLUMNS = (
+    Column("TOPIC", "topic", is_wide=True),
+    Column("BROKER", "brokerName"),
+    Column("Q", "queueId", is_number=True),
+    Column("OFFSET", "queueOffset", is_number=True),
+    Column("TAGS", "tags", gives_way=True),
+    Column("KEYS", "keys", show=lambda item: " ".join(item["keys"]) or "-", gives_way=True),
+    Column("SIZE", "bodySize", is_number=True, gives_way=True),
+    Column("MSG-ID", "msgId"),
+    Column("OFFSET-MSG-ID", "offsetMsgId", is_wide=True),
+    Column("RECALL-HANDLE", "recallHandle", is_wide=True),
+    Column("STATUS", "sendStatus", is_alarm=_is_unsafe),
+)

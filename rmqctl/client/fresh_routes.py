@@ -1,0 +1,62 @@
+"""Routes for those who run on: asked for again when they are old, and kept while no name server answers."""
+
+from __future__ import annotations
+
+import asyncio
+
+from rmqctl.errors import RmqctlError
+from rmqctl.model.route import TopicRoute
+from rmqctl.net.clock import wait_for
+
+from .core import Client
+
+# How long a new route is worth waiting for where an old one is known: a silent name server must not hold up sends.
+_PATIENCE_S = 1.0
+
+
+class FreshRoutes:
+    """Routes by topic, asked for anew when they are older than max_age_s (pollNameServerInterval).
+
+    Where one was known, it stands until there is a new one: name servers, and topics, are gone for moments.
+    """
+
+    def __init__(self, client: Client, max_age_s: float = 30.0) -> None:
+        self._client = client
+        self._max_age_s = max_age_s
+        self._known: dict[str, tuple[float, TopicRoute]] = {}
+        self._asked: dict[str, asyncio.Task[TopicRoute]] = {}
+
+    async def route(self, topic: str, *, again: bool = False) -> TopicRoute:
+        """Return a topic's route; with `again` one that is asked for now, if it comes within a second.
+
+        Raises NotFoundError, or why no name server told, where none was known.
+        """
+        known = self._known.get(topic)
+        if known is None:
+            return await asyncio.shield(self._ask(topic))
+        if again:
+            try:
+                return await wait_for(self._client.clock, asyncio.shield(self._ask(topic)), _PATIENCE_S)
+            except (RmqctlError, TimeoutError):
+                return known[1]
+        if self._client.clock.monotonic_s() >= known[0] + self._max_age_s:
+            self._ask(topic)
+        return known[1]
+
+    def _ask(self, topic: str) -> asyncio.Task[TopicRoute]:
+        """Return the question to the name server, which all share that want the route meanwhile."""
+        asked = self._asked.get(topic)
+        if asked is None:
+            asked = self._asked[topic] = asyncio.ensure_future(self._fetch(topic))
+            asked.add_done_callback(lambda task: self._answered(topic, task))
+        return asked
+
+    def _answered(self, topic: str, task: asyncio.Task[TopicRoute]) -> None:
+        del self._asked[topic]
+        if not task.cancelled():
+            task.exception()  # nobody may be waiting for it
+
+    async def _fetch(self, topic: str) -> TopicRoute:
+        route = await self._client.fresh_route(topic)
+        self._known[topic] = (self._client.clock.monotonic_s(), route)
+        return route

@@ -1,0 +1,248 @@
+"""Sends messages as RocketMQ's producer does (DefaultMQProducer, DefaultMQProducerImpl.sendDefaultImpl)."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from ipaddress import ip_address
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from rmqctl.errors import (
+    BrokerError,
+    DeadlineError,
+    LocalProtocolError,
+    NotAuthorisedError,
+    RefusedError,
+    RemoteProtocolError,
+    RmqctlError,
+    UnreachableError,
+)
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.route import TopicRoute
+from rmqctl.model.sending import OutgoingMessage, SendResult
+from rmqctl.net.clock import wait_for
+from rmqctl.net.own_address import own_address
+from rmqctl.protocol import headers, sends
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.protocol.command import Command
+from rmqctl.protocol.properties import UNIQ_KEY
+from rmqctl.protocol.versions import V5_0_0, version_name
+from rmqctl.rules.sending import next_queue, split_batches, writable_queues
+from rmqctl.rules.unique_key import UniqueKeys
+
+from .core import Client
+from .fresh_routes import FreshRoutes
+
+_T = TypeVar("_T")
+
+# Answers after which another broker is tried (DefaultMQProducer.retryResponseCodes of 5.4.0).
+_TRIED_AGAIN = frozenset(
+    {
+        ResponseCode.TOPIC_NOT_EXIST, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SYSTEM_BUSY, ResponseCode.NO_PERMISSION, ResponseCode.NO_BUYER_ID,
+        ResponseCode.NOT_IN_CURRENT_UNIT, ResponseCode.GO_AWAY,
+    }
+)  # fmt: skip
+# An answer tells every message's id, in its header.
+_MAX_BATCH_COUNT = 1_000
+
+# Reasons of an UnreachableError with which nothing was sent.
+_NO_MASTER = "no master is registered"
+_NEVER_SENT = (_NO_MASTER, "connection refused")
+_MAY_BE_STORED = "It may be stored all the same: look for it before sending it again."
+
+
+class Producer:
+    """Sends to any topic, round the queues that can be written to.
+
+    A send that fails is tried again at another broker, `retry_count` times within `timeout_s`; one to a given queue is
+    not. A message that a broker stored without answering in time is stored twice then, with the same unique key.
+    """
+
+    def __init__(
+        self, client: Client, group: str, *, timeout_s: float = 3.0, retry_count: int = 2,
+        routes: FreshRoutes | None = None, keys: UniqueKeys | None = None,
+    ) -> None:  # fmt: skip
+        self.group = group
+        self.routes = routes or FreshRoutes(client)
+        self._client = client
+        self._timeout_s = timeout_s
+        self._retry_count = retry_count
+        self._keys = keys or _new_keys()
+        self._turns: dict[str, int] = {}
+        self._versions: dict[str, int] = {}
+
+    async def send(
+        self, topic: str, body: bytes, *, keys: Iterable[str] = (), tag: str | None = None,
+        properties: Mapping[str, str] | None = None, delay_level: int = 0, delay_ms: int | None = None,
+        deliver_at_ms: int | None = None, mq: MessageQueue | None = None,
+    ) -> SendResult:  # fmt: skip
+        """Send one message. Raises ValueError for what can't be sent, else as send_message() does."""
+        if not body:
+            raise ValueError("a message needs a body")
+        made = sends.message_properties(
+            keys=keys, tag=tag, properties=properties, delay_level=delay_level, delay_ms=delay_ms,
+            deliver_at_ms=deliver_at_ms,
+        )  # fmt: skip
+        return await self.send_message(topic, OutgoingMessage(body, made), mq=mq)
+
+    async def send_message(
+        self, topic: str, message: OutgoingMessage, *, mq: MessageQueue | None = None, timeout_s: float | None = None
+    ) -> SendResult:
+        """Send a message with the properties that it has; it gets a unique key unless it has one.
+
+        Raises NotFoundError for a topic without a route, RefusedError for one without a queue to write to and for a
+        time that a broker would not keep, LocalProtocolError for what is too large, else the last attempt's error.
+        """
+        (keyed,) = self._keyed([message])
+        _require_size(len(keyed.body))
+        _sendable(lambda message: sends.properties_text(message.properties), keyed)
+
+        def make(mq: MessageQueue) -> Command:
+            return sends.send_message(self.group, mq, keyed, self._client.clock.now_ms())
+
+        (result,) = await self._send(topic, [keyed], make, mq, timeout_s)
+        return result
+
+    async def send_batches(
+        self, topic: str, messages: Sequence[OutgoingMessage], *, mq: MessageQueue | None = None
+    ) -> AsyncIterator[list[SendResult]]:
+        """Send messages in as few requests as their sizes allow, in order; gives the results of each as they come.
+
+        Each batch is stored in one queue, as a whole or not at all. Raises as send_message() does: what came before is
+        stored, what comes after is not sent.
+        """
+        keyed = self._keyed(messages)
+        sizes = [_sendable(sends.batch_part_bytes, message) for message in keyed]
+        for size_bytes in sizes:
+            _require_size(size_bytes)
+        for part in split_batches(sizes, max_bytes=sends.MAX_BODY_BYTES, max_count=_MAX_BATCH_COUNT):
+            yield await self._send_batch(topic, keyed[part], mq)
+
+    async def _send_batch(
+        self, topic: str, messages: Sequence[OutgoingMessage], mq: MessageQueue | None
+    ) -> list[SendResult]:
+        def make(mq: MessageQueue) -> Command:
+            return sends.send_batch(self.group, mq, messages, self._client.clock.now_ms())
+
+        return await self._send(topic, messages, make, mq, None)
+
+    def _keyed(self, messages: Iterable[OutgoingMessage]) -> list[OutgoingMessage]:
+        """Return the messages with unique keys."""
+        now_ms = self._client.clock.now_ms()
+        return [
+            message
+            if UNIQ_KEY in message.properties
+            else replace(message, properties={**message.properties, UNIQ_KEY: self._keys.make(now_ms)})
+            for message in messages
+        ]
+
+    async def _send(
+        self, topic: str, messages: Sequence[OutgoingMessage], make: Callable[[MessageQueue], Command],
+        mq: MessageQueue | None, timeout_s: float | None,
+    ) -> list[SendResult]:  # fmt: skip
+        """Send one request, to one broker after the other until one takes it or the time is over."""
+        clock = self._client.clock
+        timeout_s = self._timeout_s if timeout_s is None else timeout_s
+        until_s = clock.monotonic_s() + timeout_s
+        errors: list[RmqctlError] = []
+        failed_broker: str | None = None
+        for attempt in range(1 if mq is not None else 1 + self._retry_count):
+            if attempt and clock.monotonic_s() >= until_s:
+                break
+            route = await self.routes.route(topic, again=attempt > 0)
+            target = mq if mq is not None else self._choose(route, failed_broker)
+            try:
+                address = _master(route, target.broker_name)
+                if sends.needs_timer(messages[0].properties):
+                    await self._require_timers(address, target)
+                asking = self._client.ask(address, make(target), accept=sends.STORED, may_repeat=False)
+                response = await wait_for(clock, asking, until_s - clock.monotonic_s())
+            except TimeoutError:
+                errors.append(DeadlineError(address, timeout_s))
+            except (UnreachableError, RemoteProtocolError, NotAuthorisedError) as error:
+                errors.append(error)
+            except BrokerError as error:
+                if error.code not in _TRIED_AGAIN:
+                    raise
+                errors.append(error)
+            else:
+                return _results(target, messages, response)
+            failed_broker = target.broker_name
+        raise _failure(errors)
+
+    def _choose(self, route: TopicRoute, failed_broker: str | None) -> MessageQueue:
+        queues = writable_queues(route)
+        if not queues:
+            raise RefusedError(f"Topic {route.topic} has no queue that can be written to.")
+        # Begun anywhere, so that many short runs do not all meet at the first queue.
+        turn = self._turns.get(route.topic, random.randrange(len(queues)))  # noqa: S311
+        target, self._turns[route.topic] = next_queue(queues, turn, avoided_broker=failed_broker)
+        return target
+
+    async def _require_timers(self, address: str, mq: MessageQueue) -> None:
+        """Raise RefusedError for a broker that would deliver at once what is to come at a time."""
+        version = self._versions.get(address)
+        if version is None:
+            answer = await self._client.ask(address, headers.get_max_offset(mq.topic, mq.queue_id))
+            version = self._versions[address] = answer.version
+        if version < V5_0_0:
+            raise RefusedError(
+                f"{mq.broker_name} runs {version_name(version)[1:].replace('_', '.')}, which knows delay levels only.",
+                hint="Brokers of 5.0 and newer keep messages until any time.",
+            )
+
+
+def _new_keys() -> UniqueKeys:
+    return UniqueKeys(ip_address(own_address()).packed, os.getpid(), random.getrandbits(32))
+
+
+def _sendable(read: Callable[[OutgoingMessage], _T], message: OutgoingMessage) -> _T:
+    """Return what is read of a message. Raises LocalProtocolError for properties that can't be stored."""
+    try:
+        return read(message)
+    except ValueError as error:
+        raise LocalProtocolError(f"The message can't be sent: {error}.") from None
+
+
+def _require_size(size_bytes: int) -> None:
+    if size_bytes > sends.MAX_BODY_BYTES:
+        raise LocalProtocolError(f"A message of {size_bytes} bytes is too large: {sends.MAX_BODY_BYTES} can be sent.")
+
+
+def _master(route: TopicRoute, broker_name: str) -> str:
+    for broker in route.brokers:
+        if broker.broker_name == broker_name and broker.master_address is not None:
+            return broker.master_address
+    raise UnreachableError(broker_name, _NO_MASTER)
+
+
+def _results(mq: MessageQueue, messages: Sequence[OutgoingMessage], response: Command) -> list[SendResult]:
+    answer = sends.decode_send(response)
+    # A topic of inner batches keeps one record for all, with one id.
+    ids = answer.offset_ids if len(answer.offset_ids) == len(messages) else (None,) * len(messages)
+    return [
+        SendResult(
+            MessageQueue(mq.topic, mq.broker_name, answer.queue_id), answer.status, answer.queue_offset + index,
+            message.properties[UNIQ_KEY], offset_id, answer.region_id, answer.is_traced, answer.transaction_id,
+            answer.recall_handle,
+        )
+        for index, (message, offset_id) in enumerate(zip(messages, ids, strict=True))
+    ]  # fmt: skip
+
+
+def _failure(errors: Sequence[RmqctlError]) -> RmqctlError:
+    """Return the last attempt's error, with how many there were, and whether one of them may have done it."""
+    last = errors[-1]
+    tried = f" It was tried {len(errors)} times." if len(errors) > 1 else ""
+    hint = _MAY_BE_STORED if any(_may_be_stored(error) for error in errors) else None
+    return last.reworded(f"{last.sentence}{tried}", hint=hint)
+
+
+def _may_be_stored(error: RmqctlError) -> bool:
+    if isinstance(error, UnreachableError):
+        return error.reason not in _NEVER_SENT
+    return isinstance(error, RemoteProtocolError)

@@ -1,0 +1,104 @@
+"""The brokers' time, as far as their answers prove it: versions of subscriptions are taken from it.
+
+A group's members order their subscriptions by these versions. RocketMQ's clients take them from their own clocks, so
+that one whose clock is fast overrules the others for as long as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Collection, Mapping
+
+from rmqctl.client.core import Client
+from rmqctl.errors import NotAuthorisedError, RmqctlError
+from rmqctl.model.route import Broker
+from rmqctl.protocol import bodies, headers
+from rmqctl.rules.clock_skew import ClockSample, SkewBounds, compute_skew
+
+# A topic and a group that every broker makes for itself; nobody has consumed the one in the name of the other, and for
+# a queue without a stored offset a broker answers its own time (AdminBrokerProcessor.queryConsumeTimeSpan).
+_TOPIC, _GROUP = "SELF_TEST_TOPIC", headers.TOOLS_CONSUMER_GROUP
+# The shortest round trip of these gives the bounds; old ones fall out, for clocks drift.
+_KEPT_SAMPLES = 8
+FIRST_SAMPLES = 3
+
+
+class BrokerTime:
+    """What the brokers' clocks say. Where none tells, it is our own clock.
+
+    Asking leaves no trace. Setting our own clock moves nothing: it goes by the monotonic one.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._samples: dict[str, deque[ClockSample]] = {}
+        self._skews: dict[str, SkewBounds] = {}
+        # By broker name: why it does not tell. One that refuses is not asked again: it may write that down each time.
+        self.errors: dict[str, RmqctlError] = {}
+        self._refused: set[str] = set()
+
+    async def measure(self, brokers: Collection[Broker], *, sample_count: int = FIRST_SAMPLES) -> None:
+        """Ask all brokers, so many times each, and forget others. Never raises an error of the cluster."""
+        names = {broker.broker_name for broker in brokers}
+        for name in [name for name in self._samples if name not in names]:
+            del self._samples[name]
+            self._skews.pop(name, None)
+        await asyncio.gather(*(self._measure(broker, sample_count) for broker in brokers))
+
+    async def _measure(self, broker: Broker, sample_count: int) -> None:
+        for _ in range(sample_count):
+            if not await self.sample(broker):
+                return
+
+    async def sample(self, broker: Broker) -> bool:
+        """Ask a broker's master once; tell whether it answered with its time."""
+        name, address = broker.broker_name, broker.master_address
+        if address is None or name in self._refused:
+            return False
+        sent_at_ms = self._monotonic_ms()
+        try:
+            answer = await self._client.ask(address, headers.get_consume_time_span(_TOPIC, _GROUP))
+            received_at_ms = self._monotonic_ms()
+            remote_at_ms = bodies.decode_broker_clock(answer.body)
+        except RmqctlError as error:
+            self.errors[name] = error
+            if isinstance(error, NotAuthorisedError):
+                self._refused.add(name)
+            return False
+        self.errors.pop(name, None)
+        if remote_at_ms is None:
+            return False
+        samples = self._samples.setdefault(name, deque(maxlen=_KEPT_SAMPLES))
+        samples.append(ClockSample(sent_at_ms, received_at_ms, remote_at_ms))
+        self._skews[name] = compute_skew(samples)
+        return True
+
+    def now_ms(self) -> int:
+        """Return the brokers' time, epoch ms: of several that differ, the middle one's."""
+        skew = self._middle()
+        return self._client.clock.now_ms() if skew is None else self._monotonic_ms() + skew.middle_ms
+
+    def next_version_ms(self, before_ms: int) -> int:
+        """Return a version for a subscription that had another one before: now, but never older than that."""
+        return max(self.now_ms(), before_ms + 1)
+
+    def skew(self) -> SkewBounds | None:
+        """Return how far the brokers' clocks are from our wall clock; None while no broker tells."""
+        skew = self._middle()
+        return None if skew is None else self._from_wall(skew)
+
+    def skews(self) -> Mapping[str, SkewBounds]:
+        """Return the same for each broker, by name."""
+        return {name: self._from_wall(skew) for name, skew in self._skews.items()}
+
+    def _middle(self) -> SkewBounds | None:
+        ordered = sorted(self._skews.values(), key=lambda skew: skew.middle_ms)
+        return ordered[(len(ordered) - 1) // 2] if ordered else None
+
+    def _from_wall(self, skew: SkewBounds) -> SkewBounds:
+        ahead_ms = self._client.clock.now_ms() - self._monotonic_ms()
+        return SkewBounds(skew.low_ms - ahead_ms - 1, skew.high_ms - ahead_ms + 1)
+
+    def _monotonic_ms(self) -> int:
+        return int(self._client.clock.monotonic_s() * 1000)

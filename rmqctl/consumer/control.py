@@ -1,0 +1,248 @@
+"""What brokers ask of a consumer: to rebalance, to reset offsets, to tell of itself (ClientRemotingProcessor)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Protocol
+
+from rmqctl.client.core import Client
+from rmqctl.client.link import Handler
+from rmqctl.errors import RmqctlError
+from rmqctl.model.consuming import Subscription
+from rmqctl.model.queue import MessageQueue
+from rmqctl.net.clock import pause, wait_for
+from rmqctl.protocol import bodies
+from rmqctl.protocol.codes import RequestCode, ResponseCode
+from rmqctl.protocol.command import Command
+from rmqctl.protocol.java_dumps import dumps
+
+from .batch import Listener
+from .counters import Counters
+from .directly import consume_directly, make_batch
+from .offset_store import OffsetStore
+from .process_queue import ProcessQueue
+from .running_info import HeldQueue, Running, encode_running_info
+from .settings import ConsumerSettings
+from .stacks import stacks
+
+# Between letting go of the queues and setting their offsets (MQClientInstance.resetOffset).
+RESET_WAIT_S = 10.0
+# For positions that only brokers know: mqadmin gives up after 5 s.
+_POSITIONS_S = 3.0
+# What Java shows for a queue without a position, and for one that could not be read (RemoteBrokerOffsetStore).
+_NO_OFFSET, _UNREAD_OFFSET = -1, -2
+
+
+class Controlled(Protocol):
+    """The consumer, as its control needs it."""
+
+    client: Client
+    settings: ConsumerSettings
+    client_id: str
+    started_at_ms: int
+    listener: Listener
+    offsets: OffsetStore
+    counters: Counters
+
+    def subscriptions(self) -> Mapping[str, Subscription]:
+        """Return what is consumed, by topic."""
+
+    def process_queues(self) -> Mapping[MessageQueue, ProcessQueue]:
+        """Return the queues that are held."""
+
+    def taken_at_ms(self, mq: MessageQueue) -> int:
+        """Return when a queue that is held was taken, epoch ms."""
+
+    def suspend(self) -> None:
+        """Pull nothing until resume() was called as often as this."""
+
+    def resume(self) -> None:
+        """Undo one suspend()."""
+
+    async def drop(self, mq: MessageQueue) -> bool:
+        """Store a queue's offset in memory and give it up."""
+
+    def rebalance_soon(self) -> None:
+        """Rebalance as soon as it may be."""
+
+
+class Control:
+    """Answers brokers in a consumer's name. `handlers` go to its Client; `attach()` follows once there is a consumer.
+
+    `strategy` names how queues are shared. Resets go one after the other, each `reset_wait_s` long at least. `report`
+    is told in a sentence what came of them.
+    """
+
+    def __init__(
+        self, *, strategy: str, reset_wait_s: float = RESET_WAIT_S, report: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self._strategy = strategy
+        self._reset_wait_s = reset_wait_s
+        self._report = report
+        self._consumer: Controlled | None = None
+        self._resetting = asyncio.Lock()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.handlers: Mapping[int, Handler] = {
+            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._notified,
+            RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._reset,
+            RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._tell_offsets,
+            RequestCode.GET_CONSUMER_RUNNING_INFO: self._tell_running_info,
+            RequestCode.CONSUME_MESSAGE_DIRECTLY: self._consume,
+        }
+
+    def attach(self, consumer: Controlled) -> None:
+        """Speak for a consumer from now on; before that, and after aclose(), for none."""
+        self._consumer = consumer
+
+    async def aclose(self) -> None:
+        """Give up what is under way: queues of a reset keep the offsets that they had."""
+        self._consumer = None
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _speaker(self, command: Command, field: str) -> Controlled | None:
+        """Return the consumer when it is of the group that the broker means."""
+        consumer = self._consumer
+        is_meant = consumer is not None and command.ext_fields.get(field) == consumer.settings.group
+        return consumer if is_meant else None
+
+    def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run on even when the connection ends, which takes the handler with it."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _notified(self, _: str, __: Command) -> None:
+        """NOTIFY_CONSUMER_IDS_CHANGED: whatever the group, as in Java."""
+        if self._consumer is not None:
+            self._consumer.rebalance_soon()
+
+    async def _reset(self, address: str, command: Command) -> None:
+        """RESET_CONSUMER_CLIENT_OFFSET: never answered."""
+        consumer = self._speaker(command, "group")
+        if consumer is None:
+            return
+        topic = command.ext_fields.get("topic", "")
+        try:
+            table = bodies.decode_pushed_reset(command.body) if command.body else {}
+        except RmqctlError as error:
+            self._report(f"A reset of {topic} from {address} is left out: {error.sentence}")
+            return
+        targets = {mq: offset for mq, offset in table.items() if mq.topic == topic}
+        self._start(self._carry_out(consumer, topic, targets))
+
+    async def _carry_out(self, consumer: Controlled, topic: str, targets: Mapping[MessageQueue, int]) -> None:
+        """Reset offsets in the order of MQClientInstance.resetOffset, which pauses all topics for it."""
+
+        def held() -> list[MessageQueue]:
+            """Every member is pushed the queues of all; some may come and go meanwhile."""
+            return [mq for mq in consumer.process_queues() if mq in targets]
+
+        async with self._resetting:
+            consumer.suspend()
+            try:
+                for mq in held():
+                    consumer.process_queues()[mq].drop()
+                await pause(consumer.client.clock, self._reset_wait_s)
+                mine = held()
+                for mq in mine:
+                    consumer.process_queues()[mq].drop()
+                    consumer.offsets.update(mq, targets[mq], increase_only=False)
+                for failure in await consumer.offsets.persist(mine):
+                    self._report(f"A reset of {topic} was not stored: {failure.what}: {failure.error.sentence}")
+                await asyncio.gather(*(self._let_go(consumer, mq) for mq in mine))
+            finally:
+                consumer.resume()
+                consumer.rebalance_soon()
+        done = ", ".join(f"{mq.broker_name}:{mq.queue_id} to {targets[mq]}" for mq in sorted(mine))
+        self._report(f"A broker reset {topic}: {done or 'no queue that is held here'}.")
+
+    async def _let_go(self, consumer: Controlled, mq: MessageQueue) -> None:
+        try:
+            has_gone = await consumer.drop(mq)
+        except RmqctlError as error:
+            self._report(f"{mq} can't be given up after its reset: {error.sentence}")
+        else:
+            if not has_gone:
+                self._report(f"{mq} can't be given up yet after its reset.")
+
+    async def _tell_offsets(self, _: str, command: Command) -> Command:
+        """GET_CONSUMER_STATUS_FROM_CLIENT: offsets in memory; none for another group, as in Java."""
+        consumer, topic = self._speaker(command, "group"), command.ext_fields.get("topic", "")
+        offsets = {} if consumer is None else consumer.offsets.snapshot()
+        table = {mq: offset for mq, offset in offsets.items() if not topic.strip() or mq.topic == topic}
+        return Command(ResponseCode.SUCCESS, body=dumps({"consumerTable": {}, "messageQueueTable": table}))
+
+    async def _tell_running_info(self, _: str, command: Command) -> Command:
+        """GET_CONSUMER_RUNNING_INFO."""
+        consumer = self._speaker(command, "consumerGroup")
+        if consumer is None:
+            return _not_here(command)
+        queues, positions = dict(consumer.process_queues()), await _positions(consumer)
+        topics = consumer.subscriptions()
+        running = Running(
+            settings=consumer.settings,
+            client_id=consumer.client_id,
+            started_at_ms=consumer.started_at_ms,
+            name_servers=consumer.client.name_servers,
+            strategy=self._strategy,
+            listener=_name_of(consumer.listener),
+            subscriptions=topics.values(),
+            queues={mq: HeldQueue(queues[mq], positions[mq], consumer.taken_at_ms(mq)) for mq in positions},
+            statuses={topic: consumer.counters.status(topic) for topic in topics},
+            holds=consumer.counters.holds,
+            stacks=stacks() if command.ext_fields.get("jstackEnable") == "true" else None,
+        )
+        return Command(ResponseCode.SUCCESS, body=encode_running_info(running))
+
+    async def _consume(self, _: str, command: Command) -> Command:
+        """CONSUME_MESSAGE_DIRECTLY: the listener goes on to its end though the broker waits for 10 s only."""
+        consumer = self._speaker(command, "consumerGroup")
+        if consumer is None:
+            return _not_here(command)
+        batch = make_batch(consumer.settings, command.ext_fields.get("brokerName", ""), command.body)
+        consuming = self._start(consume_directly(consumer.listener, consumer.client.clock, batch))
+        return Command(ResponseCode.SUCCESS, body=dumps(await asyncio.shield(consuming)))
+
+
+async def _positions(consumer: Controlled) -> dict[MessageQueue, int]:
+    """Return the position of each queue that is held: the one in memory, else the stored one."""
+    positions = {mq: consumer.offsets.read(mq) for mq in consumer.process_queues()}
+    asking = {mq: asyncio.ensure_future(_fetch(consumer, mq)) for mq, offset in positions.items() if offset is None}
+    if asking:
+        try:
+            await wait_for(consumer.client.clock, asyncio.wait(asking.values()), _POSITIONS_S)
+        except TimeoutError:
+            pass
+        finally:
+            for task in asking.values():
+                task.cancel()
+    found = {mq: task.result() if task.done() else _UNREAD_OFFSET for mq, task in asking.items()}
+    # What was given up meanwhile is held no more.
+    return {
+        mq: found[mq] if offset is None else offset
+        for mq, offset in positions.items()
+        if mq in consumer.process_queues()
+    }
+
+
+async def _fetch(consumer: Controlled, mq: MessageQueue) -> int:
+    try:
+        offset = await consumer.offsets.fetch(mq)
+    except RmqctlError:
+        return _UNREAD_OFFSET
+    return _NO_OFFSET if offset is None else offset
+
+
+def _not_here(command: Command) -> Command:
+    group = command.ext_fields.get("consumerGroup")
+    return Command(ResponseCode.SYSTEM_ERROR, remark=f"The Consumer Group <{group}> not exist in this consumer")
+
+
+def _name_of(listener: Listener) -> str:
+    named = listener if hasattr(listener, "__qualname__") else type(listener)
+    return f"{named.__module__}.{named.__qualname__}"

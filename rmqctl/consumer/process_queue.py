@@ -1,0 +1,196 @@
+"""The messages of one queue that were pulled and are not done yet, and the offset up to which all is done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import islice, repeat
+from typing import NamedTuple
+
+from rmqctl.model.queue import MessageQueue
+from rmqctl.protocol.message import StoredMessage, body_sizes, offsets_of
+
+# So many more lists than messages may lie behind a message that is stuck before what is done is taken out of them.
+_SPARE_LISTS = 64
+
+
+class DuplicateRisk(NamedTuple):
+    """What a crash now would deliver again although it is done: messages from first_offset to before end_offset.
+
+    That is measured from the offset in memory; what was done since it was last stored comes on top.
+    """
+
+    first_offset: int
+    end_offset: int
+    done_count: int
+
+
+class ProcessQueue:
+    """Keeps what one queue has in flight (ProcessQueue); for one thread, but `has` and `dropped` for any.
+
+    A message is told from another by its identity, not by its offset: where an offset comes again, the queue waits for
+    both. `room` is awaited for the next time that something is taken out. `last_pull_at_ms` and `last_consume_at_ms`
+    are set by who pulls and consumes, and begin with its creation, as Java's.
+    """
+
+    def __init__(self, mq: MessageQueue, *, now_ms: int = 0) -> None:
+        self.mq = mq
+        self.size_bytes = 0
+        self.max_offset_put: int | None = None
+        self.dropped = False
+        self.room = asyncio.Event()
+        self.taken_at_ms = now_ms
+        self.last_pull_at_ms = now_ms
+        self.last_consume_at_ms = now_ms
+        # The stored size of each that is not done, in the order of their offsets.
+        self._sizes: dict[StoredMessage, int] = {}
+        # What was put at a time, done or not, and how many were put before; from the first that is not done on. To look
+        # for the first in the dict would walk over all that was taken from its front.
+        self._lists: deque[tuple[int, Sequence[StoredMessage]]] = deque()
+        self._put_count = 0
+        # The first that is not done, and what else of its list is not.
+        self._first: StoredMessage | None = None
+        self._rest: Iterator[StoredMessage] = iter(())
+        self._block_count = 0
+
+    @property
+    def count(self) -> int:
+        """How many messages are not done."""
+        return len(self._sizes)
+
+    @property
+    def first_offset(self) -> int | None:
+        """The smallest offset that is not done."""
+        return None if self._first is None else self._first.queue_offset
+
+    @property
+    def last_offset(self) -> int | None:
+        """The largest offset that is not done."""
+        return next(reversed(self._sizes)).queue_offset if self._sizes else None
+
+    @property
+    def span(self) -> int:
+        """How far the offsets that are not done lie apart (ProcessQueue.getMaxSpan); 0 for none."""
+        first, last = self.first_offset, self.last_offset
+        return 0 if first is None or last is None else last - first
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether there are messages that failed and that no broker takes back."""
+        return self._block_count > 0
+
+    def block(self) -> None:
+        """Note that some failed messages can't be sent back; as often as that, unblock() has to follow."""
+        self._block_count += 1
+
+    def unblock(self) -> None:
+        """Note that some of them were."""
+        self._block_count -= 1
+        self._wake()
+
+    def has(self, message: StoredMessage) -> bool:
+        """Tell whether a message is still to be done; what came of it counts only then."""
+        return message in self._sizes
+
+    def put(self, messages: Sequence[StoredMessage]) -> None:
+        """Take in what was pulled. A queue that was dropped takes nothing."""
+        if self.dropped or not messages:
+            return
+        offsets, sizes = offsets_of(messages), body_sizes(messages)
+        is_next = (self.max_offset_put is None or offsets[0] > self.max_offset_put) and offsets == sorted(offsets)
+        self._sizes.update(zip(messages, sizes, strict=False))  # as many, and a check would cost a tenth of all
+        if not is_next:
+            self.max_offset_put = max(offsets if self.max_offset_put is None else [self.max_offset_put, *offsets])
+            self._begin_anew()
+            return
+        self.max_offset_put = offsets[-1]
+        self.size_bytes += sum(sizes)
+        self._append(tuple(messages))
+        if len(self._lists) > 2 * len(self._sizes) + _SPARE_LISTS:
+            self._forget_done()
+
+    def remove(self, messages: Sequence[StoredMessage]) -> int | None:
+        """Take out what is done; return the offset to commit: the smallest that is left, else the one after the last.
+
+        What is not there any more is passed over. None: nothing was ever put, or the queue was dropped.
+        """
+        self.size_bytes -= sum(map(self._sizes.pop, messages, repeat(0)))
+        if self._first is not None and self._first not in self._sizes:
+            self._find_first()
+        self._wake()
+        if self._first is not None:
+            return self._first.queue_offset
+        return None if self.dropped or self.max_offset_put is None else self.max_offset_put + 1
+
+    def drop(self) -> None:
+        """Give the queue up: from now on it has nothing, and nothing of it is committed."""
+        self.dropped = True
+        self.size_bytes = 0
+        self._sizes.clear()
+        self._lists.clear()
+        self._rest = iter(())
+        self._first = None
+        self._wake()
+
+    def duplicate_risk(self) -> DuplicateRisk:
+        """Return what a crash now would deliver again; where that is nothing, both offsets are that to commit."""
+        if self._first is None:
+            position = 0 if self.max_offset_put is None else self.max_offset_put + 1
+            return DuplicateRisk(position, position, 0)
+        put_before, messages = self._lists[0]
+        at = messages.index(self._first)
+        count = self._put_count - put_before - at - len(self._sizes)
+        if count == 0:
+            return DuplicateRisk(self._first.queue_offset, self._first.queue_offset, 0)
+        # From the first on, for what is before it in its list is done as well.
+        lists = [messages[at:], *(messages for _, messages in islice(self._lists, 1, None))]
+        first = next(each for messages in lists for each in messages if each not in self._sizes)
+        last = next(each for messages in reversed(lists) for each in reversed(messages) if each not in self._sizes)
+        return DuplicateRisk(first.queue_offset, last.queue_offset + 1, count)
+
+    def _wake(self) -> None:
+        """Wake who waits now. Left set, it would make those who wait for more room go round and round."""
+        self.room.set()
+        self.room.clear()
+
+    def _append(self, messages: Sequence[StoredMessage]) -> None:
+        if not self._lists:
+            self._rest = filter(self._sizes.__contains__, messages)
+        self._lists.append((self._put_count, messages))
+        self._put_count += len(messages)
+        if self._first is None:
+            self._find_first()
+
+    def _find_first(self) -> None:
+        """Go on to the next that is not done; each is looked at once."""
+        while self._lists:
+            self._first = next(self._rest, None)
+            if self._first is not None:
+                return
+            self._lists.popleft()
+            self._rest = filter(self._sizes.__contains__, self._lists[0][1] if self._lists else ())
+
+    def _forget_done(self) -> None:
+        """Let go of what is done behind a message that is stuck, but for the ends of each stretch."""
+        kept: deque[tuple[int, Sequence[StoredMessage]]] = deque()
+        was_done = False
+        for put_before, messages in self._lists:
+            is_done = self._sizes.keys().isdisjoint(messages)
+            if is_done and was_done:
+                kept[-1] = (kept[-1][0], (kept[-1][1][0], messages[-1]))
+            else:
+                kept.append((put_before, messages))
+            was_done = is_done
+        self._lists = kept
+
+    def _begin_anew(self) -> None:
+        """Put in order what came with offsets that had been there before; what is done by now counts no more."""
+        ordered = sorted(self._sizes.items(), key=lambda item: item[0].queue_offset)
+        self._sizes.clear()
+        self._sizes.update(ordered)
+        self.size_bytes = sum(self._sizes.values())
+        self._lists.clear()
+        self._put_count = 0
+        self._first = None
+        self._append(tuple(self._sizes))

@@ -1,0 +1,183 @@
+"""Pulls the messages of queues: one request a queue at a time, which its own answer renews (PullMessageService)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from rmqctl.client.core import Client
+from rmqctl.errors import RmqctlError, UnreachableError
+from rmqctl.model.consuming import Subscription
+from rmqctl.model.group import CLUSTERING
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.route import MASTER_ID
+from rmqctl.net.clock import pause, wait_for
+from rmqctl.protocol import consuming, headers
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.protocol.command import Command
+from rmqctl.protocol.message import StoredMessage, iter_messages
+from rmqctl.rules.flow_control import Hold
+from rmqctl.rules.pull_progress import offset_to_commit
+from rmqctl.rules.tags import has_tag
+
+from .process_queue import ProcessQueue
+from .settings import ConsumerSettings
+
+# What a pull may answer (PullMessageProcessor); everything else is an error.
+_ANSWERS = frozenset(
+    {
+        ResponseCode.SUCCESS,
+        ResponseCode.PULL_NOT_FOUND,
+        ResponseCode.PULL_RETRY_IMMEDIATELY,
+        ResponseCode.PULL_OFFSET_MOVED,
+        ResponseCode.FLOW_CONTROL,
+    }
+)
+
+_SUGGESTED = "suggestWhichBrokerId"
+
+
+class Owner(Protocol):
+    """The consumer that pulls, as the pulling needs it."""
+
+    client: Client
+    settings: ConsumerSettings
+    is_running: bool
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing is to be pulled."""
+
+    def subscription(self, topic: str) -> Subscription | None:
+        """Return what is consumed of a topic, with the version that brokers were told."""
+
+    def address(self, mq: MessageQueue, broker_id: int) -> str | None:
+        """Return where a replica of a queue's broker is, as the routes have it."""
+
+    def hold(self, process_queue: ProcessQueue) -> Hold | None:
+        """Return which limit forbids to pull more, and count it."""
+
+    def committed(self, mq: MessageQueue) -> int | None:
+        """Return the offset in memory, None for none."""
+
+    def pulled(self, process_queue: ProcessQueue, pulled: Pulled) -> None:
+        """Take messages over, or the news that up to an offset there are none for this group."""
+
+    async def illegal_offset(self, process_queue: ProcessQueue, next_offset: int) -> None:
+        """Give a queue up whose offset the broker does not have, and begin where it says."""
+
+    async def pull_failed(self, mq: MessageQueue, error: RmqctlError) -> None:
+        """Note an error; where a broker does not know this client, tell it again who is here."""
+
+
+class Pulled(Struct, frozen=True):
+    """An answer to a pull: the messages that are wanted, and where the next pull begins; `max_offset` is the end."""
+
+    asked_offset: int
+    next_offset: int
+    max_offset: int | None
+    messages: Sequence[StoredMessage]
+    spent_ms: float
+
+
+async def pull_queue(owner: Owner, process_queue: ProcessQueue, offset: int) -> None:
+    """Pull a queue from an offset on until it is dropped. Raises nothing but CancelledError."""
+    settings, clock, mq = owner.settings, owner.client.clock, process_queue.mq
+    broker_id = MASTER_ID
+    while not process_queue.dropped:
+        process_queue.last_pull_at_ms = clock.now_ms()
+        if not owner.is_running:
+            await pause(clock, settings.not_running_s)
+            continue
+        if owner.is_paused:
+            await pause(clock, settings.paused_s)
+            continue
+        if owner.hold(process_queue) is not None:
+            await _wait_for_room(owner, process_queue)
+            continue
+        subscription = owner.subscription(mq.topic)
+        if subscription is None:
+            await pause(clock, settings.error_delay_s)
+            continue
+        try:
+            answer, spent_ms = await _ask(owner, mq, offset, subscription, broker_id)
+            next_offset, max_offset, messages = _read(answer)
+            next_broker_id = headers.int_field(answer, _SUGGESTED) if answer.ext_fields.get(_SUGGESTED) else MASTER_ID
+        except RmqctlError as error:
+            broker_id = MASTER_ID
+            await owner.pull_failed(mq, error)
+            await pause(clock, settings.error_delay_s)
+            continue
+        if _is_over(process_queue):
+            return
+        if answer.code == ResponseCode.FLOW_CONTROL:
+            await pause(clock, settings.broker_busy_s)
+            continue
+        if answer.code == ResponseCode.PULL_OFFSET_MOVED:
+            await owner.illegal_offset(process_queue, next_offset)
+            return
+        broker_id = next_broker_id
+        wanted = with_tags(messages, subscription.tags) if subscription.tags else messages
+        owner.pulled(process_queue, Pulled(offset, next_offset, max_offset, wanted, spent_ms))
+        offset = next_offset
+        if messages and settings.pull_interval_s:
+            await pause(clock, settings.pull_interval_s)
+
+
+def _is_over(process_queue: ProcessQueue) -> bool:
+    return process_queue.dropped  # it may be by now
+
+
+def _read(answer: Command) -> tuple[int, int | None, list[StoredMessage]]:
+    """Return where the next pull begins, the end of the queue, and the messages. Raises RemoteProtocolError."""
+    if answer.code == ResponseCode.FLOW_CONTROL:
+        return 0, None, []
+    next_offset = headers.int_field(answer, "nextBeginOffset")
+    max_offset = headers.int_field(answer, "maxOffset") if "maxOffset" in answer.ext_fields else None
+    return next_offset, max_offset, list(iter_messages(answer.body)) if answer.code == ResponseCode.SUCCESS else []
+
+
+async def _ask(
+    owner: Owner, mq: MessageQueue, offset: int, subscription: Subscription, broker_id: int
+) -> tuple[Command, float]:
+    """Return the answer to a pull, and how long it took in ms. Raises RmqctlError."""
+    settings, client = owner.settings, owner.client
+    address = owner.address(mq, broker_id)
+    if address is None:
+        raise UnreachableError(mq.broker_name, "the name server knows no address of it")
+    committed = offset_to_commit(
+        owner.committed(mq), is_clustering=settings.message_model == CLUSTERING, is_slave=broker_id != MASTER_ID
+    )
+    request = consuming.pull(
+        settings.group, mq, offset, subscription, max_count=settings.pull_batch_size, committed=committed or 0,
+        hold_ms=int(settings.hold_s * 1000),
+    )  # fmt: skip
+    began_s = client.clock.monotonic_s()
+    held_s = max(settings.hold_s, settings.pull_timeout_s - client.deadline.attempt_s())
+    answer = await client.ask(address, request, accept=_ANSWERS, held_s=held_s)
+    return answer, (client.clock.monotonic_s() - began_s) * 1000
+
+
+async def _wait_for_room(owner: Owner, process_queue: ProcessQueue) -> None:
+    """Wait until something was acknowledged, at most as long as RocketMQ waits each time."""
+    try:
+        await wait_for(owner.client.clock, process_queue.room.wait(), owner.settings.flow_control_s)
+    except TimeoutError:
+        pass
+
+
+def with_tags(messages: Sequence[StoredMessage], tags: frozenset[str]) -> list[StoredMessage]:
+    """Return the messages with one of these tags: brokers only compare hashes, which other tags can share.
+
+    A message whose properties can't be read is left to the listener, for that to fail with it alone.
+    """
+    return [message for message in messages if _may_have_tag(message, tags)]
+
+
+def _may_have_tag(message: StoredMessage, tags: frozenset[str]) -> bool:
+    try:
+        return has_tag(tags, message.tags)
+    except RmqctlError:
+        return True

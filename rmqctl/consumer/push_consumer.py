@@ -1,0 +1,443 @@
+"""A push consumer: a member of a group that pulls its share of the queues and hands messages to a listener.
+
+(DefaultMQPushConsumerImpl.) Everything but plain listeners runs in the event loop that it was started in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from rmqctl.client.core import Client
+from rmqctl.client.producer import Producer
+from rmqctl.errors import BrokerError, RmqctlError, UnreachableError
+from rmqctl.model.consuming import ConsumeResult, Subscription
+from rmqctl.model.group import BROADCASTING, CLUSTERING
+from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.queue import MessageQueue
+from rmqctl.net.clock import pause
+from rmqctl.net.own_address import own_address
+from rmqctl.protocol import headers
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.protocol.consuming import CLIENT_INNER_PRODUCER
+from rmqctl.protocol.message import StoredMessage
+from rmqctl.rules.allocate import Strategy, class_of_strategy
+from rmqctl.rules.client_id import make_client_id
+from rmqctl.rules.flow_control import FlowLimits, Hold, decide
+from rmqctl.rules.pull_progress import offset_without_messages
+from rmqctl.rules.start_position import AskMaxOffset, AskOffsetAt, position_from_answer, start_position
+from rmqctl.rules.subscriptions import retry_subscription
+from rmqctl.rules.words import listed
+
+from .batch import Batch, Listener
+from .broker_time import BrokerTime
+from .concurrent import ConcurrentConsumption
+from .control import Control
+from .counters import Counters
+from .local_offsets import LocalOffsets, local_offsets_path
+from .membership import Membership
+from .offset_store import BrokerOffsets, OffsetStore
+from .process_queue import ProcessQueue
+from .pulling import Pulled, pull_queue
+from .rebalance import Rebalance
+from .retried import restore_topics
+from .routes import Routes
+from .send_back import SendBack
+from .settings import ConsumerSettings
+
+# A broker that answers a pull so does not know this client, or what it subscribes to now.
+_UNKNOWN_HERE = frozenset(
+    {
+        ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST,
+        ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+    }
+)  # fmt: skip
+_DRAIN_LOOK_S = 0.05
+_DEFAULT_SINCE_MS = 30 * 60 * 1000
+
+# Is told in a sentence what somebody should know of.
+Report = Callable[[str], None]
+
+
+class Unfinished(Struct, frozen=True):
+    """Messages of one queue that were delivered, or could have been, and are not acknowledged."""
+
+    mq: MessageQueue
+    first_offset: int
+    count: int
+
+
+class PushConsumer:
+    """Consumes topics as a member of a group, until it is drained.
+
+    All members must share by the same `strategy`. `skip` is asked of each message before it is consumed, such as
+    whether its unique key was seen: what it says True of is acknowledged unread. `report` is told of what goes wrong,
+    `on_broken` of an error after which the consumer does not work any more.
+    """
+
+    def __init__(
+        self, client: Client, settings: ConsumerSettings, subscriptions: Sequence[Subscription], listener: Listener,
+        strategy: Strategy, *, report: Report = lambda _: None, skip: Callable[[StoredMessage], bool] | None = None,
+        on_broken: Callable[[BaseException], None] = lambda _: None,
+    ) -> None:  # fmt: skip
+        self.client = client
+        self.settings = settings
+        self.is_running = False
+        self.started_at_ms = 0
+        self.listener = listener
+        self.counters = Counters(client.clock)
+        self._suspended_count = 0
+        self.client_id = make_client_id(
+            own_address(), pid=os.getpid(), nano_time=time.time_ns(), instance_name=settings.instance_name,
+            unit_name=settings.unit_name, message_model=settings.message_model,
+        )  # fmt: skip
+        self._given = tuple(subscriptions)
+        self._report = report
+        self._on_broken = on_broken
+        self._skip = skip
+        self.skipped_count = self.ok_count = self.failed_count = 0
+        self._limits = FlowLimits(
+            queue_count=settings.queue_count_limit, queue_mib=settings.queue_mib_limit, span=settings.span_limit,
+            topic_count=settings.topic_count_limit, topic_mib=settings.topic_mib_limit,
+        )  # fmt: skip
+        self._queues: dict[MessageQueue, ProcessQueue] = {}
+        self._pulls: dict[MessageQueue, asyncio.Task[None]] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self.routes = Routes(client, settings.route_refresh_s)
+        self.broker_time = BrokerTime(client)
+        self.membership = Membership(client, settings, self.client_id, self.routes, self.broker_time)
+        self.rebalance = Rebalance(client, settings, self.membership, self.routes, strategy.allocate, self)
+        self.offsets = self._make_store()
+        self._consumption: ConcurrentConsumption | None = None
+        self._control = Control(strategy=class_of_strategy(strategy.name), report=report)
+        self._is_draining = False
+
+    def _make_store(self) -> OffsetStore:
+        if self.settings.message_model == CLUSTERING:
+            return BrokerOffsets(self.client, self.settings.group, lambda mq: self.routes.address(mq.broker_name))
+        return LocalOffsets(local_offsets_path(self.client_id, self.settings.group))
+
+    # Life
+
+    async def start(self) -> None:
+        """Join the group and begin. Raises NotFoundError for topics without a route, and why no broker took it."""
+        topics = [each.topic for each in self._given]
+        await self.routes.refresh(topics)
+        if not self.routes.brokers():
+            nowhere = UnreachableError(listed(topics), "the name server knows no broker of it")
+            raise next(iter(self.routes.errors.values()), nowhere)
+        for topic, error in self.routes.errors.items():
+            self._report(f"{topic} is not consumed yet: {error.sentence}")
+        await self.broker_time.measure(self.routes.brokers())
+        for each in self._given:
+            self.membership.subscribe(each)
+        if self.settings.message_model == CLUSTERING:
+            self.membership.subscribe(retry_subscription(self.settings.group))
+        await self.membership.beat()
+        heard = self.membership.heard()
+        errors = [each.error for each in heard if each.error is not None]
+        if errors and len(errors) == len(heard):
+            raise errors[0]
+        producer = Producer(self.client, CLIENT_INNER_PRODUCER)
+        send_back = SendBack(
+            self.client, self.settings.group, producer, max_reconsume_times=self.settings.max_reconsume_times,
+            timeout_s=self.settings.send_back_timeout_s, fallback_timeout_s=self.settings.fallback_timeout_s,
+        )  # fmt: skip
+        self._consumption = ConcurrentConsumption(
+            self.settings, self.listener, self.client.clock, send_back=send_back, acknowledge=self._acknowledge,
+            watcher=self,
+        )  # fmt: skip
+        self.started_at_ms = self.client.clock.now_ms()
+        self._control.attach(self)
+        self.client.handlers.update(self._control.handlers)
+        self.is_running = True
+        self._tasks = [
+            asyncio.ensure_future(self.membership.run()), asyncio.ensure_future(self.rebalance.run()),
+            asyncio.ensure_future(self._persist_now_and_then()),
+        ]  # fmt: skip
+        for task in self._tasks:
+            task.add_done_callback(self._on_ended)
+
+    def _on_ended(self, task: asyncio.Task[None]) -> None:
+        """Let nobody believe that it goes on when a part of it has ended by a mistake of ours."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._on_broken(error)
+
+    async def drain(self, limit_s: float) -> list[Unfinished]:
+        """Pull no more, let what was pulled be consumed, store the offsets, leave the group; return what was not done.
+
+        Cancelled, it leaves at once with what is done by then; unfinished() tells the rest.
+        """
+        self._is_draining = True
+        try:
+            await self._stop(self._pulls.values())
+            until_s = self.client.clock.monotonic_s() + limit_s
+            while not self.is_idle and self.client.clock.monotonic_s() < until_s:
+                await pause(self.client.clock, _DRAIN_LOOK_S)
+        finally:
+            await self._leave()
+        return self.unfinished()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no message is being consumed, waits for that, or is being sent back."""
+        return self._consumption is None or self._consumption.is_idle
+
+    async def _leave(self) -> None:
+        self.is_running = False
+        await self._control.aclose()
+        await self._stop(self._tasks)
+        # Before the offsets are stored: what was sent back after that would be delivered by the offsets as well.
+        if self._consumption is not None:
+            await self._consumption.aclose()
+        for failure in await self.offsets.persist():
+            self._report(f"Not stored: {failure.what}: {failure.error.sentence}")
+        await self.membership.leave()
+
+    @staticmethod
+    async def _stop(tasks: Iterable[asyncio.Task[None]]) -> None:
+        running = list(tasks)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    def unfinished(self) -> list[Unfinished]:
+        """Return what was pulled and is not acknowledged, by queue."""
+        return [
+            Unfinished(mq, queue.first_offset, queue.count)
+            for mq, queue in sorted(self._queues.items())
+            if queue.first_offset is not None
+        ]
+
+    # What Control asks of the consumer
+
+    def subscriptions(self) -> Mapping[str, Subscription]:
+        """See control.Controlled."""
+        return self.membership.subscriptions()
+
+    def process_queues(self) -> Mapping[MessageQueue, ProcessQueue]:
+        """See control.Controlled."""
+        return self._queues
+
+    def taken_at_ms(self, mq: MessageQueue) -> int:
+        """See control.Controlled."""
+        return self._queues[mq].taken_at_ms
+
+    def suspend(self) -> None:
+        """Pull nothing until resume() was called as often as this."""
+        self._suspended_count += 1
+
+    def resume(self) -> None:
+        """Undo one suspend()."""
+        self._suspended_count -= 1
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing is pulled, by suspend()."""
+        return self._suspended_count > 0
+
+    def rebalance_soon(self) -> None:
+        """See control.Controlled."""
+        self.rebalance.wake()
+
+    async def _persist_now_and_then(self) -> None:
+        await pause(self.client.clock, self.settings.first_persist_s)
+        while True:
+            for failure in await self.offsets.persist():
+                self._report(f"Not stored: {failure.what}: {failure.error.sentence}")
+            await pause(self.client.clock, self.settings.persist_s)
+
+    # What Rebalance asks of its owner
+
+    def held(self) -> Mapping[MessageQueue, int]:
+        """See rebalance.Owner."""
+        return {mq: queue.last_pull_at_ms for mq, queue in self._queues.items()}
+
+    async def take(self, mq: MessageQueue) -> bool:
+        """See rebalance.Owner."""
+        if not self._may_take(mq):
+            return False
+        self.offsets.forget(mq)
+        offset = await self._start_offset(mq)
+        if not self._may_take(mq):
+            return False
+        queue = ProcessQueue(mq, now_ms=self.client.clock.now_ms())
+        self._queues[mq] = queue
+        self._pulls[mq] = asyncio.ensure_future(self._pull(queue, offset))
+        return True
+
+    def _may_take(self, mq: MessageQueue) -> bool:
+        return mq not in self._queues and not self._is_draining
+
+    async def _start_offset(self, mq: MessageQueue) -> int:
+        since_ms = self.settings.consume_timestamp_ms
+        if since_ms is None:
+            since_ms = self.started_at_ms - _DEFAULT_SINCE_MS
+        start = start_position(
+            await self.offsets.fetch(mq), self.settings.consume_from, since_ms=since_ms,
+            is_retry_topic=mq.topic == retry_subscription(self.settings.group).topic,
+        )  # fmt: skip
+        if isinstance(start, int):
+            return start
+        address = self.routes.address(mq.broker_name)
+        if address is None:
+            raise UnreachableError(mq.broker_name, "no route names its master")
+        if isinstance(start, AskMaxOffset):
+            request = headers.get_max_offset(mq.topic, mq.queue_id)
+        else:
+            assert isinstance(start, AskOffsetAt)  # noqa: S101 - the type's third and last case
+            request = headers.search_offset(mq.topic, mq.queue_id, start.at_ms)
+        return position_from_answer(headers.int_field(await self.client.ask(address, request), "offset"))
+
+    async def _pull(self, queue: ProcessQueue, offset: int) -> None:
+        await pause(self.client.clock, self.settings.first_pull_delay_s)
+        await pull_queue(self, queue, offset)
+
+    async def drop(self, mq: MessageQueue) -> bool:
+        """See rebalance.Owner."""
+        queue = self._queues.get(mq)
+        if queue is None:
+            return True
+        queue.drop()
+        pulling = self._pulls.pop(mq, None)
+        if pulling is not None:
+            await self._stop([pulling])
+        for failure in await self.offsets.persist([mq]):
+            self._report(f"Not stored: {failure.what}: {failure.error.sentence}")
+        self._queues.pop(mq, None)
+        self.offsets.forget(mq)
+        return True
+
+    def shares_changed(self) -> None:
+        """See rebalance.Owner. Limits of topics are divided by what is held at each look."""
+
+    # What pull_queue() asks of its owner
+
+    def subscription(self, topic: str) -> Subscription | None:
+        """See pulling.Owner."""
+        return self.membership.subscription(topic)
+
+    def address(self, mq: MessageQueue, broker_id: int) -> str | None:
+        """See pulling.Owner."""
+        return self.routes.address(mq.broker_name, broker_id) or self.routes.address(mq.broker_name)
+
+    def hold(self, process_queue: ProcessQueue) -> Hold | None:
+        """See pulling.Owner."""
+        hold = decide(
+            self._limits, held_queue_count=len(self._queues), count=process_queue.count,
+            size_bytes=process_queue.size_bytes, span=process_queue.span, is_blocked=process_queue.is_blocked,
+        )  # fmt: skip
+        if hold is not None:
+            self.counters.held(hold)
+        return hold
+
+    def committed(self, mq: MessageQueue) -> int | None:
+        """See pulling.Owner."""
+        return self.offsets.read(mq)
+
+    def pulled(self, process_queue: ProcessQueue, pulled: Pulled) -> None:
+        """See pulling.Owner."""
+        messages = pulled.messages
+        back_to = min(pulled.next_offset, *(message.queue_offset for message in messages[:1]), pulled.asked_offset)
+        if back_to < pulled.asked_offset:
+            self._report(f"{process_queue.mq}: the broker goes back to {back_to} from {pulled.asked_offset}.")
+        if not messages:
+            offset = offset_without_messages(pulled.next_offset, cached_count=process_queue.count)
+            if offset is not None:
+                self._acknowledge(process_queue.mq, offset)
+            return
+        self.counters.pulled(process_queue.mq.topic, len(messages), pulled.spent_ms)
+        if process_queue.mq.topic.startswith(RETRY_PREFIX):
+            messages = restore_topics(messages)
+        process_queue.put(messages)
+        wanted = self._without_skipped(process_queue, messages, pulled.max_offset)
+        if wanted and self._consumption is not None:
+            self._consumption.submit(process_queue, wanted)
+
+    def _without_skipped(
+        self, process_queue: ProcessQueue, messages: Sequence[StoredMessage], max_offset: int | None
+    ) -> Sequence[StoredMessage]:
+        """Acknowledge unread what is not wanted, and return the rest."""
+        settings = self.settings
+        if self._skip is None and settings.skip_older_s is None and settings.skip_behind_count is None:
+            return messages
+        since_ms = 0 if settings.skip_older_s is None else self.broker_time.now_ms() - settings.skip_older_s * 1000
+        first = 0
+        if settings.skip_behind_count is not None and max_offset is not None:
+            first = max_offset - settings.skip_behind_count
+        unwanted = [
+            message
+            for message in messages
+            if message.stored_at_ms < since_ms or message.queue_offset < first or self._is_skipped(message)
+        ]
+        if not unwanted:
+            return messages
+        self.skipped_count += len(unwanted)
+        offset = process_queue.remove(unwanted)
+        if offset is not None:
+            self._acknowledge(process_queue.mq, offset)
+        gone = set(unwanted)
+        return [message for message in messages if message not in gone]
+
+    def _is_skipped(self, message: StoredMessage) -> bool:
+        if self._skip is None:
+            return False
+        try:
+            return self._skip(message)
+        except Exception as error:  # noqa: BLE001 - it is the user's, and must not end the pulling of a queue
+            self._report(f"It is not known whether {message.offset_id} is to be skipped: {error!r}")
+            return False
+
+    async def illegal_offset(self, process_queue: ProcessQueue, next_offset: int) -> None:
+        """See pulling.Owner. The queue stays held, though dropped, until that is stored: nobody takes it meanwhile."""
+        mq = process_queue.mq
+        process_queue.drop()
+        self._report(f"{mq}: the broker does not have the offset that was asked for, and says {next_offset}.")
+        await pause(self.client.clock, self.settings.illegal_offset_s)
+        self.offsets.update(mq, next_offset, increase_only=False)
+        for failure in await self.offsets.persist([mq]):
+            self._report(f"Not stored: {failure.what}: {failure.error.sentence}")
+        self._pulls.pop(mq, None)
+        self._queues.pop(mq, None)
+        self.offsets.forget(mq)
+        self.rebalance.wake()
+
+    async def pull_failed(self, mq: MessageQueue, error: RmqctlError) -> None:
+        """See pulling.Owner."""
+        self._report(f"{mq} can't be pulled: {error.sentence}")
+        if isinstance(error, UnreachableError) or (isinstance(error, BrokerError) and error.code in _UNKNOWN_HERE):
+            await self.membership.tell(mq.broker_name)
+
+    def _acknowledge(self, mq: MessageQueue, offset: int) -> None:
+        self.offsets.update(mq, offset, increase_only=True)
+
+    # What ConcurrentConsumption tells
+
+    def consumed(self, topic: str, ok_count: int, failed_count: int, spent_ms: float, batch_count: int) -> None:
+        """See concurrent.Watcher."""
+        self.counters.consumed(topic, ok_count, failed_count, spent_ms, batch_count)
+        self.ok_count += ok_count
+        self.failed_count += failed_count
+
+    def failed(self, batch: Batch, result: ConsumeResult) -> None:
+        """See concurrent.Watcher."""
+        why = f": {type(batch.error).__name__}: {batch.error}" if batch.error is not None else ""
+        lost = " Broadcasting, they are lost." if self.settings.message_model == BROADCASTING else ""
+        self._report(f"{batch.mq}:{batch.messages[0].queue_offset}: the listener failed ({result}){why}.{lost}")
+
+    def not_sent_back(self, batch: Batch, error: RmqctlError) -> None:
+        """See concurrent.Watcher."""
+        self._report(f"{batch.mq}: {len(batch.messages)} messages could not be sent back: {error.sentence}")
+
+    def blocked(self, process_queue: ProcessQueue, error: RmqctlError) -> None:
+        """See concurrent.Watcher."""
+        self._report(f"{process_queue.mq} takes no new messages: failed ones can't be sent back. {error.sentence}")
+
+    def expired(self, batch: Batch) -> None:
+        """See concurrent.Watcher."""
+        self._report(f"{batch.mq}:{batch.messages[0].queue_offset}: it took too long, and is sent back.")

@@ -1,0 +1,235 @@
+"""Sharing the queues of a group with its other members (RebalanceService, RebalanceImpl)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from math import inf
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rmqctl.client.core import Client
+from rmqctl.errors import BrokerError, RmqctlError
+from rmqctl.model.group import BROADCASTING
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.route import Broker, TopicRoute
+from rmqctl.net.clock import pause, wait_for
+from rmqctl.protocol import bodies, consuming
+from rmqctl.rules.allocate import Allocate, sort_client_ids, sort_queues
+from rmqctl.rules.protection import Presence, counted_clients, look, next_change_ms
+from rmqctl.rules.rebalance import (
+    Kept,
+    Share,
+    compute_moves,
+    compute_share,
+    find_expired,
+    find_unsubscribed,
+    share_of_all,
+)
+
+from .membership import Membership
+from .routes import Routes
+from .settings import ConsumerSettings
+
+# The member list is one broker's; another one is asked only where that one fails.
+_BROKERS_ASKED = 3
+# After a round that left something undone; twice as long each time it does so again, where RocketMQ asks each second.
+_RETRY_S = 1.0
+
+
+class Owner(Protocol):
+    """The consumer that holds the queues."""
+
+    def held(self) -> Mapping[MessageQueue, int]:
+        """Return the queues that are held, and when each was last pulled or waited with, epoch ms."""
+
+    async def take(self, mq: MessageQueue) -> bool:
+        """Begin with a queue: False when it can't be had now. Raises RmqctlError for the same."""
+
+    async def drop(self, mq: MessageQueue) -> bool:
+        """Give a queue up: False when it can't be yet. Raises RmqctlError for the same."""
+
+    def shares_changed(self) -> None:
+        """Learn that queues have come or gone: limits per topic are divided anew."""
+
+
+class TopicBalance(Struct, frozen=True):
+    """What came of the last rebalance of a topic.
+
+    `client_ids` are as one broker, `asked`, listed them; `counted_ids` are those that share. `refused` are queues that
+    could not be taken or dropped, by why; they are tried again soon.
+    """
+
+    topic: str
+    at_ms: int
+    share: Share
+    asked: str | None = None
+    client_ids: tuple[str, ...] = ()
+    counted_ids: tuple[str, ...] = ()
+    refused: Mapping[MessageQueue, str] = {}
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is left to be done about it."""
+        return self.share.kept is None and not self.refused
+
+
+class Rebalance:
+    """Decides which queues this client holds, and has its owner take and drop them.
+
+    `allocate` is the strategy's. `shuffle` puts the brokers of a topic into the order in which they are asked.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        settings: ConsumerSettings,
+        membership: Membership,
+        routes: Routes,
+        allocate: Allocate,
+        owner: Owner,
+        *,
+        shuffle: Callable[[list[Broker]], object] = random.shuffle,
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._membership = membership
+        self._routes = routes
+        self._allocate = allocate
+        self._owner = owner
+        self._shuffle = shuffle
+        self._wake = asyncio.Event()
+        self._presences: dict[str, Presence] = {}
+        # By topic, for whoever asks.
+        self.outcomes: dict[str, TopicBalance] = {}
+
+    def wake(self) -> None:
+        """Rebalance as soon as it may be: a broker says that members came or went (NOTIFY_CONSUMER_IDS_CHANGED)."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Rebalance until it is cancelled: at once, every rebalance_s, when woken, and sooner while something failed.
+
+        Never closer than rebalance_min_s.
+        """
+        settings, clock = self._settings, self._client.clock
+        retry_s = _RETRY_S
+        while True:
+            self._wake.clear()
+            began_s = clock.monotonic_s()
+            if await self.round():
+                rest_s, retry_s = settings.rebalance_s, _RETRY_S
+            else:
+                rest_s, retry_s = retry_s, min(retry_s * 2, settings.rebalance_s)
+            until_s = min(began_s + rest_s, self._next_counted_s(began_s))
+            await pause(clock, max(0.0, began_s + settings.rebalance_min_s - clock.monotonic_s()))
+            try:
+                await wait_for(clock, self._wake.wait(), max(0.0, until_s - clock.monotonic_s()))
+                retry_s = _RETRY_S
+            except TimeoutError:
+                pass
+
+    def _next_counted_s(self, began_s: float) -> float:
+        """Return when the next client begins to count, monotonic, as of a round that began then; inf for nobody."""
+        began_ms, protect_ms = int(began_s * 1000), self._protect_ms()
+        changes = [next_change_ms(presence, began_ms, protect_ms) for presence in self._presences.values()]
+        return min((at_ms / 1000 for at_ms in changes if at_ms is not None), default=inf)
+
+    async def round(self) -> bool:
+        """Rebalance all topics once; tell whether nothing is left to be tried again soon.
+
+        What fails in one topic, or with one queue, stops no other.
+        """
+        topics = list(self._membership.subscriptions())
+        await self._routes.refresh(topics)
+        for known in (self._presences, self.outcomes):
+            for topic in [topic for topic in known if topic not in topics]:
+                del known[topic]
+        leftovers, stuck = await self._each(find_unsubscribed(self._owner.held(), topics), self._owner.drop)
+        changed = await asyncio.gather(*map(self._balance, topics))
+        if leftovers or any(changed):
+            self._membership.renew([topic for topic, has_changed in zip(topics, changed, strict=True) if has_changed])
+            self._owner.shares_changed()
+            self._membership.beat_soon()
+        return not stuck and all(outcome.is_settled for outcome in self.outcomes.values())
+
+    async def _balance(self, topic: str) -> bool:
+        """Rebalance one topic; tell whether its queues have changed."""
+        outcome = await self._find_share(topic)
+        held = {mq: at_ms for mq, at_ms in self._owner.held().items() if mq.topic == topic}
+        expired = find_expired(held, self._client.clock.now_ms(), round(self._settings.pull_expired_s * 1000))
+        moves = compute_moves(held, outcome.share, expired)
+        dropped, stuck = await self._each(moves.drop, self._owner.drop)
+        taken, refused = await self._each([mq for mq in moves.take if mq not in stuck], self._owner.take)
+        self.outcomes[topic] = replace(outcome, refused={**stuck, **refused})
+        return bool(dropped or taken)
+
+    async def _each(
+        self, queues: Sequence[MessageQueue], call: Callable[[MessageQueue], Awaitable[bool]]
+    ) -> tuple[list[MessageQueue], dict[MessageQueue, str]]:
+        """Call for each queue, all at once; return for which it worked, and why not for the others."""
+
+        async def guarded(mq: MessageQueue) -> str | None:
+            try:
+                return None if await call(mq) else "NOT_NOW"
+            except RmqctlError as error:
+                return error.sentence
+
+        reasons = dict(zip(queues, await asyncio.gather(*map(guarded, queues)), strict=True))
+        failed = {mq: reason for mq, reason in reasons.items() if reason is not None}
+        return [mq for mq in queues if mq not in failed], failed
+
+    async def _find_share(self, topic: str) -> TopicBalance:
+        at_ms, route = self._client.clock.now_ms(), self._routes.route(topic)
+        if route is None:
+            error = self._routes.errors.get(topic)
+            return TopicBalance(topic, at_ms, Share(kept=Kept.NO_ROUTE, detail=error.sentence if error else None))
+        queues = sort_queues(route.readable_queues())
+        if self._settings.message_model == BROADCASTING or not queues:
+            return TopicBalance(topic, at_ms, share_of_all(queues))
+        try:
+            asked, ids = await self._ask_ids(route)
+        except RmqctlError as error:
+            if isinstance(error, BrokerError):
+                self._membership.beat_soon()  # it knows nobody of the group, and so not us
+            return TopicBalance(topic, at_ms, Share(kept=Kept.NO_CLIENTS, detail=error.sentence))
+        if self._membership.client_id not in ids:
+            # The broker has lost us, by a restart or a connection that ended; the others have taken our queues.
+            self._membership.beat_soon()
+        counted = self._count(topic, ids)
+        share = compute_share(queues, counted, self._membership.client_id, self._allocate)
+        return TopicBalance(topic, at_ms, share, asked, ids, tuple(counted))
+
+    async def _ask_ids(self, route: TopicRoute) -> tuple[str, tuple[str, ...]]:
+        """Return a broker of the topic and whom it lists. Raises the first broker's error when none tells."""
+        brokers = [broker for broker in route.brokers if broker.addresses]
+        self._shuffle(brokers)
+        first_error: RmqctlError | None = None
+        for broker in brokers[:_BROKERS_ASKED]:
+            try:
+                answer = await self._client.ask(
+                    broker.read_addresses[0], consuming.get_consumer_ids(self._settings.group)
+                )
+                return broker.broker_name, bodies.decode_consumer_ids(answer.body)
+            except RmqctlError as error:
+                first_error = first_error or error
+        raise first_error or RmqctlError(f"No broker of {route.topic} has an address.")
+
+    def _count(self, topic: str, ids: Collection[str]) -> list[str]:
+        """Return who shares, sorted. Without protection that is everyone, and whoever is listed twice counts twice."""
+        if not self._settings.protect_s or not ids:
+            return sort_client_ids(ids)
+        now_ms = self._now_ms()
+        presence = look(self._presences.get(topic), ids, now_ms, own_id=self._membership.client_id)
+        self._presences[topic] = presence
+        return counted_clients(presence, now_ms, self._protect_ms())
+
+    def _protect_ms(self) -> int:
+        return round(self._settings.protect_s * 1000)
+
+    def _now_ms(self) -> int:
+        # Who has been here for how long does not depend on whether somebody sets the clock.
+        return int(self._client.clock.monotonic_s() * 1000)

@@ -1,0 +1,25 @@
+"""Messages that come again: a listener sees the topic that they were sent to, not the retry topic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rmqctl.protocol.message import StoredMessage
+from rmqctl.protocol.sends import RETRY_TOPIC
+
+
+class RetriedMessage(StoredMessage, frozen=True, eq=False):
+    """A message of a retry topic (MQClientAPIImpl, resetRetryAndNamespace)."""
+
+    @property
+    def topic(self) -> str:
+        """The topic that it was sent to."""
+        return self.properties.get(RETRY_TOPIC) or StoredMessage.topic.fget(self)  # type: ignore[attr-defined]
+
+
+def restore_topics(messages: Sequence[StoredMessage]) -> list[StoredMessage]:
+    """Return the same messages, under their own topics."""
+    return [
+        RetriedMessage(message.record, message._fixed, message._topic_at, message.inner_index)  # noqa: SLF001
+        for message in messages
+    ]

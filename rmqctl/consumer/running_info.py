@@ -1,0 +1,166 @@
+"""What a consumer says of itself when it is asked (ConsumerRunningInfo), as its values are; nothing is fetched here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import Struct
+
+from rmqctl.model.consuming import Subscription
+from rmqctl.model.group import ConsumeStatus
+from rmqctl.model.queue import MessageQueue
+from rmqctl.protocol.consuming import CONSUME_PASSIVELY, subscription_data
+from rmqctl.protocol.java_dumps import dumps
+from rmqctl.protocol.versions import OUR_VERSION, version_name
+from rmqctl.rules.flow_control import Hold
+
+from .process_queue import ProcessQueue
+from .settings import ConsumerSettings
+
+# What Java's client shows for a limit that does not limit.
+_NO_LIMIT = "-1"
+_HALF_AN_HOUR_MS = 30 * 60 * 1000
+_MIB_BYTES = 1 << 20
+
+
+class HeldQueue(Struct, frozen=True):
+    """A queue that is held, with its position as Java shows it: -1 for none, -2 where the broker did not tell."""
+
+    process_queue: ProcessQueue
+    commit_offset: int
+    taken_at_ms: int
+
+
+class Running(Struct, frozen=True, kw_only=True):
+    """Everything that the answer is made of.
+
+    `strategy` and `listener` are names for people; `holds` is how often each limit of flow control struck; `stacks` is
+    None when nobody asked for them.
+    """
+
+    settings: ConsumerSettings
+    client_id: str
+    started_at_ms: int
+    name_servers: tuple[str, ...]
+    strategy: str
+    listener: str
+    subscriptions: Iterable[Subscription]
+    queues: Mapping[MessageQueue, HeldQueue]
+    statuses: Mapping[str, ConsumeStatus]
+    holds: Mapping[Hold, int]
+    stacks: str | None = None
+
+
+def encode_running_info(running: Running) -> bytes:
+    """Return the body. Clients of 4.9 and 5.x write the same but for `mqPopTable` and `userConsumerInfo`, of 5.x."""
+    return dumps(
+        {
+            "jstack": running.stacks,
+            "mqPopTable": {},
+            "mqTable": {mq: _process_queue_info(held) for mq, held in running.queues.items()},
+            "properties": properties(running),
+            "statusTable": {topic: _consume_status(status) for topic, status in running.statuses.items()},
+            "subscriptionSet": [
+                subscription_data(each) for each in sorted(running.subscriptions, key=lambda each: each.topic)
+            ],
+            # Where mqadmin prints what applications add: Java only logs how often flow control struck.
+            "userConsumerInfo": {f"flowControl.{hold}": str(count) for hold, count in running.holds.items()},
+        }
+    )
+
+
+def properties(running: Running) -> dict[str, str]:
+    """Return the settings under the names of DefaultMQPushConsumer's fields, as far as there is such a thing here."""
+    settings = running.settings
+    since_ms = settings.consume_timestamp_ms
+    if since_ms is None:
+        since_ms = running.started_at_ms - _HALF_AN_HOUR_MS
+    named = {
+        "PROP_CLIENT_VERSION": version_name(OUR_VERSION),
+        "PROP_CONSUMEORDERLY": "false",
+        "PROP_CONSUMER_START_TIMESTAMP": str(running.started_at_ms),
+        "PROP_CONSUME_TYPE": CONSUME_PASSIVELY,
+        "PROP_NAMESERVER_ADDR": "".join(f"{address};" for address in running.name_servers),
+        "PROP_THREADPOOL_CORE_SIZE": str(settings.worker_count),
+        "allocateMessageQueueStrategy": running.strategy,
+        "clientIP": running.client_id.partition("@")[0],
+        "clientRebalance": "true",
+        "consumeConcurrentlyMaxSpan": _limit(settings.span_limit),
+        "consumeFromWhere": settings.consume_from.value,
+        "consumeMessageBatchMaxSize": str(settings.batch_size),
+        "consumeThreadMax": str(settings.worker_count),
+        "consumeThreadMin": str(settings.worker_count),
+        # In minutes; ours may be a part of one.
+        "consumeTimeout": f"{settings.consume_timeout_s / 60:g}",
+        "consumeTimestamp": _local_time(since_ms),
+        "consumerGroup": settings.group,
+        "heartbeatBrokerInterval": _ms(settings.heartbeat_s),
+        "instanceName": running.client_id.partition("@")[2].partition("@")[0],
+        "language": "PYTHON",
+        "maxReconsumeTimes": str(settings.max_reconsume_times),
+        "messageListener": running.listener,
+        "messageModel": settings.message_model,
+        "namesrvAddr": ";".join(running.name_servers),
+        "persistConsumerOffsetInterval": _ms(settings.persist_s),
+        "pollNameServerInterval": _ms(settings.route_refresh_s),
+        "pullBatchSize": str(settings.pull_batch_size),
+        "pullInterval": _ms(settings.pull_interval_s),
+        "pullThresholdForQueue": _limit(settings.queue_count_limit),
+        "pullThresholdForTopic": _limit(settings.topic_count_limit),
+        "pullThresholdSizeForQueue": _limit(settings.queue_mib_limit),
+        "pullThresholdSizeForTopic": _limit(settings.topic_mib_limit),
+        "pullTimeDelayMillsWhenException": _ms(settings.error_delay_s),
+        "unitMode": "false",
+    }
+    if settings.unit_name is not None:
+        named["unitName"] = settings.unit_name
+    return named
+
+
+def _process_queue_info(held: HeldQueue) -> dict[str, Any]:
+    queue = held.process_queue
+    # Java shows the first and last offset as 0 when there are none.
+    return {
+        "cachedMsgCount": queue.count,
+        "cachedMsgMaxOffset": queue.last_offset or 0,
+        "cachedMsgMinOffset": queue.first_offset or 0,
+        "cachedMsgSizeInMiB": queue.size_bytes // _MIB_BYTES,
+        "commitOffset": held.commit_offset,
+        "droped": queue.dropped,
+        "lastConsumeTimestamp": queue.last_consume_at_ms,
+        # Concurrent consumption locks nothing; Java calls each of its queues locked since it was taken, and whoever
+        # waits for a queue to be taken anew looks at that time.
+        "lastLockTimestamp": held.taken_at_ms,
+        "lastPullTimestamp": queue.last_pull_at_ms,
+        "locked": True,
+        "transactionMsgCount": 0,
+        "transactionMsgMaxOffset": 0,
+        "transactionMsgMinOffset": 0,
+        "tryUnlockTimes": 0,
+    }
+
+
+def _consume_status(status: ConsumeStatus) -> dict[str, float]:
+    return {
+        "consumeFailedMsgs": status.consume_failed_count,
+        "consumeFailedTPS": status.consume_failed_tps,
+        "consumeOKTPS": status.consume_ok_tps,
+        "consumeRT": status.consume_rt_ms,
+        "pullRT": status.pull_rt_ms,
+        "pullTPS": status.pull_tps,
+    }
+
+
+def _limit(value: int | None) -> str:
+    return _NO_LIMIT if value is None else str(value)
+
+
+def _ms(seconds: float) -> str:
+    return str(round(seconds * 1000))
+
+
+def _local_time(at_ms: int) -> str:
+    """Return a time as Java writes it here: in the zone of the machine (UtilAll.timeMillisToHumanString3)."""
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC).astimezone():%Y%m%d%H%M%S}"

@@ -1,0 +1,121 @@
+"""Gives messages back that could not be consumed, so that they come again later (DefaultMQPushConsumerImpl)."""
+
+from __future__ import annotations
+
+from rmqctl.client.core import Client
+from rmqctl.client.producer import Producer
+from rmqctl.errors import DeadlineError, RmqctlError
+from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.sending import OutgoingMessage
+from rmqctl.net.clock import wait_for
+from rmqctl.protocol import sends
+from rmqctl.protocol.message import StoredMessage
+
+# What -1 stands for (DefaultMQPushConsumerImpl.getMaxReconsumeTimes).
+_MAX_RECONSUME_TIMES = 16
+# The delay level of the first retry; each further one takes the next.
+_FIRST_LEVEL = 3
+# A half message would stay invisible; the delay is another one.
+_LEFT_OUT = ("", sends.TRAN_MSG, sends.DELAY)
+
+
+class SendBack:
+    """Sends messages of a group back, each by its own request: to the broker that stored it, else as a new message.
+
+    `fallback_count` is how often it had to be a new message. Both ways may store a message that was stored already,
+    when an answer does not come in time: it then comes twice.
+    """
+
+    def __init__(
+        self, client: Client, group: str, producer: Producer, *, max_reconsume_times: int = -1, timeout_s: float = 5.0,
+        fallback_timeout_s: float = 3.0,
+    ) -> None:  # fmt: skip
+        self.fallback_count = 0
+        self._client = client
+        self._group = group
+        self._producer = producer
+        self._limit = _MAX_RECONSUME_TIMES if max_reconsume_times == -1 else max_reconsume_times
+        self._timeout_s = timeout_s
+        self._fallback_timeout_s = fallback_timeout_s
+
+    async def __call__(self, message: StoredMessage, level: int, *, broker_name: str | None = None) -> None:
+        """Send a message back with a delay level: 0 leaves it to the broker, a negative one makes a dead letter of it.
+
+        `broker_name` is where it was read, if that is known. Raises RmqctlError when no broker took it, of the second
+        way; the first way's reason stands in it.
+        """
+        try:
+            if message.inner_index is None:
+                await self._by_offset(message, level, broker_name)
+                return
+            # Its place in the log is that of the whole batch: the broker would send all of its messages again.
+            first_error = None
+        except RmqctlError as error:
+            first_error = error
+        try:
+            await self._as_new_message(message, level)
+        except RmqctlError as error:
+            if first_error is None:
+                raise
+            raise error.reworded(f"{error.sentence} Before that: {first_error.sentence}") from None
+        self.fallback_count += 1
+
+    async def _by_offset(self, message: StoredMessage, level: int, broker_name: str | None) -> None:
+        broker_name, address = await self._master(message, broker_name)
+        command = sends.send_back(
+            self._group, message.commit_log_offset, delay_level=level, max_reconsume_times=self._limit,
+            origin_message_id=message.message_id, origin_topic=_topic(message), broker_name=broker_name,
+        )  # fmt: skip
+        try:
+            await wait_for(self._client.clock, self._client.ask(address, command, may_repeat=False), self._timeout_s)
+        except TimeoutError:
+            raise DeadlineError(address, self._timeout_s) from None
+
+    async def _master(self, message: StoredMessage, broker_name: str | None) -> tuple[str | None, str]:
+        """Return the broker that stored a message and its master, which may have another address by now.
+
+        A broker out of the topic's route is asked where it was. Only masters take messages back.
+        """
+        try:
+            route = await self._producer.routes.route(message.topic)
+        except RmqctlError:
+            return broker_name, message.store_host
+        for broker in route.brokers:
+            is_its = message.store_host in broker.addresses.values()
+            if broker.master_address is not None and (
+                is_its if broker_name is None else broker.broker_name == broker_name
+            ):
+                return broker.broker_name, broker.master_address
+        return broker_name, message.store_host
+
+    async def _as_new_message(self, message: StoredMessage, level: int) -> None:
+        """Send it to the group's retry topic. Where no lock of the group is held, that is as good as giving it back."""
+        made = OutgoingMessage(message.body, _retry_properties(message, level, self._limit), message.flag)
+        topic = f"{RETRY_PREFIX}{self._group}"
+        await self._producer.send_message(topic, made, timeout_s=self._fallback_timeout_s)
+
+
+def _topic(message: StoredMessage) -> str:
+    """Return the topic that the message was first sent to, also of a retry."""
+    return message.properties.get(sends.RETRY_TOPIC) or message.topic
+
+
+def _retry_properties(message: StoredMessage, level: int, limit: int) -> dict[str, str]:
+    """Return the properties of a retry that the client sends itself (sendMessageBackAsNormalMessage).
+
+    The delay is always that of the next attempt. A dead letter is asked for by a limit that is reached, and has no
+    delay, which 4.9 would keep; Java's client sends it to be retried.
+    """
+    times = message.reconsume_times
+    properties = {name: value for name, value in message.properties.items() if name not in _LEFT_OUT}
+    # Java's client writes the unique key in place of the broker's id, which brokers write and which tells the place.
+    properties.setdefault(sends.ORIGIN_MESSAGE_ID, message.offset_id)
+    properties |= {
+        sends.RETRY_TOPIC: _topic(message),
+        sends.RECONSUME_TIME: str(times + 1),
+        sends.MAX_RECONSUME_TIMES: str(limit),
+        sends.WAIT: "true",
+    }
+    if level < 0:
+        return {**properties, sends.MAX_RECONSUME_TIMES: str(min(limit, times))}
+    return {**properties, sends.DELAY: str(_FIRST_LEVEL + times)}

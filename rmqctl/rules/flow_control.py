@@ -1,0 +1,68 @@
+"""Whether a queue may be pulled, or has as much in flight as it may have (DefaultMQPushConsumerImpl.pullMessage)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+_MIB_BYTES = 1 << 20
+
+
+class Hold(StrEnum):
+    """Which limit keeps a queue from being pulled. BLOCKED: messages that failed and that no broker takes back."""
+
+    QUEUE_COUNT = "QUEUE_COUNT"
+    QUEUE_SIZE = "QUEUE_SIZE"
+    SPAN = "SPAN"
+    TOPIC_COUNT = "TOPIC_COUNT"
+    TOPIC_SIZE = "TOPIC_SIZE"
+    BLOCKED = "BLOCKED"
+
+
+class FlowLimits(Struct, frozen=True, kw_only=True):
+    """How much may be in flight; None does not limit.
+
+    pullThresholdForQueue, pullThresholdSizeForQueue, consumeConcurrentlyMaxSpan, pullThresholdForTopic and
+    pullThresholdSizeForTopic.
+    """
+
+    queue_count: int | None = 1000
+    queue_mib: int | None = 100
+    span: int | None = 2000
+    topic_count: int | None = None
+    topic_mib: int | None = None
+
+
+def decide(
+    limits: FlowLimits, *, held_queue_count: int, count: int, size_bytes: int, span: int | None = None,
+    is_blocked: bool = False,
+) -> Hold | None:  # fmt: skip
+    """Return the first limit that a queue is over, None when it may be pulled.
+
+    `held_queue_count` are all queues that the consumer holds, of every topic and the retry topic: a limit of a topic is
+    divided by it, and then takes the place of the queue's own, also of a smaller one (RebalancePushImpl).
+    `span` is None for orderly consumption, which has no limit of it.
+    """
+    if is_blocked:
+        return Hold.BLOCKED
+    if limits.topic_count is None:
+        count_limit, count_hold = limits.queue_count, Hold.QUEUE_COUNT
+    else:
+        count_limit, count_hold = _share(limits.topic_count, held_queue_count), Hold.TOPIC_COUNT
+    if count_limit is not None and count > count_limit:
+        return count_hold
+    if limits.topic_mib is None:
+        mib_limit, size_hold = limits.queue_mib, Hold.QUEUE_SIZE
+    else:
+        mib_limit, size_hold = _share(limits.topic_mib, held_queue_count), Hold.TOPIC_SIZE
+    # Whole MiB are compared: a limit of 100 holds from 101 on.
+    if mib_limit is not None and size_bytes // _MIB_BYTES > mib_limit:
+        return size_hold
+    if span is not None and limits.span is not None and span > limits.span:
+        return Hold.SPAN
+    return None
+
+
+def _share(limit: int, held_queue_count: int) -> int:
+    return max(1, limit // max(1, held_queue_count))

@@ -1,0 +1,517 @@
+"""consume run, from the command line to the group that it leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqctl.protocol.codes import RequestCode as Q
+from rmqctl.protocol.codes import ResponseCode as R
+from rmqctl.sandbox import Sandbox
+from rmqctl.sandbox.threaded import ThreadedSandbox
+from rmqctl.sandbox.topics import Topic
+from tests.cli.calls import Result, call, closed_address
+from tests.cli.change.seeded import program
+from tests.sandbox.peer import Peer
+from tests.sandbox.sender import pairs, send
+
+Captured = pytest.CaptureFixture[str]
+GROUP, TOPIC, RETRY = "G", "T", "%RETRY%G"
+RUN = ("consume", "run", GROUP, TOPIC, "--from", "earliest")
+
+
+@pytest.fixture
+def sandbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadedSandbox]:
+    """Run a broker with one queue of the topic."""
+
+    def create(inner: Sandbox) -> None:
+        inner.brokers["broker-a"].topics.put(Topic(TOPIC, 1, 1))
+
+    with ThreadedSandbox() as running:
+        running.call(create)
+        monkeypatch.setenv("NAMESRV_ADDR", running.addr)
+        yield running
+
+
+def _send(sandbox: ThreadedSandbox, *bodies: str, topic: str = TOPIC, **properties: str) -> None:
+    async def go(inner: Sandbox) -> None:
+        peer = await Peer.of_broker(inner)
+        for number, body in enumerate(bodies):
+            texts = pairs(UNIQ_KEY=f"key-{number}", **properties)
+            assert (await send(peer, topic, body.encode(), properties=texts)).code == R.SUCCESS
+        await peer.aclose()
+
+    sandbox.run(go(sandbox.sandbox))
+
+
+def _stored(sandbox: ThreadedSandbox, topic: str = TOPIC) -> int:
+    """Return the group's stored offset of a topic's first queue, -1 for none."""
+    return sandbox.call(
+        lambda inner: inner.brokers["broker-a"].offsets.stored.get((topic, GROUP), {}).get(0, -1)
+    )  # fmt: skip
+
+
+def _sent_back_count(sandbox: ThreadedSandbox) -> int:
+    """Return how many messages wait to come again, or came."""
+
+    def look(inner: Sandbox) -> int:
+        store = inner.brokers["broker-a"].store
+        return store.max_offset(RETRY, 0) + sum(store.max_offset("SCHEDULE_TOPIC_XXXX", level) for level in range(18))
+
+    return sandbox.call(look)
+
+
+def _member_count(sandbox: ThreadedSandbox) -> int:
+    async def go(inner: Sandbox) -> int:
+        peer = await Peer.of_broker(inner)
+        answer = await peer.ask(Q.GET_CONSUMER_LIST_BY_GROUP, consumerGroup=GROUP)
+        await peer.aclose()
+        return len(json.loads(answer.body)["consumerIdList"]) if answer.code == R.SUCCESS else 0
+
+    return sandbox.run(go(sandbox.sandbox))
+
+
+def _file(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "listener.py"
+    path.write_text(text)
+    return str(path)
+
+
+# What is refused before anything is asked
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "Say what consumes."),
+        (("--print", "--exec", "true"), "Say what consumes."),
+        (("--print", "--handler", "a:b"), "Say what consumes."),
+        (("--handler", "listener"), "names no function"),
+        (("--handler", "listener:"), "names no function"),
+        (("--handler", ":f"), "names no function"),
+        (("--handler", "a.py:f()"), "names no function"),
+        (("--handler", "no_such_module_at_all:f"), "can't be loaded: ModuleNotFoundError"),
+        (("--handler", "/nowhere/at-all.py:f"), "There is no file"),
+        (("--handler", "json:no_such"), "json has no function no_such"),
+        (("--handler", "json:__name__"), "json has no function __name__"),
+        (("--exec", ""), "there is no command ''"),
+        (("--exec", "no-such-command-at-all x"), "there is no command 'no-such-command-at-all'"),
+        (("--exec", "echo 'x"), "can't be read"),
+        (("--print", "--strategy", "nonsense"), "--strategy: "),
+        (("--print", "--from", "someday"), "--from"),
+        (("--print", "--for", "x"), "--for: "),
+        (("--print", "--drain", "-1s"), "--drain: "),
+        (("--print", "--protect", "1 parsec"), "--protect: "),
+        (("--print", "--consume-timeout", "0s"), "leaves no time"),
+        (("--print", "--count", "0"), "--count"),
+        (("--print", "--batch", "0"), "--batch"),
+        (("--print", "--batch", "1025"), "--batch"),
+        (("--print", "--workers", "0"), "--workers"),
+        (("--print", "--max-reconsume-times", "-2"), "--max-reconsume-times"),
+        (("--print", TOPIC), "T is named twice"),
+        (("--print", "U:||"), "can't be subscribed to"),
+        (("--print", "-o", "json"), "one document"),
+        (("--print", "--sort", "keys"), "--sort needs all rows"),
+        (("--print", "--columns", "nonsense"), "nonsense"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_what_makes_no_sense_joins_nothing(words: tuple[str, ...], says: str, capsys: Captured) -> None:
+    result = call(capsys, "-n", closed_address(), *RUN, *words, "--yes")
+    assert (result.code, result.out) == (2, "")
+    assert says in result.err.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("def f(:", "SyntaxError"), ("import sys\nsys.exit(0)", "SystemExit"), ("1/0", "ZeroDivisionError"),
+        ("", "no function f"),
+    ],
+)  # fmt: skip
+def test_a_file_that_can_not_be_loaded(text: str, says: str, tmp_path: Path, capsys: Captured) -> None:
+    path = _file(tmp_path, text)
+    result = call(capsys, "-n", closed_address(), *RUN, "--handler", f"{path}:f", "--yes")
+    assert (result.code, says in result.err) == (2, True)
+
+
+@pytest.mark.parametrize("group", ["", "a b", "g" * 300])
+def test_a_name_that_is_none_of_a_group(group: str, capsys: Captured) -> None:
+    assert call(capsys, "-n", closed_address(), "consume", "run", group, TOPIC, "--print", "--yes").code == 2
+
+
+def test_without_a_yes_nobody_joins(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    result = call(capsys, *RUN, "--print", "--count", "1")
+    assert result.code == 2
+    assert "Joins group G" in result.err
+    assert _member_count(sandbox) == 0
+
+
+def test_a_topic_that_there_is_not(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    assert sandbox.addr
+    result = call(capsys, "consume", "run", GROUP, "none", "--print", "--yes", "-o", "jsonl")
+    assert (result.code, result.error["name"]) == (5, "NOT_FOUND")
+
+
+def _context(path: Path, sandbox: ThreadedSandbox, **settings: bool) -> None:
+    lines = "".join(f"{name} = {str(value).lower()}\n" for name, value in settings.items())
+    path.write_text(f'[contexts.prod]\nnamesrv = "{sandbox.addr}"\n{lines}')
+
+
+def test_a_readonly_context_consumes_nothing(sandbox: ThreadedSandbox, capsys: Captured, config_file: Path) -> None:
+    _send(sandbox, "a")
+    _context(config_file, sandbox, readonly=True)
+    result = call(capsys, *RUN, "--print", "--count", "1", "--yes", "--context", "prod", "-o", "jsonl")
+    assert (result.code, result.out, result.error["name"]) == (1, "", "REFUSED")
+    assert _stored(sandbox) == -1
+
+
+def test_a_protected_context_wants_the_groups_name(
+    sandbox: ThreadedSandbox, capsys: Captured, config_file: Path
+) -> None:
+    _send(sandbox, "a")
+    _context(config_file, sandbox, protected=True)
+    words = (*RUN, "--print", "--count", "1", "--context", "prod")
+    for consent, code in (((), 2), (("--yes",), 2), (("--confirm", "g"), 3), (("--confirm", ""), 3)):
+        result = call(capsys, *words, *consent)
+        assert (result.code, result.out) == (code, ""), consent
+    assert "--confirm G" in call(capsys, *words).err
+    assert _stored(sandbox) == -1
+    assert call(capsys, *words, "--confirm", GROUP).code == 0
+    assert _stored(sandbox) == 1
+
+
+# What consumes
+
+
+def _consume(capsys: Captured, *words: str, code: int = 0) -> Result:
+    result = call(capsys, *RUN, *words, "--yes")
+    assert result.code == code, result.err
+    return result
+
+
+def test_print_shows_so_many_messages_and_acknowledges_them_alone(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    _send(sandbox, "a\x1b[31m", "b", "c", "d", TAGS="A")
+    result = _consume(capsys, "--print", "--count", "3", "-o", "jsonl")
+    items: list[dict[str, Any]] = [json.loads(line) for line in result.out.splitlines()]
+    assert [item["body"] for item in items] == ["a\x1b[31m", "b", "c"]
+    assert [(item["topic"], item["queueOffset"], item["tags"]) for item in items] == [
+        (TOPIC, 0, "A"), (TOPIC, 1, "A"), (TOPIC, 2, "A"),
+    ]  # fmt: skip
+    assert "\x1b" not in result.out
+    assert (_stored(sandbox), _sent_back_count(sandbox), _member_count(sandbox)) == (3, 0, 0)
+    # The next one goes on there.
+    assert json.loads(_consume(capsys, "--print", "--count", "1", "-o", "jsonl").out)["body"] == "d"
+
+
+def test_a_table_escapes_what_would_move_the_terminal(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    _send(sandbox, "\x1b[2J")
+    result = _consume(capsys, "--print", "--count", "1")
+    assert "\x1b" not in result.out
+    assert "Joined G as " in result.err
+    assert "Left G: 1 consumed, 0 failed." in result.err
+
+
+def test_only_messages_with_a_tag(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    _send(sandbox, "a", TAGS="A")
+    _send(sandbox, "b", TAGS="B")
+    words = ("consume", "run", GROUP, f"{TOPIC}:B || C", "--from", "earliest", "--print", "--count", "1", "--yes")
+    result = call(capsys, *words, "-o", "jsonl")
+    assert [json.loads(line)["body"] for line in result.out.splitlines()] == ["b"]
+
+
+@pytest.mark.parametrize(("count", "batch"), [(5, 3), (4, 2), (2, 32)])
+def test_no_more_than_the_number_is_consumed_in_batches(
+    count: int, batch: int, sandbox: ThreadedSandbox, capsys: Captured
+) -> None:
+    _send(sandbox, *"abcdefgh")
+    result = _consume(capsys, "--print", "--count", str(count), "--batch", str(batch), "-o", "jsonl")
+    assert [json.loads(line)["body"] for line in result.out.splitlines()] == list("abcdefgh"[:count])
+    assert (_stored(sandbox), _sent_back_count(sandbox)) == (count, 0)
+
+
+def test_a_key_that_there_is_not_to_filter_by_ends_it_and_sends_nothing_back(
+    sandbox: ThreadedSandbox, capsys: Captured
+) -> None:
+    _send(sandbox, "a", "b", "c")
+    result = _consume(capsys, "--print", "--where", "bodi=a", code=2)
+    assert "There is no key 'bodi' to filter by." in result.err
+    assert (_stored(sandbox) <= 0, _sent_back_count(sandbox)) == (True, 0)
+
+
+_HANDLERS = """
+import sys
+
+def note(messages):
+    with open({path!r}, "a") as seen:
+        for message in messages:
+            seen.write(message.body.decode() + "\\n")
+
+def plain(messages, context):
+    note(messages)
+    return "CONSUME_SUCCESS"
+
+async def later(messages, context):
+    note(messages)
+    return "CONSUME_SUCCESS"
+
+class Called:
+    async def __call__(self, messages, context):
+        note(messages)
+        return "CONSUME_SUCCESS"
+
+called = Called()
+
+def bad(messages, context):
+    note(messages)
+    if messages[0].body == b"b":
+        sys.exit(3)
+    return "CONSUME_SUCCESS"
+"""
+
+
+@pytest.mark.parametrize("name", ["plain", "later", "called"])
+def test_a_function_is_called_for_each_message(
+    name: str, sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path
+) -> None:
+    _send(sandbox, "a", "b", "c")
+    path = _file(tmp_path, _HANDLERS.format(path=str(tmp_path / "seen")))
+    _consume(capsys, "--handler", f"{path}:{name}", "--count", "3")
+    assert sorted((tmp_path / "seen").read_text().split()) == ["a", "b", "c"]
+    assert (_stored(sandbox), _sent_back_count(sandbox)) == (3, 0)
+
+
+def test_a_function_that_exits_fails_one_message(sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path) -> None:
+    _send(sandbox, "a", "b", "c")
+    path = _file(tmp_path, _HANDLERS.format(path=str(tmp_path / "seen")))
+    result = _consume(capsys, "--handler", f"{path}:bad", "--count", "3")
+    assert (
+        "T:0@broker-a:1: the listener failed (EXCEPTION): SystemExit: 3" in result.err or "SystemExit: 3" in result.err
+    )
+    assert "2 consumed, 1 failed" in result.err
+    assert (_stored(sandbox), _sent_back_count(sandbox)) == (3, 1)
+
+
+def test_a_command_gets_the_body_and_what_is_known_of_it(
+    sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path
+) -> None:
+    _send(sandbox, "the body", KEYS="k1 k2", TAGS="A")
+    out = tmp_path / "out"
+    script = f'env | grep ^RMQ_ | sort > "{out}"; cat >> "{out}"'
+    _consume(capsys, "--exec", f"sh -c '{script}'", "--count", "1")
+    lines = out.read_text().splitlines()
+    assert lines == [
+        "RMQ_BROKER=broker-a", "RMQ_COUNT=1", "RMQ_KEYS=k1 k2", "RMQ_MESSAGE_ID=key-0", "RMQ_QUEUE_ID=0",
+        "RMQ_QUEUE_OFFSET=0", "RMQ_RECONSUME_TIMES=0", "RMQ_TAGS=A", "RMQ_TOPIC=T", "the body",
+    ]  # fmt: skip
+    assert _stored(sandbox) == 1
+
+
+def test_a_command_gets_several_messages_as_lines(sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path) -> None:
+    _send(sandbox, "a", "b")
+    out = tmp_path / "out"
+    _consume(capsys, "--exec", f"""sh -c 'cat > "{out}"'""", "--count", "2", "--batch", "2")
+    assert [json.loads(line)["body"] for line in out.read_text().splitlines()] == ["a", "b"]
+
+
+def test_a_command_that_fails_sends_its_message_back(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    _send(sandbox, "a")
+    result = _consume(capsys, "--exec", "false", "--count", "1")
+    assert "false ended with exit code 1" in result.err
+    assert (_stored(sandbox), _sent_back_count(sandbox)) == (1, 1)
+
+
+def test_a_command_that_reads_nothing_may_succeed(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    _send(sandbox, "x" * 1_000_000)
+    _consume(capsys, "--exec", "true", "--count", "1")
+    assert (_stored(sandbox), _sent_back_count(sandbox)) == (1, 0)
+
+
+def test_a_command_that_takes_too_long_is_killed_with_what_it_started(
+    sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path
+) -> None:
+    _send(sandbox, "a")
+    alive = tmp_path / "alive"
+    os.mkfifo(alive)
+    # Whoever runs it holds the pipe open for writing: its end is seen by who reads.
+    reader = os.open(alive, os.O_RDONLY | os.O_NONBLOCK)
+    script = f'exec 3> "{alive}"; echo started >&3; sleep 600 & wait'
+    _consume(capsys, "--exec", f"sh -c '{script}'", "--count", "1", "--consume-timeout", "1s", "--drain", "20s")
+    os.set_blocking(reader, True)
+    with os.fdopen(reader) as pipe:
+        assert pipe.read() == "started\n"
+    assert (_stored(sandbox), _sent_back_count(sandbox)) == (1, 1)
+
+
+def test_the_time_is_over(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    result = _consume(capsys, "--print", "--for", "1s")
+    assert (result.out, _member_count(sandbox)) == ("", 0)
+
+
+# The end of a process
+
+_WAITING = """
+def wait(messages, context):
+    with open({entered!r}, "w") as pipe:
+        pipe.write("in\\n")
+    with open({gate!r}) as pipe:
+        pipe.read()
+    return "CONSUME_SUCCESS"
+"""
+
+
+class _Waiting:
+    """A program whose listener waits for a pipe."""
+
+    def __init__(self, sandbox: ThreadedSandbox, tmp_path: Path, *words: str) -> None:
+        self.entered, self.gate = tmp_path / "entered", tmp_path / "gate"
+        for pipe in (self.entered, self.gate):
+            os.mkfifo(pipe)
+        path = _file(tmp_path, _WAITING.format(entered=str(self.entered), gate=str(self.gate)))
+        self.process = program(
+            *RUN, "--handler", f"{path}:wait", "--workers", "1", "--yes", *words, namesrv=sandbox.addr
+        )
+
+    def await_listener(self) -> None:
+        assert self.entered.read_text() == "in\n"
+
+    def let_go(self) -> None:
+        self.gate.write_text("go")
+
+    def await_line(self, said: str) -> str:
+        """Read stderr up to a line; return it."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            if said in line:
+                return line
+        raise AssertionError(f"it never said {said!r}")
+
+    def end(self) -> tuple[int, str]:
+        _, err = self.process.communicate(timeout=30)
+        return self.process.returncode, err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_what_was_pulled_be_consumed(
+    number: signal.Signals, sandbox: ThreadedSandbox, tmp_path: Path
+) -> None:
+    _send(sandbox, "a", "b")
+    running = _Waiting(sandbox, tmp_path)
+    running.await_listener()
+    running.process.send_signal(number)
+    assert "2 messages left to consume" in running.await_line("Ending")
+    running.let_go()
+    running.await_listener()
+    running.let_go()
+    code, err = running.end()
+    assert (code, "Left G: 2 consumed, 0 failed." in err, "Traceback" in err) == (0, True, False)
+    assert (_stored(sandbox), _member_count(sandbox)) == (2, 0)
+
+
+def test_what_is_not_done_within_the_drain_is_named(sandbox: ThreadedSandbox, tmp_path: Path) -> None:
+    _send(sandbox, "a", "b")
+    running = _Waiting(sandbox, tmp_path, "--drain", "1s")
+    running.await_listener()
+    running.let_go()
+    running.await_listener()
+    running.process.terminate()
+    code, err = running.end()
+    assert code == 8
+    assert "rmqctl: 1 message not acknowledged, and delivered again: " in err
+    assert "from 1 on." in err
+    assert (_stored(sandbox), _member_count(sandbox)) == (1, 0)
+
+
+def test_a_second_signal_ends_it_at_once_and_says_what_is_left(sandbox: ThreadedSandbox, tmp_path: Path) -> None:
+    _send(sandbox, "a", "b")
+    running = _Waiting(sandbox, tmp_path, "--drain", "1h")
+    running.await_listener()
+    running.process.terminate()
+    running.await_line("Ending")
+    running.process.terminate()
+    code, err = running.end()
+    assert (code, "2 messages not acknowledged" in err, "Traceback" in err) == (130, True, False)
+    # It has left all the same.
+    assert (_stored(sandbox) <= 0, _member_count(sandbox)) == (True, 0)
+
+
+def test_a_signal_while_it_joins_ends_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        process = program(*RUN, "--print", "--yes", namesrv=address)
+        connection, _ = silent.accept()
+        process.terminate()
+        _, err = process.communicate(timeout=20)
+        connection.close()
+    assert (process.returncode, "Traceback" in err) == (0, False)
+
+
+def test_a_ctrl_c_at_the_terminal_lets_commands_end(sandbox: ThreadedSandbox, tmp_path: Path) -> None:
+    _send(sandbox, "a")
+    entered, gate = tmp_path / "entered", tmp_path / "gate"
+    for pipe in (entered, gate):
+        os.mkfifo(pipe)
+    script = f"""sh -c 'echo in > "{entered}"; cat "{gate}"'"""
+    process = program(*RUN, "--exec", script, "--yes", namesrv=sandbox.addr, start_new_session=True)
+    assert entered.read_text() == "in\n"
+    # As a terminal does: to all of the foreground.
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.stderr is not None
+    while "Ending" not in process.stderr.readline():
+        assert process.poll() is None
+    gate.write_text("done\n")
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (0, "done\n"), err
+    assert (_stored(sandbox), _sent_back_count(sandbox)) == (1, 0)
+
+
+@pytest.mark.parametrize("form", ["table", "jsonl"])
+def test_a_reader_that_has_seen_enough_sends_nothing_back(form: str, sandbox: ThreadedSandbox) -> None:
+    _send(sandbox, *(f"{number} {'x' * 900}" for number in range(500)))
+    process = program(*RUN, "--print", "--yes", "-o", form, namesrv=sandbox.addr)
+    assert process.stdout is not None
+    assert process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr is not None
+    with process.stderr as errors:
+        err = errors.read()
+    assert (process.wait(30), "Traceback" in err, "not acknowledged" in err) == (0, False, False)
+    assert (_sent_back_count(sandbox), _member_count(sandbox)) == (0, 0)
+    assert _stored(sandbox) < 500
+
+
+def test_an_output_on_a_full_disk_is_one_sentence(sandbox: ThreadedSandbox) -> None:
+    _send(sandbox, "a", "b")
+    with Path("/dev/full").open("w") as full:
+        process = program(*RUN, "--print", "--yes", namesrv=sandbox.addr, stdout=full)
+        _, err = process.communicate(timeout=30)
+    assert (process.returncode, "The output can't be written: no space left on device." in err) == (1, True)
+    assert (_sent_back_count(sandbox), _stored(sandbox) <= 0) == (0, True)
+
+
+def test_a_process_that_is_killed_has_acknowledged_nothing_more(sandbox: ThreadedSandbox, tmp_path: Path) -> None:
+    _send(sandbox, "a", "b")
+    running = _Waiting(sandbox, tmp_path)
+    running.await_listener()
+    running.process.kill()
+    assert running.end()[0] == -signal.SIGKILL
+    assert _stored(sandbox) <= 0
+
+
+def test_messages_that_do_not_come_in_time_are_missed(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    result = call(capsys, *RUN, "--print", "--count", "2", "--for", "300ms", "--yes")
+    assert result.code == 6
+    assert "2 of 2 messages did not come within --for." in result.err
+
+
+def test_a_timeout_is_for_requests_and_ends_nothing(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    result = call(capsys, *RUN, "--print", "--timeout", "300ms", "--for", "1500ms", "--yes")
+    assert result.code == 0
+    assert "can't be pulled" not in result.err
