@@ -9,19 +9,20 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from msgspec import Struct
 
 from rmqctl.client.core import Client
 from rmqctl.client.producer import Producer
 from rmqctl.errors import BrokerError, RmqctlError, UnreachableError
-from rmqctl.model.consuming import ConsumeResult, Subscription
-from rmqctl.model.group import BROADCASTING, CLUSTERING
+from rmqctl.model.consuming import Subscription, Trouble
+from rmqctl.model.failure import Failure
+from rmqctl.model.group import CLUSTERING
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import pause
 from rmqctl.net.own_address import own_address
-from rmqctl.protocol import headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.consuming import CLIENT_INNER_PRODUCER
 from rmqctl.protocol.message import StoredMessage
@@ -29,11 +30,10 @@ from rmqctl.rules.allocate import Strategy, class_of_strategy
 from rmqctl.rules.client_id import make_client_id
 from rmqctl.rules.flow_control import FlowLimits, Hold, decide
 from rmqctl.rules.pull_progress import offset_without_messages
-from rmqctl.rules.start_position import AskMaxOffset, AskOffsetAt, position_from_answer, start_position
 from rmqctl.rules.subscriptions import retry_subscription
 from rmqctl.rules.words import listed
 
-from .batch import Batch, Listener
+from .batch import Listener
 from .broker_time import BrokerTime
 from .concurrent import ConcurrentConsumption
 from .control import Control
@@ -48,6 +48,9 @@ from .retried import restore_topics
 from .routes import Routes
 from .send_back import SendBack
 from .settings import ConsumerSettings
+from .skipping import Skipping
+from .starting import find_start
+from .telling import Report, Telling
 
 # A broker that answers a pull so does not know this client, or what it subscribes to now.
 _UNKNOWN_HERE = frozenset(
@@ -57,10 +60,6 @@ _UNKNOWN_HERE = frozenset(
     }
 )  # fmt: skip
 _DRAIN_LOOK_S = 0.05
-_DEFAULT_SINCE_MS = 30 * 60 * 1000
-
-# Is told in a sentence what somebody should know of.
-Report = Callable[[str], None]
 
 
 class Unfinished(Struct, frozen=True):
@@ -81,7 +80,7 @@ class PushConsumer:
 
     def __init__(
         self, client: Client, settings: ConsumerSettings, subscriptions: Sequence[Subscription], listener: Listener,
-        strategy: Strategy, *, report: Report = lambda _: None, skip: Callable[[StoredMessage], bool] | None = None,
+        strategy: Strategy, *, report: Report = lambda _, __: None, skip: Callable[[StoredMessage], bool] | None = None,
         on_broken: Callable[[BaseException], None] = lambda _: None,
     ) -> None:  # fmt: skip
         self.client = client
@@ -98,8 +97,8 @@ class PushConsumer:
         self._given = tuple(subscriptions)
         self._report = report
         self._on_broken = on_broken
-        self._skip = skip
-        self.skipped_count = self.ok_count = self.failed_count = 0
+        self.skipped_count = 0
+        self._telling = Telling(report, self.counters, settings.message_model)
         self._limits = FlowLimits(
             queue_count=settings.queue_count_limit, queue_mib=settings.queue_mib_limit, span=settings.span_limit,
             topic_count=settings.topic_count_limit, topic_mib=settings.topic_mib_limit,
@@ -111,9 +110,10 @@ class PushConsumer:
         self.broker_time = BrokerTime(client)
         self.membership = Membership(client, settings, self.client_id, self.routes, self.broker_time)
         self.rebalance = Rebalance(client, settings, self.membership, self.routes, strategy.allocate, self)
+        self._skipping = Skipping(settings, skip, self.broker_time.now_ms, report)
         self.offsets = self._make_store()
         self._consumption: ConcurrentConsumption | None = None
-        self._control = Control(strategy=class_of_strategy(strategy.name), report=report)
+        self._control = Control(strategy=class_of_strategy(strategy.name), report=partial(report, Trouble.RESET))
         self._is_draining = False
 
     def _make_store(self) -> OffsetStore:
@@ -131,7 +131,7 @@ class PushConsumer:
             nowhere = UnreachableError(listed(topics), "the name server knows no broker of it")
             raise next(iter(self.routes.errors.values()), nowhere)
         for topic, error in self.routes.errors.items():
-            self._report(f"{topic} is not consumed yet: {error.sentence}")
+            self._report(Trouble.ROUTE, f"{topic} is not consumed yet: {error.sentence}")
         await self.broker_time.measure(self.routes.brokers())
         for each in self._given:
             self.membership.subscribe(each)
@@ -149,7 +149,7 @@ class PushConsumer:
         )  # fmt: skip
         self._consumption = ConcurrentConsumption(
             self.settings, self.listener, self.client.clock, send_back=send_back, acknowledge=self._acknowledge,
-            watcher=self,
+            watcher=self._telling,
         )  # fmt: skip
         self.started_at_ms = self.client.clock.now_ms()
         self._control.attach(self)
@@ -195,8 +195,7 @@ class PushConsumer:
         # Before the offsets are stored: what was sent back after that would be delivered by the offsets as well.
         if self._consumption is not None:
             await self._consumption.aclose()
-        for failure in await self.offsets.persist():
-            self._report(f"Not stored: {failure.what}: {failure.error.sentence}")
+        self._tell_failures(await self.offsets.persist())
         await self.membership.leave()
 
     @staticmethod
@@ -205,6 +204,16 @@ class PushConsumer:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+
+    @property
+    def ok_count(self) -> int:
+        """How many messages were consumed."""
+        return self._telling.ok_count
+
+    @property
+    def failed_count(self) -> int:
+        """How many messages failed, each time that they did."""
+        return self._telling.failed_count
 
     def unfinished(self) -> list[Unfinished]:
         """Return what was pulled and is not acknowledged, by queue."""
@@ -245,11 +254,15 @@ class PushConsumer:
         """See control.Controlled."""
         self.rebalance.wake()
 
+    def _tell_failures(self, failures: Iterable[Failure]) -> None:
+        for failure in failures:
+            at = f" at {failure.broker_name}" if failure.broker_name is not None else ""
+            self._report(Trouble.STORE, f"Not stored{at}: {failure.what}: {failure.error.sentence}")
+
     async def _persist_now_and_then(self) -> None:
         await pause(self.client.clock, self.settings.first_persist_s)
         while True:
-            for failure in await self.offsets.persist():
-                self._report(f"Not stored: {failure.what}: {failure.error.sentence}")
+            self._tell_failures(await self.offsets.persist())
             await pause(self.client.clock, self.settings.persist_s)
 
     # What Rebalance asks of its owner
@@ -263,7 +276,10 @@ class PushConsumer:
         if not self._may_take(mq):
             return False
         self.offsets.forget(mq)
-        offset = await self._start_offset(mq)
+        offset = await find_start(
+            self.client, self.settings, self.offsets, mq, address=self.routes.address(mq.broker_name),
+            started_at_ms=self.started_at_ms,
+        )  # fmt: skip
         if not self._may_take(mq):
             return False
         queue = ProcessQueue(mq, now_ms=self.client.clock.now_ms())
@@ -273,26 +289,6 @@ class PushConsumer:
 
     def _may_take(self, mq: MessageQueue) -> bool:
         return mq not in self._queues and not self._is_draining
-
-    async def _start_offset(self, mq: MessageQueue) -> int:
-        since_ms = self.settings.consume_timestamp_ms
-        if since_ms is None:
-            since_ms = self.started_at_ms - _DEFAULT_SINCE_MS
-        start = start_position(
-            await self.offsets.fetch(mq), self.settings.consume_from, since_ms=since_ms,
-            is_retry_topic=mq.topic == retry_subscription(self.settings.group).topic,
-        )  # fmt: skip
-        if isinstance(start, int):
-            return start
-        address = self.routes.address(mq.broker_name)
-        if address is None:
-            raise UnreachableError(mq.broker_name, "no route names its master")
-        if isinstance(start, AskMaxOffset):
-            request = headers.get_max_offset(mq.topic, mq.queue_id)
-        else:
-            assert isinstance(start, AskOffsetAt)  # noqa: S101 - the type's third and last case
-            request = headers.search_offset(mq.topic, mq.queue_id, start.at_ms)
-        return position_from_answer(headers.int_field(await self.client.ask(address, request), "offset"))
 
     async def _pull(self, queue: ProcessQueue, offset: int) -> None:
         await pause(self.client.clock, self.settings.first_pull_delay_s)
@@ -307,8 +303,7 @@ class PushConsumer:
         pulling = self._pulls.pop(mq, None)
         if pulling is not None:
             await self._stop([pulling])
-        for failure in await self.offsets.persist([mq]):
-            self._report(f"Not stored: {failure.what}: {failure.error.sentence}")
+        self._tell_failures(await self.offsets.persist([mq]))
         self._queues.pop(mq, None)
         self.offsets.forget(mq)
         return True
@@ -345,7 +340,9 @@ class PushConsumer:
         messages = pulled.messages
         back_to = min(pulled.next_offset, *(message.queue_offset for message in messages[:1]), pulled.asked_offset)
         if back_to < pulled.asked_offset:
-            self._report(f"{process_queue.mq}: the broker goes back to {back_to} from {pulled.asked_offset}.")
+            self._report(
+                Trouble.OFFSET, f"{process_queue.mq}: the broker goes back to {back_to} from {pulled.asked_offset}."
+            )
         if not messages:
             offset = offset_without_messages(pulled.next_offset, cached_count=process_queue.count)
             if offset is not None:
@@ -363,18 +360,7 @@ class PushConsumer:
         self, process_queue: ProcessQueue, messages: Sequence[StoredMessage], max_offset: int | None
     ) -> Sequence[StoredMessage]:
         """Acknowledge unread what is not wanted, and return the rest."""
-        settings = self.settings
-        if self._skip is None and settings.skip_older_s is None and settings.skip_behind_count is None:
-            return messages
-        since_ms = 0 if settings.skip_older_s is None else self.broker_time.now_ms() - settings.skip_older_s * 1000
-        first = 0
-        if settings.skip_behind_count is not None and max_offset is not None:
-            first = max_offset - settings.skip_behind_count
-        unwanted = [
-            message
-            for message in messages
-            if message.stored_at_ms < since_ms or message.queue_offset < first or self._is_skipped(message)
-        ]
+        unwanted = self._skipping.find_unwanted(messages, max_offset) if self._skipping.is_needed else []
         if not unwanted:
             return messages
         self.skipped_count += len(unwanted)
@@ -384,24 +370,16 @@ class PushConsumer:
         gone = set(unwanted)
         return [message for message in messages if message not in gone]
 
-    def _is_skipped(self, message: StoredMessage) -> bool:
-        if self._skip is None:
-            return False
-        try:
-            return self._skip(message)
-        except Exception as error:  # noqa: BLE001 - it is the user's, and must not end the pulling of a queue
-            self._report(f"It is not known whether {message.offset_id} is to be skipped: {error!r}")
-            return False
-
     async def illegal_offset(self, process_queue: ProcessQueue, next_offset: int) -> None:
         """See pulling.Owner. The queue stays held, though dropped, until that is stored: nobody takes it meanwhile."""
         mq = process_queue.mq
         process_queue.drop()
-        self._report(f"{mq}: the broker does not have the offset that was asked for, and says {next_offset}.")
+        self._report(
+            Trouble.OFFSET, f"{mq}: the broker does not have the offset that was asked for, and says {next_offset}."
+        )
         await pause(self.client.clock, self.settings.illegal_offset_s)
         self.offsets.update(mq, next_offset, increase_only=False)
-        for failure in await self.offsets.persist([mq]):
-            self._report(f"Not stored: {failure.what}: {failure.error.sentence}")
+        self._tell_failures(await self.offsets.persist([mq]))
         self._pulls.pop(mq, None)
         self._queues.pop(mq, None)
         self.offsets.forget(mq)
@@ -409,35 +387,9 @@ class PushConsumer:
 
     async def pull_failed(self, mq: MessageQueue, error: RmqctlError) -> None:
         """See pulling.Owner."""
-        self._report(f"{mq} can't be pulled: {error.sentence}")
+        self._report(Trouble.PULL, f"{mq} can't be pulled: {error.sentence}")
         if isinstance(error, UnreachableError) or (isinstance(error, BrokerError) and error.code in _UNKNOWN_HERE):
             await self.membership.tell(mq.broker_name)
 
     def _acknowledge(self, mq: MessageQueue, offset: int) -> None:
         self.offsets.update(mq, offset, increase_only=True)
-
-    # What ConcurrentConsumption tells
-
-    def consumed(self, topic: str, ok_count: int, failed_count: int, spent_ms: float, batch_count: int) -> None:
-        """See concurrent.Watcher."""
-        self.counters.consumed(topic, ok_count, failed_count, spent_ms, batch_count)
-        self.ok_count += ok_count
-        self.failed_count += failed_count
-
-    def failed(self, batch: Batch, result: ConsumeResult) -> None:
-        """See concurrent.Watcher."""
-        why = f": {type(batch.error).__name__}: {batch.error}" if batch.error is not None else ""
-        lost = " Broadcasting, they are lost." if self.settings.message_model == BROADCASTING else ""
-        self._report(f"{batch.mq}:{batch.messages[0].queue_offset}: the listener failed ({result}){why}.{lost}")
-
-    def not_sent_back(self, batch: Batch, error: RmqctlError) -> None:
-        """See concurrent.Watcher."""
-        self._report(f"{batch.mq}: {len(batch.messages)} messages could not be sent back: {error.sentence}")
-
-    def blocked(self, process_queue: ProcessQueue, error: RmqctlError) -> None:
-        """See concurrent.Watcher."""
-        self._report(f"{process_queue.mq} takes no new messages: failed ones can't be sent back. {error.sentence}")
-
-    def expired(self, batch: Batch) -> None:
-        """See concurrent.Watcher."""
-        self._report(f"{batch.mq}:{batch.messages[0].queue_offset}: it took too long, and is sent back.")

@@ -35,6 +35,21 @@ class ConsumeResult(StrEnum):
     FAILED = "FAILED"
 
 
+class Trouble(StrEnum):
+    """What a consumer tells of: each kind can come by the thousand, and none must hide the others."""
+
+    ROUTE = "ROUTE"
+    PULL = "PULL"
+    OFFSET = "OFFSET"
+    LISTENER = "LISTENER"
+    EXPIRED = "EXPIRED"
+    SEND_BACK = "SEND_BACK"
+    BLOCKED = "BLOCKED"
+    STORE = "STORE"
+    RESET = "RESET"
+    SKIP = "SKIP"
+
+
 class Subscription(Struct, frozen=True):
     """What is consumed of a topic (SubscriptionData). `tags` and their `codes` are empty for all, and for SQL92.
 

@@ -93,7 +93,8 @@ class Cluster:
         settings = {"group": GROUP, "consume_from": FIRST, **settings}
         consumer = PushConsumer(
             client, ConsumerSettings(**settings), topics or [make_subscription(TOPIC)], listener,
-            find_strategy("averagely", Options()), report=self.reports.append, skip=skip,
+            find_strategy("averagely", Options()), report=lambda _, said: self.reports.append(said),
+            skip=skip,
         )  # fmt: skip
         self.consumers.append(consumer)
         return consumer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
     from rmqctl.client.core import Client
     from rmqctl.consumer.batch import Listener
     from rmqctl.consumer.settings import ConsumerSettings
-    from rmqctl.model.consuming import Subscription
+    from rmqctl.model.consuming import Subscription, Trouble
     from rmqctl.rules.allocate import Strategy
 
 _PARTLY_DONE, _INTERRUPTED = 8, 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# Failures can come by the thousand; each kind is said so often, and its number at the end.
-_MOST_WARNINGS = 50
+# Each kind of trouble is said so often, and its number at the end.
+_MOST_WARNINGS = 20
 
 
 class Running:
@@ -43,7 +44,7 @@ class Running:
         self._drain_s = drain_s
         self._say = say
         self._warn = warn
-        self._warned_count = 0
+        self._troubles: Counter[Trouble] = Counter()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over = asyncio.Event()
         self._signal_count = 0
@@ -126,6 +127,9 @@ class Running:
             where = listed(f"{each.mq} from {each.first_offset} on" for each in left)
             count = sum(each.count for each in left)
             self._warn(f"{counted(count, 'message')} not acknowledged, and delivered again: {where}.")
+        for trouble, count in self._troubles.items():
+            if count > _MOST_WARNINGS:
+                self._warn(f"{trouble}: {count} in all.")
         self._say(f"Left {self._settings.group}: {counters}.")
         if self._signal_count > 1:
             return _INTERRUPTED
@@ -148,12 +152,12 @@ class Running:
         if self._signal_count > 1 and self._draining is not None:
             self._draining.cancel()
 
-    def _report(self, sentence: str) -> None:
-        self._warned_count += 1
-        if self._warned_count <= _MOST_WARNINGS:
+    def _report(self, trouble: Trouble, sentence: str) -> None:
+        self._troubles[trouble] += 1
+        if self._troubles[trouble] <= _MOST_WARNINGS:
             self._warn(sentence)
-        if self._warned_count == _MOST_WARNINGS:
-            self._warn("More of these are not shown.")
+        if self._troubles[trouble] == _MOST_WARNINGS:
+            self._warn(f"More of this kind ({trouble}) are only counted.")
 
     def _counting(self, listener: Listener) -> Listener:
         """Return the listener; where only some messages are wanted, one that stops after them."""

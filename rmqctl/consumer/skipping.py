@@ -1,0 +1,48 @@
+"""Messages that a consumer acknowledges unread: too old, too far behind, or seen before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rmqctl.model.consuming import Trouble
+from rmqctl.protocol.message import StoredMessage
+
+from .settings import ConsumerSettings
+from .telling import Report
+
+
+class Skipping:
+    """Says which messages are not wanted; `now_ms` is the brokers' time, for ages are by their clocks.
+
+    `seen` is the user's, such as whether a unique key was consumed before: the id of a message never changes over its
+    retries. What it can't say counts as wanted.
+    """
+
+    def __init__(
+        self, settings: ConsumerSettings, seen: Callable[[StoredMessage], bool] | None, now_ms: Callable[[], int],
+        report: Report,
+    ) -> None:  # fmt: skip
+        self._older_s, self._behind_count = settings.skip_older_s, settings.skip_behind_count
+        self._seen = seen
+        self._now_ms = now_ms
+        self._report = report
+        self.is_needed = seen is not None or self._older_s is not None or self._behind_count is not None
+
+    def find_unwanted(self, messages: Sequence[StoredMessage], max_offset: int | None) -> list[StoredMessage]:
+        """Return those of one queue that are not wanted; `max_offset` is its end, None where that is not known."""
+        since_ms = 0.0 if self._older_s is None else self._now_ms() - self._older_s * 1000
+        first = 0 if self._behind_count is None or max_offset is None else max_offset - self._behind_count
+        return [
+            message
+            for message in messages
+            if message.stored_at_ms < since_ms or message.queue_offset < first or self._was_seen(message)
+        ]
+
+    def _was_seen(self, message: StoredMessage) -> bool:
+        if self._seen is None:
+            return False
+        try:
+            return self._seen(message)
+        except Exception as error:  # noqa: BLE001 - it is the user's, and must not end the pulling of a queue
+            self._report(Trouble.SKIP, f"It is not known whether {message.offset_id} is to be skipped: {error!r}")
+            return False
