@@ -215,6 +215,23 @@ class PushConsumer:
         """How many messages failed, each time that they did."""
         return self._telling.failed_count
 
+    def subscribe(self, subscription: Subscription) -> None:
+        """Consume another topic as well, or one in another way than before. All members of a group must do so."""
+        self.membership.subscribe(subscription)
+        self.membership.beat_soon()
+        self.rebalance.wake()
+
+    def unsubscribe(self, topic: str) -> None:
+        """Consume a topic no more; its queues are given up with the next rebalance."""
+        self.membership.unsubscribe(topic)
+        self.membership.beat_soon()
+        self.rebalance.wake()
+
+    def set_consume_timeout(self, seconds: float) -> None:
+        """Change how long a batch may take, also of those that are being consumed."""
+        if self._consumption is not None:
+            self._consumption.expiry.set_timeout(seconds)
+
     def unfinished(self) -> list[Unfinished]:
         """Return what was pulled and is not acknowledged, by queue."""
         return [
@@ -307,9 +324,6 @@ class PushConsumer:
         self._queues.pop(mq, None)
         self.offsets.forget(mq)
         return True
-
-    def shares_changed(self) -> None:
-        """See rebalance.Owner. Limits of topics are divided by what is held at each look."""
 
     # What pull_queue() asks of its owner
 

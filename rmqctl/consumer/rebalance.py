@@ -52,9 +52,6 @@ class Owner(Protocol):
     async def drop(self, mq: MessageQueue) -> bool:
         """Give a queue up: False when it can't be yet. Raises RmqctlError for the same."""
 
-    def shares_changed(self) -> None:
-        """Learn that queues have come or gone: limits per topic are divided anew."""
-
 
 class TopicBalance(Struct, frozen=True):
     """What came of the last rebalance of a topic.
@@ -152,7 +149,6 @@ class Rebalance:
         changed = await asyncio.gather(*map(self._balance, topics))
         if leftovers or any(changed):
             self._membership.renew([topic for topic, has_changed in zip(topics, changed, strict=True) if has_changed])
-            self._owner.shares_changed()
             self._membership.beat_soon()
         return not stuck and all(outcome.is_settled for outcome in self.outcomes.values())
 

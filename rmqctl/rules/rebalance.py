@@ -79,11 +79,3 @@ def compute_moves(held: Collection[MessageQueue], share: Share, expired: Collect
 def find_unsubscribed(held: Collection[MessageQueue], topics: Collection[str]) -> tuple[MessageQueue, ...]:
     """Return the queues of topics that are no longer subscribed to (RebalanceImpl.truncateMessageQueueNotMyTopic)."""
     return tuple(sorted(mq for mq in held if mq.topic not in topics))
-
-
-def divide_limit(limit: int | None, held_count: int) -> int | None:
-    """Return each queue's part of a limit per topic, at least 1; None does not limit.
-
-    RocketMQ divides by all queues that are held, whatever their topic (RebalancePushImpl.messageQueueChanged).
-    """
-    return None if limit is None else max(1, limit // max(1, held_count))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -61,6 +62,45 @@ def test_offsets_are_stored_after_10_s_and_then_every_5_s() -> None:
         await cluster.send("b")
         await cluster.passes(5)
         assert cluster.stored() == {0: 2}
+
+    scenario(work)
+
+
+def test_topics_come_and_go_while_it_runs() -> None:
+    async def work(cluster: Cluster) -> None:
+        seen = Seen()
+        consumer = await cluster.started(seen)
+        await cluster.send("u1", topic="U")
+        consumer.subscribe(make_subscription("U"))
+        await cluster.passes(3)
+        assert seen.bodies == ["u1"]
+        consumer.unsubscribe(TOPIC)
+        await cluster.passes(3)
+        assert {mq.topic for mq in consumer.process_queues()} == {"U", f"%RETRY%{GROUP}"}
+        await cluster.send("t1")
+        await cluster.send("u2", topic="U")
+        await cluster.passes(3)
+        assert seen.bodies == ["u1", "u2"]
+
+    scenario(work)
+
+
+def test_a_timeout_that_is_changed_counts_for_what_is_being_consumed() -> None:
+    async def work(cluster: Cluster) -> None:
+        never = asyncio.Event()
+
+        async def hang(*_: object) -> ConsumeStatus:
+            await never.wait()
+            return ConsumeStatus.CONSUME_SUCCESS
+
+        await cluster.send("a")
+        consumer = await cluster.started(hang)
+        await cluster.passes(20)
+        assert len(consumer.unfinished()) == 1
+        consumer.set_consume_timeout(10)
+        await cluster.passes(1)
+        assert consumer.unfinished() == []
+        assert any("took too long" in report for report in cluster.reports)
 
     scenario(work)
 

@@ -43,9 +43,6 @@ class _Holder:
         self.queues.remove(mq)
         return True
 
-    def shares_changed(self) -> None:
-        pass
-
     def names(self) -> set[str]:
         return {f"{mq.broker_name}:{mq.queue_id}" for mq in self.queues if mq.topic == TOPIC}
 

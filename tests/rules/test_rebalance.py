@@ -17,7 +17,6 @@ from rmqctl.rules.rebalance import (
     Share,
     compute_moves,
     compute_share,
-    divide_limit,
     find_expired,
     find_unsubscribed,
     share_of_all,
@@ -135,10 +134,3 @@ def test_after_the_moves_exactly_the_share_is_held(
     left = held - set(moves.drop)
     assert not left & (set(moves.take) | expired)
     assert left | set(moves.take) == share.queues
-
-
-@pytest.mark.parametrize(
-    ("limit", "held_count", "part"), [(None, 4, None), (1000, 4, 250), (10, 3, 3), (3, 8, 1), (100, 0, 100)]
-)
-def test_a_limit_of_a_topic_is_divided_by_the_queues_held(limit: int | None, held_count: int, part: int | None) -> None:
-    assert divide_limit(limit, held_count) == part

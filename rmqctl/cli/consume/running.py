@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rmqctl.consumer.push_consumer import PushConsumer, Unfinished
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rmqctl.consumer.settings import ConsumerSettings
     from rmqctl.model.consuming import Subscription, Trouble
     from rmqctl.rules.allocate import Strategy
+    from rmqctl.rules.clock_skew import SkewBounds
 
 _PARTLY_DONE, _INTERRUPTED = 8, 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -83,6 +84,7 @@ class Running:
             if await self._start(consumer):
                 topics = listed([each.topic for each in self._subscriptions])
                 self._say(f"Joined {self._settings.group} as {consumer.client_id}, for {topics}. Ctrl-C leaves it.")
+                self._say(_clock_words(consumer.broker_time.skews()))
                 ending = None if self._limit_s is None else asyncio.ensure_future(self._end_later(client))
                 await self._over.wait()
                 if ending is not None:
@@ -123,6 +125,8 @@ class Running:
                 raise
             left = consumer.unfinished()
         counters = f"{consumer.ok_count} consumed, {consumer.failed_count} failed"
+        if consumer.skipped_count:
+            counters += f", {consumer.skipped_count} skipped"
         if left and not self._is_enough:
             where = listed(f"{each.mq} from {each.first_offset} on" for each in left)
             count = sum(each.count for each in left)
@@ -162,3 +166,11 @@ class Running:
     def _counting(self, listener: Listener) -> Listener:
         """Return the listener; where only some messages are wanted, one that stops after them."""
         return listener if self._count is None else count_down(listener, self._count, self.stop)
+
+
+def _clock_words(skews: Mapping[str, SkewBounds]) -> str:
+    """Say how far the brokers' clocks, which versions of subscriptions are taken from, are from ours."""
+    if not skews:
+        return "The brokers' clocks could not be read: versions of subscriptions are by this machine's clock."
+    said = (f"{name} {skew.middle_ms:+} ms (+-{skew.error_ms})" for name, skew in sorted(skews.items()))
+    return f"Clocks, beside this machine's: {listed(said)}."
