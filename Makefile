@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: demo test test-real check format bench readme completions lock clean compiled
+.PHONY: demo test test-real check format bench soak readme completions lock clean compiled
 
 demo: compiled
 	@$(BIN)/rmqctl demo
@@ -30,6 +30,9 @@ format: $(VENV)/.ready
 
 bench: compiled
 	$(BIN)/python -m tests.bench
+
+soak: compiled
+	$(BIN)/python -m tests.soak
 
 $(VENV)/.ready: requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -143,7 +143,9 @@ def _finding(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
 
 def _consuming(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
     decoding.fill(cluster)
-    return [*consuming.measure_rates(cluster), *consuming.measure_latency(cluster)]
+    return [
+        *consuming.measure_rates(cluster), *consuming.measure_latency(cluster), *consuming.measure_memory(cluster)
+    ]  # fmt: skip
 
 
 _PARTS = {

@@ -23,6 +23,7 @@ _ROUNDS = 3
 _VERSION = "5.4.0"
 # Latency: so many messages at so many a second.
 _OFFERED_COUNT, _OFFERED_PER_S = 10_000, 1_000
+_STUCK_TOPIC, _STUCK_COUNT = "BenchStuck", 1_000_000
 
 
 class _Run(NamedTuple):
@@ -70,6 +71,17 @@ def measure_latency(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
         what = f"consuming {_OFFERED_PER_S:,} msg/s: {percent} from send to listener"
         rows.append((what, f"{ours:.0f} ms (Java {java:.0f} ms)", "<= 1.2 times Java's", is_reached))
     return rows
+
+
+def measure_memory(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
+    """Return a row: a million messages behind a listener that never comes back."""
+    cluster.create_topic(_STUCK_TOPIC, queue_count=8, brokers=("broker-a",))
+    cluster.java.produce(_STUCK_TOPIC, _STUCK_COUNT, size=1024, batch=100)
+    words = [sys.executable, "-m", "tests.bench.consume_stuck", cluster.namesrv, _group(), _STUCK_TOPIC, "15"]
+    printed = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120).stdout
+    held, rss_mib = map(float, printed.split())
+    what = f"consuming, {_STUCK_COUNT:,} messages behind a listener that hangs: memory"
+    return [(what, f"{rss_mib:.0f} MiB ({held:,.0f} messages held)", "< 250 MiB", held > 0 and rss_mib < 250)]
 
 
 def _latency(cluster: Cluster, topic: str, words: Sequence[str]) -> tuple[int, int]:

@@ -1,0 +1,1 @@
+"""Proofs that take long: `make soak`."""

@@ -1,0 +1,46 @@
+"""Runs the long proofs against real RocketMQ and prints what was seen: python -m tests.soak [MINUTES]."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.real.harness.cluster import Cluster
+from tests.real.harness.jars import missing_tools
+
+from .mixed_groups import run_flapping, run_mixed
+
+_STRATEGIES = ("averagely", "circle", "consistent-hash")
+
+
+def main() -> int:
+    """Run all; exit 1 when something was lost."""
+    missing = missing_tools()
+    if missing is not None:
+        print(missing, file=sys.stderr)
+        return 1
+    minutes = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
+    folder = Path(tempfile.mkdtemp(prefix="rmqctl-soak-"))
+    is_good = True
+    for version in ("5.4.0", "4.9.7"):
+        cluster = Cluster(version, folder / version, broker_count=2)
+        try:
+            cluster.wait()
+            for strategy in _STRATEGIES:
+                seen = run_mixed(cluster, folder / f"{version}-{strategy}", strategy, minutes * 60 / 6)
+                is_good &= seen.is_good
+                print(f"{version} {strategy}: {seen}", flush=True)
+            for protect in ("0s", "30s"):
+                seen = run_flapping(cluster, folder / f"{version}-{protect}", protect, minutes * 60 / 6)
+                is_good &= seen.is_good
+                print(f"{version} one of three flaps, --protect {protect}: {seen}", flush=True)
+        finally:
+            cluster.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+    return 0 if is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
