@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from rmqctl.rules.allocate import find_strategy, sort_client_ids
 
 from .harness.cluster import Cluster
 from .harness.consumer import OurConsumer, OurConsumers, our_consumers, wait_until
+from .harness.traffic import Traffic
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -31,37 +31,10 @@ def ours(cluster: Cluster, tmp_path: Path) -> Iterator[OurConsumers]:
         yield made
 
 
-class _Traffic:
-    """Messages that are sent all the time, some each moment; `sent_at_s` has about when each was."""
-
-    def __init__(self, cluster: Cluster, topic: str) -> None:
-        self.sent_at_s: dict[str, float] = {}
-        self._cluster, self._topic = cluster, topic
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._send)
-
-    def _send(self) -> None:
-        number = 0
-        while not self._is_over.wait(0.1):
-            prefix = f"t{number}-"
-            self.sent_at_s |= dict.fromkeys((f"{prefix}{index}" for index in range(16)), time.time())
-            self._cluster.java.produce(self._topic, 16, prefix=prefix)
-            number += 1
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        self._thread.start()
-        try:
-            yield
-        finally:
-            self._is_over.set()
-            self._thread.join()
-
-
 class _Group:
     """A group of Java's members and ours, and which of its messages came to whom, when."""
 
-    def __init__(self, cluster: Cluster, topic: str, strategy: str, traffic: _Traffic) -> None:
+    def __init__(self, cluster: Cluster, topic: str, strategy: str, traffic: Traffic) -> None:
         self._cluster, self._topic, self._strategy, self._traffic = cluster, topic, strategy, traffic
         # Members, also those that have left; `ids` are those of the present ones.
         self._java: list[str] = []
@@ -150,7 +123,7 @@ def test_ours_and_javas_share_queues_while_members_come_and_go(
 ) -> None:
     topic = f"Mixed-{strategy}"
     cluster.create_topic(topic, queue_count=4)
-    traffic = _Traffic(cluster, topic)
+    traffic = Traffic(cluster, topic)
     group = _Group(cluster, topic, strategy, traffic)
     with traffic.running():
         group.java_joins(f"java-1-{strategy}")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.real.harness.cluster import Cluster
 from tests.real.harness.consumer import OurConsumer, OurConsumers, our_consumers
+from tests.real.harness.traffic import Traffic
 
 _CLASSES = {
     "averagely": "AllocateMessageQueueAveragely",
@@ -51,34 +49,6 @@ class _Delivery(NamedTuple):
     queue: str
     who: str
     at_s: float
-
-
-class _Traffic:
-    """160 messages a second, in small lots."""
-
-    def __init__(self, cluster: Cluster, topic: str) -> None:
-        self.sent_at_s: dict[str, float] = {}
-        self._cluster, self._topic = cluster, topic
-        self._is_over = threading.Event()
-
-    def _send(self) -> None:
-        number = 0
-        while not self._is_over.wait(0.1):
-            prefix = f"t{number}-"
-            self.sent_at_s |= dict.fromkeys((f"{prefix}{index}" for index in range(16)), time.time())
-            self._cluster.java.produce(self._topic, 16, prefix=prefix)
-            number += 1
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Send meanwhile."""
-        thread = threading.Thread(target=self._send)
-        thread.start()
-        try:
-            yield
-        finally:
-            self._is_over.set()
-            thread.join()
 
 
 class _Members:
@@ -125,7 +95,7 @@ class _Members:
         ways += [self.leave_java] * (len(self._java) > 1) + [self.leave_ours] * (len(self._ours) > 1)
         random.choice(ways)()
 
-    def deliveries(self, traffic: _Traffic) -> list[_Delivery]:
+    def deliveries(self, traffic: Traffic) -> list[_Delivery]:
         found = [
             _Delivery(each.body, each.queue, name, traffic.sent_at_s[each.body] + each.age_ms / 1000)
             for name in self._all_java
@@ -140,7 +110,7 @@ def run_mixed(cluster: Cluster, folder: Path, strategy: str, seconds: float) -> 
     """Let members of both kinds come and go at random."""
     topic = f"Soak-{strategy}"
     cluster.create_topic(topic, queue_count=4)
-    traffic = _Traffic(cluster, topic)
+    traffic = Traffic(cluster, topic)
     with our_consumers(cluster.namesrv, folder) as ours:
         members = _Members(cluster, ours, topic, strategy)
         with traffic.running():
@@ -157,7 +127,7 @@ def run_flapping(cluster: Cluster, folder: Path, protect: str, seconds: float) -
     """Let one of three of our members come and go all the time, with a protection or without."""
     topic = f"Flap-{protect}"
     cluster.create_topic(topic, queue_count=4)
-    traffic = _Traffic(cluster, topic)
+    traffic = Traffic(cluster, topic)
     with our_consumers(cluster.namesrv, folder) as ours:
         members = _Members(cluster, ours, topic, "averagely", "--protect", protect)
         with traffic.running():
@@ -172,7 +142,7 @@ def run_flapping(cluster: Cluster, folder: Path, protect: str, seconds: float) -
         return _look(members, traffic)
 
 
-def _look(members: _Members, traffic: _Traffic) -> Seen:
+def _look(members: _Members, traffic: Traffic) -> Seen:
     """Wait for what is under way, and see who was given what."""
     give_up_s = time.monotonic() + _LATE_S
     found = members.deliveries(traffic)
