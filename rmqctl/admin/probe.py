@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from rmqctl.client.broker_clock import sample_clock
 from rmqctl.client.core import Client
 from rmqctl.client.identity import ServerKind, identify
 from rmqctl.errors import BrokerError, NotAuthorisedError, RmqctlError
@@ -11,12 +12,12 @@ from rmqctl.model.route import ClusterInfo
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.versions import version_name
-from rmqctl.rules.clock_skew import ClockSample, SkewBounds, compute_skew
+from rmqctl.rules.clock_skew import SkewBounds, compute_skew
 
 from .brokers import plain_version
 
 _SAMPLES = 5
-# A topic and a group that every broker makes for itself; nobody has consumed the one in the name of the other.
+# A topic that every broker makes for itself.
 _SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
 
 
@@ -116,15 +117,8 @@ async def fetch_refused_reads(client: Client, address: str) -> tuple[list[Read],
 async def measure_clock(client: Client, address: str) -> SkewBounds | None:
     """Return how far a broker's clock is from ours, None when it does not tell. Raises the request's errors.
 
-    It leaves no trace: the question is about a queue without a stored offset.
+    It leaves no trace.
     """
-    samples = []
-    for _ in range(_SAMPLES):
-        sent_at_ms = client.clock.now_ms()
-        command = headers.get_consume_time_span(_SELF_TEST_TOPIC, headers.TOOLS_CONSUMER_GROUP)
-        answer = await client.ask(address, command)
-        received_at_ms = client.clock.now_ms()
-        remote_at_ms = bodies.decode_broker_clock(answer.body)
-        if remote_at_ms is not None:
-            samples.append(ClockSample(sent_at_ms, received_at_ms, remote_at_ms))
+    looks = [await sample_clock(client, address, client.clock.now_ms) for _ in range(_SAMPLES)]
+    samples = [look for look in looks if look is not None]
     return compute_skew(samples) if samples else None

@@ -81,7 +81,12 @@ class Client:
         self._connect = connect
         # What servers may ask of us, by code; also what is added later.
         self.handlers: dict[int, Handler] = dict(handlers or {})
-        self._pool = Pool(self.clock, connect=self._connect_mapped, handlers=self.handlers)
+        # Told of every connection that is opened, first or again: servers know clients by their connections.
+        self.on_connected: Callable[[str], None] = lambda _: None
+        self._pool = Pool(
+            self.clock, connect=self._connect_mapped, handlers=self.handlers,
+            on_opened=lambda address: self.on_connected(address),
+        )  # fmt: skip
         self._gates: dict[str, asyncio.Semaphore] = {}
         self._asked: dict[Hashable, asyncio.Future[Any]] = {}
 
@@ -216,6 +221,9 @@ class Client:
                 response = await self.ask(address, command)
             except (UnreachableError, RemoteProtocolError) as error:
                 first_error = first_error or error
+                if isinstance(error, DeadlineError) and self.deadline.is_open_ended:
+                    # As above. Name servers don't mind; a broker that is only slow would take us for gone.
+                    await self._pool.drop_address(address)
                 continue
             except RmqctlError:
                 self._prefer(address)

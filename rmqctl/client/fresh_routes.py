@@ -39,9 +39,14 @@ class FreshRoutes:
                 return await wait_for(self._client.clock, asyncio.shield(self._ask(topic)), _PATIENCE_S)
             except (RmqctlError, TimeoutError):
                 return known[1]
-        if self._client.clock.monotonic_s() >= known[0] + self._max_age_s:
+        if self.is_old(topic):
             self._ask(topic)
         return known[1]
+
+    def is_old(self, topic: str) -> bool:
+        """Tell whether the route of a topic is known, and older than max_age_s."""
+        known = self._known.get(topic)
+        return known is not None and self._client.clock.monotonic_s() >= known[0] + self._max_age_s
 
     def _ask(self, topic: str) -> asyncio.Task[TopicRoute]:
         """Return the question to the name server, which all share that want the route meanwhile."""

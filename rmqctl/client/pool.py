@@ -19,14 +19,16 @@ _COOL_DOWN_S = 1.0
 
 
 class Pool:
-    """One connection an address."""
+    """One connection an address; `on_opened` is told of each that is opened."""
 
     def __init__(
-        self, clock: Clock, *, connect: Connect = connect_tcp, handlers: Mapping[int, Handler] | None = None
-    ) -> None:
+        self, clock: Clock, *, connect: Connect = connect_tcp, handlers: Mapping[int, Handler] | None = None,
+        on_opened: Callable[[str], None] = lambda _: None,
+    ) -> None:  # fmt: skip
         self._clock = clock
         self._connect = connect
         self._handlers = {} if handlers is None else handlers
+        self._on_opened = on_opened
         self._links: dict[str, Link] = {}
         self._opening: dict[str, asyncio.Future[Link]] = {}
         self._failed: dict[str, tuple[float, UnreachableError]] = {}
@@ -59,6 +61,7 @@ class Pool:
         link = Link(stream, self._clock, self._handlers)
         self._links[address] = link
         self._failed.pop(address, None)
+        self._on_opened(address)
         return link
 
     async def drop(self, link: Link) -> None:
@@ -67,6 +70,12 @@ class Pool:
             if known is link:
                 del self._links[address]
         await link.aclose()
+
+    async def drop_address(self, address: str) -> None:
+        """Do the same with the connection to an address, if there is one."""
+        link = self._links.get(address)
+        if link is not None:
+            await self.drop(link)
 
     async def aclose(self) -> None:
         """Close every connection; none is opened any more."""

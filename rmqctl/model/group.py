@@ -122,6 +122,7 @@ class SubscriptionView(Struct, frozen=True):
 BROADCASTING = "BROADCASTING"  # MessageModel
 CLUSTERING = "CLUSTERING"
 CONSUME_POP = "CONSUME_POP"  # ConsumeType
+GO = "GO"  # LanguageCode
 
 
 class ProcessQueue(Struct, frozen=True):

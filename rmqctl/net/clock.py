@@ -46,7 +46,34 @@ class SystemClock:
 
     def call_later(self, delay_s: float, callback: Callable[[], object]) -> Timer:
         """See Clock."""
-        return asyncio.get_running_loop().call_later(delay_s, callback)
+        return _SystemTimer(delay_s, callback)
+
+
+# A timer that runs so late is that of a process that was stopped; then answers may wait to be read that came in time.
+_STOPPED_S = 1.0
+_READING_S = 0.5
+
+
+class _SystemTimer:
+    """A timer of the event loop that, where the process was stopped, lets what came meanwhile be read first."""
+
+    __slots__ = ("_callback", "_due_s", "_handle")
+
+    def __init__(self, delay_s: float, callback: Callable[[], object]) -> None:
+        loop = asyncio.get_running_loop()
+        self._callback = callback
+        self._due_s = loop.time() + max(0.0, delay_s)
+        self._handle = loop.call_at(self._due_s, self._run)
+
+    def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        if loop.time() - self._due_s > _STOPPED_S:
+            self._handle = loop.call_later(_READING_S, self._callback)
+        else:
+            self._callback()
+
+    def cancel(self) -> None:
+        self._handle.cancel()
 
 
 class _VirtualTimer:
@@ -223,6 +250,7 @@ class Deadline:
     def __init__(self, clock: Clock, seconds: float, *, open_ended: bool = False) -> None:
         self.clock = clock
         self.seconds = seconds
+        self.is_open_ended = open_ended
         self._at_s = math.inf if open_ended else clock.monotonic_s() + seconds
 
     def remaining_s(self) -> float:

@@ -11,9 +11,8 @@ from collections.abc import Awaitable, Callable
 from rmqctl.errors import UnreachableError
 
 from .address import format_address
-from .stream import SocketStream, Stream, explain_os_error, resolve
+from .stream import Stream, accepted_stream, explain_os_error, resolve
 
-_READ_BYTES = 1 << 18
 _BACKLOG_COUNT = 1024
 # The process has no file left for another connection: some close in a while.
 _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -83,17 +82,16 @@ class Listener:
     async def _serve_socket(self, connection: socket.socket, name: tuple[str, int]) -> None:
         peer = format_address(name[0], name[1])
         try:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            reader, writer = await asyncio.open_connection(sock=connection, limit=_READ_BYTES)
+            stream = await accepted_stream(peer, connection)
         except (OSError, asyncio.CancelledError):
             connection.close()  # it went away in this moment, or the port did
             return
         try:
-            await self._serve(SocketStream(peer, reader, writer))
+            await self._serve(stream)
         except asyncio.CancelledError:
             pass  # aclose()
         finally:
-            writer.close()
+            stream.close()
 
     def close_port(self) -> None:
         """Accept nobody any more."""

@@ -7,7 +7,7 @@ import errno
 import socket
 import ssl
 import threading
-from typing import Protocol
+from typing import Protocol, cast
 
 from rmqctl.errors import DeadlineError, UnreachableError, UsageError
 
@@ -16,6 +16,8 @@ from .clock import Clock, wait_for
 from .tls import TlsFacts, explain_tls_error, read_facts
 
 _READ_BYTES = 1 << 18
+# Nothing more is read while so much waits to be received.
+_MAX_UNREAD_BYTES = 2 * _READ_BYTES
 # How long a peer may take to say goodbye; asyncio would wait 30 s for one that doesn't.
 _TLS_SHUTDOWN_S = 0.5
 # How long what is still to be sent may hold up a close: a peer that doesn't read would hold it for ever. The goodbye
@@ -45,27 +47,105 @@ class Stream(Protocol):
         """Close; never raises."""
 
 
-class SocketStream:
-    """A TCP connection."""
+class SocketStream(asyncio.BufferedProtocol):
+    """A TCP connection, made by `loop.create_connection`.
 
-    def __init__(self, peer: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    It reads into memory of its own: asyncio's streams take 256 KiB anew for each read, which cost more than all else
+    that is done with what was read.
+    """
+
+    def __init__(self, peer: str) -> None:
         self.peer = peer
-        self._reader = reader
-        self._writer = writer
+        self._transport: asyncio.Transport
+        self._loop = asyncio.get_running_loop()
+        self._memory = memoryview(bytearray(_READ_BYTES))
+        # What nobody has received yet.
+        self._chunks: list[bytes] = []
+        self._unread_bytes = 0
+        self._receiver: asyncio.Future[None] | None = None
+        self._is_reading = True
+        self._has_ended = False
+        self._error: Exception | None = None
         self._unsent: list[bytes] = []
         self._unsent_bytes = 0
+        self._is_full = False
+        self._drainers: list[asyncio.Future[None]] = []
+        self._closed: asyncio.Future[None] = self._loop.create_future()
+
+    # What asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See asyncio.BaseProtocol."""
+        self._transport = cast("asyncio.Transport", transport)
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 (asyncio gives it)
+        """See asyncio.BufferedProtocol."""
+        return self._memory
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """See asyncio.BufferedProtocol."""
+        self._chunks.append(bytes(self._memory[:nbytes]))
+        self._unread_bytes += nbytes
+        if self._unread_bytes > _MAX_UNREAD_BYTES and self._is_reading:
+            self._is_reading = False
+            self._transport.pause_reading()
+        self._wake_receiver()
+
+    def eof_received(self) -> bool:
+        """See asyncio.BufferedProtocol. What is still to be sent is, but for TLS, which can't."""
+        self._has_ended = True
+        self._wake_receiver()
+        return self._transport.get_extra_info("sslcontext") is None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio.BaseProtocol."""
+        self._has_ended = True
+        self._error = exc
+        self._wake_receiver()
+        self.resume_writing()
+        if not self._closed.done():
+            self._closed.set_result(None)
+
+    def pause_writing(self) -> None:
+        """See asyncio.BaseProtocol."""
+        self._is_full = True
+
+    def resume_writing(self) -> None:
+        """See asyncio.BaseProtocol."""
+        self._is_full = False
+        for drainer in self._drainers:
+            if not drainer.done():
+                drainer.set_result(None)
+        self._drainers.clear()
+
+    def _wake_receiver(self) -> None:
+        if self._receiver is not None and not self._receiver.done():
+            self._receiver.set_result(None)
+
+    # What Stream promises
 
     @property
     def unsent_bytes(self) -> int:
         """See Stream."""
-        return self._unsent_bytes + self._writer.transport.get_write_buffer_size()
+        return self._unsent_bytes + self._transport.get_write_buffer_size()
 
     async def receive(self) -> bytes:
         """See Stream."""
-        try:
-            return await self._reader.read(_READ_BYTES)
-        except OSError as error:
-            raise _unreachable(self.peer, error) from None
+        while not self._chunks and not self._has_ended:
+            self._receiver = self._loop.create_future()
+            await self._receiver
+        if not self._chunks and isinstance(self._error, OSError):
+            raise _unreachable(self.peer, self._error)
+        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        self._chunks.clear()
+        self._unread_bytes = 0
+        if not self._is_reading and not self._has_ended:
+            self._is_reading = True
+            self._transport.resume_reading()
+        return data
 
     def write(self, data: bytes) -> None:
         """See Stream.
@@ -74,45 +154,45 @@ class SocketStream:
         peer for one request where it could have had ten.
         """
         if not self._unsent:
-            asyncio.get_running_loop().call_soon(self._send)
+            self._loop.call_soon(self._send)
         self._unsent.append(data)
         self._unsent_bytes += len(data)
 
     def _send(self) -> None:
-        if not self._writer.is_closing():
-            self._writer.write(b"".join(self._unsent))
+        if self._unsent and not self._transport.is_closing():
+            self._transport.write(b"".join(self._unsent))
         self._unsent.clear()
         self._unsent_bytes = 0
 
     async def drain(self) -> None:
         """See Stream."""
         self._send()
-        try:
-            await self._writer.drain()
-        except OSError as error:
-            raise _unreachable(self.peer, error) from None
+        if self._is_full and not self._closed.done():
+            drainer = self._loop.create_future()
+            self._drainers.append(drainer)
+            await drainer
+        if isinstance(self._error, OSError):
+            raise _unreachable(self.peer, self._error)
+        if self._closed.done():
+            raise UnreachableError(self.peer, _REASONS[errno.EPIPE])
 
     def tls_facts(self) -> TlsFacts | None:
         """Return what TLS agreed on, None for a plain connection."""
-        connection = self._writer.get_extra_info("ssl_object")
+        connection = self._transport.get_extra_info("ssl_object")
         return None if connection is None else read_facts(connection)
+
+    def close(self) -> None:
+        """Begin to close; what was written is still sent."""
+        self._send()
+        self._transport.close()
 
     async def aclose(self) -> None:
         """See Stream."""
-        self._send()
-        self._writer.close()
-        # A task of its own: cancelling wait_closed() would cancel a future that all who close this stream share.
-        closing = asyncio.ensure_future(self._writer.wait_closed())
-        closing.add_done_callback(_forget_outcome)
-        if not (await asyncio.wait([closing], timeout=_CLOSE_S))[0]:
-            self._writer.transport.abort()
-            await asyncio.wait([closing], timeout=_CLOSE_S)
-
-
-def _forget_outcome(closing: asyncio.Future[None]) -> None:
-    """Take a close's error, so that nobody complains of it: the other side was faster."""
-    if not closing.cancelled():
-        closing.exception()
+        self.close()
+        # Waiting is cancelled with its task; the future, which all share who close this stream, is not.
+        if not (await asyncio.wait([self._closed], timeout=_CLOSE_S))[0]:
+            self._transport.abort()
+            await asyncio.wait([self._closed], timeout=_CLOSE_S)
 
 
 async def connect_tcp(address: str, clock: Clock, timeout_s: float, *, tls: ssl.SSLContext | None = None) -> Stream:
@@ -123,7 +203,7 @@ async def connect_tcp(address: str, clock: Clock, timeout_s: float, *, tls: ssl.
         # The user's own addresses were checked before: this one came from the cluster.
         raise UnreachableError(address, "this is no address") from None
     try:
-        reader, writer = await wait_for(clock, _open(host, port, tls), timeout_s)
+        return await wait_for(clock, _open(address, host, port, tls), timeout_s)
     except TimeoutError:
         raise DeadlineError(address, timeout_s) from None
     except ConnectionResetError as error:
@@ -137,10 +217,12 @@ async def connect_tcp(address: str, clock: Clock, timeout_s: float, *, tls: ssl.
     except ValueError:
         # A host that is no text for IDNA (an empty or overlong label) or holds a NUL fails before it is looked up.
         raise UnreachableError(address, "the host name does not resolve") from None
-    sock = writer.get_extra_info("socket")
-    if sock is not None:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return SocketStream(address, reader, writer)
+
+
+async def accepted_stream(peer: str, connection: socket.socket) -> SocketStream:
+    """Return the stream of a connection that a server has accepted. Raises OSError."""
+    _, stream = await asyncio.get_running_loop().connect_accepted_socket(lambda: SocketStream(peer), connection)
+    return stream
 
 
 def _unreachable(address: str, error: OSError) -> UnreachableError:
@@ -150,25 +232,25 @@ def _unreachable(address: str, error: OSError) -> UnreachableError:
     return UnreachableError(address, explain_os_error(error))
 
 
-async def _open(host: str, port: int, tls: ssl.SSLContext | None) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _open(peer: str, host: str, port: int, tls: ssl.SSLContext | None) -> SocketStream:
     """Connect to the first address of a host that takes the connection. Raises OSError, ValueError."""
-    refusal: OSError | None = None
+    loop, refusal = asyncio.get_running_loop(), None
     for address in await resolve(host, port):
         try:
-            if tls is None:
-                return await asyncio.open_connection(address, port, limit=_READ_BYTES)
-            return await asyncio.open_connection(
+            _, stream = await loop.create_connection(
+                lambda: SocketStream(peer),
                 address,
                 port,
-                limit=_READ_BYTES,
                 ssl=tls,
-                server_hostname=host,
-                ssl_shutdown_timeout=_TLS_SHUTDOWN_S,
+                server_hostname=None if tls is None else host,
+                ssl_shutdown_timeout=None if tls is None else _TLS_SHUTDOWN_S,
             )
         except ssl.SSLError:
             raise
         except OSError as error:
             refusal = refusal or error
+        else:
+            return stream
     raise refusal or socket.gaierror("no address")
 
 

@@ -14,7 +14,7 @@ from rmqctl.admin.results import Answers, ask_all
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, DeadlineError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import CONSUME_POP, GroupConnections, Proxies, RunningInfo
+from rmqctl.model.group import CONSUME_POP, GO, GroupConnections, Proxies, RunningInfo
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
@@ -53,7 +53,7 @@ _MemberAnswers = Answers[Broker, tuple[str, GroupConnections | None]]
 
 # When the Go client stores the offset of one queue that it gives up, it forgets those of all others
 # (remoteBrokerOffsetStore.persist): of several that are sent away at once, some go on from where they were.
-_FORGETFUL = "GO"
+_FORGETFUL = GO
 
 
 class GroupSampler:

@@ -13,7 +13,7 @@ from rmqctl.admin.stored_offsets import fetch_stored_offsets
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, NotAuthorisedError, RefusedError, RmqctlError
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import GroupState
+from rmqctl.model.group import GO, GroupState
 from rmqctl.model.plan import Plan, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ReceiptItem, Result, Who
@@ -97,7 +97,7 @@ class _Run:
         # Those that were stored and that no client was told of, for sure.
         self._untold: set[int] = set()
         self._baseline: GroupSample | None = None
-        self._has_go = "GO" in checked.languages
+        self._has_go = GO in checked.languages
         self._go_turn = asyncio.Lock()
         self._go_free_at_s = 0.0
         self.items = {

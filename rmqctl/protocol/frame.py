@@ -28,13 +28,20 @@ class FrameBuffer:
     """Collects received bytes and cuts them into commands. Sizes are checked before anything is kept for them."""
 
     def __init__(self) -> None:
-        self._data = bytearray()
+        # Commands are cut out of what was received as it is; only what is not whole yet is put together.
+        self._data: bytes | bytearray = b""
+        self._at = 0
 
     def __len__(self) -> int:
-        return len(self._data)
+        return len(self._data) - self._at
 
     def feed(self, data: bytes) -> None:
         """Add received bytes."""
+        if self._at == len(self._data):
+            self._data, self._at = data, 0
+            return
+        if self._at or not isinstance(self._data, bytearray):
+            self._data, self._at = bytearray(memoryview(self._data)[self._at :]), 0
         self._data += data
 
     def next_command(self) -> Command | None:
@@ -42,28 +49,30 @@ class FrameBuffer:
 
         Raises RemoteProtocolError for a frame that can't be one; what follows on the same connection is then lost.
         """
-        data = self._data
-        if len(data) < _LENGTH_BYTES:
+        data, at = self._data, self._at
+        left = len(data) - at
+        if left < _LENGTH_BYTES:
             return None
-        length = int.from_bytes(data[:_LENGTH_BYTES], "big")
+        length = int.from_bytes(data[at : at + _LENGTH_BYTES], "big")
         if length + _LENGTH_BYTES > MAX_FRAME_BYTES:
             raise RemoteProtocolError(
                 f"The peer announced a frame of {length} bytes; RocketMQ's limit is {MAX_FRAME_BYTES}."
-                + (" It may not be RocketMQ." if data[:4] == b"HTTP" else "")
+                + (" It may not be RocketMQ." if data[at : at + 4] == b"HTTP" else "")
             )
         if length < _LENGTH_BYTES:
             raise RemoteProtocolError(f"The peer announced a frame of {length} bytes, too short for its own header.")
-        if len(data) < _PREFIX.size:
+        if left < _PREFIX.size:
             return None
-        encoding_and_length = _PREFIX.unpack_from(data)[1]
+        encoding_and_length = _PREFIX.unpack_from(data, at)[1]
         header_length = encoding_and_length & 0xFFFFFF
         if header_length + _LENGTH_BYTES > length:
             raise RemoteProtocolError(f"The peer sent a header of {header_length} bytes in a frame of {length}.")
-        end = _LENGTH_BYTES + length
+        end = at + _LENGTH_BYTES + length
         if len(data) < end:
             return None
-        header_end = _PREFIX.size + header_length
+        header_at = at + _PREFIX.size
+        body_at = header_at + header_length
         with memoryview(data) as view:
-            header, body = bytes(view[_PREFIX.size : header_end]), bytes(view[header_end:end])
-        del data[:end]
+            header, body = bytes(view[header_at:body_at]), bytes(view[body_at:end])
+        self._data, self._at = (b"", 0) if end == len(data) else (data, end)
         return decode_header(encoding_and_length >> 24, header, body)

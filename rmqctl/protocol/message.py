@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from ipaddress import IPv4Address, IPv6Address
-from typing import Any, Self
+from typing import Self, cast
 
 from msgspec import Struct
 
@@ -23,129 +23,138 @@ MAGIC_V2 = -626843477  # 0xDAA320AB: it has two
 _SIZE = struct.Struct(">i")
 # size, magic, body CRC, queue id, flag, queue offset, commit log offset, sys flag, born time
 _HEAD = struct.Struct(">iiiiiqqiq")
-# ... and with both hosts IPv4: born host, store time, store host, reconsume times, prepared offset, body length
-_ALL_V4 = struct.Struct(">iiiiiqqiq4siq4siiqi")
+# What follows with both hosts IPv4: born host, store time, store host, reconsume times, prepared offset, body length.
+_TAIL_V4 = struct.Struct(">4siq4siiqi")
+_FIXED_V4_BYTES = _HEAD.size + _TAIL_V4.size
+# What every message is looked at for, of the same record: size, magic, queue offset, sys flag, body length.
+_FIRST_LOOK_V4 = struct.Struct(">ii12xq8xi44xi")
+_SYS_FLAG, _BORN_AT, _STORED_AT_V4 = struct.Struct(">36xi"), struct.Struct(">40xq"), struct.Struct(">56xq")
 _ANY_V6 = MessageFlag.BORN_HOST_V6 | MessageFlag.STORE_HOST_V6
 _INNER_BATCH = MessageFlag.INNER_BATCH | MessageFlag.NEED_UNWRAP
 _SHORT = struct.Struct(">h")
 # A record with no body, an empty topic and no properties.
-_SMALLEST = _ALL_V4.size + 1 + 2
+_SMALLEST = _FIXED_V4_BYTES + 1 + 2
 
 
-# The fixed fields of one record, as _ALL_V4 has them.
-_Fixed = tuple[int, int, int, int, int, int, int, int, int, bytes, int, int, bytes, int, int, int, int]
+_Head = tuple[int, int, int, int, int, int, int, int, int]
+_Tail = tuple[bytes, int, int, bytes, int, int, int, int]
 
 
-class StoredMessage(Struct, frozen=True, eq=False):
+class StoredMessage(Struct, frozen=True, eq=False, gc=False):
     """One message as a broker stores it.
 
-    Only the fixed fields are read at first; topic, properties, body and the CRC when they are asked for, and then a
-    record that lies raises RemoteProtocolError.
+    Only its place in the queue and its size are read at first, the rest each time that it is asked for; where the
+    record lies about topic, properties or body, that raises RemoteProtocolError.
 
     Times are ms since the epoch: born_at_ms is the producer's clock, stored_at_ms the broker's. `inner_index` is where
     the message stands in an inner batch, else None.
     """
 
     record: bytes
-    _fixed: _Fixed
+    # Logical offset in its queue.
+    queue_offset: int
+    # Of the body as it is stored.
+    body_bytes: int
     _topic_at: int
     inner_index: int | None = None
 
     @classmethod
     def decode(cls, record: bytes, inner_index: int | None = None) -> Self:
-        """Read the fixed fields of one whole record. Raises RemoteProtocolError."""
+        """Take one whole record. Raises RemoteProtocolError."""
         try:
-            fixed: Any = _ALL_V4.unpack_from(record)
-            if fixed[7] & _ANY_V6:
-                fixed, topic_at = _unpack_v6(record)
-            else:
-                topic_at = _ALL_V4.size + fixed[16]
+            head = _HEAD.unpack_from(record)
+            tail, tail_bytes = _unpack_tail(record, head[7])
         except struct.error:
             raise RemoteProtocolError("The peer sent a message that is shorter than its fixed fields.") from None
-        if fixed[16] < 0 or topic_at >= len(record):
-            raise RemoteProtocolError(f"The peer sent a message whose body has {fixed[16]} bytes, more than it holds.")
-        return cls(record, fixed, topic_at, inner_index)
+        topic_at = _HEAD.size + tail_bytes + tail[7]
+        if tail[7] < 0 or topic_at >= len(record):
+            raise RemoteProtocolError(f"The peer sent a message whose body has {tail[7]} bytes, more than it holds.")
+        return cls(record, head[5], tail[7], topic_at, inner_index)
+
+    @property
+    def _head(self) -> _Head:
+        return cast("_Head", _HEAD.unpack_from(self.record))
+
+    @property
+    def _tail(self) -> _Tail:
+        return _unpack_tail(self.record, self.sys_flag)[0]
 
     @property
     def body_crc(self) -> int:
         """CRC-32 of the stored body without its top bit; 0 when the sender wrote none."""
-        return self._fixed[2]
+        return self._head[2]
 
     @property
     def queue_id(self) -> int:
         """Queue of the topic that it is stored under."""
-        return self._fixed[3]
+        return self._head[3]
 
     @property
     def flag(self) -> int:
         """The application's own flag."""
-        return self._fixed[4]
-
-    @property
-    def queue_offset(self) -> int:
-        """Logical offset in its queue."""
-        return self._fixed[5]
+        return self._head[4]
 
     @property
     def commit_log_offset(self) -> int:
         """Byte offset in its broker's commit log."""
-        return self._fixed[6]
+        return self._head[6]
 
     @property
     def sys_flag(self) -> int:
         """RocketMQ's bits, see MessageFlag."""
-        return self._fixed[7]
+        return cast("int", _SYS_FLAG.unpack_from(self.record)[0])
 
     @property
     def born_at_ms(self) -> int:
         """When the producer made it, by the producer's clock."""
-        return self._fixed[8]
+        return cast("int", _BORN_AT.unpack_from(self.record)[0])
 
     @property
     def born_host(self) -> str:
         """The producer's address as host:port, an IPv6 host in brackets."""
-        return _host_text(self._fixed[9], self._fixed[10])
+        return _host_text(*self.born_address)
 
     @property
     def born_address(self) -> tuple[bytes, int]:
         """The producer's address as it is stored: 4 or 16 bytes, and the port."""
-        return self._fixed[9], self._fixed[10]
+        return self._tail[:2]
 
     @property
     def stored_at_ms(self) -> int:
         """When the broker stored it, by the broker's clock."""
-        return self._fixed[11]
+        return self._tail[2]
 
     @property
     def store_host(self) -> str:
         """The address of the broker that stored it, as host:port."""
-        return _host_text(self._fixed[12], self._fixed[13])
+        return _host_text(*self.store_address)
 
     @property
     def store_address(self) -> tuple[bytes, int]:
         """The address of the broker that stored it: 4 or 16 bytes, and the port."""
-        return self._fixed[12], self._fixed[13]
+        return self._tail[3:5]
 
     @property
     def reconsume_times(self) -> int:
         """How often it was sent back before this copy."""
-        return self._fixed[14]
+        return self._tail[5]
 
     @property
     def prepared_transaction_offset(self) -> int:
         """Commit log offset of the half message of a transaction."""
-        return self._fixed[15]
+        return self._tail[6]
 
     @property
     def stored_body(self) -> bytes:
         """The body as stored, compressed when the producer did so."""
-        return self.record[self._topic_at - self._fixed[16] : self._topic_at]
+        return self.record[self._topic_at - self.body_bytes : self._topic_at]
 
     @property
     def body(self) -> bytes:
         """The body as the producer gave it; decompressed at each call."""
-        if self._fixed[7] & MessageFlag.COMPRESSED:
-            return decompress(self._fixed[7], self.stored_body)
+        sys_flag = self.sys_flag
+        if sys_flag & MessageFlag.COMPRESSED:
+            return decompress(sys_flag, self.stored_body)
         return self.stored_body
 
     @property
@@ -168,7 +177,7 @@ class StoredMessage(Struct, frozen=True, eq=False):
     def _topic_and_properties(self) -> tuple[bytes, bytes]:
         record, at = self.record, self._topic_at
         try:
-            if self._fixed[1] == MAGIC_V2:
+            if self._head[1] == MAGIC_V2:
                 (topic_length,) = _SHORT.unpack_from(record, at)
                 at += 2
             else:
@@ -185,7 +194,7 @@ class StoredMessage(Struct, frozen=True, eq=False):
     @property
     def offset_id(self) -> str:
         """The broker's message id (offsetMsgId): its address and commit log offset in hex."""
-        return encode_offset_id(self._fixed[12], self._fixed[13], self._fixed[6])
+        return encode_offset_id(*self.store_address, self.commit_log_offset)
 
     @property
     def message_id(self) -> str:
@@ -198,14 +207,14 @@ class StoredMessage(Struct, frozen=True, eq=False):
         return self.properties.get(TAGS)
 
 
-def _unpack_v6(record: bytes) -> tuple[Any, int]:
-    """Read the fixed fields of a record with one or two IPv6 hosts; returns them and where the topic starts."""
-    head = _HEAD.unpack_from(record)
-    born = "16s" if head[7] & MessageFlag.BORN_HOST_V6 else "4s"
-    store = "16s" if head[7] & MessageFlag.STORE_HOST_V6 else "4s"
-    tail = struct.Struct(f">{born}iq{store}iiqi")
-    fixed = head + tail.unpack_from(record, _HEAD.size)
-    return fixed, _HEAD.size + tail.size + fixed[16]
+def _unpack_tail(record: bytes, sys_flag: int) -> tuple[_Tail, int]:
+    """Return the fixed fields behind the head, and how many bytes they are: hosts can be IPv6. Raises struct.error."""
+    layout = _TAIL_V4
+    if sys_flag & _ANY_V6:
+        born = "16s" if sys_flag & MessageFlag.BORN_HOST_V6 else "4s"
+        store = "16s" if sys_flag & MessageFlag.STORE_HOST_V6 else "4s"
+        layout = struct.Struct(f">{born}iq{store}iiqi")
+    return cast("_Tail", layout.unpack_from(record, _HEAD.size)), layout.size
 
 
 def _host_text(address: bytes, port: int) -> str:
@@ -214,31 +223,40 @@ def _host_text(address: bytes, port: int) -> str:
     return f"{IPv4Address(address)}:{port}"
 
 
-def iter_messages(data: bytes) -> Iterator[StoredMessage]:
+def iter_messages(
+    data: bytes, on_broken_batch: Callable[[StoredMessage, RemoteProtocolError], object] | None = None
+) -> Iterator[StoredMessage]:
     """Cut the body of a pull, query or view answer into messages, inner batches into theirs.
 
-    Raises RemoteProtocolError when the records do not fill the body.
+    Raises RemoteProtocolError when the records do not fill the body, and for an inner batch that can't be read; with
+    `on_broken_batch`, which is told, that stays one message, as with Java's client (PullAPIWrapper.processPullResult).
     """
     at, end = 0, len(data)
-    unpack = _ALL_V4.unpack_from
+    look = _FIRST_LOOK_V4.unpack_from
     while at < end:
         left = end - at
         if left < _SMALLEST:
             raise RemoteProtocolError(f"The peer sent {left} bytes after the last message.")
-        fixed: Any = unpack(data, at)
-        size, magic, sys_flag, body_length = fixed[0], fixed[1], fixed[7], fixed[16]
+        size, magic, queue_offset, sys_flag, body_bytes = look(data, at)
         if magic != MAGIC_V1 and magic != MAGIC_V2:
             raise RemoteProtocolError(f"The peer sent a message with the unknown magic {magic & 0xFFFFFFFF:#010x}.")
         if not _SMALLEST <= size <= left:
             raise RemoteProtocolError(f"The peer sent a message of {size} bytes where {left} are left.")
         record = data[at : at + size]
         at += size
-        if sys_flag & _ANY_V6 or not 0 <= body_length < size - _ALL_V4.size:
+        if sys_flag & _ANY_V6 or not 0 <= body_bytes < size - _FIXED_V4_BYTES:
             message = StoredMessage.decode(record)
         else:
-            message = StoredMessage(record, fixed, _ALL_V4.size + body_length)
+            message = StoredMessage(record, queue_offset, body_bytes, _FIXED_V4_BYTES + body_bytes)
         if sys_flag & _INNER_BATCH == _INNER_BATCH:
-            yield from _unwrap(message)
+            try:
+                inner = list(_unwrap(message))
+            except RemoteProtocolError as error:
+                if on_broken_batch is None:
+                    raise
+                on_broken_batch(message, error)
+                inner = [message]
+            yield from inner
         else:
             yield message
 
@@ -261,7 +279,7 @@ def _unwrap(outer: StoredMessage) -> Iterator[StoredMessage]:
     body, at, index = outer.body, 0, 0
     sys_flag = outer.sys_flag & ~(_INNER_BATCH | MessageFlag.COMPRESSED)
     topic, _ = outer._topic_and_properties()  # noqa: SLF001
-    hosts = outer._fixed  # noqa: SLF001
+    hosts = outer._tail  # noqa: SLF001
     while at < len(body):
         if index >= _MAX_INNER:
             raise RemoteProtocolError(f"The peer sent an inner batch of more than {_MAX_INNER} messages.")
@@ -277,8 +295,8 @@ def _unwrap(outer: StoredMessage) -> Iterator[StoredMessage]:
                                sys_flag, outer.born_at_ms)  # fmt: skip
         except struct.error:
             raise RemoteProtocolError("The peer sent an inner batch that can't be read.") from None
-        fixed += hosts[9] + struct.pack(">iq", hosts[10], hosts[11]) + hosts[12]
-        fixed += struct.pack(">iiqi", hosts[13], outer.reconsume_times, outer.prepared_transaction_offset, body_length)
+        fixed += hosts[0] + struct.pack(">iq", hosts[1], hosts[2]) + hosts[3]
+        fixed += struct.pack(">iiqi", hosts[4], outer.reconsume_times, outer.prepared_transaction_offset, body_length)
         record = fixed + inner_body + _SHORT.pack(len(topic)) + topic + tail
         yield StoredMessage.decode(_SIZE.pack(len(record)) + record[_SIZE.size :], index)
         at += size
@@ -293,20 +311,21 @@ def _unwrap(outer: StoredMessage) -> Iterator[StoredMessage]:
 
 def stored_between(messages: list[StoredMessage], since_ms: int, until_ms: int) -> list[StoredMessage]:
     """Return the messages that were stored in a span of time, both ends included."""
-    return [message for message in messages if since_ms <= message._fixed[11] <= until_ms]  # noqa: SLF001
+    look = _STORED_AT_V4.unpack_from
+    return [
+        message
+        for message in messages
+        if since_ms
+        <= (
+            look(message.record)[0]
+            if message._topic_at - message.body_bytes == _FIXED_V4_BYTES  # noqa: SLF001
+            else message.stored_at_ms
+        )
+        <= until_ms
+    ]
 
 
 def perhaps_with(messages: list[StoredMessage], search: Callable[[bytes], object]) -> list[StoredMessage]:
     """Return the messages whose record a search finds something in, and compressed ones, where it can't."""
-    compressed = MessageFlag.COMPRESSED
-    return [message for message in messages if search(message.record) or message._fixed[7] & compressed]  # noqa: SLF001
-
-
-def offsets_of(messages: Sequence[StoredMessage]) -> list[int]:
-    """Return the queue offset of each."""
-    return [message._fixed[5] for message in messages]  # noqa: SLF001
-
-
-def body_sizes(messages: Sequence[StoredMessage]) -> list[int]:
-    """Return how many bytes the stored body of each has."""
-    return [message._fixed[16] for message in messages]  # noqa: SLF001
+    compressed, look = MessageFlag.COMPRESSED, _SYS_FLAG.unpack_from
+    return [message for message in messages if search(message.record) or look(message.record)[0] & compressed]

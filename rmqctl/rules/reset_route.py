@@ -7,14 +7,13 @@ from collections.abc import Collection
 from msgspec import Struct
 
 from rmqctl.errors import RefusedError
-from rmqctl.model.group import BROADCASTING, GroupState
+from rmqctl.model.group import BROADCASTING, GO, GroupState
 from rmqctl.model.plan import Consequence, Route
 from rmqctl.model.progress import Unknown
 
 # Clients that pull by themselves (ConsumeType): DefaultMQPullConsumer, DefaultLitePullConsumer.
 CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
 _CPP = "CPP"
-_GO = "GO"
 
 
 class Situation(Struct, frozen=True):
@@ -103,13 +102,13 @@ def describe_routes(situation: Situation, routes: Collection[Route]) -> tuple[Co
             "be 5 s old. Nobody may join meanwhile: what moves to it is not reset."
         )
         found.append(Consequence("CLIENTS_PAUSE", text))
-    if _GO in situation.languages and Route.SERVER_SIDE in routes:
+    if GO in situation.languages and Route.SERVER_SIDE in routes:
         text = (
             "Go clients stop for 10 s where they are sent away, and take the queue again within 20 s more. Of several "
             "queues at once they can forget some: what did not go there is told, and can be reset again."
         )
         found.append(Consequence("GO_FORGETS", text))
-    if _GO in situation.languages and Route.CLIENT_PUSH in routes:
+    if GO in situation.languages and Route.CLIENT_PUSH in routes:
         text = "Go clients: queues that are not named can stand still for 30 s as well."
         found.append(Consequence("GO_PAUSES", text))
     if situation.is_popping and Route.SERVER_SIDE in routes:

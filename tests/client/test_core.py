@@ -392,6 +392,21 @@ def test_a_silent_name_server_keeps_the_name_of_a_time_out() -> None:
     run(scenario())
 
 
+@pytest.mark.parametrize("open_ended", [False, True])
+def test_who_stays_gives_a_connection_up_that_its_name_server_does_not_answer_on(*, open_ended: bool) -> None:
+    async def scenario() -> None:
+        clock, network = _network()
+        server = network.add("ns:1", {ASK: SILENCE})
+        async with _client(network, open_ended=open_ended) as client:
+            with pytest.raises(DeadlineError):
+                await passing(clock, client.ask_name_server(Command(ASK)))
+            server.table[ASK] = ok()
+            await client.ask_name_server(Command(ASK))
+        assert network.attempts == ["ns:1"] * (2 if open_ended else 1)
+
+    run(scenario())
+
+
 # Routes
 
 

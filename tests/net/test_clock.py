@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from functools import partial
 
@@ -245,3 +246,43 @@ def test_the_system_clock_tells_the_machines_time_and_runs_timers_in_the_loop() 
         await asyncio.wait_for(ran.wait(), 5)
 
     run(scenario())
+
+
+def test_answers_that_came_while_the_process_was_stopped_are_read_before_their_timers_run() -> None:
+    """The loop's clock jumps as it does over SIGSTOP; what was sent meanwhile waits in the socket."""
+    loop = asyncio.new_event_loop()
+    stopped_s = 0.0
+    machine_time = loop.time
+    loop.time = lambda: machine_time() + stopped_s  # type: ignore[method-assign]
+
+    async def scenario() -> list[str]:
+        nonlocal stopped_s
+        ran: list[str] = []
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            reader, writer = await asyncio.open_connection(sock=ours)
+
+            async def read() -> None:
+                ran.append((await reader.read(9)).decode())
+
+            reading = asyncio.ensure_future(read())
+            await asyncio.sleep(0)
+            SystemClock().call_later(30, partial(ran.append, "time-out"))
+            SystemClock().call_later(30, lambda: pytest.fail("was cancelled while it waited")).cancel()
+            theirs.send(b"answer")
+            stopped_s += 60
+            await reading
+            assert ran == ["answer"]
+            late = SystemClock().call_later(-9, partial(ran.append, "overdue when it was made"))
+            while len(ran) < 3:
+                await asyncio.sleep(0)
+                stopped_s += 0.01
+            late.cancel()
+            writer.close()
+            await writer.wait_closed()
+        return ran
+
+    try:
+        assert loop.run_until_complete(scenario()) == ["answer", "overdue when it was made", "time-out"]
+    finally:
+        loop.close()

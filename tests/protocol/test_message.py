@@ -20,7 +20,9 @@ from tests.protocol.records import V1, V2, Record, batch_entry, properties_text
 from tests.protocol.strategies import INT32, INT64
 
 RECORD = Record()
-PROPERTY_NAMES = [name for name, value in vars(StoredMessage).items() if isinstance(value, property)]
+PROPERTY_NAMES = ["queue_offset"] + [
+    name for name, value in vars(StoredMessage).items() if isinstance(value, property) and not name.startswith("_")
+]
 V6 = IPv6Address("2001:db8::1").packed
 OTHER_V6 = IPv6Address("fd00::2").packed
 COMPRESSED, BORN_V6, STORE_V6, INNER = 0x1, 0x10, 0x20, 0xC0
@@ -387,6 +389,16 @@ def test_inner_batch_bomb() -> None:
     bomb = inner(zlib.compress(entry * 1_000_000), sys_flag=COMPRESSED | 0x300)
     with pytest.raises(RemoteProtocolError, match="more than 32767 messages"):
         list(iter_messages(bomb))
+
+
+def test_an_inner_batch_that_can_not_be_cut_up_may_stay_one_message() -> None:
+    broken = inner(b"".join(BATCH)[:-3])
+    told: list[tuple[StoredMessage, RemoteProtocolError]] = []
+    found = list(iter_messages(RECORD.encode() + broken + inner(), lambda *given: told.append(given)))
+    assert [each.inner_index for each in found] == [None, None, 0, 1, 2]
+    assert [message is found[1] for message, _ in told] == [True]
+    with pytest.raises(RemoteProtocolError):
+        list(iter_messages(broken))
 
 
 def test_inner_batch_flags_only_together() -> None:

@@ -20,7 +20,7 @@ def _encoded_again(message: StoredMessage) -> bytes:
         topic=topic, queue_id=message.queue_id, queue_offset=message.queue_offset,
         commit_log_offset=message.commit_log_offset, flag=message.flag, sys_flag=message.sys_flag,
         born_at_ms=message.born_at_ms, born_host=message.born_address, stored_at_ms=message.stored_at_ms,
-        store_host=(message._fixed[12], message._fixed[13]), reconsume_times=message.reconsume_times,
+        store_host=message.store_address, reconsume_times=message.reconsume_times,
         prepared_transaction_offset=message.prepared_transaction_offset, body=message.stored_body,
         properties=properties,
     )  # fmt: skip
