@@ -1,11 +1,50 @@
-"""The local runtime: a push consumer that shares groups with RocketMQ's own clients."""
+"""The local runtime: a push consumer that shares groups with RocketMQ's own clients.
+
+    from rmqctl.client.core import Client
+    from rmqctl.consumer import ConsumerSettings, ConsumeStatus, PushConsumer, find_strategy, make_subscription
+
+    def consume(messages, batch):
+        print([message.body for message in messages])
+        return ConsumeStatus.CONSUME_SUCCESS
+
+    async def main():
+        async with Client(["127.0.0.1:9876"], open_ended=True) as client:
+            consumer = PushConsumer(
+                client, ConsumerSettings(group="my-group"), [make_subscription("orders", "created || paid")], consume,
+                find_strategy("averagely"),
+            )
+            await consumer.start()
+            await asyncio.sleep(60)
+            await consumer.drain(30.0)
+
+A strategy that has to be told something gets it in StrategyOptions: find_strategy("consistent-hash",
+StrategyOptions(virtual_nodes=20)), or find_strategy("config", StrategyOptions(configured=[MessageQueue("orders",
+"broker-a", 0)])). One of your own is Strategy("my-name", allocate), whose function takes the sorted queues of a topic
+and the sorted client ids, and returns each client's queues; all members of a group must share in the same way.
+"""
 
 from __future__ import annotations
 
 from rmqctl.model.consuming import ConsumeFromWhere, ConsumeStatus
+from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.allocate import Options as StrategyOptions
+from rmqctl.rules.allocate import Strategy, find_strategy
+from rmqctl.rules.subscriptions import make_subscription
 
 from .batch import Batch, Listener
 from .push_consumer import PushConsumer
 from .settings import ConsumerSettings
 
-__all__ = ["Batch", "ConsumeFromWhere", "ConsumeStatus", "ConsumerSettings", "Listener", "PushConsumer"]
+__all__ = [
+    "Batch",
+    "ConsumeFromWhere",
+    "ConsumeStatus",
+    "ConsumerSettings",
+    "Listener",
+    "MessageQueue",
+    "PushConsumer",
+    "Strategy",
+    "StrategyOptions",
+    "find_strategy",
+    "make_subscription",
+]

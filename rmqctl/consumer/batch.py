@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from msgspec import Struct
+
 from rmqctl.model.consuming import ConsumeStatus
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.message import StoredMessage
@@ -14,7 +16,7 @@ from .process_queue import ProcessQueue
 ALL = 2**31 - 1
 
 
-class Batch:
+class Batch(Struct, eq=False):
     """Messages of one queue, and the context in which a listener gets them (ConsumeConcurrentlyContext).
 
     A listener may set `ack_index`, the last message that is done, by index; those after it are consumed again. It may
@@ -22,25 +24,21 @@ class Batch:
     this process has tried them before, where the broker did not take them back.
     """
 
-    __slots__ = (
-        "ack_index", "attempt", "delay_level", "error", "finished_s", "is_expired", "is_left_alone", "messages",
-        "process_queue", "started_s", "status",
-    )  # fmt: skip
-
-    def __init__(self, process_queue: ProcessQueue, messages: Sequence[StoredMessage], delay_level: int) -> None:
-        self.process_queue = process_queue
-        self.messages = messages
-        self.delay_level = delay_level
-        self.ack_index = ALL
-        self.attempt = 0
-        # Monotonic times, in s; 0 before that.
-        self.started_s = 0.0
-        self.finished_s = 0.0
-        self.status: ConsumeStatus | None = None
-        self.error: BaseException | None = None
-        self.is_expired = False
-        # It was not consumed, and is neither acknowledged nor sent back: a later member gets it.
-        self.is_left_alone = False
+    process_queue: ProcessQueue
+    messages: Sequence[StoredMessage]
+    delay_level: int
+    ack_index: int = ALL
+    attempt: int = 0
+    # Monotonic times, in s; 0 before that.
+    started_s: float = 0.0
+    finished_s: float = 0.0
+    status: ConsumeStatus | None = None
+    error: BaseException | None = None
+    # Its time is over while the listener has it still; expired is what was sent back for that.
+    is_overdue: bool = False
+    is_expired: bool = False
+    # It was not consumed, and is neither acknowledged nor sent back: a later member gets it.
+    is_left_alone: bool = False
 
     @property
     def mq(self) -> MessageQueue:

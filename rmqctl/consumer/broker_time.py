@@ -10,15 +10,12 @@ import asyncio
 from collections import deque
 from collections.abc import Collection, Mapping
 
+from rmqctl.client.broker_clock import sample_clock
 from rmqctl.client.core import Client
 from rmqctl.errors import NotAuthorisedError, RmqctlError
 from rmqctl.model.route import Broker
-from rmqctl.protocol import bodies, headers
 from rmqctl.rules.clock_skew import ClockSample, SkewBounds, compute_skew
 
-# A topic and a group that every broker makes for itself; nobody has consumed the one in the name of the other, and for
-# a queue without a stored offset a broker answers its own time (AdminBrokerProcessor.queryConsumeTimeSpan).
-_TOPIC, _GROUP = "SELF_TEST_TOPIC", headers.TOOLS_CONSUMER_GROUP
 # The shortest round trip of these gives the bounds; old ones fall out, for clocks drift.
 _KEPT_SAMPLES = 8
 FIRST_SAMPLES = 3
@@ -56,21 +53,18 @@ class BrokerTime:
         name, address = broker.broker_name, broker.master_address
         if address is None or name in self._refused:
             return False
-        sent_at_ms = self._monotonic_ms()
         try:
-            answer = await self._client.ask(address, headers.get_consume_time_span(_TOPIC, _GROUP))
-            received_at_ms = self._monotonic_ms()
-            remote_at_ms = bodies.decode_broker_clock(answer.body)
+            sample = await sample_clock(self._client, address, self._monotonic_ms)
         except RmqctlError as error:
             self.errors[name] = error
             if isinstance(error, NotAuthorisedError):
                 self._refused.add(name)
             return False
         self.errors.pop(name, None)
-        if remote_at_ms is None:
+        if sample is None:
             return False
         samples = self._samples.setdefault(name, deque(maxlen=_KEPT_SAMPLES))
-        samples.append(ClockSample(sent_at_ms, received_at_ms, remote_at_ms))
+        samples.append(sample)
         self._skews[name] = compute_skew(samples)
         return True
 

@@ -43,6 +43,21 @@ class Watcher(Protocol):
     def consumed(self, topic: str, ok_count: int, failed_count: int, spent_ms: float, batch_count: int) -> None:
         """Count messages of one topic that were consumed, and how long so many batches took together."""
 
+    def came_back(self, result: ConsumeResult, batch_count: int) -> None:
+        """Count so many batches under the label that they got when the listener came back."""
+
+    def came_late(self, batch: Batch) -> None:
+        """Tell of a batch that did not fail, or was sent back before, and came back after its time."""
+
+    def all_hang(self, worker_count: int) -> None:
+        """Tell that no worker is left: all have batches whose time is over."""
+
+    def one_is_free(self) -> None:
+        """Tell that this is over."""
+
+    def given_up(self, batch: Batch, message: StoredMessage, error: RmqctlError) -> None:
+        """Tell of a message that failed, and that nobody can send back, for it can't be read."""
+
     def failed(self, batch: Batch, result: ConsumeResult) -> None:
         """Tell of a batch that did not succeed."""
 
@@ -84,6 +99,8 @@ class ConcurrentConsumption:
         self._watcher = watcher
         self._running: set[asyncio.Task[None]] = set()
         self._open_count = 0
+        # Batches that are overdue, each of which has a worker.
+        self._overdue_count = 0
         self._is_closed = False
         self._gate = asyncio.Semaphore(_SENT_BACK_AT_ONCE)
         self.expiry = Expiry(clock, settings.consume_timeout_s, self._expire)
@@ -95,7 +112,10 @@ class ConcurrentConsumption:
     def submit(self, process_queue: ProcessQueue, messages: Sequence[StoredMessage]) -> None:
         """Have messages consumed that are in their process queue already, in batches of the size that is set."""
         size, level = self._settings.batch_size, self._settings.delay_level
-        batches = [Batch(process_queue, messages[at : at + size], level) for at in range(0, len(messages), size)]
+        if size == 1:
+            batches = [Batch(process_queue, [message], level) for message in messages]
+        else:
+            batches = [Batch(process_queue, messages[at : at + size], level) for at in range(0, len(messages), size)]
         self._open_count += len(batches)
         self._workers.submit(batches)
 
@@ -117,17 +137,24 @@ class ConcurrentConsumption:
         """Acknowledge what succeeded in bulk, and look at the rest one by one."""
         done: dict[ProcessQueue, _Sum] = {}
         # What has expired is waited for no longer.
-        self._open_count -= sum(not batch.is_expired for batch in batches)
+        self._open_count -= len(batches) - sum([batch.is_expired for batch in batches])
         if self._is_closed:
             return
-        now_ms, timeout_s = self._clock.now_ms(), self.expiry.timeout_s
+        if self._overdue_count:
+            self._count_returned(batches)
+        now_ms, timeout_s, success = self._clock.now_ms(), self.expiry.timeout_s, ConsumeStatus.CONSUME_SUCCESS
         for batch in batches:
             process_queue = batch.process_queue
-            if process_queue.dropped or batch.is_expired or batch.is_left_alone:
+            if process_queue.dropped or batch.is_left_alone:
+                continue
+            if batch.is_expired:
+                # A label, and no more: its messages have been sent back.
+                self._watcher.came_back(_result(batch, timeout_s), 1)
+                self._watcher.came_late(batch)
                 continue
             spent_s = batch.finished_s - batch.started_s
-            is_whole = batch.status is ConsumeStatus.CONSUME_SUCCESS and batch.ack_index >= len(batch.messages) - 1
-            if is_whole and spent_s <= timeout_s:
+            is_whole = batch.status is success and batch.ack_index >= len(batch.messages) - 1
+            if is_whole and spent_s < timeout_s:
                 found = done.get(process_queue)
                 if found is None:
                     found = done[process_queue] = _Sum()
@@ -140,6 +167,7 @@ class ConcurrentConsumption:
             process_queue.last_consume_at_ms = now_ms
             topic, count = process_queue.mq.topic, len(found.messages)
             self._watcher.consumed(topic, count, 0, found.spent_s * 1000, found.batch_count)
+            self._watcher.came_back(ConsumeResult.SUCCESS, found.batch_count)
             self._remove(process_queue, found.messages)
 
     def _settle_one(self, batch: Batch, result: ConsumeResult) -> None:
@@ -147,8 +175,11 @@ class ConcurrentConsumption:
         batch.process_queue.last_consume_at_ms = self._clock.now_ms()
         spent_ms = (batch.finished_s - batch.started_s) * 1000
         self._watcher.consumed(batch.mq.topic, len(good), len(bad), spent_ms, 1)
+        self._watcher.came_back(result, 1)
         if bad:
             self._watcher.failed(batch, result)
+        elif result is ConsumeResult.TIME_OUT:
+            self._watcher.came_late(batch)
         if good:
             self._remove(batch.process_queue, good)
         if not bad:
@@ -203,17 +234,36 @@ class ConcurrentConsumption:
                 try:
                     await self._send_back(message, level, broker_name=batch.mq.broker_name)
                 except RmqctlError as failure:
-                    error = failure
-                    left.append(message)
+                    if _is_readable(message):
+                        error = failure
+                        left.append(message)
+                        continue
+                    # No broker could take it, now or later: kept, it would hold its queue for ever.
+                    self._watcher.given_up(batch, message, failure)
+                    self._remove(batch.process_queue, [message])
                 else:
                     self._remove(batch.process_queue, [message])
             batch.messages = left
             return error
 
+    def _count_returned(self, batches: list[Batch]) -> None:
+        """Take note of listeners that came back after their time."""
+        did_all_hang = self._overdue_count == self._settings.worker_count
+        self._overdue_count -= sum(batch.is_overdue for batch in batches)
+        if did_all_hang and self._overdue_count < self._settings.worker_count:
+            self._watcher.one_is_free()
+
     def _expire(self, batch: Batch) -> None:
+        """Take note of a batch whose time is over. Its listener goes on, and keeps its worker."""
+        batch.is_overdue = True
+        self._overdue_count += 1
+        if not batch.process_queue.dropped and self._settings.message_model != BROADCASTING:
+            self._send_back_expired(batch)
+        if self._overdue_count == self._settings.worker_count:
+            self._watcher.all_hang(self._overdue_count)
+
+    def _send_back_expired(self, batch: Batch) -> None:
         """Send a batch back that took too long, and acknowledge it: a late result is not listened to."""
-        if batch.process_queue.dropped or self._settings.message_model == BROADCASTING:
-            return
         batch.is_expired = True
         self._open_count -= 1
         self._watcher.expired(batch)
@@ -243,11 +293,21 @@ def split(batch: Batch, *, ack_index_on_failure: bool) -> tuple[list[StoredMessa
     return messages[:done], messages[done:]
 
 
+def _is_readable(message: StoredMessage) -> bool:
+    """Tell whether a record says whose message it is; where it does not, brokers can't read it either."""
+    try:
+        message.properties  # noqa: B018 (reading them is what may fail; the topic stands beside them)
+    except RmqctlError:
+        return False
+    return True
+
+
 def _result(batch: Batch, timeout_s: float) -> ConsumeResult:
     if batch.error is not None:
         return ConsumeResult.EXCEPTION
     if batch.status is None:
         return ConsumeResult.RETURNNULL
-    if batch.finished_s - batch.started_s > timeout_s:
+    # The time that a batch has may have been raised since it expired.
+    if batch.is_expired or batch.finished_s - batch.started_s >= timeout_s:
         return ConsumeResult.TIME_OUT
     return ConsumeResult.FAILED if batch.status is ConsumeStatus.RECONSUME_LATER else ConsumeResult.SUCCESS

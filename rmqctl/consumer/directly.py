@@ -21,6 +21,7 @@ from .process_queue import ProcessQueue
 from .retried import restore_topics
 from .settings import ConsumerSettings
 from .stacks import describe_call
+from .telling import describe_error
 from .workers import make_workers
 
 # CMResult.
@@ -48,7 +49,7 @@ async def consume_directly(listener: Listener, clock: Clock, batch: Batch) -> di
     """Hand a batch to a listener, in a worker of its own; return what came of it (ConsumeMessageDirectlyResult)."""
     done = asyncio.Event()
     workers = make_workers(
-        listener, 1, clock, on_done=lambda _: done.set(), on_start=lambda _: None, on_end=lambda _: None
+        listener, 1, clock, on_done=lambda _: done.set(), on_start=lambda *_: None, on_end=lambda _: None
     )
     try:
         workers.submit([batch])
@@ -66,6 +67,5 @@ async def consume_directly(listener: Listener, clock: Clock, batch: Batch) -> di
 
 def _describe(error: BaseException) -> str:
     """Return an error and where it was raised (RemotingHelper.exceptionSimpleDesc)."""
-    kind = type(error)
     *_, (frame, line) = walk_tb(error.__traceback__)
-    return f"{kind.__module__}.{kind.__qualname__}: {error}, {describe_call(frame, line)}"
+    return f"{describe_error(error)}, {describe_call(frame, line)}"

@@ -48,9 +48,9 @@ class Expiry(Generic[_T]):
             self._timer.cancel()
             self._timer = None
 
-    def started(self, batch: _T) -> None:
-        """Note that a listener begins with a batch."""
-        self._running[id(batch)] = (self._clock.monotonic_s(), batch)
+    def started(self, batch: _T, started_s: float) -> None:
+        """Note that a listener began with a batch, at a time of the clock."""
+        self._running[id(batch)] = (started_s, batch)
 
     def finished(self, batch: _T) -> None:
         """Note that a listener is done with a batch."""

@@ -10,16 +10,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rmqctl.client.core import Client
-from rmqctl.errors import RmqctlError
+from rmqctl.errors import RmqctlError, UnreachableError
 from rmqctl.model.consuming import Subscription
-from rmqctl.net.clock import wait_for
+from rmqctl.net.clock import pause, wait_for
 from rmqctl.protocol import consuming
 
 from .broker_time import BrokerTime
 from .routes import Routes
 from .settings import ConsumerSettings
 
-# A broker that many queues ask to be told anew is told once in this time.
+# A broker that many queues ask to be told anew is told once in this time, and one that can't be reached as often:
+# until it has heard of us on a connection, it takes us for gone, and whatever else we ask it does not count.
 _TELL_AGAIN_S = 1.0
 
 
@@ -46,6 +47,7 @@ class _Line:
         self.lock = asyncio.Lock()
         self.told = 0
         self.tried_at_s = float("-inf")
+        self.is_tried_again = False
 
 
 class Membership:
@@ -106,6 +108,7 @@ class Membership:
 
     async def run(self) -> None:
         """Send heartbeats until it is cancelled, the first at once, and look at the brokers' clocks as often."""
+        self._client.on_connected = self._connected
         try:
             while True:
                 self._wake.clear()
@@ -115,8 +118,20 @@ class Membership:
                 except TimeoutError:
                     self._spawn(self._broker_time.measure(self._routes.brokers(), sample_count=1))
         finally:
+            self._client.on_connected = lambda _: None
             for task in self._tasks:
                 task.cancel()
+
+    def _connected(self, address: str) -> None:
+        """Tell a broker at once that was told on another connection: it takes us for gone since that one broke.
+
+        Whatever had it opened does not know that; pulls are answered as long as the group has any member. Java's
+        clients of 5.4 do so too (enableHeartbeatChannelEventListener). A heartbeat that is under way goes there too.
+        """
+        line = self._lines.get(address)
+        if line is not None and line.heard.at_ms is not None and not line.lock.locked():
+            self._wanted += 1
+            self._spawn(self._tell(line, self._wanted))
 
     def beat_soon(self) -> None:
         """Have all brokers told what is new, as soon as `run()` gets to it."""
@@ -149,6 +164,8 @@ class Membership:
         Not to be called while `run()` goes on. Nothing can be told afterwards.
         """
         self._has_left = True
+        for task in self._tasks:
+            task.cancel()
         lines = [line for line in self._lines.values() if line.heard.at_ms is not None]
         await asyncio.gather(*map(self._unregister, lines))
         return [line.heard for line in lines if line.heard.error is not None]
@@ -188,9 +205,22 @@ class Membership:
                 answer = await self._client.ask(line.heard.address, command)
             except RmqctlError as error:
                 line.heard = replace(line.heard, error=error)
+                if isinstance(error, UnreachableError) and not line.is_tried_again:
+                    line.is_tried_again = True
+                    self._spawn(self._tell_until_heard(line))
             else:
                 line.heard = replace(line.heard, at_ms=self._client.clock.now_ms(), error=None, version=answer.version)
             line.told = telling
+
+    async def _tell_until_heard(self, line: _Line) -> None:
+        """Tell a broker that can't be reached again and again, also one that nothing is pulled from."""
+        try:
+            while isinstance(line.heard.error, UnreachableError) and self._lines.get(line.heard.address) is line:
+                await pause(self._client.clock, _TELL_AGAIN_S)
+                self._wanted += 1
+                await self._tell(line, self._wanted)
+        finally:
+            line.is_tried_again = False
 
     async def _unregister(self, line: _Line) -> None:
         command = consuming.unregister(self.client_id, self._settings.group)

@@ -14,6 +14,10 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol import headers, writes
 from rmqctl.protocol.codes import ResponseCode
 
+# Offsets are stored every 5 s. Where that did not work for longer, as the process was stopped or a broker could not be
+# reached, others may have consumed the queue meanwhile, and an offset of before would have all of that consumed again.
+_SURE_S = 15.0
+
 
 class OffsetStore(Protocol):
     """What is kept of a consumer's progress. Only persist() makes it last, and only fetch() looks there."""
@@ -76,9 +80,17 @@ class BrokerOffsets(MemoryOffsets):
         self._client = client
         self._group = group
         self._address_of = address_of
-        # By broker name: two offsets of a queue that are under way at once could be stored in either order, and the
-        # older one would undo a reset.
-        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        # Two offsets of a queue that are under way at once could be stored in either order, and the older one would
+        # undo a reset. Not one a broker: many queues that are dropped at once would wait for a silent one in turn.
+        self._locks: defaultdict[MessageQueue, asyncio.Lock] = defaultdict(asyncio.Lock)
+        # Monotonic: when a queue's stored offset was last known to be ours.
+        self._sure_at_s: dict[MessageQueue, float] = {}
+
+    def update(self, mq: MessageQueue, offset: int, *, increase_only: bool) -> None:
+        """See OffsetStore."""
+        super().update(mq, offset, increase_only=increase_only)
+        if not increase_only:
+            self._sure_at_s.pop(mq, None)  # a correction counts whatever is stored
 
     async def fetch(self, mq: MessageQueue) -> int | None:
         """Return the stored offset, None for none. Raises RmqctlError.
@@ -90,10 +102,12 @@ class BrokerOffsets(MemoryOffsets):
         try:
             answer = await self._client.ask(self._require_address(mq), command)
         except BrokerError as error:
-            if error.code == ResponseCode.QUERY_NOT_FOUND:
-                return None
-            raise
+            if error.code != ResponseCode.QUERY_NOT_FOUND:
+                raise
+            self._note_sure(mq)
+            return None
         offset = headers.int_field(answer, "offset")
+        self._note_sure(mq)
         return offset if offset >= 0 else None
 
     async def persist(self, mqs: Iterable[MessageQueue] | None = None) -> list[Failure]:
@@ -108,10 +122,13 @@ class BrokerOffsets(MemoryOffsets):
         """See OffsetStore."""
         super().forget(mq)
         self.held.discard(mq)
+        self._sure_at_s.pop(mq, None)
+
+    def _note_sure(self, mq: MessageQueue) -> None:
+        self._sure_at_s[mq] = self._client.clock.monotonic_s()
 
     async def _persist_at(self, broker_name: str, queues: Sequence[MessageQueue]) -> list[Failure]:
-        async with self._locks[broker_name]:
-            errors = await asyncio.gather(*map(self._persist_one, queues))
+        errors = await asyncio.gather(*map(self._persist_one, queues))
         return [
             Failure(broker_name, f"offset of {mq.topic}:{mq.queue_id}", error)
             for mq, error in zip(queues, errors, strict=True)
@@ -120,14 +137,27 @@ class BrokerOffsets(MemoryOffsets):
 
     async def _persist_one(self, mq: MessageQueue) -> RmqctlError | None:
         """Store what is in memory by now."""
+        async with self._locks[mq]:
+            try:
+                return await self._store(mq)
+            except RmqctlError as error:
+                return error
+
+    async def _store(self, mq: MessageQueue) -> RmqctlError | None:
+        sure_at_s = self._sure_at_s.get(mq)
+        if sure_at_s is not None and self._client.clock.monotonic_s() - sure_at_s > _SURE_S:
+            stored = await self.fetch(mq)
+            known = self._offsets.get(mq)
+            if known is not None and stored is not None and stored > known:
+                self._sure_at_s[mq] = sure_at_s
+                return RmqctlError(f"{stored} is stored by now, by another member; here it was {known}.")
         offset = self._offsets.get(mq)
         if offset is None:
             return None
         command = writes.update_consumer_offset(self._group, mq.topic, mq.queue_id, offset)
-        try:
-            answer = await self._client.ask(self._require_address(mq), command)
-        except RmqctlError as error:
-            return error
+        answer = await self._client.ask(self._require_address(mq), command)
+        if mq in self._offsets:
+            self._note_sure(mq)
         if mq not in self._offsets or answer.remark != writes.OFFSET_HELD:
             self.held.discard(mq)
         else:

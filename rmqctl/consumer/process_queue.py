@@ -9,7 +9,7 @@ from itertools import islice, repeat
 from typing import NamedTuple
 
 from rmqctl.model.queue import MessageQueue
-from rmqctl.protocol.message import StoredMessage, body_sizes, offsets_of
+from rmqctl.protocol.message import StoredMessage
 
 # So many more lists than messages may lie behind a message that is stuck before what is done is taken out of them.
 _SPARE_LISTS = 64
@@ -97,7 +97,8 @@ class ProcessQueue:
         """Take in what was pulled. A queue that was dropped takes nothing."""
         if self.dropped or not messages:
             return
-        offsets, sizes = offsets_of(messages), body_sizes(messages)
+        offsets = [message.queue_offset for message in messages]
+        sizes = [message.body_bytes for message in messages]
         is_next = (self.max_offset_put is None or offsets[0] > self.max_offset_put) and offsets == sorted(offsets)
         self._sizes.update(zip(messages, sizes, strict=False))  # as many, and a check would cost a tenth of all
         if not is_next:

@@ -65,6 +65,9 @@ class Owner(Protocol):
     def pulled(self, process_queue: ProcessQueue, pulled: Pulled) -> None:
         """Take messages over, or the news that up to an offset there are none for this group."""
 
+    async def is_still_ours(self, process_queue: ProcessQueue, next_offset: int) -> bool:
+        """Tell whether nobody else has gone on with a queue, which is given up otherwise. Raises RmqctlError."""
+
     async def illegal_offset(self, process_queue: ProcessQueue, next_offset: int) -> None:
         """Give a queue up whose offset the broker does not have, and begin where it says."""
 
@@ -80,14 +83,20 @@ class Pulled(Struct, frozen=True):
     max_offset: int | None
     messages: Sequence[StoredMessage]
     spent_ms: float
+    # What is wrong with some of them.
+    faults: Sequence[str] = ()
 
 
 async def pull_queue(owner: Owner, process_queue: ProcessQueue, offset: int) -> None:
     """Pull a queue from an offset on until it is dropped. Raises nothing but CancelledError."""
     settings, clock, mq = owner.settings, owner.client.clock, process_queue.mq
     broker_id = MASTER_ID
+    # Whether the broker may have taken us for gone, and have had others take the queue over.
+    is_doubtful = False
     while not process_queue.dropped:
-        process_queue.last_pull_at_ms = clock.now_ms()
+        now_ms = clock.now_ms()
+        is_doubtful |= now_ms - process_queue.last_pull_at_ms > settings.pull_expired_s * 1000
+        process_queue.last_pull_at_ms = now_ms
         if not owner.is_running:
             await pause(clock, settings.not_running_s)
             continue
@@ -102,16 +111,23 @@ async def pull_queue(owner: Owner, process_queue: ProcessQueue, offset: int) -> 
             await pause(clock, settings.error_delay_s)
             continue
         try:
+            if is_doubtful and not await owner.is_still_ours(process_queue, offset):
+                return
+            is_doubtful = False
             answer, spent_ms = await _ask(owner, mq, offset, subscription, broker_id)
-            next_offset, max_offset, messages = _read(answer)
+            faults: list[str] = []
+            next_offset, max_offset, messages = _read(answer, faults)
             next_broker_id = headers.int_field(answer, _SUGGESTED) if answer.ext_fields.get(_SUGGESTED) else MASTER_ID
         except RmqctlError as error:
             broker_id = MASTER_ID
+            is_doubtful |= isinstance(error, UnreachableError)
             await owner.pull_failed(mq, error)
             await pause(clock, settings.error_delay_s)
             continue
         if _is_over(process_queue):
             return
+        if clock.now_ms() - now_ms > settings.pull_expired_s * 1000:
+            continue  # as old as that, it was read by others since
         if answer.code == ResponseCode.FLOW_CONTROL:
             await pause(clock, settings.broker_busy_s)
             continue
@@ -120,7 +136,7 @@ async def pull_queue(owner: Owner, process_queue: ProcessQueue, offset: int) -> 
             return
         broker_id = next_broker_id
         wanted = with_tags(messages, subscription.tags) if subscription.tags else messages
-        owner.pulled(process_queue, Pulled(offset, next_offset, max_offset, wanted, spent_ms))
+        owner.pulled(process_queue, Pulled(offset, next_offset, max_offset, wanted, spent_ms, faults))
         offset = next_offset
         if messages and settings.pull_interval_s:
             await pause(clock, settings.pull_interval_s)
@@ -130,13 +146,22 @@ def _is_over(process_queue: ProcessQueue) -> bool:
     return process_queue.dropped  # it may be by now
 
 
-def _read(answer: Command) -> tuple[int, int | None, list[StoredMessage]]:
-    """Return where the next pull begins, the end of the queue, and the messages. Raises RemoteProtocolError."""
+def _read(answer: Command, faults: list[str]) -> tuple[int, int | None, list[StoredMessage]]:
+    """Return where the next pull begins, the end of the queue, and the messages. Raises RemoteProtocolError.
+
+    An inner batch that can't be read is one message, which fails alone; `faults` tells of it.
+    """
     if answer.code == ResponseCode.FLOW_CONTROL:
         return 0, None, []
     next_offset = headers.int_field(answer, "nextBeginOffset")
     max_offset = headers.int_field(answer, "maxOffset") if "maxOffset" in answer.ext_fields else None
-    return next_offset, max_offset, list(iter_messages(answer.body)) if answer.code == ResponseCode.SUCCESS else []
+    if answer.code != ResponseCode.SUCCESS:
+        return next_offset, max_offset, []
+
+    def note(message: StoredMessage, error: RmqctlError) -> None:
+        faults.append(f"{message.queue_offset} is a batch that can't be cut up, and stays whole: {error.sentence}")
+
+    return next_offset, max_offset, list(iter_messages(answer.body, note))
 
 
 async def _ask(

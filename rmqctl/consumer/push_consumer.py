@@ -14,9 +14,10 @@ from functools import partial
 from msgspec import Struct
 
 from rmqctl.client.core import Client
+from rmqctl.client.fresh_routes import FreshRoutes
 from rmqctl.client.producer import Producer
 from rmqctl.errors import BrokerError, RmqctlError, UnreachableError
-from rmqctl.model.consuming import Subscription, Trouble
+from rmqctl.model.consuming import ConsumeResult, Subscription, Trouble
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import CLUSTERING
 from rmqctl.model.names import RETRY_PREFIX
@@ -39,18 +40,21 @@ from .concurrent import ConcurrentConsumption
 from .control import Control
 from .counters import Counters
 from .local_offsets import LocalOffsets, local_offsets_path
+from .loop_watch import LoopWatch
 from .membership import Membership
 from .offset_store import BrokerOffsets, OffsetStore
 from .process_queue import ProcessQueue
 from .pulling import Pulled, pull_queue
 from .rebalance import Rebalance
 from .retried import restore_topics
+from .retry_guard import RetryGuard
 from .routes import Routes
 from .send_back import SendBack
 from .settings import ConsumerSettings
 from .skipping import Skipping
 from .starting import find_start
 from .telling import Report, Telling
+from .workers import find_fault
 
 # A broker that answers a pull so does not know this client, or what it subscribes to now.
 _UNKNOWN_HERE = frozenset(
@@ -75,7 +79,8 @@ class PushConsumer:
 
     All members must share by the same `strategy`. `skip` is asked of each message before it is consumed, such as
     whether its unique key was seen: what it says True of is acknowledged unread. `report` is told of what goes wrong,
-    `on_broken` of an error after which the consumer does not work any more.
+    `on_broken` of an error after which the consumer does not work any more. Of an event loop that hangs, another thread
+    tells `report`. Raises TypeError for a listener that can be none.
     """
 
     def __init__(
@@ -87,6 +92,9 @@ class PushConsumer:
         self.settings = settings
         self.is_running = False
         self.started_at_ms = 0
+        fault = find_fault(listener)
+        if fault is not None:
+            raise TypeError(f"the listener {listener!r} {fault}")
         self.listener = listener
         self.counters = Counters(client.clock)
         self._suspended_count = 0
@@ -106,15 +114,23 @@ class PushConsumer:
         self._queues: dict[MessageQueue, ProcessQueue] = {}
         self._pulls: dict[MessageQueue, asyncio.Task[None]] = {}
         self._tasks: list[asyncio.Task[None]] = []
-        self.routes = Routes(client, settings.route_refresh_s)
+        self._fresh_routes = FreshRoutes(client, settings.route_refresh_s)
+        self.routes = Routes(self._fresh_routes)
         self.broker_time = BrokerTime(client)
         self.membership = Membership(client, settings, self.client_id, self.routes, self.broker_time)
-        self.rebalance = Rebalance(client, settings, self.membership, self.routes, strategy.allocate, self)
+        self._retry_guard = RetryGuard(client, settings.group, self.client_id, report)
+        self.rebalance = Rebalance(
+            client, settings, self.membership, self.routes, strategy.allocate, self, report=report,
+            on_ids=self._retry_guard.saw,
+        )  # fmt: skip
         self._skipping = Skipping(settings, skip, self.broker_time.now_ms, report)
         self.offsets = self._make_store()
         self._consumption: ConcurrentConsumption | None = None
         self._control = Control(strategy=class_of_strategy(strategy.name), report=partial(report, Trouble.RESET))
         self._is_draining = False
+        # Offsets that could not be stored at the end.
+        self.unstored: Sequence[Failure] = ()
+        self._loop_watch: LoopWatch | None = None
 
     def _make_store(self) -> OffsetStore:
         if self.settings.message_model == CLUSTERING:
@@ -142,10 +158,11 @@ class PushConsumer:
         errors = [each.error for each in heard if each.error is not None]
         if errors and len(errors) == len(heard):
             raise errors[0]
-        producer = Producer(self.client, CLIENT_INNER_PRODUCER)
+        producer = Producer(self.client, CLIENT_INNER_PRODUCER, routes=self._fresh_routes)
         send_back = SendBack(
             self.client, self.settings.group, producer, max_reconsume_times=self.settings.max_reconsume_times,
             timeout_s=self.settings.send_back_timeout_s, fallback_timeout_s=self.settings.fallback_timeout_s,
+            guard=self._retry_guard,
         )  # fmt: skip
         self._consumption = ConcurrentConsumption(
             self.settings, self.listener, self.client.clock, send_back=send_back, acknowledge=self._acknowledge,
@@ -155,6 +172,7 @@ class PushConsumer:
         self._control.attach(self)
         self.client.handlers.update(self._control.handlers)
         self.is_running = True
+        self._loop_watch = LoopWatch(self.settings.loop_watch_s, self._report)
         self._tasks = [
             asyncio.ensure_future(self.membership.run()), asyncio.ensure_future(self.rebalance.run()),
             asyncio.ensure_future(self._persist_now_and_then()),
@@ -190,12 +208,15 @@ class PushConsumer:
 
     async def _leave(self) -> None:
         self.is_running = False
+        if self._loop_watch is not None:
+            self._loop_watch.close()
         await self._control.aclose()
         await self._stop(self._tasks)
         # Before the offsets are stored: what was sent back after that would be delivered by the offsets as well.
         if self._consumption is not None:
             await self._consumption.aclose()
-        self._tell_failures(await self.offsets.persist())
+        self.unstored = await self.offsets.persist()
+        self._tell_failures(self.unstored)
         await self.membership.leave()
 
     @staticmethod
@@ -209,6 +230,11 @@ class PushConsumer:
     def ok_count(self) -> int:
         """How many messages were consumed."""
         return self._telling.ok_count
+
+    @property
+    def results(self) -> Mapping[ConsumeResult, int]:
+        """How many batches came back from the listener, by the label that each got, also those that came too late."""
+        return self._telling.results
 
     @property
     def failed_count(self) -> int:
@@ -279,8 +305,11 @@ class PushConsumer:
     async def _persist_now_and_then(self) -> None:
         await pause(self.client.clock, self.settings.first_persist_s)
         while True:
+            began_s = self.client.clock.monotonic_s()
             self._tell_failures(await self.offsets.persist())
-            await pause(self.client.clock, self.settings.persist_s)
+            # What one broker takes to fail does not make the offsets of the others older.
+            spent_s = self.client.clock.monotonic_s() - began_s
+            await pause(self.client.clock, max(0.0, self.settings.persist_s - spent_s))
 
     # What Rebalance asks of its owner
 
@@ -301,7 +330,7 @@ class PushConsumer:
             return False
         queue = ProcessQueue(mq, now_ms=self.client.clock.now_ms())
         self._queues[mq] = queue
-        self._pulls[mq] = asyncio.ensure_future(self._pull(queue, offset))
+        self._pulls[mq] = asyncio.create_task(self._pull(queue, offset), name=f"PullMessage {mq}")
         return True
 
     def _may_take(self, mq: MessageQueue) -> bool:
@@ -352,6 +381,8 @@ class PushConsumer:
     def pulled(self, process_queue: ProcessQueue, pulled: Pulled) -> None:
         """See pulling.Owner."""
         messages = pulled.messages
+        for fault in pulled.faults:
+            self._report(Trouble.UNREADABLE, f"{process_queue.mq}:{fault}")
         back_to = min(pulled.next_offset, *(message.queue_offset for message in messages[:1]), pulled.asked_offset)
         if back_to < pulled.asked_offset:
             self._report(
@@ -383,6 +414,25 @@ class PushConsumer:
             self._acknowledge(process_queue.mq, offset)
         gone = set(unwanted)
         return [message for message in messages if message not in gone]
+
+    async def is_still_ours(self, process_queue: ProcessQueue, next_offset: int) -> bool:
+        """See pulling.Owner. What the broker has stored beyond our own offset, another member has."""
+        mq = process_queue.mq
+        if self.settings.message_model != CLUSTERING:
+            return True
+        stored = await self.offsets.fetch(mq)
+        known = self.offsets.read(mq)
+        if known is None:
+            known = next_offset if process_queue.first_offset is None else process_queue.first_offset
+        if stored is None or stored <= known or process_queue.dropped:
+            return True
+        self._report(Trouble.OFFSET, f"{mq}: another member has gone on from {known} to {stored}; it is taken anew.")
+        process_queue.drop()
+        self._pulls.pop(mq, None)
+        self._queues.pop(mq, None)
+        self.offsets.forget(mq)
+        self.rebalance.wake()
+        return False
 
     async def illegal_offset(self, process_queue: ProcessQueue, next_offset: int) -> None:
         """See pulling.Owner. The queue stays held, though dropped, until that is stored: nobody takes it meanwhile."""

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, RmqctlError
+from rmqctl.model.consuming import Trouble
 from rmqctl.model.group import BROADCASTING
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker, TopicRoute
@@ -33,6 +34,7 @@ from rmqctl.rules.rebalance import (
 from .membership import Membership
 from .routes import Routes
 from .settings import ConsumerSettings
+from .telling import Report
 
 # The member list is one broker's; another one is asked only where that one fails.
 _BROKERS_ASKED = 3
@@ -77,7 +79,8 @@ class TopicBalance(Struct, frozen=True):
 class Rebalance:
     """Decides which queues this client holds, and has its owner take and drop them.
 
-    `allocate` is the strategy's. `shuffle` puts the brokers of a topic into the order in which they are asked.
+    `allocate` is the strategy's. `shuffle` puts the brokers of a topic into the order in which they are asked. `report`
+    is told of a strategy that fails, `on_ids` whom a broker lists.
     """
 
     def __init__(
@@ -90,6 +93,8 @@ class Rebalance:
         owner: Owner,
         *,
         shuffle: Callable[[list[Broker]], object] = random.shuffle,
+        report: Report = lambda _, __: None,
+        on_ids: Callable[[str, Collection[str]], None] = lambda _, __: None,
     ) -> None:
         self._client = client
         self._settings = settings
@@ -98,6 +103,8 @@ class Rebalance:
         self._allocate = allocate
         self._owner = owner
         self._shuffle = shuffle
+        self._report = report
+        self._on_ids = on_ids
         self._wake = asyncio.Event()
         self._presences: dict[str, Presence] = {}
         # By topic, for whoever asks.
@@ -155,6 +162,7 @@ class Rebalance:
     async def _balance(self, topic: str) -> bool:
         """Rebalance one topic; tell whether its queues have changed."""
         outcome = await self._find_share(topic)
+        self._tell(outcome)
         held = {mq: at_ms for mq, at_ms in self._owner.held().items() if mq.topic == topic}
         expired = find_expired(held, self._client.clock.now_ms(), round(self._settings.pull_expired_s * 1000))
         moves = compute_moves(held, outcome.share, expired)
@@ -162,6 +170,13 @@ class Rebalance:
         taken, refused = await self._each([mq for mq in moves.take if mq not in stuck], self._owner.take)
         self.outcomes[topic] = replace(outcome, refused={**stuck, **refused})
         return bool(dropped or taken)
+
+    def _tell(self, outcome: TopicBalance) -> None:
+        """Tell of a strategy that fails, once for as long as it fails in the same way."""
+        share, before = outcome.share, self.outcomes.get(outcome.topic)
+        if share.kept is Kept.STRATEGY_FAILED and (before is None or before.share != share):
+            said = (share.detail or "").rstrip(".")
+            self._report(Trouble.STRATEGY, f"{outcome.topic} stays shared as it was, the strategy fails: {said}.")
 
     async def _each(
         self, queues: Sequence[MessageQueue], call: Callable[[MessageQueue], Awaitable[bool]]
@@ -195,6 +210,7 @@ class Rebalance:
         if self._membership.client_id not in ids:
             # The broker has lost us, by a restart or a connection that ended; the others have taken our queues.
             self._membership.beat_soon()
+        self._on_ids(asked, ids)
         counted = self._count(topic, ids)
         share = compute_share(queues, counted, self._membership.client_id, self._allocate)
         return TopicBalance(topic, at_ms, share, asked, ids, tuple(counted))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import astuple
+
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.protocol.sends import RETRY_TOPIC
 
 
-class RetriedMessage(StoredMessage, frozen=True, eq=False):
+class RetriedMessage(StoredMessage, frozen=True, eq=False, gc=False):
     """A message of a retry topic (MQClientAPIImpl, resetRetryAndNamespace)."""
 
     @property
@@ -19,7 +21,4 @@ class RetriedMessage(StoredMessage, frozen=True, eq=False):
 
 def restore_topics(messages: Sequence[StoredMessage]) -> list[StoredMessage]:
     """Return the same messages, under their own topics."""
-    return [
-        RetriedMessage(message.record, message._fixed, message._topic_at, message.inner_index)  # noqa: SLF001
-        for message in messages
-    ]
+    return [RetriedMessage(*astuple(message)) for message in messages]

@@ -5,45 +5,36 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 
-from rmqctl.client.core import Client
+from rmqctl.client.fresh_routes import FreshRoutes
 from rmqctl.errors import RmqctlError
 from rmqctl.model.route import MASTER_ID, Broker, TopicRoute
 
 
 class Routes:
-    """Routes by topic. What could not be fetched anew stays as it was (MQClientInstance.updateTopicRouteInfo...)."""
+    """Routes by topic, as they were with the last refresh (MQClientInstance.updateTopicRouteInfoFromNameServer)."""
 
-    def __init__(self, client: Client, refresh_s: float) -> None:
-        self._client = client
-        self._refresh_s = refresh_s
+    def __init__(self, fresh: FreshRoutes) -> None:
+        self._fresh = fresh
         self._routes: dict[str, TopicRoute] = {}
-        # Monotonic, by topic: when its route was fetched last.
-        self._fetched_at_s: dict[str, float] = {}
         self._brokers: dict[str, Broker] = {}
+        # Why topics have no route.
         self.errors: dict[str, RmqctlError] = {}
 
     async def refresh(self, topics: Collection[str]) -> None:
         """Fetch routes that are missing or too old, and forget those of other topics. Failures go to `errors`."""
-        now_s = self._client.clock.monotonic_s()
-        for known in (self._routes, self._fetched_at_s, self.errors):
+        for known in (self._routes, self.errors):
             for topic in [topic for topic in known if topic not in topics]:
                 del known[topic]
-        due = [
-            topic
-            for topic in topics
-            if topic not in self._routes or now_s - self._fetched_at_s[topic] >= self._refresh_s
-        ]
-        await asyncio.gather(*map(self._fetch, due))
+        await asyncio.gather(*map(self._fetch, topics))
         # The last one wins where name servers differ; a broker that no route names any more is gone.
         self._brokers = {broker.broker_name: broker for route in self._routes.values() for broker in route.brokers}
 
     async def _fetch(self, topic: str) -> None:
         try:
-            self._routes[topic] = await self._client.fresh_route(topic)
+            self._routes[topic] = await self._fresh.route(topic, again=self._fresh.is_old(topic))
         except RmqctlError as error:
             self.errors[topic] = error
         else:
-            self._fetched_at_s[topic] = self._client.clock.monotonic_s()
             self.errors.pop(topic, None)
 
     def route(self, topic: str) -> TopicRoute | None:

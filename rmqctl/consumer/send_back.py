@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Mapping
+
 from rmqctl.client.core import Client
 from rmqctl.client.producer import Producer
-from rmqctl.errors import DeadlineError, RmqctlError
+from rmqctl.errors import DeadlineError, RefusedError, RmqctlError
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.sending import OutgoingMessage
 from rmqctl.net.clock import wait_for
 from rmqctl.protocol import sends
 from rmqctl.protocol.message import StoredMessage
+from rmqctl.rules.retry_locks import Hindrance
+from rmqctl.rules.sending import writable_queues
+
+from .retry_guard import RetryGuard, explain
 
 # What -1 stands for (DefaultMQPushConsumerImpl.getMaxReconsumeTimes).
 _MAX_RECONSUME_TIMES = 16
@@ -22,15 +29,17 @@ _LEFT_OUT = ("", sends.TRAN_MSG, sends.DELAY)
 class SendBack:
     """Sends messages of a group back, each by its own request: to the broker that stored it, else as a new message.
 
-    `fallback_count` is how often it had to be a new message. Both ways may store a message that was stored already,
-    when an answer does not come in time: it then comes twice.
+    `fallback_count` is how often it had to be a new message. `guard` knows the brokers that would make a dead letter of
+    one; without it that is not looked at. Both ways may store a message that was stored already, when an answer does
+    not come in time: it then comes twice.
     """
 
     def __init__(
         self, client: Client, group: str, producer: Producer, *, max_reconsume_times: int = -1, timeout_s: float = 5.0,
-        fallback_timeout_s: float = 3.0,
+        fallback_timeout_s: float = 3.0, guard: RetryGuard | None = None,
     ) -> None:  # fmt: skip
         self.fallback_count = 0
+        self._guard = guard
         self._client = client
         self._group = group
         self._producer = producer
@@ -89,10 +98,29 @@ class SendBack:
         return broker_name, message.store_host
 
     async def _as_new_message(self, message: StoredMessage, level: int) -> None:
-        """Send it to the group's retry topic. Where no lock of the group is held, that is as good as giving it back."""
+        """Send it to the group's retry topic, where nobody holds a lock of the group: as good as giving it back."""
         made = OutgoingMessage(message.body, _retry_properties(message, level, self._limit), message.flag)
         topic = f"{RETRY_PREFIX}{self._group}"
-        await self._producer.send_message(topic, made, timeout_s=self._fallback_timeout_s)
+        is_dead = level < 0 or message.reconsume_times >= self._limit
+        hindered = {} if is_dead else await self._find_hindrances(topic)
+        if not hindered:
+            await self._producer.send_message(topic, made, timeout_s=self._fallback_timeout_s)
+            return
+        route = await self._producer.routes.route(topic)
+        free = [mq for mq in writable_queues(route) if mq.broker_name not in hindered]
+        if not free:
+            raise RefusedError(explain(hindered.items(), self._group))
+        # Any of them, and no other broker when it fails: it comes by here again.
+        chosen = random.choice(free)  # noqa: S311
+        await self._producer.send_message(topic, made, mq=chosen, timeout_s=self._fallback_timeout_s)
+
+    async def _find_hindrances(self, topic: str) -> Mapping[str, Hindrance]:
+        """Return the brokers of the retry topic where this would become a dead letter at once, and by whom."""
+        if self._guard is None:
+            return {}
+        route = await self._producer.routes.route(topic)
+        names = {mq.broker_name for mq in writable_queues(route)}
+        return await self._guard.find_hindrances([each for each in route.brokers if each.broker_name in names])
 
 
 def _topic(message: StoredMessage) -> str:

@@ -66,6 +66,8 @@ class ConsumerSettings(Struct, frozen=True, kw_only=True):
     fallback_timeout_s: float = 3.0
     local_retry_s: float = 5.0
     local_retry_limit: int = 16
+    # An event loop that does not run for so long is told of: heartbeats and pulls stand still with it.
+    loop_watch_s: float = 5.0
 
     # What is older, or further from the end of its queue, is acknowledged unread.
     skip_older_s: float | None = None

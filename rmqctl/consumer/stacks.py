@@ -6,6 +6,7 @@ import asyncio
 import sys
 import threading
 from collections.abc import Iterator
+from itertools import dropwhile, takewhile
 from pathlib import PurePath
 from traceback import walk_stack
 from types import FrameType
@@ -54,7 +55,27 @@ def _paragraph(name: str, state: str, frames: list[FrameType]) -> str:
     return "".join(f"{name:<{_NAME_WIDTH}}{line}\n" for line in lines) + "\n"
 
 
+def where(thread: int) -> str:
+    """Return what a thread of this process is in, for one who looks from another: the user's call, and the innermost.
+
+    What called the user's code in an event loop is left out.
+    """
+    frame = sys._current_frames().get(thread)  # noqa: SLF001
+    calls = [each for each, _ in walk_stack(frame)]
+    if frame is None or not calls:
+        return "a thread that has ended"
+    innermost = calls[0]
+    within = list(takewhile(lambda each: not _module(each).startswith("asyncio."), calls))
+    users = list(dropwhile(lambda each: _module(each).startswith("rmqctl."), reversed(within)))
+    said = describe_call(innermost, innermost.f_lineno)
+    return f"{describe_call(users[0], users[0].f_lineno)}, in {said}" if users[1:] else said
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "?"))
+
+
 def describe_call(frame: FrameType, line: int | None) -> str:
     """Return a call as `module.function(file.py:12)`."""
     code = frame.f_code
-    return f"{frame.f_globals.get('__name__', '?')}.{code.co_qualname}({PurePath(code.co_filename).name}:{line})"
+    return f"{_module(frame)}.{code.co_qualname}({PurePath(code.co_filename).name}:{line})"

@@ -48,6 +48,13 @@ class Trouble(StrEnum):
     STORE = "STORE"
     RESET = "RESET"
     SKIP = "SKIP"
+    GROUP = "GROUP"
+    STRATEGY = "STRATEGY"
+    TIME_OUT = "TIME_OUT"
+    UNREADABLE = "UNREADABLE"
+    WORKERS = "WORKERS"
+    LOOP_BLOCKED = "LOOP_BLOCKED"
+    STOOD_STILL = "STOOD_STILL"
 
 
 class Subscription(Struct, frozen=True):

@@ -43,7 +43,8 @@ def compute_share(queues: Sequence[MessageQueue], client_ids: Sequence[str], own
     """Return a client's share. Queues and ids are sorted; ids may stand twice, as brokers list them.
 
     Whatever goes wrong keeps what is held: an empty list tells of a broker that has just started.
-    A client that is not among the ids has no share: the others have given its queues to themselves.
+    A client that is not among the ids has no share: the others have given its queues to themselves. What a strategy
+    gives beside the queues of the topic is left out: by configuration a client is told all of its topics' at once.
     """
     if not queues:
         return Share(kept=Kept.NO_QUEUES)
@@ -52,7 +53,7 @@ def compute_share(queues: Sequence[MessageQueue], client_ids: Sequence[str], own
     if own_id not in client_ids:
         return Share()
     try:
-        return Share(frozenset(allocate(queues, client_ids).get(own_id, ())))
+        return Share(frozenset(queues).intersection(allocate(queues, client_ids).get(own_id, ())))
     except Exception as error:  # noqa: BLE001 - strategies may be other people's
         return Share(kept=Kept.STRATEGY_FAILED, detail=str(error) or type(error).__name__)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -67,7 +67,7 @@ def try_all(
                 where = f"Group {number}: " if len(questions) > 1 else ""
                 if question.scene.live is not None and strategy is None and current is not None:
                     where = f"The members share by {current}. "
-                sentence, hint = _with_hint(str(error))
+                sentence, hint = with_hint(str(error))
                 raise UsageError(f"{where}{sentence}", hint=hint) from None
     _require_taken(given, questions, trials)
     _require_rooms(given.get("rooms", ()), trials)
@@ -75,7 +75,7 @@ def try_all(
 
 
 # Which strategies take what is given on a command line, by the option.
-_TAKERS = {
+TAKERS = {
     "virtual_nodes": ("--virtual-nodes", ("consistent-hash", "machine-room-nearby", "pop-share")),
     "rooms": ("--room", ("machine-room",)),
     "site_of": ("--site-of", ("machine-room-nearby",)),
@@ -92,7 +92,7 @@ def _require_taken(given: Mapping[str, Any], questions: Sequence[Question], tria
     used |= {canonical_name(own_strategy(question)) for question in questions}
     is_live = any(question.scene.live is not None for question in questions)
     for name in given:
-        option, takers = _TAKERS[name]
+        option, takers = TAKERS[name]
         if used.isdisjoint(takers) and not (is_live and name in _COMPARED):
             tried = ", ".join(dict.fromkeys(trial.outcome.strategy for trial in trials))
             raise UsageError(f"{option} is for {' and '.join(takers)}, not for {tried}.", hint="--strategy names one.")
@@ -104,11 +104,16 @@ def _require_rooms(rooms: Sequence[str], trials: Sequence[Trial]) -> None:
     RocketMQ shares the others without a word. For rooms of a description that is a concern (find_room_concerns).
     """
     for trial in trials:
-        brokers = {mq.broker_name for mq in trial.scene.queues}
-        for room in rooms if trial.outcome.strategy == "machine-room" else ():
-            if not any(is_in_room(name, room) for name in brokers):
-                sentence = f"Room {room} has no queues: no broker is called {room}@NAME."
-                raise NotFoundError("Room", room).reworded(sentence, hint=f"Brokers: {listed(sorted(brokers))}.")
+        if trial.outcome.strategy == "machine-room":
+            require_rooms(rooms, {mq.broker_name for mq in trial.scene.queues})
+
+
+def require_rooms(rooms: Sequence[str], broker_names: Collection[str]) -> None:
+    """Raise NotFoundError for a room that none of the brokers is in, as machine-room tells it."""
+    for room in rooms:
+        if not any(is_in_room(name, room) for name in broker_names):
+            sentence = f"Room {room} has no queues: no broker is called {room}@NAME."
+            raise NotFoundError("Room", room).reworded(sentence, hint=f"Brokers: {listed(sorted(broker_names))}.")
 
 
 def require_known(strategies: Sequence[str], custom: Mapping[str, CustomStrategy]) -> None:
@@ -117,11 +122,11 @@ def require_known(strategies: Sequence[str], custom: Mapping[str, CustomStrategy
         try:
             find_strategy(name, Options(configured={"any": ()}, rooms=("any",)), custom)
         except AllocationError as error:
-            sentence, hint = _with_hint(str(error))
+            sentence, hint = with_hint(str(error))
             raise UsageError(sentence, hint=hint) from None
 
 
-def _with_hint(text: str) -> tuple[str, str | None]:
+def with_hint(text: str) -> tuple[str, str | None]:
     """Split what a strategy says into the sentence and what may help."""
     for start in (" Did you mean ", " Known: "):
         sentence, found, rest = text.partition(start)
@@ -162,7 +167,7 @@ def simulate_all(
             for protection_ms in protections_ms
         ]
     except AllocationError as error:
-        sentence, hint = _with_hint(str(error))
+        sentence, hint = with_hint(str(error))
         raise UsageError(sentence, hint=hint) from None
 
 
@@ -177,15 +182,16 @@ def _options(question: Question, given: Mapping[str, Any], resolvers: Mapping[st
     site_of: str | Mapping[str, str] = options.pop("site_of", question.site_of)
     return replace(
         question.options,
-        broker_site=_site_of("broker", site_of, resolvers),
-        client_site=_site_of("client", site_of, resolvers),
+        broker_site=resolve_site("broker", site_of, resolvers),
+        client_site=resolve_site("client", site_of, resolvers),
         **options,
     )
 
 
-def _site_of(
+def resolve_site(
     kind: str, site_of: str | Mapping[str, str], resolvers: Mapping[str, SiteResolver]
 ) -> Callable[[str], str | None]:
+    """Return what tells the rooms of brokers, or of clients. Raises UsageError."""
     if not isinstance(site_of, str):
         return site_of.get
     if site_of in resolvers:

@@ -87,6 +87,12 @@ class Watching:
         self.not_taken: list[list[int]] = []
         self.blocked_queues: list[ProcessQueue] = []
         self.expired_offsets: list[list[int]] = []
+        self.labels: dict[ConsumeResult, int] = {}
+        self.late_offsets: list[list[int]] = []
+        self.given_up_offsets: list[int] = []
+        # How many workers hang, each time that all do, and 0 when one came back.
+        self.hanging: list[int] = []
+        self.has_room = asyncio.Event()
 
     def consumed(self, topic: str, ok_count: int, failed_count: int, spent_ms: float, batch_count: int = 1) -> None:
         self.batch_count += batch_count
@@ -96,6 +102,22 @@ class Watching:
     def failed(self, batch: Batch, result: ConsumeResult) -> None:
         self.results.append((result, offsets(batch.messages)))
         self.errors.append(batch.error)
+
+    def came_back(self, result: ConsumeResult, batch_count: int) -> None:
+        self.labels[result] = self.labels.get(result, 0) + batch_count
+
+    def came_late(self, batch: Batch) -> None:
+        self.late_offsets.append(offsets(batch.messages))
+
+    def all_hang(self, worker_count: int) -> None:
+        self.hanging.append(worker_count)
+
+    def one_is_free(self) -> None:
+        self.hanging.append(0)
+        self.has_room.set()
+
+    def given_up(self, batch: Batch, message: StoredMessage, error: RmqctlError) -> None:
+        self.given_up_offsets.append(message.queue_offset)
 
     def not_sent_back(self, batch: Batch, error: RmqctlError) -> None:
         self.not_taken.append(offsets(batch.messages))

@@ -13,9 +13,9 @@ from rmqctl.consumer.batch import ALL, Batch
 from rmqctl.consumer.concurrent import split
 from rmqctl.consumer.process_queue import ProcessQueue
 from rmqctl.model.consuming import ConsumeResult, ConsumeStatus
-from rmqctl.model.group import BROADCASTING
+from rmqctl.model.group import BROADCASTING, CLUSTERING
 from rmqctl.protocol.message import StoredMessage
-from tests.consumer.consuming import LATER, MQ, SUCCESS, Broker, Consuming, messages, offsets
+from tests.consumer.consuming import LATER, MQ, SUCCESS, Broker, Consuming, damaged_message, messages, offsets
 from tests.scripted import run
 
 
@@ -532,6 +532,165 @@ def test_the_level_of_the_listener_holds_for_the_first_try_and_for_those_behind_
         consuming.put(0)
         await consuming.settle(60)
         assert consuming.broker.taken == [(0, -1)]
+
+    run(go())
+
+
+# Labels, counted
+
+
+def test_7_8_each_batch_is_counted_under_its_label() -> None:
+    async def go() -> None:
+        plan = {2: LATER, 4: None, 6: ValueError("x"), 8: _good_up_to(0, SUCCESS)}
+        consuming = Consuming(_Listener(plan), batch_size=2)
+        consuming.put(*range(12))
+        await consuming.settle()
+        assert consuming.watching.labels == {"SUCCESS": 3, "FAILED": 1, "RETURNNULL": 1, "EXCEPTION": 1}
+        assert consuming.watching.late_offsets == []
+
+    run(go())
+
+
+@pytest.mark.parametrize("late_s", [0, 3])
+@pytest.mark.parametrize(
+    ("answer", "label"),
+    [(SUCCESS, "TIME_OUT"), (LATER, "TIME_OUT"), (None, "RETURNNULL"), (ValueError("x"), "EXCEPTION")],
+    ids=str,
+)
+def test_7_8_what_comes_back_after_its_time_is_labelled_though_it_was_sent_back(
+    answer: Any, label: str, late_s: float
+) -> None:
+    async def go() -> None:
+        listener = _Listener({0: answer})
+        listener.hold(0)
+        consuming = Consuming(listener, consume_timeout_s=10)
+        consuming.put(0)
+        await consuming.settle(10 + late_s)
+        assert (consuming.broker.taken, consuming.watching.labels) == ([(0, 3)], {})
+        # The label is that of the time that it had.
+        consuming.consumption.expiry.set_timeout(900)
+        listener.gates[0].set()
+        await consuming.settle()
+        assert (consuming.watching.labels, consuming.watching.late_offsets) == ({label: 1}, [[0]])
+        assert (consuming.watching.counts, consuming.broker.taken) == ([], [(0, 3)])
+
+    run(go())
+
+
+@pytest.mark.parametrize(("spent_s", "label"), [(9, "SUCCESS"), (10, "TIME_OUT"), (11, "TIME_OUT")])
+def test_7_8_a_slow_success_is_a_success_that_is_told_of(spent_s: float, label: str) -> None:
+    async def go() -> None:
+        listener = _Listener()
+        listener.hold(0)
+        consuming = Consuming(listener, consume_timeout_s=10, message_model=BROADCASTING)
+        consuming.put(0)
+        await consuming.settle(spent_s)
+        listener.gates[0].set()
+        await consuming.settle()
+        assert consuming.watching.labels == {label: 1}
+        assert consuming.watching.late_offsets == ([[0]] if label == "TIME_OUT" else [])
+        assert (consuming.watching.counts, consuming.watching.results) == ([("T", 1, 0)], [])
+        assert (consuming.acknowledged, consuming.queue.count) == ([1], 0)
+
+    run(go())
+
+
+# Workers that hang
+
+
+@pytest.mark.parametrize("model", [CLUSTERING, BROADCASTING])
+def test_that_no_worker_is_left_is_told_once_and_when_it_is_over(model: str) -> None:
+    async def go() -> None:
+        listener = _Listener()
+        listener.hold(0, 1, 2)
+        consuming = Consuming(listener, consume_timeout_s=10, worker_count=2, message_model=model)
+        consuming.put(0)
+        await consuming.settle(5)
+        consuming.put(1, 2)
+        await consuming.settle(6)
+        assert consuming.watching.hanging == []
+        await consuming.settle(5)
+        assert (consuming.watching.hanging, listener.seen) == ([2], [[0], [1]])
+        await consuming.settle(3600)
+        assert consuming.watching.hanging == [2]
+        # A worker that hangs is one that is missing: what comes back goes on with what waits.
+        listener.gates[1].set()
+        await consuming.settle()
+        assert (consuming.watching.hanging, listener.seen) == ([2, 0], [[0], [1], [2]])
+        await consuming.settle(11)
+        assert consuming.watching.hanging == [2, 0, 2]
+        # The second that comes back is no news.
+        for place in (2, 0):
+            listener.gates[place].set()
+            await consuming.settle(60)
+            assert consuming.watching.hanging == [2, 0, 2, 0]
+
+    run(go())
+
+
+def test_listeners_of_queues_that_went_hold_their_workers_as_well() -> None:
+    async def go() -> None:
+        listener = _Listener()
+        listener.hold(0)
+        consuming = Consuming(listener, consume_timeout_s=10, worker_count=1)
+        consuming.put(0)
+        await consuming.settle(5)
+        consuming.queue.drop()
+        await consuming.settle(6)
+        assert (consuming.watching.hanging, consuming.broker.taken) == ([1], [])
+        listener.gates[0].set()
+        await consuming.settle()
+        assert (consuming.watching.hanging, consuming.watching.labels) == ([1, 0], {})
+
+    run(go())
+
+
+def test_threads_that_hang_are_told_of() -> None:
+    async def go() -> None:
+        loop, entered, gate = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+        def listener(*_: object) -> ConsumeStatus:
+            loop.call_soon_threadsafe(entered.set)
+            gate.wait(10)
+            return SUCCESS
+
+        consuming = Consuming(listener, consume_timeout_s=10, worker_count=1)
+        consuming.put(0)
+        async with asyncio.timeout(10):
+            await entered.wait()
+            await consuming.settle(11)
+            assert consuming.watching.hanging == [1]
+            gate.set()
+            await consuming.watching.has_room.wait()
+        assert consuming.watching.hanging == [1, 0]
+        await consuming.consumption.aclose()
+
+    run(go())
+
+
+# What can't be read
+
+
+def test_a_message_that_fails_and_whose_properties_lie_is_given_up_and_told() -> None:
+    async def go() -> None:
+        class Reading(Broker):
+            async def __call__(self, message: StoredMessage, level: int, *, broker_name: str | None = None) -> None:
+                assert message.message_id  # as who sends it back must
+                await super().__call__(message, level, broker_name=broker_name)
+
+        def read(found: Sequence[StoredMessage], _: Batch) -> ConsumeStatus:
+            return LATER if found[0].properties is not None else SUCCESS
+
+        async def listener(found: Sequence[StoredMessage], batch: Batch) -> ConsumeStatus:
+            return read(found, batch)
+
+        consuming = Consuming(listener, broker=Reading())
+        found = [damaged_message(0, cut=3), *messages(1)]
+        consuming.queue.put(found)
+        consuming.consumption.submit(consuming.queue, found)
+        await consuming.settle()
+        assert (consuming.watching.given_up_offsets, consuming.broker.taken) == ([0], [(1, 0)])
+        assert (consuming.acknowledged[-1], consuming.queue.count, consuming.consumption.is_idle) == (2, 0, True)
 
     run(go())
 

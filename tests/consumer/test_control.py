@@ -517,7 +517,7 @@ def test_what_a_listener_raised_is_told_with_its_place() -> None:
         async with scene(failing) as on:
             result = loads((await consume(on, record())).body)
             assert result["consumeResult"] == "CR_THROW_EXCEPTION"
-            assert result["remark"].startswith(f"builtins.ValueError: no such order, {__name__}.")
+            assert result["remark"].startswith(f"ValueError: no such order, {__name__}.")
             assert ".failing(test_control.py:" in result["remark"]
 
     run(scenario())

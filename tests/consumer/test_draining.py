@@ -114,6 +114,7 @@ def test_offsets_that_can_not_be_stored_at_the_end_are_told() -> None:
         cluster.sandbox.faults.answer(Q.UPDATE_CONSUMER_OFFSET, R.SYSTEM_ERROR, remark="no", count=None)
         await cluster.during(consumer.drain(5))
         assert any(report.startswith("Not stored at broker-a: offset of T:0: ") for report in cluster.reports)
+        assert [(each.broker_name, each.what) for each in consumer.unstored] == [("broker-a", "offset of T:0")]
         assert await cluster.members() == []
 
     scenario(work)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+import time
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -27,6 +28,9 @@ class _Watched:
     def _note(self, batch: Batch) -> None:
         self.expired.append((batch, self.clock.monotonic_s()))
 
+    def start(self, batch: Batch) -> None:
+        self.expiry.started(batch, self.clock.monotonic_s())
+
     def advance(self, seconds: float) -> None:
         asyncio.run(self.clock.advance(seconds))
 
@@ -38,7 +42,7 @@ class _Watched:
 def test_a_batch_is_reported_once_when_its_time_is_over() -> None:
     watched = _Watched(900)
     watched.advance(123)
-    watched.expiry.started(["a"])
+    watched.start(["a"])
     watched.advance(899.9)
     assert watched.expired == []
     watched.advance(0.2)
@@ -50,7 +54,7 @@ def test_a_batch_is_reported_once_when_its_time_is_over() -> None:
 def test_a_batch_that_ends_in_time_is_not_reported() -> None:
     watched = _Watched(10)
     batch = ["a"]
-    watched.expiry.started(batch)
+    watched.start(batch)
     watched.advance(9)
     watched.expiry.finished(batch)
     watched.advance(100)
@@ -62,7 +66,7 @@ def test_7_10_any_number_of_batches_is_reported_wherever_they_stand_in_their_que
     watched = _Watched(900)
     batches = [[str(number)] for number in range(5000)]
     for batch in batches:
-        watched.expiry.started(batch)
+        watched.start(batch)
         watched.clock._elapsed_s += 0.001
     for batch in batches[:100]:
         watched.expiry.finished(batch)
@@ -75,9 +79,9 @@ def test_7_10_any_number_of_batches_is_reported_wherever_they_stand_in_their_que
 def test_7_10_a_late_end_of_an_expired_batch_changes_nothing() -> None:
     watched = _Watched(10)
     late, other = ["a"], ["b"]
-    watched.expiry.started(late)
+    watched.start(late)
     watched.advance(5)
-    watched.expiry.started(other)
+    watched.start(other)
     watched.advance(6)
     watched.expiry.finished(late)
     watched.advance(100)
@@ -87,8 +91,8 @@ def test_7_10_a_late_end_of_an_expired_batch_changes_nothing() -> None:
 def test_equal_batches_are_told_apart() -> None:
     watched = _Watched(10)
     one, two = ["same"], ["same"]
-    watched.expiry.started(one)
-    watched.expiry.started(two)
+    watched.start(one)
+    watched.start(two)
     watched.expiry.finished(two)
     watched.advance(11)
     assert [batch is one for batch, _ in watched.expired] == [True]
@@ -96,9 +100,9 @@ def test_equal_batches_are_told_apart() -> None:
 
 def test_a_shorter_time_counts_at_once_for_what_runs() -> None:
     watched = _Watched(900)
-    watched.expiry.started(["old"])
+    watched.start(["old"])
     watched.advance(100)
-    watched.expiry.started(["new"])
+    watched.start(["new"])
     watched.expiry.set_timeout(60)
     assert watched.expired == [(["old"], 100)]
     watched.advance(100)
@@ -108,7 +112,7 @@ def test_a_shorter_time_counts_at_once_for_what_runs() -> None:
 
 def test_a_longer_time_counts_for_what_runs() -> None:
     watched = _Watched(10)
-    watched.expiry.started(["a"])
+    watched.start(["a"])
     watched.advance(9)
     watched.expiry.set_timeout(100)
     watched.advance(90)
@@ -128,10 +132,10 @@ def test_who_reports_may_change_the_time_and_close() -> None:
 
     watched.expiry.close()
     watched.expiry = Expiry(watched.clock, 10, note)
-    watched.expiry.started(["a"])
+    watched.start(["a"])
     watched.advance(1)
     for name in ("b", "c"):
-        watched.expiry.started([name])
+        watched.start([name])
     watched.advance(100)
     assert seen == [["a"], ["b"]]
     assert watched.timer_count == 0
@@ -139,9 +143,9 @@ def test_who_reports_may_change_the_time_and_close() -> None:
 
 def test_what_runs_is_told_with_its_age_the_oldest_first() -> None:
     watched = _Watched(100)
-    watched.expiry.started(["old"])
+    watched.start(["old"])
     watched.advance(30)
-    watched.expiry.started(["new"])
+    watched.start(["new"])
     watched.advance(2)
     assert watched.expiry.running() == [(["old"], 32), (["new"], 2)]
     watched.expiry.close()
@@ -156,12 +160,12 @@ def test_threads_may_start_and_finish_while_the_event_loop_looks() -> None:
         expiry: Expiry[Batch] = Expiry(SystemClock(), 3600, expired.append)
         stuck = [[f"stuck {number:04}"] for number in range(1000)]
         for batch in stuck:
-            expiry.started(batch)
+            expiry.started(batch, time.monotonic())
 
         def work() -> None:
             for number in range(10_000):
                 batch = [str(number)]
-                expiry.started(batch)
+                expiry.started(batch, time.monotonic())
                 expiry.finished(batch)
 
         threads = [threading.Thread(target=work) for _ in range(4)]
@@ -209,7 +213,7 @@ class _Machine(RuleBasedStateMachine):
     def start(self) -> None:
         self.count += 1
         batch = [str(self.count)]
-        self.watched.expiry.started(batch)
+        self.watched.start(batch)
         self.running.append((self.now_s, batch))
 
     @rule(data=st.data())

@@ -4,12 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from rmqctl.client.fresh_routes import FreshRoutes
 from rmqctl.consumer.broker_time import BrokerTime
 from rmqctl.consumer.membership import Membership
 from rmqctl.consumer.routes import Routes
 from rmqctl.consumer.settings import ConsumerSettings
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
+from rmqctl.protocol.command import Command
 from rmqctl.rules.subscriptions import make_subscription, retry_subscription
 from tests.consumer.group import OWN_ID, BrokerOfGroup, ScriptedGroup
 from tests.scripted import DROP, SILENCE, Late, ok, passing, refused, run
@@ -21,7 +23,7 @@ HOUR_MS = 3_600_000
 async def joining(group: ScriptedGroup) -> AsyncIterator[Membership]:
     """A member that has subscribed and told nobody yet."""
     async with group.client() as client:
-        routes, time = Routes(client, 30.0), BrokerTime(client)
+        routes, time = Routes(FreshRoutes(client, 30.0)), BrokerTime(client)
         await routes.refresh(["T", "%RETRY%G"])
         await time.measure(routes.brokers())
         membership = Membership(client, ConsumerSettings(group="G"), OWN_ID, routes, time)
@@ -240,6 +242,27 @@ def test_a_lost_connection_is_opened_again_by_the_next_heartbeat() -> None:
     run(scenario())
 
 
+def test_a_broker_is_told_at_once_on_a_new_connection_whatever_opened_it() -> None:
+    async def scenario() -> None:
+        group = ScriptedGroup(2)
+        first, second = group.brokers
+        async with joining(group) as membership, running(membership):
+            await group.clock.await_idle()
+            assert (count(first), count(second)) == (1, 1)
+            await first.master.drop()
+            await group.clock.advance(1)
+            # Such as a pull that is held: it goes on with a new connection, and nobody hears of the old one's end.
+            await membership._client.ask(first.master.address, Command(Q.UNREGISTER_CLIENT))
+            await group.clock.await_idle()
+            assert (count(first), count(second)) == (2, 1)
+            # One that a heartbeat opens needs no other one.
+            await second.master.drop()
+            await group.clock.advance(29)
+            assert (count(first), count(second)) == (3, 2)
+
+    run(scenario())
+
+
 def test_who_leaves_says_so_where_it_was_heard_and_tells_of_those_that_did_not_listen() -> None:
     async def scenario() -> None:
         group = ScriptedGroup(3)
@@ -268,7 +291,7 @@ def test_brokers_that_no_route_names_any_more_are_not_told() -> None:
     async def scenario() -> None:
         group = ScriptedGroup(2)
         async with group.client() as client:
-            routes = Routes(client, 0.0)
+            routes = Routes(FreshRoutes(client, 0.0))
             await routes.refresh(["T"])
             membership = Membership(client, ConsumerSettings(group="G"), OWN_ID, routes, BrokerTime(client))
             membership.subscribe(make_subscription("T"))
@@ -278,5 +301,56 @@ def test_brokers_that_no_route_names_any_more_are_not_told() -> None:
             await membership.beat()
             assert [heard.broker_name for heard in membership.heard()] == ["broker-a"]
             assert (count(group.brokers[0]), count(second)) == (2, 1)
+
+    run(scenario())
+
+
+def test_a_broker_that_can_not_be_reached_is_told_as_soon_as_it_can() -> None:
+    async def scenario() -> None:
+        group = ScriptedGroup(2)
+        cut, well = group.brokers
+        async with joining(group) as membership, running(membership):
+            await group.clock.advance(1)
+            cut.master.table[Q.HEART_BEAT] = SILENCE
+            await group.clock.advance(40)
+            before = count(cut)
+            cut.master.table[Q.HEART_BEAT] = ok()
+            # A second between two attempts, of which each takes 3 s to fail.
+            await group.clock.advance(4.1)
+            assert count(cut) == before + 1
+            assert all(each.error is None for each in membership.heard())
+            await group.clock.advance(14)
+            # And no oftener than others once it is.
+            assert count(cut) == before + 1
+            assert count(well) == 2
+
+    run(scenario())
+
+
+def test_a_broker_that_can_not_be_reached_is_told_no_more_once_it_or_we_have_gone() -> None:
+    async def scenario() -> None:
+        group = ScriptedGroup(3)
+        cut, other, _ = group.brokers
+        async with group.client() as client:
+            routes = Routes(FreshRoutes(client, 0.0))
+            await routes.refresh(["T"])
+            membership = Membership(client, ConsumerSettings(group="G"), OWN_ID, routes, BrokerTime(client))
+            membership.subscribe(make_subscription("T"))
+            await membership.beat()
+            cut.master.table[Q.HEART_BEAT] = other.master.table[Q.HEART_BEAT] = SILENCE
+            await passing(group.clock, membership.beat())
+            await group.clock.advance(10)
+            before = (count(cut), count(other))
+            assert min(before) >= 4
+            group.brokers.pop(0)
+            await routes.refresh(["T"])
+            await passing(group.clock, membership.beat())
+            await group.clock.advance(20)
+            assert count(cut) <= before[0] + 1
+            assert count(other) >= before[1] + 4
+            before = (count(cut), count(other))
+            await membership.leave()
+            await group.clock.advance(20)
+            assert (count(cut), count(other)) == before
 
     run(scenario())

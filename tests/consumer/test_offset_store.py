@@ -15,6 +15,7 @@ from rmqctl.client.core import Client
 from rmqctl.consumer.offset_store import BrokerOffsets
 from rmqctl.errors import BrokerError, DeadlineError, NotAuthorisedError, UnreachableError
 from rmqctl.model.queue import MessageQueue
+from rmqctl.net.clock import Deadline
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
@@ -46,6 +47,7 @@ def _store(client: Client) -> BrokerOffsets:
 def _with(cluster: Cluster, call: Callable[[BrokerOffsets], Awaitable[_T]]) -> _T:
     async def scenario() -> _T:
         async with cluster.client(9) as client:
+            client.deadline = Deadline(cluster.clock, 9, open_ended=True)
             return await call(_store(client))
 
     return run(passing(cluster.clock, scenario()))
@@ -219,6 +221,70 @@ def test_an_older_offset_under_way_never_lands_after_a_reset() -> None:
 
     assert _with(cluster, call) == ([], [])
     assert _stored(cluster) == 20
+
+
+@pytest.mark.parametrize("away_s", [14, 16])
+def test_what_others_have_stored_in_a_long_absence_is_not_overwritten(away_s: float) -> None:
+    cluster = _cluster()
+
+    async def call(store: BrokerOffsets) -> list[object]:
+        store.update(_MQ, 20, increase_only=True)
+        store.update(_OTHER, 20, increase_only=True)
+        await store.persist()
+        # The process is stopped; others consume one of the queues further, and one is where it was.
+        cluster.brokers["broker-a"].offsets["G"]["T"][0] = 90
+        await cluster.clock.advance(away_s)
+        store.update(_MQ, 25, increase_only=True)
+        store.update(_OTHER, 25, increase_only=True)
+        said = [f"{each.what}: {each.error.sentence}" for each in await store.persist()]
+        again = [each.what for each in await store.persist([_MQ])]
+        return [said, again]
+
+    found = _with(cluster, call)
+    if away_s == 14:
+        # Offsets are stored each 5 s: nothing has come in between, and nobody is asked.
+        assert (found, _stored(cluster), _stored(cluster, _OTHER)) == ([[], []], 25, 25)
+        assert Q.QUERY_CONSUMER_OFFSET not in cluster.servers["broker-a"].codes()
+    else:
+        said = "offset of T:0: 90 is stored by now, by another member; here it was 25."
+        assert found == [[said], ["offset of T:0"]]
+        assert (_stored(cluster), _stored(cluster, _OTHER)) == (90, 25)
+
+
+def test_a_correction_is_stored_whatever_is_and_so_is_what_follows_a_new_start() -> None:
+    cluster = _cluster()
+
+    async def call(store: BrokerOffsets) -> list[object]:
+        store.update(_MQ, 20, increase_only=True)
+        await store.persist()
+        await cluster.clock.advance(60)
+        cluster.brokers["broker-a"].offsets["G"]["T"][0] = 90
+        store.update(_MQ, 10, increase_only=False)
+        seen: list[object] = [await store.persist(), _stored(cluster)]
+        store.forget(_MQ)
+        cluster.brokers["broker-a"].offsets["G"]["T"][0] = 90
+        await cluster.clock.advance(60)
+        seen.append(await store.fetch(_MQ))
+        store.update(_MQ, 91, increase_only=True)
+        return [*seen, await store.persist(), _stored(cluster)]
+
+    assert _with(cluster, call) == [[], 10, 90, [], 91]
+
+
+def test_queues_that_are_dropped_at_once_do_not_wait_for_a_silent_broker_in_turn() -> None:
+    cluster = _cluster()
+    cluster.servers["broker-a"].table[Q.UPDATE_CONSUMER_OFFSET] = SILENCE
+
+    async def call(store: BrokerOffsets) -> float:
+        queues = [MessageQueue("T", "broker-a", number) for number in range(8)]
+        for mq in queues:
+            store.update(mq, 9, increase_only=True)
+        began_s = cluster.clock.monotonic_s()
+        failures = await asyncio.gather(*(store.persist([mq]) for mq in queues))
+        assert all(len(each) == 1 for each in failures)
+        return cluster.clock.monotonic_s() - began_s
+
+    assert _with(cluster, call) < 4  # an attempt has 3 s
 
 
 class _Machine(RuleBasedStateMachine):

@@ -20,6 +20,7 @@ from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
+from rmqctl.protocol.flags import MessageFlag
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.flow_control import Hold
 from rmqctl.rules.subscriptions import make_subscription
@@ -50,6 +51,8 @@ class _Owner:
         self.got: list[Pulled] = []
         self.illegal: list[int] = []
         self.failures: list[str] = []
+        self.doubts: list[int] = []
+        self.is_ours: bool | RmqctlError = True
 
     def subscription(self, topic: str) -> Subscription | None:
         assert topic == "T"
@@ -70,6 +73,13 @@ class _Owner:
     def pulled(self, process_queue: ProcessQueue, pulled: Pulled) -> None:
         self.got.append(pulled)
         process_queue.put(pulled.messages)
+
+    async def is_still_ours(self, process_queue: ProcessQueue, next_offset: int) -> bool:
+        assert process_queue.mq == MQ
+        self.doubts.append(next_offset)
+        if isinstance(self.is_ours, RmqctlError):
+            raise self.is_ours
+        return self.is_ours
 
     async def illegal_offset(self, process_queue: ProcessQueue, next_offset: int) -> None:
         process_queue.drop()
@@ -108,7 +118,7 @@ def _pulling(
         for reply in replies:
             owner.master.fail_next(Q.PULL_MESSAGE, reply)
         prepare(owner)
-        queue = ProcessQueue(MQ)
+        queue = ProcessQueue(MQ, now_ms=owner.clock.now_ms())
         pulling = asyncio.ensure_future(pull_queue(owner, queue, offset))
         await owner.clock.await_idle()
         await check(owner, queue)
@@ -221,6 +231,18 @@ def test_a_message_whose_properties_lie_is_left_to_the_listener() -> None:
         owner.known = make_subscription("T", "A")
 
     _pulling(check, _answer(R.SUCCESS, 7, damaged_message(5, cut=3), message(6, TAGS="A")), prepare=prepare)
+
+
+def test_a_batch_that_can_not_be_cut_up_is_one_message_and_stops_no_queue() -> None:
+    async def check(owner: _Owner, _: ProcessQueue) -> None:
+        (pulled,) = owner.got
+        assert [(each.queue_offset, each.inner_index) for each in pulled.messages] == [(5, None), (6, None), (7, None)]
+        (fault,) = pulled.faults
+        assert fault.startswith("6 is a batch that can't be cut up, and stays whole: The peer sent an inner batch")
+        assert (owner.asked(), owner.failures) == ([5, 8], [])
+
+    broken = message(6, b"no batch", sys_flag=MessageFlag.INNER_BATCH | MessageFlag.NEED_UNWRAP)
+    _pulling(check, _answer(R.SUCCESS, 8, message(5), broken, message(7)))
 
 
 def test_the_pull_interval_is_kept_where_messages_came() -> None:
@@ -388,5 +410,59 @@ def test_a_queue_that_is_dropped_is_pulled_no_more_and_takes_no_late_answer() ->
         owner.master.connections[-1].reply(owner.master.asked[-1], _found(5))
         await owner.clock.advance(60)
         assert (owner.got, owner.asked()) == ([], [5])
+
+    _pulling(check)
+
+
+# Whose queue it is after a broker was out of reach
+
+
+@pytest.mark.parametrize(
+    ("replies", "doubts"),
+    [([DROP, DROP], [5]), ([Command(R.SYSTEM_ERROR)], []), ([_answer(R.PULL_NOT_FOUND, 6)], [])],
+)
+def test_after_a_broker_was_out_of_reach_it_is_asked_whether_others_have_the_queue(
+    replies: list[Reply], doubts: list[int]
+) -> None:
+    async def check(owner: _Owner, _: ProcessQueue) -> None:
+        await owner.clock.advance(5)
+        assert owner.doubts == doubts
+        assert len(owner.asked()) == len(replies) + 1
+
+    _pulling(check, *replies)
+
+
+def test_a_queue_that_others_have_is_not_pulled() -> None:
+    async def check(owner: _Owner, _: ProcessQueue) -> None:
+        owner.is_ours = False
+        await owner.clock.advance(60)
+        assert (owner.doubts, owner.asked(), len(owner.failures)) == ([5], [5, 5], 1)
+
+    _pulling(check, DROP, DROP)
+
+
+def test_while_nobody_says_whose_it_is_it_is_asked_again_and_not_pulled() -> None:
+    async def check(owner: _Owner, _: ProcessQueue) -> None:
+        owner.is_ours = RmqctlError("out of luck")
+        await owner.clock.advance(5.5)
+        assert (owner.doubts, owner.asked()) == ([5] * 5, [5, 5])
+        owner.is_ours = True
+        await owner.clock.advance(1)
+        assert (owner.doubts, owner.asked()) == ([5] * 6, [5, 5, 5])
+
+    _pulling(check, DROP, DROP)
+
+
+@pytest.mark.parametrize(("away_s", "doubts", "got"), [(119, [], [[5]]), (121, [5], [])])
+def test_after_a_long_stop_it_is_asked_too_and_an_answer_of_before_does_not_count(
+    away_s: int, doubts: list[int], got: list[list[int]]
+) -> None:
+    async def check(owner: _Owner, _: ProcessQueue) -> None:
+        owner.clock._start_ms += away_s * 1000
+        owner.master.connections[-1].reply(owner.master.asked[-1], _found(5))
+        await owner.clock.await_idle()
+        assert owner.doubts == doubts
+        assert [offsets(pulled.messages) for pulled in owner.got] == got
+        assert owner.asked() == [5, 5 if doubts else 6]
 
     _pulling(check)

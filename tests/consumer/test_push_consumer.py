@@ -285,6 +285,19 @@ def test_a_body_that_will_not_decompress_is_retried_and_stops_nobody() -> None:
     scenario(work)
 
 
+def test_a_batch_that_can_not_be_cut_up_is_told_of_and_consumed_whole() -> None:
+    async def work(cluster: Cluster) -> None:
+        seen = Seen()
+        consumer = await cluster.started(seen)
+        (queue,) = [queue for mq, queue in consumer.process_queues().items() if mq.topic == TOPIC]
+        consumer.pulled(queue, Pulled(0, 1, 1, messages(0), 1.0, ["0 is a batch that can't be cut up."]))
+        await cluster.passes(1)
+        assert cluster.reports == ["T@broker-a:0:0 is a batch that can't be cut up."]
+        assert (seen.bodies, consumer.ok_count) == (["m"], 1)
+
+    scenario(work)
+
+
 def test_a_queue_whose_failed_message_no_broker_takes_is_blocked_and_recovers() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.send("bad", "good")

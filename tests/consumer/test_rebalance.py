@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
+from rmqctl.client.fresh_routes import FreshRoutes
 from rmqctl.consumer.broker_time import BrokerTime
 from rmqctl.consumer.membership import Membership
 from rmqctl.consumer.rebalance import Rebalance
 from rmqctl.consumer.routes import Routes
 from rmqctl.consumer.settings import ConsumerSettings
 from rmqctl.errors import UnreachableError
+from rmqctl.model.consuming import Trouble
 from rmqctl.model.group import BROADCASTING
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
 from rmqctl.net.clock import Clock, pause
 from rmqctl.protocol.codes import RequestCode as Q
-from rmqctl.rules.allocate import Allocate, AllocationError, find_strategy
+from rmqctl.rules.allocate import Allocate, AllocationError, Options, find_strategy
 from rmqctl.rules.allocate.base import Assignment
 from rmqctl.rules.rebalance import Kept
 from rmqctl.rules.subscriptions import make_subscription, retry_subscription
@@ -98,10 +101,11 @@ async def ready(
     allocate: Allocate = AVERAGELY,
     settings: ConsumerSettings | None = None,
     shuffle: Callable[[list[Broker]], object] = in_order,
+    **told: Any,
 ) -> AsyncIterator[Bench]:
     settings = settings or ConsumerSettings(group="G")
     async with group.client() as client:
-        routes, time = Routes(client, settings.route_refresh_s), BrokerTime(client)
+        routes, time = Routes(FreshRoutes(client, settings.route_refresh_s)), BrokerTime(client)
         await routes.refresh(topics)
         await time.measure(routes.brokers())
         membership = Membership(client, settings, OWN_ID, routes, time)
@@ -109,7 +113,7 @@ async def ready(
             membership.subscribe(make_subscription(topic))
         await membership.beat()
         holder = Holder(group.clock)
-        rebalance = Rebalance(client, settings, membership, routes, allocate, holder, shuffle=shuffle)
+        rebalance = Rebalance(client, settings, membership, routes, allocate, holder, shuffle=shuffle, **told)
         yield Bench(group, membership, rebalance, holder)
 
 
@@ -224,6 +228,70 @@ def test_a_strategy_that_fails_keeps_the_old_share_detail_7_3() -> None:
     run(scenario())
 
 
+def test_a_strategy_that_fails_is_told_of_once_and_again_when_it_fails_anew_detail_7_3() -> None:
+    failing: str | None = None
+    told: list[tuple[Trouble, str]] = []
+
+    def allocate(queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> Assignment:
+        if failing is not None:
+            raise AllocationError(failing)
+        return AVERAGELY(queues, client_ids)
+
+    async def scenario() -> None:
+        nonlocal failing
+        group = ScriptedGroup()
+        group.set_ids(OWN_ID)
+        report = lambda *said: told.append(said)  # noqa: E731
+        async with ready(group, allocate=allocate, report=report) as bench, bench.running():
+            failing = "No room is named."
+            await group.clock.advance(600)
+            failing = None
+            await group.clock.advance(60)
+            failing = "No room is named."
+            await group.clock.advance(600)
+            failing = "Another reason."
+            await group.clock.advance(600)
+            assert bench.holder.ids() == list(range(8))
+
+    run(scenario())
+    said = "T stays shared as it was, the strategy fails: "
+    assert told == [
+        (Trouble.STRATEGY, f"{said}No room is named."),
+        (Trouble.STRATEGY, f"{said}No room is named."),
+        (Trouble.STRATEGY, f"{said}Another reason."),
+    ]
+
+
+def test_of_what_a_strategy_gives_only_queues_of_the_topic_are_taken() -> None:
+    """By configuration RocketMQ's class gives the queues of all topics for each of them, whether or not they exist."""
+    configured = [MessageQueue("T", "broker-a", 3), RETRY, MessageQueue("T", "broker-a", 99)]
+
+    async def scenario() -> None:
+        group = ScriptedGroup()
+        group.set_ids(OWN_ID, "c2")
+        by_config = find_strategy("config", Options(configured=configured)).allocate
+        async with ready(group, topics=["T", "%RETRY%G"], allocate=by_config) as bench:
+            assert await bench.rebalance.round() is True
+            assert sorted(bench.holder.taken) == sorted([RETRY, configured[0]])
+            assert await bench.rebalance.round() is True
+            assert len(bench.holder.taken) == 2
+
+    run(scenario())
+
+
+def test_whom_a_broker_lists_is_passed_on() -> None:
+    seen: list[tuple[str, tuple[str, ...]]] = []
+
+    async def scenario() -> None:
+        group = ScriptedGroup()
+        group.set_ids(OWN_ID, "c2")
+        async with ready(group, on_ids=lambda name, ids: seen.append((name, tuple(ids)))) as bench:
+            await bench.rebalance.round()
+
+    run(scenario())
+    assert seen == [("broker-a", (OWN_ID, "c2"))]
+
+
 def test_a_topic_that_fails_does_not_stop_the_others_detail_7_3() -> None:
     async def scenario() -> None:
         group = ScriptedGroup()
@@ -325,22 +393,20 @@ def test_a_round_that_leaves_something_undone_is_repeated_soon_and_ever_more_rar
     async def scenario() -> None:
         group = ScriptedGroup()
         group.set_ids(OWN_ID)
-        async with ready(group, topics=["T", "%RETRY%G"]) as bench:
-            del group.topics["%RETRY%G"]
-            bench.rebalance._routes._routes.pop("%RETRY%G")
-            async with bench.running():
-                times = []
-                for second in range(60):
-                    if len(asked_ids(group)) > len(times):
-                        times.append(second)
-                    await group.clock.advance(1)
-                assert times == [0, 1, 3, 7, 15, 31, 51]
-                # What wakes it begins anew, in 1 s.
-                bench.rebalance.wake()
-                await group.clock.advance(0.5)
-                group.topics["%RETRY%G"] = 1
+        del group.topics["%RETRY%G"]
+        async with ready(group, topics=["T", "%RETRY%G"]) as bench, bench.running():
+            times = []
+            for second in range(60):
+                if len(asked_ids(group)) > len(times):
+                    times.append(second)
                 await group.clock.advance(1)
-                assert RETRY in bench.holder.queues
+            assert times == [0, 1, 3, 7, 15, 31, 51]
+            # What wakes it begins anew, in 1 s.
+            bench.rebalance.wake()
+            await group.clock.advance(0.5)
+            group.topics["%RETRY%G"] = 1
+            await group.clock.advance(1)
+            assert RETRY in bench.holder.queues
 
     run(scenario())
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from rmqctl.consumer.stacks import stacks
+from rmqctl.consumer.stacks import stacks, where
 from tests.scripted import run
 
 
@@ -59,3 +59,33 @@ def test_a_task_is_seen_down_to_what_it_awaits_at_last() -> None:
         assert "TASK STATE: RUNNING" in text
 
     run(scenario())
+
+
+def test_where_a_thread_is_without_what_called_the_users_code() -> None:
+    waiting, let_go = threading.Event(), threading.Event()
+
+    def consume() -> None:
+        waiting.set()
+        let_go.wait()
+
+    async def listener() -> None:
+        consume()
+
+    threads: list[int] = []
+
+    def own_loop() -> None:
+        threads.append(threading.get_ident())
+        asyncio.run(listener())
+
+    thread = threading.Thread(target=own_loop)
+    thread.start()
+    waiting.wait()
+    try:
+        said = where(threads[0])
+    finally:
+        let_go.set()
+        thread.join()
+    user, innermost = said.split(", in ")
+    assert "<locals>.listener(test_stacks.py:" in user
+    assert innermost.startswith("threading.")
+    assert where(threads[0]) == "a thread that has ended"

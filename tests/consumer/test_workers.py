@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 
 from rmqctl.consumer.batch import Batch
 from rmqctl.consumer.process_queue import ProcessQueue
-from rmqctl.consumer.workers import Workers, is_coroutine_function, make_workers
+from rmqctl.consumer.workers import Workers, find_fault, is_coroutine_function, make_workers
 from rmqctl.model.consuming import ConsumeStatus
 from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.flags import MessageFlag
@@ -45,8 +47,12 @@ class _Crew:
         self.ended: list[Batch] = []
         self._changed = asyncio.Event()
         self.workers: Workers = make_workers(
-            listener, count, self.clock, on_done=self._note, on_start=self.started.append, on_end=self.ended.append
+            listener, count, self.clock, on_done=self._note, on_start=self._start, on_end=self.ended.append
         )
+
+    def _start(self, batch: Batch, started_s: float) -> None:
+        assert started_s == batch.started_s
+        self.started.append(batch)
 
     def _note(self, batches: list[Batch]) -> None:
         self.done += batches
@@ -326,3 +332,110 @@ def test_7_8_how_long_a_batch_took_is_measured_on_the_consumers_clock(is_async: 
         crew.workers.close()
 
     run(go())
+
+
+def test_a_plain_function_that_returns_a_coroutine_is_told_to_be_one() -> None:
+    (batch,) = _consume(lambda *given: _as_coroutine(lambda *_: SUCCESS)(*given), is_async=False)
+    said = "the listener is a plain function that returned a coroutine: define it with async def"
+    assert (str(batch.error), batch.status) == (said, None)
+
+
+@both
+@pytest.mark.parametrize("kind", ["thread", "process", "task"])
+def test_what_a_listener_starts_may_outlive_it_and_holds_no_worker(kind: str, is_async: bool) -> None:
+    gate = threading.Event()
+    left: list[Any] = []
+
+    async def go() -> list[Batch]:
+        loop, never = asyncio.get_running_loop(), asyncio.Event()
+
+        def listener(*_: object) -> ConsumeStatus:
+            if kind == "thread":
+                left.append(threading.Thread(target=gate.wait, args=(10,)))
+                left[-1].start()
+            elif kind == "process":
+                left.append(subprocess.Popen(["cat"], stdin=subprocess.PIPE))
+            else:
+                loop.call_soon_threadsafe(lambda: left.append(loop.create_task(never.wait())))  # type: ignore[arg-type]
+            return SUCCESS
+
+        crew = _Crew(_as_coroutine(listener) if is_async else listener)
+        crew.submit(0, 1)
+        done = await crew.finished(2)
+        crew.workers.close()
+        return done
+
+    try:
+        assert [(batch.status, batch.error) for batch in run(go())] == [(SUCCESS, None)] * 2
+        assert len(left) == 2
+    finally:
+        gate.set()
+        for each in left:
+            if kind == "thread":
+                each.join(10)
+            elif kind == "process":
+                each.communicate(timeout=10)
+
+
+# What can be no listener
+
+
+class _Called:
+    def __call__(self, messages: object, context: object) -> ConsumeStatus:
+        return SUCCESS
+
+
+async def _coroutine(messages: object, context: object) -> ConsumeStatus:
+    return SUCCESS
+
+
+def _generator(messages: object, context: object) -> Any:
+    yield SUCCESS
+
+
+async def _async_generator(messages: object, context: object) -> Any:
+    yield SUCCESS
+
+
+class _CalledGenerator:
+    def __call__(self, messages: object, context: object) -> Any:
+        yield SUCCESS
+
+
+def _one(messages: object) -> None: ...
+
+
+def _three(a: object, b: object, c: object) -> None: ...
+
+
+def _named(*, messages: object, context: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("listener", "fault"),
+    [
+        (_Called, "is a class"), (_generator, "is a generator"), (_async_generator, "is a generator"),
+        (_CalledGenerator(), "is a generator"), (partial(_generator, []), "is a generator"),
+        (_one, "takes (messages: 'object') -> 'None', and is called with (messages, context)"), (_three, "takes (a"),
+        (_named, "takes (*"), (partial(_coroutine, 1), "takes (context"), (7, "can't be called"),
+    ],
+)  # fmt: skip
+def test_what_would_fail_with_every_message_is_found_before(listener: Any, fault: str) -> None:
+    assert (find_fault(listener) or "").startswith(fault)
+
+
+@pytest.mark.parametrize(
+    "listener",
+    [
+        _coroutine,
+        _Called(),
+        _Called().__call__,
+        partial(_three, 1),
+        lambda *_: None,
+        lambda a, b, c=1: None,
+        max,
+        print,
+    ],
+)
+def test_what_can_be_a_listener(listener: Any) -> None:
+    assert find_fault(listener) is None

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqctl.admin.messages import FoundMessage
 from rmqctl.cli.output.message_item import message_item
+from rmqctl.consumer.workers import find_fault
 from rmqctl.errors import UsageError
 from rmqctl.model.consuming import ConsumeStatus
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from rmqctl.cli.output.streaming import Stream
     from rmqctl.consumer.batch import Batch, Listener
     from rmqctl.protocol.message import StoredMessage
+
+
+_FORM = 'Such as def consume(messages, context): ... return "CONSUME_SUCCESS".'
 
 
 def load_function(named: str) -> Listener:
@@ -46,6 +50,9 @@ def load_function(named: str) -> Listener:
     function: Any = getattr(module, name, None)
     if not callable(function):
         raise UsageError(f"{place} has no function {name}.")
+    fault = find_fault(function)
+    if fault is not None:
+        raise UsageError(f"--handler: {name} {fault}.", hint=_FORM)
     return function  # type: ignore[no-any-return]
 
 

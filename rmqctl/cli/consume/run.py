@@ -2,6 +2,7 @@
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,6 +23,8 @@ Examples:
   rmqctl consume run my-group 'orders:created || paid' --handler consume.py:handle --workers 50 --yes
   rmqctl consume run my-group orders 'payments:SQL92:price > 5' --exec ./handle.sh --yes
   rmqctl consume run smoke-group orders --print --from earliest --count 1 --for 30s --yes
+  rmqctl consume run my-group orders --print --strategy rooms-first --plugin plugins/rooms_first.py \\
+      --strategy-option maxShare=1.2 --instance c1.east --yes
 
 It joins the group as any RocketMQ client does: other members give queues up to it, what it consumes is acknowledged,
 and what fails is sent back to be tried again, at last as a dead letter. So it wants --yes, a readonly context refuses
@@ -34,7 +37,10 @@ it, and a protected one wants --confirm GROUP.
                      RMQ_TOPIC, RMQ_MESSAGE_ID, RMQ_KEYS ... as variables; exit code 0 is success
 --print              shows each message as message tail does
 
-All members of a group must share by the same --strategy, and consume the same topics. SIGTERM or Ctrl-C ends it: what
+All members of a group must share by the same --strategy, with the same options, and consume the same topics.
+Strategies: averagely (RocketMQ's default), circle, consistent-hash, machine-room, machine-room-nearby, those of
+plugins, and config: this member takes the queues that --queue names, of each topic and of what is to be retried,
+whoever else has them. RocketMQ's names as well (AVG). SIGTERM or Ctrl-C ends it: what
 was pulled is consumed within --drain, then offsets are stored and the group is left (exit code 0, or 8 when something
 was left undone); a second one ends it soon (exit code 130), and says what was not acknowledged. --count messages that
 do not come within --for are exit code 6. --timeout is for each request."""
@@ -57,7 +63,33 @@ def command(
     workers: Annotated[
         int | None, typer.Option("--workers", metavar="N", min=1, max=1024, help="Batches at one time. [default: 20]")
     ] = None,
-    strategy: Annotated[str, typer.Option("--strategy", metavar="NAME", help="How queues are shared.")] = "averagely",
+    strategy: Annotated[
+        str, typer.Option("--strategy", metavar="STRATEGY", help="How queues are shared.")
+    ] = "averagely",
+    virtual_nodes: Annotated[
+        int | None, typer.Option("--virtual-nodes", metavar="N", min=1, max=10_000, help="For consistent-hash.")
+    ] = None,
+    room: Annotated[
+        list[str] | None, typer.Option("--room", metavar="ROOM", help="For machine-room. May be repeated.")
+    ] = None,
+    site_of: Annotated[
+        str | None,
+        typer.Option("--site-of", metavar="SIGN|NAME", help="For machine-room-nearby: rooms end at it, or a plugin's."),
+    ] = None,
+    inner: Annotated[
+        str | None, typer.Option("--inner", metavar="STRATEGY", help="What machine-room-nearby shares by.")
+    ] = None,
+    queue: Annotated[
+        list[str] | None,
+        typer.Option("--queue", metavar="QUEUE", help="For config: broker-a:0, broker-a:0-3 or broker-a."),
+    ] = None,
+    strategy_option: Annotated[
+        list[str] | None,
+        typer.Option("--strategy-option", metavar="NAME=VALUE", help="For a plugin's strategy. May be repeated."),
+    ] = None,
+    plugin: Annotated[
+        list[str] | None, typer.Option("--plugin", metavar="FILE", help="A plugin with strategies or site resolvers.")
+    ] = None,
     consume_timeout: Annotated[
         str, typer.Option("--consume-timeout", metavar="TIME", help="What takes longer is sent back.")
     ] = "15m",
@@ -88,17 +120,18 @@ def command(
     from rmqctl.cli.confirm import confirm_by_name
     from rmqctl.cli.output.body import body_style
     from rmqctl.cli.output.message_item import MESSAGE_COLUMNS, message_name
-    from rmqctl.cli.output.message_options import MAX_BODY, parse_when
+    from rmqctl.cli.output.message_options import MAX_BODY, parse_queues, parse_when
     from rmqctl.cli.output.streaming import Stream
     from rmqctl.consumer.settings import ConsumerSettings
     from rmqctl.model.consuming import ConsumeFromWhere
     from rmqctl.model.group import BROADCASTING, CLUSTERING
-    from rmqctl.rules.allocate import AllocationError, Options, find_strategy
     from rmqctl.rules.group_names import require_new_name
     from rmqctl.rules.times import Edge
 
+    from ..whatif.options import given_options
     from .listeners import load_function, print_to, run_command
     from .running import Running
+    from .sharing import Sharing, parse_custom
 
     invocation = Invocation(ctx)
     display = invocation.display
@@ -108,10 +141,8 @@ def command(
     require_new_name(name)
     subscriptions = _subscriptions(invocation, topic)
     when = parse_when("--from", start)
-    try:
-        sharing = find_strategy(strategy, Options())
-    except AllocationError as error:
-        raise UsageError(f"--strategy: {error}") from None
+    given = given_options(virtual_nodes=virtual_nodes, rooms=room or (), site_of=site_of, inner=inner, share_count=None)
+    sharing = Sharing(strategy, given, parse_queues(queue), parse_custom(strategy_option or ()), plugin or ())
     settings = ConsumerSettings(
         group=name,
         message_model=BROADCASTING if broadcast else CLUSTERING,
@@ -133,8 +164,9 @@ def command(
         raise UsageError("--consume-timeout of 0 leaves no time to consume anything.")
     style = body_style("auto", None, [], MAX_BODY)
     running = Running(
-        settings, subscriptions, sharing, limit_s=None if for_ is None else _seconds("--for", for_), count=count,
-        drain_s=_seconds("--drain", drain),
+        settings, subscriptions, sharing.strategy, limit_s=None if for_ is None else _seconds("--for", for_),
+        count=count, drain_s=_seconds("--drain", drain),
+        check=partial(sharing.require_possible, settings, [each.topic for each in subscriptions]),
         say=lambda sentence: note_to_stderr(printable(sentence)) if display.with_notes else None,
         warn=lambda sentence: to_stderr(f"rmqctl: {printable(sentence)}"),
     )  # fmt: skip

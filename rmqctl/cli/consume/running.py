@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rmqctl.consumer.push_consumer import PushConsumer, Unfinished
 from rmqctl.errors import UnreachableError
+from rmqctl.model.consuming import ConsumeResult
 from rmqctl.net.clock import pause
 from rmqctl.rules.words import counted, listed
 
@@ -27,15 +29,20 @@ _PARTLY_DONE, _INTERRUPTED = 8, 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # Each kind of trouble is said so often, and its number at the end.
 _MOST_WARNINGS = 20
+# What batches can come to but success.
+_TOLD = frozenset(ConsumeResult) - {ConsumeResult.SUCCESS}
 
 
 class Running:
-    """Consumes until it is told to stop: by a signal, a number of messages, the time. `say` and `warn` tell people."""
+    """Consumes until it is told to stop: by a signal, a number of messages, the time. `say` and `warn` tell people.
+
+    `check` raises what speaks against joining.
+    """
 
     def __init__(
         self, settings: ConsumerSettings, subscriptions: Sequence[Subscription], strategy: Strategy, *,
         limit_s: float | None, count: int | None, drain_s: float, say: Callable[[str], None],
-        warn: Callable[[str], None],
+        warn: Callable[[str], None], check: Callable[[Client], Awaitable[None]],
     ) -> None:  # fmt: skip
         self._settings = settings
         self._subscriptions = subscriptions
@@ -45,6 +52,7 @@ class Running:
         self._drain_s = drain_s
         self._say = say
         self._warn = warn
+        self._check = check
         self._troubles: Counter[Trouble] = Counter()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over = asyncio.Event()
@@ -69,6 +77,7 @@ class Running:
     async def run(self, client: Client, listener: Listener) -> int:
         """Consume; return the exit code. Raises what joining raises, and what fail() was told."""
         self._loop = asyncio.get_running_loop()
+        threads = set(threading.enumerate())
         consumer = PushConsumer(
             client,
             self._settings,
@@ -90,6 +99,7 @@ class Running:
                 if ending is not None:
                     ending.cancel()
             code = await self._drain(consumer)
+            self._tell_of_threads(threads)
             if self._error is not None:
                 raise self._error
             return code
@@ -99,7 +109,7 @@ class Running:
 
     async def _start(self, consumer: PushConsumer) -> bool:
         """Join the group; False when a signal came first."""
-        self._starting = asyncio.ensure_future(consumer.start())
+        self._starting = asyncio.ensure_future(self._join(consumer))
         try:
             await self._starting
         except asyncio.CancelledError:
@@ -107,6 +117,10 @@ class Running:
                 raise
             return False
         return True
+
+    async def _join(self, consumer: PushConsumer) -> None:
+        await self._check(consumer.client)
+        await consumer.start()
 
     async def _end_later(self, client: Client) -> None:
         await pause(client.clock, self._limit_s or 0.0)
@@ -127,11 +141,18 @@ class Running:
         counters = f"{consumer.ok_count} consumed, {consumer.failed_count} failed"
         if consumer.skipped_count:
             counters += f", {consumer.skipped_count} skipped"
+        labels = [f"{count} {result}" for result, count in consumer.results.items() if result in _TOLD and count]
+        if labels:
+            counters += f"; batches: {listed(labels, len(labels))}"
         if left and not self._is_enough:
             where = listed(f"{each.mq} from {each.first_offset} on" for each in left)
             count = sum(each.count for each in left)
             self._warn(f"{counted(count, 'message')} not acknowledged, and delivered again: {where}.")
-        for trouble, count in self._troubles.items():
+        if consumer.unstored:
+            where = listed(f"{each.what} at {each.broker_name}" for each in consumer.unstored)
+            self._warn(f"Not stored, and what was consumed since it was is delivered again: {where}.")
+        # A thread tells of a loop that hangs.
+        for trouble, count in list(self._troubles.items()):
             if count > _MOST_WARNINGS:
                 self._warn(f"{trouble}: {count} in all.")
         self._say(f"Left {self._settings.group}: {counters}.")
@@ -140,13 +161,24 @@ class Running:
         if not consumer.is_idle and self._is_enough:
             self._warn("Some messages were still being consumed, and are delivered again.")
             return _PARTLY_DONE
-        if left and not self._is_enough:
+        if consumer.unstored or (left and not self._is_enough):
             return _PARTLY_DONE
         if self._count is not None and not self._is_enough and not self._signal_count:
             missing = self._count - consumer.ok_count - consumer.failed_count
             self._warn(f"{missing} of {counted(self._count, 'message')} did not come within --for.")
             return UnreachableError.exit_code
         return 0
+
+    def _tell_of_threads(self, before: set[threading.Thread]) -> None:
+        """Name threads that a listener started and that nobody waits for; asyncio's own workers are waited for."""
+        mine = [
+            each.name
+            for each in threading.enumerate()
+            if each not in before and not each.daemon and not each.name.startswith("asyncio_")
+        ]
+        if mine:
+            whose = f"{counted(len(mine), 'thread')} of the listener's own"
+            self._warn(f"The program ends without waiting for {whose}: {listed(mine)}.")
 
     def _on_signal(self) -> None:
         self._signal_count += 1

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,8 @@ def _file(tmp_path: Path, text: str) -> str:
         (("--handler", "/nowhere/at-all.py:f"), "There is no file"),
         (("--handler", "json:no_such"), "json has no function no_such"),
         (("--handler", "json:__name__"), "json has no function __name__"),
+        (("--handler", "decimal:Decimal"), "--handler: Decimal is a class: an object of it, or a function, is wanted."),
+        (("--handler", "glob:iglob"), "iglob takes (pathname, *, "),
         (("--exec", ""), "there is no command ''"),
         (("--exec", "no-such-command-at-all x"), "there is no command 'no-such-command-at-all'"),
         (("--exec", "echo 'x"), "can't be read"),
@@ -133,13 +136,16 @@ def test_what_makes_no_sense_joins_nothing(words: tuple[str, ...], says: str, ca
     ("text", "says"),
     [
         ("def f(:", "SyntaxError"), ("import sys\nsys.exit(0)", "SystemExit"), ("1/0", "ZeroDivisionError"),
-        ("", "no function f"),
+        ("", "no function f"), ("raise KeyError('at import')", "can't be loaded: KeyError: 'at import'"),
+        ("class f: ...", "f is a class"), ("def f(messages): ...", "f takes (messages), and is called with (messages,"),
+        ("def f(messages, context): yield", "f is a generator"),
+        ("async def f(messages, context): yield", "f is a generator"),
     ],
 )  # fmt: skip
 def test_a_file_that_can_not_be_loaded(text: str, says: str, tmp_path: Path, capsys: Captured) -> None:
     path = _file(tmp_path, text)
     result = call(capsys, "-n", closed_address(), *RUN, "--handler", f"{path}:f", "--yes")
-    assert (result.code, says in result.err) == (2, True)
+    assert (result.code, says in " ".join(result.err.split())) == (2, True), result.err
 
 
 @pytest.mark.parametrize("group", ["", "a b", "g" * 300])
@@ -429,6 +435,21 @@ def test_what_is_not_done_within_the_drain_is_named(sandbox: ThreadedSandbox, tm
     assert (_stored(sandbox), _member_count(sandbox)) == (1, 0)
 
 
+def test_what_is_not_stored_at_the_end_is_named(sandbox: ThreadedSandbox, tmp_path: Path) -> None:
+    _send(sandbox, "a")
+    running = _Waiting(sandbox, tmp_path)
+    running.await_listener()
+    sandbox.faults.answer(Q.UPDATE_CONSUMER_OFFSET, R.SYSTEM_ERROR, remark="no", count=None)
+    running.process.terminate()
+    running.await_line("Ending")
+    running.let_go()
+    code, err = running.end()
+    assert (code, "Left G: 1 consumed, 0 failed." in err) == (8, True)
+    said = "rmqctl: Not stored, and what was consumed since it was is delivered again: offset of T:0 at broker-a."
+    assert said in err.splitlines()
+    assert (_stored(sandbox), _member_count(sandbox)) == (-1, 0)
+
+
 def test_a_second_signal_ends_it_at_once_and_says_what_is_left(sandbox: ThreadedSandbox, tmp_path: Path) -> None:
     _send(sandbox, "a", "b")
     running = _Waiting(sandbox, tmp_path, "--drain", "1h")
@@ -503,6 +524,113 @@ def test_a_process_that_is_killed_has_acknowledged_nothing_more(sandbox: Threade
     running.process.kill()
     assert running.end()[0] == -signal.SIGKILL
     assert _stored(sandbox) <= 0
+
+
+# Listeners that misbehave
+
+
+def _running(sandbox: ThreadedSandbox, tmp_path: Path, text: str, *words: str) -> subprocess.Popen[str]:
+    """Run a program with a listener."""
+    return program(*RUN, "--handler", f"{_file(tmp_path, text)}:f", "--yes", *words, namesrv=sandbox.addr)
+
+
+def _line(process: subprocess.Popen[str], said: str) -> str:
+    """Read stderr up to a line; return it."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if said in line:
+            return line
+    raise AssertionError(f"it never said {said!r}")
+
+
+_BLOCKING = """
+async def f(messages, context):
+    with open({gate!r}) as pipe:
+        pipe.read()
+    return "CONSUME_SUCCESS"
+"""
+
+
+def test_a_coroutine_that_blocks_is_told_of_while_it_does(sandbox: ThreadedSandbox, tmp_path: Path) -> None:
+    _send(sandbox, "a")
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    process = _running(sandbox, tmp_path, _BLOCKING.format(gate=str(gate)), "--count", "1")
+    line = _line(process, "held up for 5 s")
+    assert line.startswith(
+        "rmqctl: The event loop has been held up for 5 s by listener.f(listener.py:3): no heartbeats"
+    )
+    gate.write_text("go")
+    _, err = process.communicate(timeout=30)
+    assert "The event loop runs again; it was held up for " in err
+    assert "Left G: 1 consumed, 0 failed." in err
+    assert (process.returncode, _stored(sandbox)) == (0, 1)
+
+
+def test_a_listener_that_ends_the_process_has_acknowledged_nothing(sandbox: ThreadedSandbox, tmp_path: Path) -> None:
+    _send(sandbox, "a")
+    process = _running(sandbox, tmp_path, "import os\ndef f(messages, context): os._exit(7)")
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, "Traceback" in err) == (7, False)
+    assert (_stored(sandbox) <= 0, _sent_back_count(sandbox), _member_count(sandbox)) == (True, 0, 0)
+
+
+@pytest.mark.parametrize("word", ["def", "async def"])
+def test_a_keyboard_interrupt_that_a_listener_raises_is_its_own(
+    word: str, sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path
+) -> None:
+    _send(sandbox, "a", "b")
+    text = f"{word} f(messages, context):\n    if messages[0].body == b'a': raise KeyboardInterrupt"
+    text += "\n    return 'CONSUME_SUCCESS'"
+    result = _consume(capsys, "--handler", f"{_file(tmp_path, text)}:f", "--count", "2")
+    assert "the listener failed (EXCEPTION): KeyboardInterrupt" in result.err
+    assert "Left G: 1 consumed, 1 failed; batches: 1 EXCEPTION." in result.err
+    assert (_stored(sandbox), _sent_back_count(sandbox)) == (2, 1)
+
+
+def test_what_batches_came_to_is_said_at_the_end(sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path) -> None:
+    _send(sandbox, *"abcd")
+    answers = "{b'a': None, b'b': 'RECONSUME_LATER', b'c': 7, b'd': 'CONSUME_SUCCESS'}"
+    text = f"def f(messages, context): return {answers}[messages[0].body]"
+    result = _consume(capsys, "--handler", f"{_file(tmp_path, text)}:f", "--count", "4")
+    assert "Left G: 1 consumed, 3 failed; batches: 1 EXCEPTION, 1 RETURNNULL, 1 FAILED." in result.err
+    assert "TypeError: the listener returned 7: a ConsumeStatus is wanted." in result.err
+
+
+def test_workers_that_all_hang_are_told_of(sandbox: ThreadedSandbox, tmp_path: Path) -> None:
+    _send(sandbox, "a", "b")
+    running = _Waiting(sandbox, tmp_path, "--consume-timeout", "1s")
+    running.await_listener()
+    assert running.await_line("hang").startswith("rmqctl: The only worker hangs in the listener, beyond its time")
+    running.let_go()
+    running.await_line("too late for its answer to count (TIME_OUT)")
+    running.await_listener()
+    running.let_go()
+    running.process.terminate()
+    code, err = running.end()
+    assert (code, "Traceback" in err) == (0, False)
+    assert "; batches: 1 TIME_OUT." in err
+    assert (_stored(sandbox), _sent_back_count(sandbox)) == (2, 1)
+
+
+_THREADING = """
+import threading
+
+async def f(messages, context):
+    # Of a plain function it would be a daemon, as the worker is.
+    threading.Thread(target=threading.Event().wait, name="mine").start()
+    return "CONSUME_SUCCESS"
+"""
+
+
+def test_a_thread_that_outlives_its_listener_is_named_and_holds_nothing(
+    sandbox: ThreadedSandbox, tmp_path: Path
+) -> None:
+    _send(sandbox, "a")
+    process = _running(sandbox, tmp_path, _THREADING, "--count", "1")
+    _, err = process.communicate(timeout=30)
+    assert "rmqctl: The program ends without waiting for 1 thread of the listener's own: mine." in err
+    assert (process.returncode, _stored(sandbox), _member_count(sandbox)) == (0, 1, 0)
 
 
 def test_messages_that_do_not_come_in_time_are_missed(sandbox: ThreadedSandbox, capsys: Captured) -> None:

@@ -1,0 +1,129 @@
+"""Notices that the event loop does not run, from outside: heartbeats and pulls stand still then, and nothing says so.
+
+A coroutine listener that blocks does that. After 120 s brokers drop the member, whose messages others get as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from rmqctl.model.consuming import Trouble
+
+from .stacks import where
+from .telling import Report
+
+# Looks in the time after which a loop is said to hang.
+_LOOKS = 5
+# Where what is told goes nowhere, as into a pipe that nobody reads, nobody waits for it.
+_LAST_LOOK_S = 0.5
+_MEANWHILE = "no heartbeats and no pulls meanwhile"
+# Real time: a loop hangs whatever clock its consumer has. Linux's CLOCK_MONOTONIC leaves out what a machine sleeps.
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+class LoopWatch:
+    """Asks the running event loop again and again whether it runs, from a thread of its own, until it is closed.
+
+    `report` is called by that thread, and must not raise; see Looks for what it is told.
+    """
+
+    def __init__(self, limit_s: float, report: Report) -> None:
+        loop_thread = threading.get_ident()
+        self._step_s = limit_s / _LOOKS
+        self._looks = Looks(limit_s, report, lambda: where(loop_thread), _now())
+        self._loop = asyncio.get_running_loop()
+        self._closed = threading.Event()
+        self._answered_s: float | None = None
+        self.thread = threading.Thread(target=self._run, name="LoopWatch", daemon=True)
+        self.thread.start()
+
+    def close(self) -> None:
+        """Look no more, after a last look: who was told that the loop hangs is told that it does not."""
+        self._closed.set()
+        self.thread.join(_LAST_LOOK_S)
+
+    def _run(self) -> None:
+        self._ask()
+        while not self._closed.wait(self._step_s):
+            answered_s = self._answered_s
+            self._looks.look(_now(), answered_s)
+            if answered_s is not None:
+                self._ask()
+        if self._answered_s is not None:
+            self._looks.look(_now(), self._answered_s)
+
+    def _ask(self) -> None:
+        self._answered_s = None
+        try:
+            self._loop.call_soon_threadsafe(self._answer)
+        except RuntimeError:
+            self._closed.set()  # the loop has ended
+
+    def _answer(self) -> None:
+        self._answered_s = _now().real_s
+
+
+class Moment(NamedTuple):
+    """A time, and how much of a processor's the process has had by then."""
+
+    real_s: float
+    busy_s: float
+
+
+def _now() -> Moment:
+    return Moment(time.clock_gettime(_CLOCK), time.process_time())
+
+
+class Looks:
+    """What follows from looks at a loop, of which there are to be _LOOKS in limit_s.
+
+    A loop that leaves a question open for limit_s is told of once while it hangs, with the place, and once when it is
+    over. Only looks count: while there are none, the process stands still as a whole, and no listener is to blame.
+    """
+
+    def __init__(self, limit_s: float, report: Report, find_place: Callable[[], str], now: Moment) -> None:
+        self._limit_s = limit_s
+        self._report = report
+        self._find_place = find_place
+        self._last = now
+        self._asked_s = now.real_s
+        # Looks at a question that is open, and how much of that time there were none.
+        self._open_count = 0
+        self._missed_s = 0.0
+
+    def look(self, now: Moment, answered_s: float | None) -> None:
+        """Look, at most a moment later than planned if nothing is wrong; `answered_s` is None while the loop hangs."""
+        missed_s = now.real_s - self._last.real_s - self._limit_s / _LOOKS
+        if missed_s >= self._limit_s:
+            self._missed_s += missed_s
+            self._tell_missed(missed_s, now.busy_s - self._last.busy_s)
+        self._last = now
+        if answered_s is None:
+            self._open_count += 1
+            if self._open_count == _LOOKS:
+                self._tell(
+                    f"The event loop has been held up for {self._limit_s:g} s by {self._find_place()}: {_MEANWHILE}. "
+                    "A listener that blocks must be a plain function, not a coroutine."
+                )
+            return
+        if self._open_count >= _LOOKS:
+            held_s = answered_s - self._asked_s - self._missed_s
+            self._tell(f"The event loop runs again; it was held up for {held_s:.1f} s.")
+        self._open_count = 0
+        self._missed_s = 0.0
+        self._asked_s = now.real_s
+
+    def _tell(self, sentence: str) -> None:
+        self._report(Trouble.LOOP_BLOCKED, sentence)
+
+    def _tell_missed(self, missed_s: float, busy_s: float) -> None:
+        if busy_s >= missed_s / 2:
+            # It ran, but not this thread: a call in C that does not let go of the interpreter.
+            self._tell(f"One call kept the interpreter to itself for {missed_s:.1f} s: {_MEANWHILE}.")
+        else:
+            said = f"The process stood still for {missed_s:.1f} s, stopped or suspended: {_MEANWHILE}."
+            self._report(Trouble.STOOD_STILL, said)

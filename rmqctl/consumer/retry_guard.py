@@ -1,0 +1,199 @@
+"""Keeps retries from brokers that would make dead letters of them: see rules/retry_locks.py.
+
+It asks only once a message could not be sent back by its place in the log, and then each broker at most every 5 s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
+
+from rmqctl.client.core import Client
+from rmqctl.errors import BrokerError, RmqctlError
+from rmqctl.model.consuming import Trouble
+from rmqctl.model.route import Broker
+from rmqctl.net.clock import wait_for
+from rmqctl.protocol import bodies, consuming, headers
+from rmqctl.protocol.versions import version_ordinal
+from rmqctl.rules.retry_locks import LOCK_S, Hindrance, Told, Verdict, judge
+
+from .telling import Report
+
+# Older ones look at no locks.
+_LOOKS_AT_LOCKS = version_ordinal(5, 1, 1)
+_LOOK_S = 5.0
+# Brokers have so long to tell who is there, and then all members to tell how they consume, through the brokers.
+_ASKING_S = 3.0
+_ASKED_AT_ONCE = 16
+
+
+class RetryGuard:
+    """Knows at which brokers somebody may hold queue locks of a group, as far as its members tell.
+
+    Who left before this member joined is not known: a lock that such a one did not give back is not seen.
+    """
+
+    def __init__(self, client: Client, group: str, own_id: str, report: Report = lambda _, __: None) -> None:
+        self._client = client
+        self._group = group
+        self._own_id = own_id
+        self._report = report
+        # By broker name: when each other member was last known to be there, and whom the broker listed last.
+        self._there_s: dict[str, dict[str, float]] = {}
+        self._listed: dict[str, frozenset[str]] = {}
+        self._changed_s = float("-inf")
+        self._told: dict[str, Told] = {}
+        self._looks: dict[str, tuple[float, Verdict]] = {}
+        self._gate = asyncio.Lock()
+        self._doubted: set[str] = set()
+        self._has_warned = False
+
+    def saw(self, broker_name: str, client_ids: Collection[str]) -> None:
+        """Note whom a broker lists as members. Who was listed before has been there until now."""
+        now_s, ids = self._now_s(), frozenset(client_ids) - {self._own_id}
+        before = self._listed.get(broker_name)
+        # Of a broker that is heard for the first time, only whom no other one has listed is new.
+        if ids != before if before is not None else not self._listed or not ids <= self._all_listed():
+            self._changed_s = now_s
+            self._looks.clear()
+        there_s = self._there_s.get(broker_name, {})
+        kept = {client_id: at_s for client_id, at_s in there_s.items() if now_s - at_s <= LOCK_S}
+        self._there_s[broker_name] = kept | dict.fromkeys(ids | (before or frozenset()), now_s)
+        self._listed[broker_name] = ids
+
+    def _all_listed(self) -> frozenset[str]:
+        return frozenset[str]().union(*self._listed.values())
+
+    async def find_hindrances(self, brokers: Iterable[Broker]) -> dict[str, Hindrance]:
+        """Return who may hold locks at each broker where somebody may, by the broker's name."""
+        wanted = list(brokers)
+        # Failures come in storms: whoever comes meanwhile waits for the same look.
+        async with self._gate:
+            now_s = self._now_s()
+            await self._look([each for each in wanted if not self._is_fresh(each.broker_name, now_s)])
+            verdicts = {each.broker_name: self._looks[each.broker_name][1] for each in wanted}
+        return {name: found.hindrance for name, found in verdicts.items() if found.hindrance is not None}
+
+    def _is_fresh(self, broker_name: str, now_s: float) -> bool:
+        look = self._looks.get(broker_name)
+        return look is not None and now_s - look[0] < _LOOK_S
+
+    async def _look(self, brokers: Collection[Broker]) -> None:
+        """Ask brokers who is there, and each of those once how it consumes; keep a verdict on each broker."""
+        listed = {
+            broker: ids
+            for broker, ids in zip(brokers, await asyncio.gather(*map(self._fetch_ids, brokers)), strict=True)
+            if ids is not None
+        }
+        for broker, ids in listed.items():
+            self.saw(broker.broker_name, ids)
+        now_s = self._now_s()
+        through = {
+            client_id: broker.master_address
+            for broker in listed
+            for client_id in self._listed[broker.broker_name]
+            if broker.master_address is not None and not self._is_known_harmless(client_id, now_s)
+        }
+        await self._ask_all(through)
+        now_s = self._now_s()
+        for broker in brokers:
+            name, verdict = broker.broker_name, Verdict(None)
+            if broker in listed:
+                verdict = judge(name, self._there_s[name], self._told, now_s=now_s, changed_s=self._changed_s)
+                self._tell(verdict)
+            self._looks[name] = now_s, verdict
+
+    async def _fetch_ids(self, broker: Broker) -> tuple[str, ...] | None:
+        """Return whom a broker lists; None for one that looks at no locks, and one that can't be sent to either."""
+        if broker.master_address is None:
+            return None
+        asking = self._client.ask(broker.master_address, consuming.get_consumer_ids(self._group))
+        try:
+            answer = await wait_for(self._client.clock, asking, _ASKING_S)
+        except BrokerError:
+            return ()  # it knows nobody: its locks have gone by the same restart
+        except (RmqctlError, TimeoutError):
+            return None
+        return None if answer.version < _LOOKS_AT_LOCKS else bodies.decode_consumer_ids(answer.body)
+
+    def _is_known_harmless(self, client_id: str, now_s: float) -> bool:
+        # Not for ever: under a fixed name there may be another program one day.
+        told = self._told.get(client_id)
+        return told is not None and told.is_orderly is False and now_s - told.at_s <= LOCK_S
+
+    async def _ask_all(self, through: Mapping[str, str]) -> None:
+        """Ask members how they consume; `through` is the address of a broker of each, by client id."""
+        gate, now_s = asyncio.Semaphore(_ASKED_AT_ONCE), self._now_s()
+        asking = asyncio.gather(*(self._ask(gate, address, client_id) for client_id, address in through.items()))
+        try:
+            await wait_for(self._client.clock, asking, _ASKING_S)
+        except TimeoutError:
+            pass
+        for client_id in through:
+            told = self._told.get(client_id)
+            if told is None or told.at_s < now_s:
+                self._told[client_id] = _silent(told, self._now_s())
+        there = {client_id for there_s in self._there_s.values() for client_id in there_s}
+        self._told = {client_id: told for client_id, told in self._told.items() if client_id in there}
+
+    async def _ask(self, gate: asyncio.Semaphore, address: str, client_id: str) -> None:
+        async with gate:
+            try:
+                answer = await self._client.ask(address, headers.get_running_info(self._group, client_id))
+                info = bodies.decode_running_info(answer.body) if answer.body else None
+            except RmqctlError:
+                return
+        if info is None or not info.properties:
+            return  # as Go's clients do for some seconds after their first messages
+        # Clients that only pull lock nothing, and do not speak of order.
+        is_orderly = info.properties.get("PROP_CONSUMEORDERLY", "false").lower() == "true"
+        now_s, before = self._now_s(), self._told.get(client_id)
+        held_at_s = {} if before is None else {**before.held_at_s}
+        if is_orderly:
+            held_at_s |= dict.fromkeys((mq.broker_name for mq in info.process_queues), now_s)
+        self._told[client_id] = Told(now_s, is_orderly, held_at_s)
+
+    def _tell(self, verdict: Verdict) -> None:
+        """Tell once of a group of both kinds, and once of each member that leaves it open."""
+        hindrance = verdict.hindrance
+        if hindrance is not None and hindrance.is_orderly and not self._has_warned:
+            self._has_warned = True
+            self._report(
+                Trouble.GROUP,
+                f"{hindrance.client_id} consumes orderly, this member of group {self._group} does not: brokers from "
+                "5.1.1 on can make dead letters of what is to be retried. Let all members consume in the same way.",
+            )
+        for client_id in verdict.doubtful:
+            if client_id not in self._doubted:
+                self._doubted.add(client_id)
+                self._report(
+                    Trouble.GROUP,
+                    f"{client_id} does not tell whether it consumes orderly: if it does, retries that are sent as new "
+                    f"messages go to %DLQ%{self._group}.",
+                )
+
+    def _now_s(self) -> float:
+        return self._client.clock.monotonic_s()
+
+
+def _silent(before: Told | None, now_s: float) -> Told:
+    """Return that a member did not tell this time; what is known of an orderly one stays known."""
+    if before is None:
+        return Told(now_s, None, silent_since_s=now_s)
+    if before.is_orderly:
+        return before
+    since_s = before.silent_since_s if before.is_orderly is None else None
+    return Told(now_s, None, before.held_at_s, now_s if since_s is None else since_s)
+
+
+def explain(hindrances: Iterable[tuple[str, Hindrance]], group: str) -> str:
+    """Return why a retry is not sent as a new message, and what to do about it."""
+    found = sorted(hindrances, key=lambda each: (not each[1].is_orderly, each))
+    broker_name, first = found[0]
+    if first.is_orderly:
+        said = f"{first.client_id} consumes orderly in group {group}"
+        do = "Let all members of a group consume in the same way."
+    else:
+        said = f"{first.client_id} may consume orderly in group {group}, and does not tell"
+        do = "It is waited for a minute."
+    return f"Not sent as a new message, which {broker_name} would put among the dead letters: {said}. {do}"

@@ -1,0 +1,124 @@
+"""The consumer as a library: what its page says works, with the names that the package gives."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+import rmqctl.consumer
+from rmqctl.client.core import Client
+from rmqctl.client.producer import Producer
+from rmqctl.consumer import (
+    Batch,
+    ConsumeFromWhere,
+    ConsumerSettings,
+    ConsumeStatus,
+    MessageQueue,
+    PushConsumer,
+    Strategy,
+    StrategyOptions,
+    find_strategy,
+    make_subscription,
+)
+from rmqctl.model.consuming import Trouble
+from rmqctl.sandbox import Sandbox
+from rmqctl.sandbox.topics import Topic
+
+
+def test_the_example_on_the_first_page_consumes(capsys: pytest.CaptureFixture[str]) -> None:
+    page = rmqctl.consumer.__doc__ or ""
+    (code,) = re.findall(r"\n\n((?:    .*\n|\n)+)\n\S", page)
+    text = "import asyncio\n" + re.sub("^    ", "", code, flags=re.MULTILINE)
+
+    async def go() -> None:
+        async with Sandbox(queues=1) as sandbox, Client([sandbox.addr]) as client:
+            broker = sandbox.brokers["broker-a"]
+            broker.topics.put(Topic("orders", 1, 1))
+            names: dict[str, Any] = {"First": ConsumeFromWhere.FIRST_OFFSET}
+            ready = text.replace("127.0.0.1:9876", sandbox.addr).replace("sleep(60)", "sleep(2)")
+            exec(ready.replace('group="my-group"', 'group="my-group", consume_from=First'), names)
+            await Producer(client, "P").send("orders", b"one", tag="created")
+            await names["main"]()
+
+    asyncio.run(go())
+    assert capsys.readouterr().out == "[b'one']\n"
+
+
+def _mine(queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> dict[str, list[MessageQueue]]:
+    return {client_ids[0]: [mq for mq in queues if mq.queue_id == 1]}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [
+        (find_strategy("consistent-hash", StrategyOptions(virtual_nodes=20)), {0, 1}),
+        (find_strategy("config", StrategyOptions(configured=[MessageQueue("orders", "broker-a", 0)])), {0}),
+        (Strategy("my-name", _mine), {1}),
+    ],
+    ids=["options", "config", "own"],
+)
+def test_a_strategy_with_options_and_one_of_ones_own(strategy: Strategy, expected: set[int]) -> None:
+    async def go() -> set[int]:
+        async with Sandbox(queues=2) as sandbox, Client([sandbox.addr], open_ended=True) as client:
+            sandbox.brokers["broker-a"].topics.put(Topic("orders", 2, 2))
+            producer = Producer(client, "P")
+            for queue_id in (0, 1):
+                await producer.send("orders", b"one", mq=MessageQueue("orders", "broker-a", queue_id))
+            seen: set[int] = set()
+            is_there = asyncio.Event()
+
+            async def consume(_: Any, batch: Batch) -> ConsumeStatus:
+                seen.add(batch.mq.queue_id)
+                if seen >= expected:
+                    is_there.set()
+                return ConsumeStatus.CONSUME_SUCCESS
+
+            settings = ConsumerSettings(group="my-group", consume_from=ConsumeFromWhere.FIRST_OFFSET)
+            consumer = PushConsumer(client, settings, [make_subscription("orders")], consume, strategy)
+            await consumer.start()
+            try:
+                async with asyncio.timeout(10):
+                    await is_there.wait()
+            finally:
+                await consumer.drain(1.0)
+            assert {mq.queue_id for mq in consumer.rebalance.outcomes["orders"].share.queues} == expected
+            return seen
+
+    assert asyncio.run(go()) == expected
+
+
+def _failing(queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> dict[str, list[MessageQueue]]:
+    raise ZeroDivisionError("division by zero")
+
+
+def test_a_strategy_that_fails_is_reported_and_takes_nothing() -> None:
+    async def go() -> list[tuple[Trouble, str]]:
+        told: list[tuple[Trouble, str]] = []
+        is_told = asyncio.Event()
+
+        def report(trouble: Trouble, said: str) -> None:
+            told.append((trouble, said))
+            is_told.set()
+
+        async with Sandbox(queues=1) as sandbox, Client([sandbox.addr], open_ended=True) as client:
+            sandbox.brokers["broker-a"].topics.put(Topic("orders", 1, 1))
+            consumer = PushConsumer(
+                client, ConsumerSettings(group="my-group"), [make_subscription("orders")],
+                lambda *_: ConsumeStatus.CONSUME_SUCCESS, Strategy("mine", _failing), report=report,
+            )  # fmt: skip
+            await consumer.start()
+            try:
+                async with asyncio.timeout(10):
+                    await is_told.wait()
+                assert consumer.process_queues() == {}
+            finally:
+                await consumer.drain(0.0)
+        return told
+
+    trouble, said = asyncio.run(go())[0]
+    assert trouble is Trouble.STRATEGY
+    assert "the strategy fails: division by zero." in said
