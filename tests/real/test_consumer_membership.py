@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from rmqctl.client.core import Client
+from rmqctl.client.fresh_routes import FreshRoutes
 from rmqctl.consumer.broker_time import BrokerTime
 from rmqctl.consumer.membership import Membership
 from rmqctl.consumer.rebalance import Rebalance
@@ -76,7 +77,7 @@ def test_ours_and_javas_share_a_group(cluster: Cluster, rmqctl: Rmqctl) -> None:
         handlers = {int(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED): notified}
         async with Client([cluster.namesrv], handlers=handlers, open_ended=True) as client:
             settings, holder = ConsumerSettings(group=GROUP), _Holder()
-            routes, broker_time = Routes(client, settings.route_refresh_s), BrokerTime(client)
+            routes, broker_time = Routes(FreshRoutes(client, settings.route_refresh_s)), BrokerTime(client)
             await routes.refresh([TOPIC])
             await broker_time.measure(routes.brokers())
             membership = Membership(client, settings, client_id, routes, broker_time)

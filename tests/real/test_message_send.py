@@ -164,9 +164,9 @@ def test_java_gets_what_was_sent_back_either_way(cluster: Cluster) -> None:
 
     async def by_us(send_back: SendBack, message: StoredMessage) -> None:
         # No such place in the broker's log: it refuses, and a new message takes the other way.
-        fixed = list(message._fixed)
-        fixed[6] += 2**40
-        await send_back(StoredMessage(message.record, tuple(fixed), message._topic_at), 0)  # type: ignore[arg-type]
+        record = message.record
+        place = (message.commit_log_offset + 2**40).to_bytes(8, "big")
+        await send_back(StoredMessage.decode(record[:28] + place + record[36:]), 0)
         assert send_back.fallback_count == 1
 
     _back(cluster, "BackByBroker", by_broker)

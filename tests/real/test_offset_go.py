@@ -55,10 +55,14 @@ def test_a_go_member_says_what_it_holds(cluster: Cluster, rmqctl: Rmqctl, start:
     assert (member["language"], member["queueCount"], member["clientId"].endswith("@go-show")) == ("GO", 4, True)
     (group,) = rmqctl.items("group", "describe", "GoShowGroup")
     assert (group["state"], group["consumeType"]) == ("ONLINE", "CONSUME_PASSIVELY")
-    # It stores its offsets when it leaves, the first time 10 s after its start else.
+    # It stores its offsets when it leaves, the first time 10 s after its start else. Where its share changed meanwhile
+    # it stored the offset of one queue and forgot those of others: then they have none.
     consumer.stop()
     rows = rmqctl.items("offset", "show", "GoShowGroup", "--topic", "GoShow")
-    assert [(row["consumerOffset"], row["lag"]) for row in rows] == [(10, 0)] * 4
+    assert len(rows) == 4
+    said = {(row["consumerOffset"], row["lag"]) for row in rows}
+    assert (10, 0) in said
+    assert said <= {(10, 0), (None, None)}
 
 
 @pytest.mark.parametrize("orderly", [False, True])
@@ -67,7 +71,8 @@ def test_a_go_group_at_work_is_sent_back(orderly: bool, cluster: Cluster, rmqctl
     cluster.create_topic(topic, queue_count=1, brokers=("broker-a",))
     cluster.java.produce(topic, count, batch=100)
     # Slowly enough to be seen between the target and where it was: nothing else shows that a Go client went there.
-    consumer = start(group, group, topic, orderly=orderly, pause_ms=3)
+    # It stores its offset every 5 s, so what it goes over again must take longer than that.
+    consumer = start(group, group, topic, orderly=orderly, pause_ms=8)
     consumer.wait_consumed(1500)
     exit_code, receipt = _reset(rmqctl, group, topic, "--to-offset", "100")
     assert receipt["route"] == ("CLIENT_PUSH" if cluster.version == "4.9.7" else "SERVER_SIDE")

@@ -11,6 +11,7 @@ from tests.real.harness.cluster import Cluster
 from tests.real.harness.jars import missing_tools
 
 from .mixed_groups import run_flapping, run_mixed
+from .outages import run_outages
 
 _STRATEGIES = ("averagely", "circle", "consistent-hash")
 
@@ -36,6 +37,9 @@ def main() -> int:
                 seen = run_flapping(cluster, folder / f"{version}-{protect}", protect, minutes * 60 / 6)
                 is_good &= seen.is_good
                 print(f"{version} one of three flaps, --protect {protect}: {seen}", flush=True)
+            for what, outage, is_well in run_outages(cluster, folder / f"{version}-outages"):
+                is_good &= is_well
+                print(f"{version} {what}: {outage}{'' if is_well else ' (BAD)'}", flush=True)
         finally:
             cluster.stop()
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,7 +1,8 @@
 """A handler of `rmqctl consume run` that notes what it is given, a JSON line each time; its environment says the rest.
 
 HEARD is the file. Bodies that start with FAIL fail while they were sent back less than FAIL_BELOW times. Bodies that
-start with SLOW take SLOW_S seconds and then fail, or never end where that is 0; others take EACH_S.
+start with SLOW take SLOW_S seconds and then fail, or never end where that is 0; others take EACH_S. Those that start
+with RAISE raise, those with NOTHING return None.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from typing import Any
 
 _OUT = os.open(os.environ["HEARD"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 _FAIL, _SLOW = os.environ.get("FAIL"), os.environ.get("SLOW")
+_RAISE, _NOTHING = os.environ.get("RAISE"), os.environ.get("NOTHING")
 _FAIL_BELOW = int(os.environ.get("FAIL_BELOW", "1"))
 _SLOW_S, _EACH_S = float(os.environ.get("SLOW_S", "0")), float(os.environ.get("EACH_S", "0"))
 
 
-def consume(messages: Sequence[Any], context: Any) -> str:
+def consume(messages: Sequence[Any], context: Any) -> str | None:
     """Note the beginning and the end of each batch."""
     _note("BEGAN", messages, context)
     bodies = [message.body.decode() for message in messages]
@@ -35,6 +37,12 @@ def consume(messages: Sequence[Any], context: Any) -> str:
     if failing and messages[0].reconsume_times < _FAIL_BELOW:
         _note("FAILED", messages, context)
         return "RECONSUME_LATER"
+    for prefix in filter(None, (_RAISE, _NOTHING)):
+        if any(body.startswith(prefix) for body in bodies):
+            _note("FAILED", messages, context)
+            if prefix == _RAISE:
+                raise ValueError(f"raised at {bodies[0]}")
+            return None
     _note("DONE", messages, context)
     return "CONSUME_SUCCESS"
 

@@ -2,6 +2,7 @@ import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.reflect.Field;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -11,6 +12,7 @@ import java.util.Arrays;
 import java.util.Base64;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -27,6 +29,10 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMachineRoomNearby;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueByConfig;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueByMachineRoom;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
@@ -36,6 +42,7 @@ import org.apache.rocketmq.common.message.MessageAccessor;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.RPCHook;
+import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
 
 /**
@@ -60,6 +67,9 @@ public class Workbench {
         /** Bodies that start with this text block until release() is called. */
         volatile String stuckPrefix;
         volatile CountDownLatch gate = new CountDownLatch(1);
+        /** Bodies that start with this text make the listener throw, or return null where it is a concurrent one. */
+        String raisePrefix;
+        String nullPrefix;
         /** How long each message keeps the listener. */
         long eachMs;
         /** Bodies of what was consumed, where a test wants to know; null where not. */
@@ -153,6 +163,16 @@ public class Workbench {
             case "rebalance":
                 rebalance(CONSUMERS.get(options.get("id")).push);
                 return "";
+            // What a group has consumed of a topic by its members' own word: a row a queue.
+            case "consume-status": return consumeStatus(options);
+            // As if it had started so many ms ago: mqadmin compares subscriptions only 2 minutes after that.
+            case "backdate": {
+                Object impl = CONSUMERS.get(options.get("id")).push.getDefaultMQPushConsumerImpl();
+                Field started = impl.getClass().getDeclaredField("consumerStartTimestamp");
+                started.setAccessible(true);
+                started.setLong(impl, System.currentTimeMillis() - Long.parseLong(options.get("ms")));
+                return "";
+            }
             case "persist":
                 CONSUMERS.get(options.get("id")).push.getDefaultMQPushConsumerImpl().persistConsumerOffset();
                 return "";
@@ -325,7 +345,7 @@ public class Workbench {
         return results.get(results.size() - 1).toString();
     }
 
-    /** id, group, topic, [expr], [orderly], [from=first|last], [stuck=prefix], [fail=prefix], [broadcast], [pop] (5.x, with setConsumeMode), [batch], [threads], [sql], [trace], [collect], [max=reconsume times], [instance], [strategy=class], [routes=ms between questions for routes], [heartbeat=ms between heartbeats], [also=second topic], [each=ms a message takes]. */
+    /** id, group, topic, [expr], [orderly], [from=first|last], [stuck=prefix], [fail=prefix], [broadcast], [pop] (5.x, with setConsumeMode), [batch], [threads], [sql], [trace], [collect], [max=reconsume times], [instance], [strategy=class], [queues=of ByConfig], [rooms=of ByMachineRoom], [routes=ms between questions for routes], [heartbeat=ms between heartbeats], [also=second topic], [each=ms a message takes], [raise=prefix], [nothing=prefix]. */
     private static String consume(Map<String, String> options) throws Exception {
         Consumer consumer = new Consumer();
         DefaultMQPushConsumer push = new DefaultMQPushConsumer(
@@ -374,6 +394,8 @@ public class Workbench {
         }
         consumer.eachMs = Long.parseLong(options.getOrDefault("each", "0"));
         consumer.stuckPrefix = options.get("stuck");
+        consumer.raisePrefix = options.get("raise");
+        consumer.nullPrefix = options.get("nothing");
         String failing = options.get("fail");
         if (options.containsKey("orderly")) {
             push.registerMessageListener((MessageListenerOrderly) (messages, context) ->
@@ -381,8 +403,8 @@ public class Workbench {
                     ? ConsumeOrderlyStatus.SUCCESS : ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT);
         } else {
             push.registerMessageListener((MessageListenerConcurrently) (messages, context) ->
-                handle(consumer, messages, failing)
-                    ? ConsumeConcurrentlyStatus.CONSUME_SUCCESS : ConsumeConcurrentlyStatus.RECONSUME_LATER);
+                handle(consumer, messages, failing) ? ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+                    : begins(messages, consumer.nullPrefix) ? null : ConsumeConcurrentlyStatus.RECONSUME_LATER);
         }
         push.start();
         consumer.push = push;
@@ -392,8 +414,43 @@ public class Workbench {
 
     private static AllocateMessageQueueStrategy strategy(Map<String, String> options) throws Exception {
         String name = options.getOrDefault("strategy", "AllocateMessageQueueAveragely");
-        return (AllocateMessageQueueStrategy) Class.forName("org.apache.rocketmq.client.consumer.rebalance." + name)
-            .getDeclaredConstructor().newInstance();
+        switch (name) {
+            case "AllocateMachineRoomNearby": return nearby();
+            case "AllocateMessageQueueByConfig": {
+                AllocateMessageQueueByConfig byConfig = new AllocateMessageQueueByConfig();
+                byConfig.setMessageQueueList(new ArrayList<>());
+                for (String queue : options.get("queues").split(",")) {
+                    String[] parts = queue.split(":");
+                    byConfig.getMessageQueueList().add(
+                        new MessageQueue(options.get("topic"), parts[0], Integer.parseInt(parts[1])));
+                }
+                return byConfig;
+            }
+            case "AllocateMessageQueueByMachineRoom": {
+                AllocateMessageQueueByMachineRoom byRoom = new AllocateMessageQueueByMachineRoom();
+                byRoom.setConsumeridcs(new HashSet<>(Arrays.asList(options.get("rooms").split(","))));
+                return byRoom;
+            }
+            default: return (AllocateMessageQueueStrategy) Class
+                .forName("org.apache.rocketmq.client.consumer.rebalance." + name).getDeclaredConstructor().newInstance();
+        }
+    }
+
+    /** Rooms are what stands behind the last sign of a broker's name (broker-a) and of an instance's (name.a). */
+    private static AllocateMessageQueueStrategy nearby() {
+        return new AllocateMachineRoomNearby(new AllocateMessageQueueAveragely(),
+            new AllocateMachineRoomNearby.MachineRoomResolver() {
+                @Override
+                public String brokerDeployIn(MessageQueue queue) {
+                    return queue.getBrokerName().substring(queue.getBrokerName().lastIndexOf('-') + 1);
+                }
+
+                @Override
+                public String consumerDeployIn(String clientId) {
+                    String instance = clientId.split("@")[1];
+                    return instance.substring(instance.lastIndexOf('.') + 1);
+                }
+            });
     }
 
     /** What a consumer does by itself every 30 s (ask for routes) and every 20 s (share). */
@@ -415,6 +472,29 @@ public class Workbench {
         consumer.stuckPrefix = stuckPrefix;
         consumer.bodies = Collections.synchronizedList(new ArrayList<>());
         return consumer;
+    }
+
+    private static boolean begins(List<MessageExt> messages, String prefix) {
+        return prefix != null && messages.stream()
+            .anyMatch(message -> new String(message.getBody(), StandardCharsets.UTF_8).startsWith(prefix));
+    }
+
+    /** group, topic, client: client id, broker:queue and offset a row, as Java's tools read the broker's answer (223). */
+    private static String consumeStatus(Map<String, String> options) throws Exception {
+        DefaultMQAdminExt admin = new DefaultMQAdminExt(signer);
+        admin.setNamesrvAddr(namesrv);
+        admin.setInstanceName(Long.toString(System.nanoTime()));
+        admin.start();
+        try {
+            List<String> rows = new ArrayList<>();
+            admin.getConsumeStatus(options.get("topic"), options.get("group"), options.getOrDefault("client", ""))
+                .forEach((client, offsets) -> offsets.forEach((queue, offset) -> rows.add(String.join("\t", client,
+                    queue.getBrokerName() + ":" + queue.getQueueId(), offset.toString()))));
+            Collections.sort(rows);
+            return String.join("\n", rows);
+        } finally {
+            admin.shutdown();
+        }
     }
 
     static boolean handle(Consumer consumer, List<MessageExt> messages, String failing) {
@@ -439,7 +519,10 @@ public class Workbench {
             } catch (InterruptedException e) {
                 return false;
             }
-            if (failing != null && body.startsWith(failing)) {
+            if (consumer.raisePrefix != null && body.startsWith(consumer.raisePrefix)) {
+                throw new IllegalStateException("raised at " + body);
+            }
+            if (failing != null && body.startsWith(failing) || begins(Arrays.asList(message), consumer.nullPrefix)) {
                 return false;
             }
         }
