@@ -31,6 +31,7 @@ from rmqctl.rules.allocate import Strategy, class_of_strategy
 from rmqctl.rules.client_id import make_client_id
 from rmqctl.rules.flow_control import FlowLimits, Hold, decide
 from rmqctl.rules.pull_progress import offset_without_messages
+from rmqctl.rules.rebalance import BY_PLACE
 from rmqctl.rules.subscriptions import retry_subscription
 from rmqctl.rules.words import listed
 
@@ -120,8 +121,8 @@ class PushConsumer:
         self.membership = Membership(client, settings, self.client_id, self.routes, self.broker_time)
         self._retry_guard = RetryGuard(client, settings.group, self.client_id, report)
         self.rebalance = Rebalance(
-            client, settings, self.membership, self.routes, strategy.allocate, self, report=report,
-            on_ids=self._retry_guard.saw,
+            client, settings, self.membership, self.routes, strategy.allocate, self,
+            by_place=strategy.name in BY_PLACE, report=report, on_ids=self._retry_guard.saw,
         )  # fmt: skip
         self._skipping = Skipping(settings, skip, self.broker_time.now_ms, report)
         self.offsets = self._make_store()

@@ -79,8 +79,8 @@ class TopicBalance(Struct, frozen=True):
 class Rebalance:
     """Decides which queues this client holds, and has its owner take and drop them.
 
-    `allocate` is the strategy's. `shuffle` puts the brokers of a topic into the order in which they are asked. `report`
-    is told of a strategy that fails, `on_ids` whom a broker lists.
+    `allocate` is the strategy's, `by_place` as compute_share() has it. `shuffle` puts the brokers of a topic into the
+    order in which they are asked. `report` is told of a strategy that fails, `on_ids` whom a broker lists.
     """
 
     def __init__(
@@ -92,6 +92,7 @@ class Rebalance:
         allocate: Allocate,
         owner: Owner,
         *,
+        by_place: bool = False,
         shuffle: Callable[[list[Broker]], object] = random.shuffle,
         report: Report = lambda _, __: None,
         on_ids: Callable[[str, Collection[str]], None] = lambda _, __: None,
@@ -101,6 +102,7 @@ class Rebalance:
         self._membership = membership
         self._routes = routes
         self._allocate = allocate
+        self._by_place = by_place
         self._owner = owner
         self._shuffle = shuffle
         self._report = report
@@ -212,7 +214,8 @@ class Rebalance:
             self._membership.beat_soon()
         self._on_ids(asked, ids)
         counted = self._count(topic, ids)
-        share = compute_share(queues, counted, self._membership.client_id, self._allocate)
+        own_id = self._membership.client_id
+        share = compute_share(queues, counted, own_id, self._allocate, by_place=self._by_place)
         return TopicBalance(topic, at_ms, share, asked, ids, tuple(counted))
 
     async def _ask_ids(self, route: TopicRoute) -> tuple[str, tuple[str, ...]]:

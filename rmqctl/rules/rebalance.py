@@ -14,6 +14,9 @@ from rmqctl.model.queue import MessageQueue
 
 from .allocate import Allocate
 
+# Strategies by which the places of clients in the list alone decide who gets what.
+BY_PLACE = frozenset({"averagely", "circle"})
+
 
 class Kept(StrEnum):
     """Why a client keeps what it holds of a topic, and takes nothing."""
@@ -39,9 +42,18 @@ class Moves(Struct, frozen=True):
     take: tuple[MessageQueue, ...] = ()
 
 
-def compute_share(queues: Sequence[MessageQueue], client_ids: Sequence[str], own_id: str, allocate: Allocate) -> Share:
+def compute_share(
+    queues: Sequence[MessageQueue],
+    client_ids: Sequence[str],
+    own_id: str,
+    allocate: Allocate,
+    *,
+    by_place: bool = False,
+) -> Share:
     """Return a client's share. Queues and ids are sorted; ids may stand twice, as brokers list them.
 
+    A broker that has not noticed for up to 120 s that a connection is gone lists its client twice. RocketMQ's clients
+    leave the second share to nobody; where places decide (`by_place`) it is this client's as well here.
     Whatever goes wrong keeps what is held: an empty list tells of a broker that has just started.
     A client that is not among the ids has no share: the others have given its queues to themselves. What a strategy
     gives beside the queues of the topic is left out: by configuration a client is told all of its topics' at once.
@@ -53,9 +65,21 @@ def compute_share(queues: Sequence[MessageQueue], client_ids: Sequence[str], own
     if own_id not in client_ids:
         return Share()
     try:
-        return Share(frozenset(queues).intersection(allocate(queues, client_ids).get(own_id, ())))
+        lists = _each_place(client_ids, own_id) if by_place else [client_ids]
+        own = [mq for ids in lists for mq in allocate(queues, ids).get(own_id, ())]
+        return Share(frozenset(queues).intersection(own))
     except Exception as error:  # noqa: BLE001 - strategies may be other people's
         return Share(kept=Kept.STRATEGY_FAILED, detail=str(error) or type(error).__name__)
+
+
+def _each_place(client_ids: Sequence[str], own_id: str) -> list[list[str]]:
+    """Return the list of ids once for each of a client's places, where it stands at that one only."""
+    places = [place for place, client_id in enumerate(client_ids) if client_id == own_id]
+    # Under any other name it is somebody else.
+    return [
+        [f"{each}?" if each == own_id and at != place else each for at, each in enumerate(client_ids)]
+        for place in places
+    ]
 
 
 def share_of_all(queues: Sequence[MessageQueue]) -> Share:

@@ -89,10 +89,20 @@ def test_a_client_that_the_broker_does_not_list_has_no_share() -> None:
     assert compute_share(queues(4), ["c1"], "c3", _fails) == Share()
 
 
-def test_an_id_that_stands_twice_leaves_a_share_to_nobody_as_in_rocketmq() -> None:
-    ids = ["c1", "c1", "c2"]
-    assert ids_of(compute_share(queues(6), ids, "c1", AVERAGELY)) == [0, 1]
-    assert ids_of(compute_share(queues(6), ids, "c2", AVERAGELY)) == [4, 5]
+@pytest.mark.parametrize(
+    ("strategy", "shares"),
+    [("AVG", [[0, 1, 2, 3], [4, 5]]), ("AVG_BY_CIRCLE", [[0, 1, 3, 4], [2, 5]])],
+)
+def test_who_is_listed_twice_has_both_shares_for_nobody_else_takes_them(strategy: str, shares: list[list[int]]) -> None:
+    ids, allocate = ["c1", "c1", "c2"], find_strategy(strategy).allocate
+    found = [ids_of(compute_share(queues(6), ids, own_id, allocate, by_place=True)) for own_id in ("c1", "c2")]
+    assert found == shares
+
+
+def test_where_names_decide_who_is_listed_twice_is_one() -> None:
+    ids, allocate = ["c1", "c1", "c2"], find_strategy("CONSISTENT_HASH").allocate
+    shares = [ids_of(compute_share(queues(9), ids, own_id, allocate)) for own_id in ("c1", "c2")]
+    assert sorted(shares[0] + shares[1]) == list(range(9))
 
 
 def test_what_is_not_ours_any_more_is_dropped_and_what_is_new_is_taken() -> None:
