@@ -215,6 +215,6 @@ class ScriptedNetwork:
             raise UnreachableError(address, "connection refused")
         return self.servers[address].accept()
 
-    def client(self, *name_servers: str, timeout_s: float = 10.0) -> Client:
+    def client(self, *name_servers: str, timeout_s: float = 10.0, open_ended: bool = False) -> Client:
         """Return a client of this network, on its clock."""
-        return Client(name_servers, timeout_s=timeout_s, clock=self.clock, connect=self.connect)
+        return Client(name_servers, timeout_s=timeout_s, clock=self.clock, connect=self.connect, open_ended=open_ended)

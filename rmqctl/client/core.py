@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Container, Coroutine, Hashable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
@@ -109,9 +110,10 @@ class Client:
         *,
         accept: Container[int] = (ResponseCode.SUCCESS,),
         held_s: float = 0.0,
+        timeout_s: float | None = None,
         may_repeat: bool = True,
     ) -> Command:
-        """Return the answer of one server.
+        """Return the answer of one server, which has `timeout_s` for it, by default the deadline's slice.
 
         A connection that ends under it is opened once more, and a server that is too busy gets a moment, twice.
         `may_repeat=False` is for what must not reach the server twice: then only what it refused is sent again.
@@ -120,41 +122,45 @@ class Client:
         those in flight. Raises UnreachableError, RemoteProtocolError, NotAuthorisedError, and BrokerError for a code
         not in `accept`.
         """
-        response = await self._ask_in_turn(address, command, held_s, may_repeat=may_repeat)
+        ask = partial(self._ask_in_turn, address, command, held_s, timeout_s, may_repeat=may_repeat)
+        response = await ask()
         for pause_s in _BUSY_PAUSES_S:
             if response.code != ResponseCode.SYSTEM_BUSY or self.deadline.remaining_s() <= pause_s:
                 break
             await pause(self.clock, pause_s)
-            response = await self._ask_in_turn(address, command, held_s, may_repeat=may_repeat)
+            response = await ask()
         if response.code not in accept:
             raise refusal(address, response, self._credentials)
         return response
 
-    async def _ask_in_turn(self, address: str, command: Command, held_s: float, *, may_repeat: bool) -> Command:
+    async def _ask_in_turn(
+        self, address: str, command: Command, held_s: float, timeout_s: float | None, *, may_repeat: bool
+    ) -> Command:
         ask = self._ask_twice if may_repeat else self._ask_once
         if held_s:
-            return await ask(address, command, held_s)
+            return await ask(address, command, held_s, timeout_s)
         gate = self._gates.get(address)
         if gate is None:
             gate = self._gates[address] = asyncio.Semaphore(_IN_FLIGHT_PER_ADDRESS)
         async with gate:
-            return await ask(address, command, 0.0)
+            return await ask(address, command, 0.0, timeout_s)
 
-    async def _ask_twice(self, address: str, command: Command, held_s: float) -> Command:
+    async def _ask_twice(self, address: str, command: Command, held_s: float, timeout_s: float | None) -> Command:
         try:
-            return await self._ask_once(address, command, held_s)
+            return await self._ask_once(address, command, held_s, timeout_s)
         except UnreachableError as error:
             if error.name != UnreachableError.name or self.deadline.remaining_s() == 0:
                 raise
-            return await self._ask_once(address, command, held_s)
+            return await self._ask_once(address, command, held_s, timeout_s)
 
-    async def _ask_once(self, address: str, command: Command, held_s: float) -> Command:
+    async def _ask_once(self, address: str, command: Command, held_s: float, timeout_s: float | None) -> Command:
         if self.deadline.remaining_s() == 0:
             raise DeadlineError(address, self.deadline.seconds)
         link = await self._pool.link(address, self.deadline.attempt_s())
-        timeout_s = min(self.deadline.attempt_s() + held_s, self.deadline.remaining_s())
+        attempt_s = self.deadline.attempt_s() if timeout_s is None else timeout_s
+        limit_s = min(attempt_s + held_s, self.deadline.remaining_s())
         try:
-            return await link.request(self._prepared(command), timeout_s)
+            return await link.request(self._prepared(command), limit_s)
         except DeadlineError:
             if held_s:
                 # A connection that a firewall has forgotten, or whose host is gone, would stay silent for a quarter of

@@ -76,7 +76,8 @@ class SendBack:
             origin_message_id=message.message_id, origin_topic=_topic(message), broker_name=broker_name,
         )  # fmt: skip
         try:
-            await wait_for(self._client.clock, self._client.ask(address, command, may_repeat=False), self._timeout_s)
+            asking = self._client.ask(address, command, timeout_s=self._timeout_s, may_repeat=False)
+            await wait_for(self._client.clock, asking, self._timeout_s)
         except TimeoutError:
             raise DeadlineError(address, self._timeout_s) from None
 

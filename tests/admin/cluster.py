@@ -484,9 +484,9 @@ class Cluster:
         """Return where the name server says that a broker is."""
         return self.addresses.get(broker_name, f"{broker_name.removeprefix('broker-')}:1")
 
-    def client(self, timeout_s: float = 10.0) -> Client:
+    def client(self, timeout_s: float = 10.0, *, open_ended: bool = False) -> Client:
         """Return a client of this cluster."""
-        return self.network.client("ns:1", timeout_s=timeout_s)
+        return self.network.client("ns:1", timeout_s=timeout_s, open_ended=open_ended)
 
     def stop(self, broker_name: str) -> None:
         """Let a broker refuse connections; the name server goes on to name it, as for the first two minutes."""

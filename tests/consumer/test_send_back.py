@@ -53,7 +53,7 @@ def _cluster() -> Cluster:
 
 def _run(cluster: Cluster, work: Callable[[SendBack], Coroutine[Any, Any, Any]], **options: Any) -> Any:
     async def go() -> Any:
-        async with cluster.client(timeout_s=60) as client:
+        async with cluster.client(timeout_s=9, open_ended=True) as client:
             return await passing(
                 cluster.clock, work(SendBack(client, GROUP, Producer(client, "CLIENT_INNER_PRODUCER"), **options))
             )

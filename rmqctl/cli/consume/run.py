@@ -9,7 +9,7 @@ import typer
 
 from rmqctl.cli.change.options import Confirm, Yes
 from rmqctl.cli.invocation import Invocation
-from rmqctl.cli.output.text import note_to_stderr, printable, to_stderr
+from rmqctl.cli.output.text import note_to_stderr, printable
 from rmqctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ plugins, and config: this member takes the queues that --queue names, of each to
 whoever else has them. RocketMQ's names as well (AVG). SIGTERM or Ctrl-C ends it: what
 was pulled is consumed within --drain, then offsets are stored and the group is left (exit code 0, or 8 when something
 was left undone); a second one ends it soon (exit code 130), and says what was not acknowledged. --count messages that
-do not come within --for are exit code 6. --timeout is for each request."""
+do not come within --for are exit code 6. Each request has a third of --timeout."""
 
 
 def command(
@@ -168,7 +168,7 @@ def command(
         count=count, drain_s=_seconds("--drain", drain),
         check=partial(sharing.require_possible, settings, [each.topic for each in subscriptions]),
         say=lambda sentence: note_to_stderr(printable(sentence)) if display.with_notes else None,
-        warn=lambda sentence: to_stderr(f"rmqctl: {printable(sentence)}"),
+        warn=lambda sentence: note_to_stderr(f"rmqctl: {printable(sentence)}"),
     )  # fmt: skip
     listener: Listener
     if handler is not None:
