@@ -40,10 +40,13 @@ class Controlled(Protocol):
     client: Client
     settings: ConsumerSettings
     client_id: str
-    started_at_ms: int
     listener: Listener
     offsets: OffsetStore
     counters: Counters
+
+    @property
+    def started_at_ms(self) -> int:
+        """When it joined, epoch ms."""
 
     def subscriptions(self) -> Mapping[str, Subscription]:
         """Return what is consumed, by topic."""

@@ -92,14 +92,14 @@ def test_no_queue_is_taken_while_it_drains() -> None:
         peer = await Peer.of_broker(cluster.sandbox)
         await peer.heartbeat("0", consumer_data(GROUP, subscription(TOPIC)))
         consumer = await cluster.started(seen)
-        assert [mq.queue_id for mq in consumer.held() if mq.topic == TOPIC] == [1]
+        assert [mq.queue_id for mq in consumer.holding.held() if mq.topic == TOPIC] == [1]
         draining = asyncio.ensure_future(consumer.drain(60))
         await cluster.passes(1)
         # The other one goes; its queue is the only member's now, who takes nothing any more.
         await peer.aclose()
         await cluster.send("others", queue_id=0)
         await cluster.passes(25)
-        assert [mq.queue_id for mq in consumer.held() if mq.topic == TOPIC] == [1]
+        assert [mq.queue_id for mq in consumer.holding.held() if mq.topic == TOPIC] == [1]
         seen.let_go()
         await cluster.passes(1)
         assert (await draining, seen.bodies) == ([], ["mine"])

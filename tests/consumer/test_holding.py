@@ -21,9 +21,9 @@ from tests.consumer.consuming import MQ, message, messages
 def _spread(consumer: PushConsumer, *found: StoredMessage, queue_count: int = 1) -> Hold | None:
     """Return what holds the first of so many queues, with these messages in it."""
     queues = [ProcessQueue(MessageQueue(TOPIC, "broker-a", number)) for number in range(queue_count)]
-    consumer._queues.update({queue.mq: queue for queue in queues})
+    consumer.holding.queues.update({queue.mq: queue for queue in queues})
     queues[0].put(list(found))
-    return consumer.hold(queues[0])
+    return consumer.holding.hold(queues[0])
 
 
 _MIB = b"x" * (1 << 20)
@@ -71,7 +71,8 @@ def test_a_queue_is_pulled_no_further_while_a_limit_holds_it(
         # It is held, and has not expired.
         assert (queue.dropped, queue.max_offset_put) == (False, most - 1)
         (hold,) = consumer.counters.holds
-        assert (hold.name, hold == consumer.hold(queue)) == ("SPAN" if "span_limit" in limits else "QUEUE_COUNT", True)
+        assert hold.name == ("SPAN" if "span_limit" in limits else "QUEUE_COUNT")
+        assert hold == consumer.holding.hold(queue)
         # Each look is counted: 20 a second.
         assert 500 < consumer.counters.holds[hold] < 700
         # That stops the pulling, and can't free a stuck head.
@@ -92,7 +93,7 @@ def test_a_paused_consumer_pulls_nothing_new_and_keeps_its_queues() -> None:
         await cluster.passes(16)
         await cluster.send("a")
         await cluster.passes(200, step_s=1)
-        assert (seen.bodies, len(consumer.held())) == ([], 2)
+        assert (seen.bodies, len(consumer.holding.held())) == ([], 2)
         assert await cluster.members() == [consumer.client_id]
         consumer.resume()
         await cluster.passes(1.5)

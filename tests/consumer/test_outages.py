@@ -39,7 +39,7 @@ def test_what_others_have_consumed_while_the_connection_was_lost_is_not_consumed
         assert cluster.stored() == {0: 5}
         told = [report for report in cluster.reports if "another member" in report]
         assert told == ([f"{MQ}: another member has gone on from 2 to 4; it is taken anew."] if stored == 4 else [])
-        assert consumer.committed(MQ) == 5
+        assert consumer.holding.committed(MQ) == 5
 
     scenario(work)
 

@@ -205,7 +205,7 @@ def test_7_6_a_correction_may_take_progress_back() -> None:
         consumer = await cluster.started(seen)
         assert consumer.offsets.read(MQ) == 3
         # A broker that lost its end says so to a pull.
-        await cluster.during(consumer.illegal_offset(consumer.process_queues()[MQ], 1))
+        await cluster.during(consumer.holding.illegal_offset(consumer.process_queues()[MQ], 1))
         assert cluster.stored() == {0: 1}
         await cluster.passes(3)
         assert seen.bodies == ["0", "1", "2", "1", "2"]
@@ -290,7 +290,7 @@ def test_a_batch_that_can_not_be_cut_up_is_told_of_and_consumed_whole() -> None:
         seen = Seen()
         consumer = await cluster.started(seen)
         (queue,) = [queue for mq, queue in consumer.process_queues().items() if mq.topic == TOPIC]
-        consumer.pulled(queue, Pulled(0, 1, 1, messages(0), 1.0, ["0 is a batch that can't be cut up."]))
+        consumer.holding.pulled(queue, Pulled(0, 1, 1, messages(0), 1.0, ["0 is a batch that can't be cut up."]))
         await cluster.passes(1)
         assert cluster.reports == ["T@broker-a:0:0 is a batch that can't be cut up."]
         assert (seen.bodies, consumer.ok_count) == (["m"], 1)
@@ -308,13 +308,13 @@ def test_a_queue_whose_failed_message_no_broker_takes_is_blocked_and_recovers() 
         await cluster.passes(30)
         (queue,) = [queue for mq, queue in consumer.process_queues().items() if mq.topic == TOPIC]
         assert seen.bodies == ["bad", "good", "bad"]
-        assert (consumer.hold(queue), consumer.offsets.read(MQ)) == (Hold.BLOCKED, 0)
+        assert (consumer.holding.hold(queue), consumer.offsets.read(MQ)) == (Hold.BLOCKED, 0)
         assert any("takes no new messages" in report for report in cluster.reports)
         cluster.sandbox.faults.clear()
         await cluster.send("new")
         await cluster.passes(6)
         assert seen.bodies[3] == "new"
-        assert (consumer.hold(queue), consumer.offsets.read(MQ)) == (None, 3)
+        assert (consumer.holding.hold(queue), consumer.offsets.read(MQ)) == (None, 3)
         # It did come back.
         await cluster.passes(15)
         assert seen.bodies[4:] == ["bad"]
@@ -400,7 +400,7 @@ def test_7_17_it_warns_when_the_broker_goes_back_below_what_was_asked(
     async def work(cluster: Cluster) -> None:
         consumer = cluster.consumer(Seen())
         found = [] if first is None else messages(first)
-        consumer.pulled(ProcessQueue(MQ), Pulled(100, next_offset, 200, found, 1.0))
+        consumer.holding.pulled(ProcessQueue(MQ), Pulled(100, next_offset, 200, found, 1.0))
         assert cluster.reports == ([] if said is None else [f"{MQ}: the broker goes back to {said} from 100."])
 
     scenario(work)
@@ -446,8 +446,8 @@ def test_a_slave_without_an_address_is_its_master() -> None:
     async def work(cluster: Cluster) -> None:
         consumer = await cluster.started(Seen())
         address = cluster.sandbox.brokers["broker-a"].address
-        assert (consumer.address(MQ, 0), consumer.address(MQ, 1)) == (address, address)
-        assert consumer.address(MQ._replace(broker_name="broker-x"), 0) is None
+        assert (consumer.holding.address(MQ, 0), consumer.holding.address(MQ, 1)) == (address, address)
+        assert consumer.holding.address(MQ._replace(broker_name="broker-x"), 0) is None
 
     scenario(work)
 
@@ -461,7 +461,7 @@ def test_two_members_share_the_queues_and_one_takes_over_what_the_other_leaves()
         first = await cluster.started(one)
         second = await cluster.started(other)
         await cluster.passes(3)
-        held = [{mq for mq in each.held() if mq.topic == TOPIC} for each in (first, second)]
+        held = [{mq for mq in each.holding.held() if mq.topic == TOPIC} for each in (first, second)]
         assert [len(each) for each in held] == [2, 2]
         assert not held[0] & held[1]
         for queue_id in range(4):
@@ -470,7 +470,7 @@ def test_two_members_share_the_queues_and_one_takes_over_what_the_other_leaves()
         assert sorted(one.bodies + other.bodies) == ["0", "1", "2", "3"]
         await cluster.during(second.drain(5))
         await cluster.passes(2)
-        assert len({mq for mq in first.held() if mq.topic == TOPIC}) == 4
+        assert len({mq for mq in first.holding.held() if mq.topic == TOPIC}) == 4
         for queue_id in range(4):
             await cluster.send(f"{queue_id}", queue_id=queue_id)
         await cluster.passes(1)
@@ -492,7 +492,7 @@ def test_results_of_a_queue_that_another_member_has_taken_are_ignored() -> None:
         peer = await Peer.of_broker(cluster.sandbox)
         await peer.heartbeat("0", consumer_data(GROUP, subscription(TOPIC)))
         await cluster.passes(3)
-        assert [mq.queue_id for mq in consumer.held() if mq.topic == TOPIC] == [1]
+        assert [mq.queue_id for mq in consumer.holding.held() if mq.topic == TOPIC] == [1]
         back = cluster.sandbox.faults.delay(0, Q.CONSUMER_SEND_MSG_BACK, count=None)
         seen.let_go()
         await cluster.passes(1)
