@@ -340,7 +340,7 @@ def test_a_filtered_group_gets_what_it_wants_and_moves_on_past_the_rest(
     assert both() == Counter(wanted)
     assert _bodies(member).total() == len(wanted) // 2
     # Also where the last ones were for nobody: brokers look every 5 s what pulls that they hold have missed.
-    wait_until(lambda: set(_stored(rmqctl, group, topic).values()) == {30}, 14, lambda: _stored(rmqctl, group, topic))
+    wait_until(lambda: set(_stored(rmqctl, group, topic).values()) == {30}, 40, lambda: _stored(rmqctl, group, topic))
     assert member.terminate() == 0
     cluster.java.stop(group)
 

@@ -22,6 +22,7 @@ _CUTS_S = (40.0, 150.0)
 
 def run_outages(cluster: Cluster, folder: Path) -> Iterator[tuple[str, Outage, bool]]:
     """Give what was done, what came of it, and whether that is as it should be."""
+    folder.mkdir()
     for seconds in _STOPS_S:
         with our_consumers(cluster.namesrv, folder / f"stopped-{seconds:.0f}") as ours:
             seen = run_outage(
