@@ -53,7 +53,9 @@ def compute_share(
     """Return a client's share. Queues and ids are sorted; ids may stand twice, as brokers list them.
 
     A broker that has not noticed for up to 120 s that a connection is gone lists its client twice. RocketMQ's clients
-    leave the second share to nobody; where places decide (`by_place`) it is this client's as well here.
+    then leave a share to nobody. Where places decide (`by_place`) this client counts itself once: that is its whole
+    share among members that asked another broker, and takes no queue of those that asked the same one.
+
     Whatever goes wrong keeps what is held: an empty list tells of a broker that has just started.
     A client that is not among the ids has no share: the others have given its queues to themselves. What a strategy
     gives beside the queues of the topic is left out: by configuration a client is told all of its topics' at once.
@@ -65,21 +67,12 @@ def compute_share(
     if own_id not in client_ids:
         return Share()
     try:
-        lists = _each_place(client_ids, own_id) if by_place else [client_ids]
-        own = [mq for ids in lists for mq in allocate(queues, ids).get(own_id, ())]
-        return Share(frozenset(queues).intersection(own))
+        own_place = client_ids.index(own_id)
+        if by_place:
+            client_ids = [each for at, each in enumerate(client_ids) if each != own_id or at == own_place]
+        return Share(frozenset(queues).intersection(allocate(queues, client_ids).get(own_id, ())))
     except Exception as error:  # noqa: BLE001 - strategies may be other people's
         return Share(kept=Kept.STRATEGY_FAILED, detail=str(error) or type(error).__name__)
-
-
-def _each_place(client_ids: Sequence[str], own_id: str) -> list[list[str]]:
-    """Return the list of ids once for each of a client's places, where it stands at that one only."""
-    places = [place for place, client_id in enumerate(client_ids) if client_id == own_id]
-    # Under any other name it is somebody else.
-    return [
-        [f"{each}?" if each == own_id and at != place else each for at, each in enumerate(client_ids)]
-        for place in places
-    ]
 
 
 def share_of_all(queues: Sequence[MessageQueue]) -> Share:

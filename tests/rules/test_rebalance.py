@@ -89,14 +89,14 @@ def test_a_client_that_the_broker_does_not_list_has_no_share() -> None:
     assert compute_share(queues(4), ["c1"], "c3", _fails) == Share()
 
 
-@pytest.mark.parametrize(
-    ("strategy", "shares"),
-    [("AVG", [[0, 1, 2, 3], [4, 5]]), ("AVG_BY_CIRCLE", [[0, 1, 3, 4], [2, 5]])],
-)
-def test_who_is_listed_twice_has_both_shares_for_nobody_else_takes_them(strategy: str, shares: list[list[int]]) -> None:
-    ids, allocate = ["c1", "c1", "c2"], find_strategy(strategy).allocate
-    found = [ids_of(compute_share(queues(6), ids, own_id, allocate, by_place=True)) for own_id in ("c1", "c2")]
-    assert found == shares
+def test_who_is_listed_twice_counts_itself_once_and_takes_nothing_of_others() -> None:
+    once, twice = ["c1", "c2", "c3"], ["c1", "c2", "c2", "c3"]
+    of_us = ids_of(compute_share(queues(12), twice, "c2", AVERAGELY, by_place=True))
+    assert of_us == ids_of(compute_share(queues(12), once, "c2", AVERAGELY)) == [4, 5, 6, 7]
+    for seen in (once, twice):
+        of_others = [ids_of(compute_share(queues(12), seen, each, AVERAGELY)) for each in ("c1", "c3")]
+        assert set(of_us).isdisjoint(of_others[0] + of_others[1])
+    assert ids_of(compute_share(queues(12), twice, "c2", AVERAGELY)) == [3, 4, 5]
 
 
 def test_where_names_decide_who_is_listed_twice_is_one() -> None:
