@@ -11,6 +11,7 @@ from rmqctl.errors import NotAuthorisedError, RemoteProtocolError, RmqctlError, 
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import TopicRoute
 from rmqctl.net.clock import pause, wait_for
+from rmqctl.net.tasks import stop_tasks
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
@@ -111,10 +112,7 @@ class MessageTail:
                     raise came
                 yield came
         finally:
-            tasks = [watching, *self._following.values()]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await stop_tasks([watching, *self._following.values()])
 
     async def _last_of_each(self, spans: Sequence[QueueSpan], count: int) -> list[FoundMessage]:
         async def read(span: QueueSpan) -> list[FoundMessage]:

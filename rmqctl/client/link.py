@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from rmqctl.errors import DeadlineError, RemoteProtocolError, RmqctlError, UnreachableError
 from rmqctl.net.clock import Clock
 from rmqctl.net.stream import Stream
+from rmqctl.net.tasks import stop_tasks
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.connection import Connection, RequestReceived
@@ -72,9 +73,7 @@ class Link:
     async def aclose(self) -> None:
         """Close the connection; requests that wait fail."""
         self._fail(UnreachableError(self.address, "the connection was closed here"))
-        for task in (self._reading, *self._handling):
-            task.cancel()
-        await asyncio.gather(self._reading, *self._handling, return_exceptions=True)
+        await stop_tasks((self._reading, *self._handling))
         await self._stream.aclose()
 
     async def _read(self) -> None:

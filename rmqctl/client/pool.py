@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from rmqctl.errors import UnreachableError
 from rmqctl.net.clock import Clock
 from rmqctl.net.stream import Stream, connect_tcp
+from rmqctl.net.tasks import stop_tasks
 
 from .link import Handler, Link
 
@@ -80,8 +81,6 @@ class Pool:
     async def aclose(self) -> None:
         """Close every connection; none is opened any more."""
         self._closed = True
-        for opening in list(self._opening.values()):
-            opening.cancel()
-        await asyncio.gather(*self._opening.values(), return_exceptions=True)
+        await stop_tasks(self._opening.values())
         await asyncio.gather(*(link.aclose() for link in self._links.values()))
         self._links.clear()

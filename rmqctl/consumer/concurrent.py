@@ -16,6 +16,7 @@ from rmqctl.model.consuming import ConsumeResult, ConsumeStatus
 from rmqctl.model.group import BROADCASTING
 from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import Clock, pause
+from rmqctl.net.tasks import stop_tasks
 from rmqctl.protocol.message import StoredMessage
 
 from .batch import Batch, Listener
@@ -129,9 +130,7 @@ class ConcurrentConsumption:
         self._is_closed = True
         self._workers.close()
         self.expiry.close()
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+        await stop_tasks(self._running)
 
     def _settle(self, batches: list[Batch]) -> None:
         """Acknowledge what succeeded in bulk, and look at the rest one by one."""

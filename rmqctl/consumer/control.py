@@ -12,6 +12,7 @@ from rmqctl.errors import RmqctlError
 from rmqctl.model.consuming import Subscription
 from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import pause, wait_for
+from rmqctl.net.tasks import stop_tasks
 from rmqctl.protocol import bodies
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.command import Command
@@ -101,10 +102,7 @@ class Control:
     async def aclose(self) -> None:
         """Give up what is under way: queues of a reset keep the offsets that they had."""
         self._consumer = None
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await stop_tasks(self._tasks)
 
     def _speaker(self, command: Command, field: str) -> Controlled | None:
         """Return the consumer when it is of the group that the broker means."""

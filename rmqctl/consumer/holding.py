@@ -13,6 +13,7 @@ from rmqctl.model.group import CLUSTERING
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import pause
+from rmqctl.net.tasks import stop_tasks
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.flow_control import FlowLimits, Hold, decide
@@ -247,11 +248,3 @@ class Holding:
         self.queues.pop(mq, None)
         self._offsets.forget(mq)
         self.on_lost()
-
-
-async def stop_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """Cancel tasks and wait for their end."""
-    running = list(tasks)
-    for task in running:
-        task.cancel()
-    await asyncio.gather(*running, return_exceptions=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import time
 from collections.abc import Collection, Coroutine, Mapping
 from typing import Any
 
@@ -13,7 +15,9 @@ from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError, UnreachableError
 from rmqctl.model.consuming import Subscription
 from rmqctl.net.clock import pause, wait_for
+from rmqctl.net.own_address import own_address
 from rmqctl.protocol import consuming
+from rmqctl.rules.client_id import make_client_id
 
 from .broker_time import BrokerTime
 from .routes import Routes
@@ -22,6 +26,14 @@ from .settings import ConsumerSettings
 # A broker that many queues ask to be told anew is told once in this time, and one that can't be reached as often:
 # until it has heard of us on a connection, it takes us for gone, and whatever else we ask it does not count.
 _TELL_AGAIN_S = 1.0
+
+
+def own_client_id(settings: ConsumerSettings) -> str:
+    """Return the id of a client of this process; another one each time, unless a name is set."""
+    return make_client_id(
+        own_address(), pid=os.getpid(), nano_time=time.time_ns(), instance_name=settings.instance_name,
+        unit_name=settings.unit_name, message_model=settings.message_model,
+    )  # fmt: skip
 
 
 class Heard(Struct, frozen=True):

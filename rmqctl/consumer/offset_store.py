@@ -104,9 +104,9 @@ class BrokerOffsets(MemoryOffsets):
         except BrokerError as error:
             if error.code != ResponseCode.QUERY_NOT_FOUND:
                 raise
-            self._note_sure(mq)
-            return None
-        offset = headers.int_field(answer, "offset")
+            offset = -1
+        else:
+            offset = headers.int_field(answer, "offset")
         self._note_sure(mq)
         return offset if offset >= 0 else None
 

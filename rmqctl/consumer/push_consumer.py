@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -22,11 +20,10 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.group import CLUSTERING
 from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import pause
-from rmqctl.net.own_address import own_address
+from rmqctl.net.tasks import stop_tasks
 from rmqctl.protocol.consuming import CLIENT_INNER_PRODUCER
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.allocate import Strategy, class_of_strategy
-from rmqctl.rules.client_id import make_client_id
 from rmqctl.rules.rebalance import BY_PLACE
 from rmqctl.rules.subscriptions import retry_subscription
 from rmqctl.rules.words import listed
@@ -36,10 +33,10 @@ from .broker_time import BrokerTime
 from .concurrent import ConcurrentConsumption
 from .control import Control
 from .counters import Counters
-from .holding import Holding, stop_tasks
+from .holding import Holding
 from .local_offsets import LocalOffsets, local_offsets_path
 from .loop_watch import LoopWatch
-from .membership import Membership
+from .membership import Membership, own_client_id
 from .offset_store import BrokerOffsets, OffsetStore
 from .process_queue import ProcessQueue
 from .rebalance import Rebalance
@@ -83,10 +80,7 @@ class PushConsumer:
             raise TypeError(f"the listener {listener!r} {fault}")
         self.listener = listener
         self.counters = Counters(client.clock)
-        self.client_id = make_client_id(
-            own_address(), pid=os.getpid(), nano_time=time.time_ns(), instance_name=settings.instance_name,
-            unit_name=settings.unit_name, message_model=settings.message_model,
-        )  # fmt: skip
+        self.client_id = own_client_id(settings)
         self._given = tuple(subscriptions)
         self._report = report
         self._on_broken = on_broken

@@ -10,6 +10,7 @@ from pathlib import Path
 from rmqctl.errors import UnreachableError
 
 from .stream import explain_os_error
+from .tasks import stop_tasks
 
 _MAX_LINE_BYTES = 64 * 1024
 
@@ -50,7 +51,5 @@ class LineServer:
         if self._server is None:
             return
         self._server.close()
-        for task in self._serving:
-            task.cancel()
-        await asyncio.gather(*self._serving, return_exceptions=True)
+        await stop_tasks(self._serving)
         self._server = None

@@ -12,6 +12,7 @@ from rmqctl.errors import UnreachableError
 
 from .address import format_address
 from .stream import Stream, accepted_stream, explain_os_error, resolve
+from .tasks import stop_tasks
 
 _BACKLOG_COUNT = 1024
 # The process has no file left for another connection: some close in a while.
@@ -106,9 +107,7 @@ class Listener:
     async def aclose(self) -> None:
         """Close the port and every connection."""
         self.close_port()
-        for task in self._serving:
-            task.cancel()
-        await asyncio.gather(*self._serving, return_exceptions=True)
+        await stop_tasks(self._serving)
         await asyncio.sleep(0)
 
 

@@ -14,6 +14,7 @@ from rmqctl.errors import LocalProtocolError, RemoteProtocolError, RmqctlError
 from rmqctl.net.clock import Clock
 from rmqctl.net.server import Listener, max_connection_count
 from rmqctl.net.stream import Stream
+from rmqctl.net.tasks import stop_tasks
 from rmqctl.protocol.codes import ResponseCode, request_code_name
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.connection import RequestReceived
@@ -108,9 +109,7 @@ class Server:
         self._listener.close_port()
         await asyncio.gather(*(channel.aclose() for channel in list(self.channels)))
         await self._listener.aclose()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await stop_tasks(self._tasks)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something beside the requests; it ends with the server."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rmqctl.admin.queues import QueueChoice
+from rmqctl.consumer.membership import own_client_id
 from rmqctl.errors import NotFoundError, UsageError
-from rmqctl.net.own_address import own_address
 from rmqctl.plugin.loader import load_plugins, site_resolvers, strategies
 from rmqctl.rules.allocate import (
     AllocationError,
@@ -24,7 +22,6 @@ from rmqctl.rules.allocate import (
     strategy_words,
 )
 from rmqctl.rules.allocate.strategies import canonical_name
-from rmqctl.rules.client_id import make_client_id
 from rmqctl.rules.names import closest
 from rmqctl.whatif.trying import TAKERS, require_rooms, resolve_site, with_hint
 
@@ -89,10 +86,7 @@ class Sharing:
         """
         if not self._may_fail:
             return
-        own_id = make_client_id(
-            own_address(), pid=os.getpid(), nano_time=time.time_ns(), instance_name=settings.instance_name,
-            unit_name=settings.unit_name, message_model=settings.message_model,
-        )  # fmt: skip
+        own_id = own_client_id(settings)
         found: list[MessageQueue] = []
         for topic in topics:
             try:

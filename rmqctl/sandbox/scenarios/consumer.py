@@ -9,6 +9,7 @@ from typing import Any
 from rmqctl.errors import RmqctlError, UnreachableError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import pause
+from rmqctl.net.tasks import stop_tasks
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.java_dumps import dumps
@@ -70,10 +71,7 @@ class Consumer:
 
     async def aclose(self) -> None:
         """Leave the group."""
-        tasks = [*self._running, *self._pulling.values()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await stop_tasks([*self._running, *self._pulling.values()])
         await self._client.aclose()
 
     def _addresses(self) -> dict[str, str]:
