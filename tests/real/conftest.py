@@ -1,6 +1,7 @@
 """Fixtures for tests against real RocketMQ: one cluster a version, two brokers each, shared by all tests.
 
-Without Java or Maven these tests skip and say what to install; under CI=true that is a failure.
+Of processes that run tests side by side, one takes all tests of a release: it starts that cluster once. Without Java or
+Maven these tests skip and say what to install; under CI=true that is a failure.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from .harness.cluster import Cluster
 from .harness.discovery import NameServerPage
@@ -21,8 +23,25 @@ from .harness.rmqctl import Rmqctl
 from .harness.sandbox import SandboxProcess
 from .harness.secured import SecuredCluster
 
+# Files with brokers of their own, or none.
+_WITHOUT_CLUSTER = (
+    "test_sandbox_", "test_brokers", "test_consumer_control", "test_consumer_faults", "test_secured", "test_security",
+)  # fmt: skip
 _LOGS = Path(__file__).parent.parent.parent / ".real-logs"
 _FAILED = pytest.StashKey[bool]()
+
+
+class _ByRelease(LoadScopeScheduling):
+    """Keeps together the tests that share a release's cluster, and those of each file that does not."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.partition("::")[0]
+        release = next((version for version in VERSIONS if version in nodeid), path)
+        return f"{path} {release}" if Path(path).name.startswith(_WITHOUT_CLUSTER) else release
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
+    return _ByRelease(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -76,7 +95,7 @@ def sandbox(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         _keep_logs(request, folder, f"sandbox-{version}")
 
 
-@pytest.fixture(scope="session", params=VERSIONS)
+@pytest.fixture(scope="module", params=VERSIONS)
 def secured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
     """Run a broker behind TLS and accounts; 4.9.7 wants certificates of clients as well."""
     version = request.param
@@ -89,7 +108,7 @@ def secured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         _keep_logs(request, folder, f"secured-{version}")
 
 
-@pytest.fixture(scope="session", params=VERSIONS)
+@pytest.fixture(scope="module", params=VERSIONS)
 def binary_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Run a broker, a name server and Java clients that write binary headers."""
     version = request.param
@@ -102,7 +121,7 @@ def binary_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
         _keep_logs(request, folder, f"binary-{version}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def proxy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
     """Run a proxy in front of a broker of its own, `proxy.cluster`."""
     folder = tmp_path_factory.mktemp("proxy") / "home"

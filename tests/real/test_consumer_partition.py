@@ -44,7 +44,9 @@ def test_a_broker_out_of_reach_disturbs_no_other_and_is_consumed_again_once_it_i
     assert not seen.lost, seen
     # The broker gives a client up after 120 s, so that nobody else had the queues; and it knows us from the first pull.
     assert not seen.taken_over, seen
-    assert len(seen.again) <= 32 * 4, seen
+    # Where the broker hears of the old connection's end before it hears from the new one, Java's member takes the
+    # queues for a moment. What both are given then is given at once.
+    assert all(second.at_s < seen.ended_s + 5 for _, second in seen.again), seen
     assert seen.went_on_s < 10, seen
     assert seen.others_s < 5, seen
 

@@ -351,7 +351,7 @@ def test_a_filtered_group_gets_what_it_wants_and_moves_on_past_the_rest(
 def test_broadcasting_gives_all_to_each_and_offsets_stay_here(
     cluster: Cluster, rmqctl: Rmqctl, ours: OurConsumers, tmp_path: Path
 ) -> None:
-    topic = group = "Broadcast"
+    topic = group = "BroadcastRun"
     cluster.create_topic(topic, queue_count=2)
     cluster.java.consume("broadcast", group, topic, collect=1, broadcast=1, instance="java")
     words = (group, f"{topic}", "--broadcast", "--instance")

@@ -24,17 +24,17 @@ def quiet_group(cluster: Cluster) -> str:
     return "QuietGroup"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def stuck_group(cluster: Cluster) -> Iterator[str]:
     """A group with one message of one queue that never ends, and everything behind it done."""
     cluster.create_topic("Stuck", queue_count=1, brokers=("broker-a",))
     cluster.java.produce("Stuck", 100, queue="broker-a:0")
-    cluster.java.consume("stuck", "StuckGroup", "Stuck", stuck="m10")  # m10 only: bodies are m0 to m99
-    cluster.java.wait_consumed("stuck", 99)
-    cluster.java.persist("stuck")
+    cluster.java.consume("shown", "StuckGroup", "Stuck", stuck="m10")  # m10 only: bodies are m0 to m99
+    cluster.java.wait_consumed("shown", 99)
+    cluster.java.persist("shown")
     yield "StuckGroup"
-    cluster.java.release("stuck")
-    cluster.java.stop("stuck")
+    cluster.java.release("shown")
+    cluster.java.stop("shown")
 
 
 def test_a_quiet_group_equals_consumer_progress(cluster: Cluster, rmqctl: Rmqctl, quiet_group: str) -> None:

@@ -146,13 +146,13 @@ def _look(members: _Members, traffic: Traffic) -> Seen:
     """Wait for what is under way, and see who was given what."""
     give_up_s = time.monotonic() + _LATE_S
     found = members.deliveries(traffic)
-    while len({each.body for each in found}) < len(traffic.sent_at_s) and time.monotonic() < give_up_s:
+    while not traffic.bodies <= {each.body for each in found} and time.monotonic() < give_up_s:
         time.sleep(1)
         found = members.deliveries(traffic)
     times = Counter(each.body for each in found)
     return Seen(
-        sent_count=len(traffic.sent_at_s),
-        lost_count=len(traffic.sent_at_s) - len(times),
+        sent_count=len(traffic.bodies),
+        lost_count=len(traffic.bodies - times.keys()),
         again_count=sum(times.values()) - len(times),
         overlap_s=_longest_overlap_s(found),
         change_count=members.change_count,

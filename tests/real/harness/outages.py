@@ -91,7 +91,7 @@ def run_outage(
 
     give_up_s = time.monotonic() + _LATE_S
     found = deliveries()
-    while len({each.body for each in found}) < len(traffic.sent_at_s) and time.monotonic() < give_up_s:
+    while not traffic.bodies <= {each.body for each in found} and time.monotonic() < give_up_s:
         time.sleep(0.5)
         found = deliveries()
     time.sleep(1)
@@ -105,6 +105,6 @@ def run_outage(
     ]  # fmt: skip
     cluster.java.stop(java)
     return Outage(
-        began_s, ended_s, len(traffic.sent_at_s), frozenset(traffic.sent_at_s.keys() - first.keys()), again,
+        began_s, ended_s, len(traffic.bodies), frozenset(traffic.bodies - first.keys()), again,
         min(back, default=float("inf")) - ended_s, max(elsewhere, default=0.0), frozenset(taken_over), member.said,
     )  # fmt: skip
