@@ -7,9 +7,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from rmqctl.model.tls import TLS_VERIFICATIONS
+
 from .completion_scripts import FILE_NAMES, SCRIPTS
 from .globals import FORMATS, global_params
-from .invocation import TLS_VERIFICATIONS
 from .lazy import load_command
 from .registry import COMMANDS
 

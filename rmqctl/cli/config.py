@@ -20,6 +20,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from rmqctl.errors import NotFoundError, UsageError
+from rmqctl.model.tls import TLS_KEYS
 from rmqctl.rules.names import closest
 
 from .config_place import config_path
@@ -28,7 +29,6 @@ from .config_place import config_path
 TEXTS = ("namesrv", "description", "namespace", "credentials", "header", "timeout", "output")
 FLAGS = ("readonly", "protected")
 TABLES = ("tls", "map-address")
-TLS_KEYS = ("ca", "cert", "key", "verify")
 
 
 class ContextConfig(Struct, frozen=True):

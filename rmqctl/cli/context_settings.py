@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from rmqctl.errors import UsageError
+from rmqctl.model.tls import TLS_KEYS, TLS_VERIFICATIONS
 from rmqctl.net.address import parse_address, parse_name_servers
 from rmqctl.net.discovery import shown_url
 from rmqctl.rules.durations import parse_duration_ms
 from rmqctl.rules.names import closest
 
-from .config import FLAGS, TABLES, TEXTS, TLS_KEYS
+from .config import FLAGS, TABLES, TEXTS
 from .globals import FORMATS
-from .invocation import HEADER_ENCODINGS, TLS_VERIFICATIONS
+from .invocation import HEADER_ENCODINGS
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping

@@ -10,11 +10,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from rmqctl import __version__
+from rmqctl.client.secrets import read_credentials
 from rmqctl.errors import UsageError
 from rmqctl.model.finding import Finding, Status
 
 from .config import Config, read_config
-from .secrets import read_credentials
 
 _LIBRARIES = ("typer", "rich", "msgspec", "platformdirs", "httpx", "tomlkit", "lz4", "zstandard", "pluggy")
 _OPTIONAL = ("PyYAML",)

@@ -11,17 +11,17 @@ from msgspec import Struct
 
 from rmqctl.errors import RefusedError, UsageError
 from rmqctl.model.names import with_namespace
+from rmqctl.model.tls import TLS_KEYS, TLS_VERIFICATIONS
 from rmqctl.rules.durations import parse_duration_ms
 from rmqctl.rules.filters import Condition, parse_condition
 from rmqctl.rules.names import closest
 
-from .config import TLS_KEYS, ContextConfig, read_context
+from .config import ContextConfig, read_context
 from .globals import FORMATS, RunState, given_globals
 
 if TYPE_CHECKING:
-    from .access import Access
+    from rmqctl.client.access import Access
 
-TLS_VERIFICATIONS = ("full", "ca", "none")
 HEADER_ENCODINGS = ("JSON", "ROCKETMQ")
 _T = TypeVar("_T")
 _DEFAULT_TIMEOUT_MS = 10_000
@@ -194,7 +194,7 @@ class Invocation:
 
     def access(self) -> Access:
         """Return how to reach the cluster. Raises UsageError for settings and files that can't be used."""
-        from .access import Access
+        from rmqctl.client.access import Access
 
         context = self._context
         name_servers, timeout_ms = self.name_servers(), self.timeout_ms

@@ -7,18 +7,21 @@ from functools import partial
 
 from msgspec import Struct, field
 
-from rmqctl.client.auth import Credentials
-from rmqctl.client.core import Client
 from rmqctl.net.address import parse_address, parse_name_servers
 from rmqctl.net.clock import Deadline, SystemClock
 from rmqctl.net.stream import connect_tcp
 from rmqctl.protocol.command import HeaderEncoding
 
+from .auth import Credentials
+from .core import Client
 from .secrets import credentials_of_environment, read_credentials
 
 
 class Access(Struct, frozen=True):
-    """Settings as given. `tls` is by the names of the configuration file (ca, cert, key, verify), None for plain."""
+    """Settings as given. `tls` is by the names of the configuration file (ca, cert, key, verify), None for plain.
+
+    Who asks is `given`, else in the file that is named, else in the environment.
+    """
 
     name_servers: str
     timeout_s: float
@@ -26,9 +29,12 @@ class Access(Struct, frozen=True):
     tls: Mapping[str, str] | None = None
     address_map: Mapping[str, str] = field(default_factory=dict)
     header: str = "JSON"
+    given: Credentials | None = None
 
     def credentials(self) -> Credentials | None:
-        """Return who asks: the file that is named, else the environment."""
+        """Return who asks, None for nobody. Raises UsageError."""
+        if self.given is not None:
+            return self.given
         return (
             credentials_of_environment() if self.credentials_path is None else read_credentials(self.credentials_path)
         )

@@ -10,7 +10,7 @@ from rmqctl.errors import UsageError
 from rmqctl.rules.names import closest
 
 if TYPE_CHECKING:
-    from rmqctl.client.auth import Credentials
+    from .auth import Credentials
 
 _KEYS = ("accessKey", "secretKey", "securityToken")
 _VARIABLES = ("RMQCTL_ACCESS_KEY", "RMQCTL_SECRET_KEY", "RMQCTL_SECURITY_TOKEN")
@@ -19,7 +19,7 @@ _MAX_BYTES = 64 * 1024
 
 def credentials_of_environment() -> Credentials | None:
     """Return RMQCTL_ACCESS_KEY, RMQCTL_SECRET_KEY and RMQCTL_SECURITY_TOKEN, None when none is set."""
-    from rmqctl.client.auth import Credentials
+    from .auth import Credentials
 
     access_key, secret_key = (os.environ.get(name) for name in _VARIABLES[:2])
     if not access_key and not secret_key:
@@ -38,7 +38,7 @@ def read_credentials(path: str) -> Credentials:
 
     Raises UsageError; no sentence holds anything that stands after a colon in the file.
     """
-    from rmqctl.client.auth import Credentials
+    from .auth import Credentials
 
     try:
         with Path(path).open("rb") as file:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rmqctl.cli.access import Access
+from rmqctl.client.access import Access
 from rmqctl.client.auth import signed
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.command import Command, HeaderEncoding

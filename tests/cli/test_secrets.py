@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rmqctl.cli.secrets import credentials_of_environment, read_credentials
 from rmqctl.client.auth import Credentials
+from rmqctl.client.secrets import credentials_of_environment, read_credentials
 from rmqctl.errors import UsageError
 
 from .calls import call, closed_address, spawn
