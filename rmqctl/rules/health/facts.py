@@ -1,0 +1,135 @@
+"""What a window of samples shows of a queue, in numbers that a window function can compute too."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from operator import gt
+
+from msgspec import Struct
+
+from .observation import Observation, in_order, of_one_log
+
+
+class QueueFacts(Struct, frozen=True, kw_only=True):
+    """What is seen in a window. A sample is known when it tells how far behind the group is (`Observation.behind`).
+
+    In SQL, over the samples that of_one_log() leaves, by at_ms; "known" is "where behind is not null":
+
+    - `sample_count`, `known_count`: count(*); of the known.
+    - `until_ms`: the end of the window. `first_ms`, `last_ms`: min and max of at_ms, of the known.
+    - `behind_lowest`, `behind_last`: min and last of behind, of the known.
+    - `has_lag_fallen`: bool_or(behind < lag(behind)), of the known. A fall of 1 counts, as in Burrow.
+    - `offset_last`, `offset_highest`, `has_moved`: last (no null) and max of consumer_offset, and min <> max, of the
+      known.
+    - `lost_highest`: max of greatest(0, min_offset - consumer_offset), of all but those beyond the end: as many
+      messages at once were deleted unread.
+    - `held_count`, `unheld_count`: samples that say that a member holds the queue, and that none does.
+    - `moved_at_ms`: max(at_ms) of the known that have another offset than the last, or are behind by 0: it stands still
+      with something to read since after that. `still_from_ms`: min(at_ms) of the known after it, None when nothing is
+      unread at the last.
+    - `last_timestamp_ms`: last that is known.
+    - `has_stored`: any consumer_offset is known. `is_beyond_max`, `is_none_stored`: of the last sample that tells
+      (behind is known, or the offset is beyond the end, or none is stored).
+    - `has_max_gone_back`: max_offset < the one before, anywhere in the window.
+    """
+
+    sample_count: int
+    known_count: int
+    until_ms: int | None = None
+    first_ms: int | None = None
+    last_ms: int | None = None
+    behind_lowest: int | None = None
+    behind_last: int | None = None
+    has_lag_fallen: bool = False
+    offset_last: int | None = None
+    offset_highest: int | None = None
+    has_moved: bool = False
+    lost_highest: int | None = None
+    held_count: int = 0
+    unheld_count: int = 0
+    moved_at_ms: int | None = None
+    still_from_ms: int | None = None
+    last_timestamp_ms: int | None = None
+    has_stored: bool = False
+    is_beyond_max: bool = False
+    is_none_stored: bool = False
+    has_max_gone_back: bool = False
+
+    @property
+    def has_gone_back(self) -> bool:
+        """Whether the offset is below where it has been: it went back, and has not come as far again."""
+        return (
+            self.offset_last is not None and self.offset_highest is not None and self.offset_last < self.offset_highest
+        )
+
+    @property
+    def span_ms(self) -> int:
+        """How long the group was watched: from the first known sample to the last."""
+        return 0 if self.first_ms is None or self.last_ms is None else self.last_ms - self.first_ms
+
+
+def facts_of(observations: Collection[Observation], *, until_ms: int | None = None) -> QueueFacts:
+    """Collect the facts of one queue; the order of the samples does not matter.
+
+    `until_ms` is the end of the window, or now: without it the window ends with its last sample, and it is not seen
+    that the sampling itself has stopped since.
+    """
+    ordered = in_order(observations)
+    looks = of_one_log(ordered)
+    if not looks:
+        return QueueFacts(sample_count=0, known_count=0, until_ms=until_ms)
+    end = looks[-1].at_ms if until_ms is None else until_ms
+    known = [(look.at_ms, behind, look.consumer_offset) for look in looks if (behind := look.behind) is not None]
+    telling = next((look for look in reversed(looks) if _tells(look)), None)
+    behinds = [behind for _, behind, _ in known]
+    offsets = [offset for _, _, offset in known if offset is not None]
+    held = [look.is_held for look in looks]
+    moved_at_ms, still_from_ms = _standing_still(known)
+    return QueueFacts(
+        sample_count=len(looks),
+        known_count=len(known),
+        until_ms=end,
+        first_ms=known[0][0] if known else None,
+        last_ms=known[-1][0] if known else None,
+        behind_lowest=min(behinds, default=None),
+        behind_last=behinds[-1] if behinds else None,
+        has_lag_fallen=any(map(gt, behinds, behinds[1:])),
+        offset_last=offsets[-1] if offsets else None,
+        offset_highest=max(offsets, default=None),
+        has_moved=offsets.count(offsets[0]) < len(offsets) if offsets else False,
+        lost_highest=_lost_highest(looks),
+        held_count=held.count(True),
+        unheld_count=held.count(False),
+        moved_at_ms=moved_at_ms,
+        still_from_ms=still_from_ms,
+        last_timestamp_ms=next(
+            (look.last_timestamp_ms for look in reversed(looks) if look.last_timestamp_ms is not None), None
+        ),
+        has_stored=any(look.consumer_offset is not None for look in looks),
+        is_beyond_max=telling is not None and telling.is_beyond_max,
+        is_none_stored=telling is not None and telling.is_none_stored and telling.behind is None,
+        has_max_gone_back=len(looks) < len(ordered),
+    )
+
+
+def _lost_highest(looks: Sequence[Observation]) -> int | None:
+    below = [
+        look.min_offset - look.consumer_offset
+        for look in looks
+        if look.min_offset is not None and look.consumer_offset is not None and not look.is_beyond_max
+    ]
+    return max(0, *below) if below else None
+
+
+def _tells(look: Observation) -> bool:
+    return look.behind is not None or look.is_beyond_max or look.is_none_stored
+
+
+def _standing_still(known: Sequence[tuple[int, int, int | None]]) -> tuple[int | None, int | None]:
+    """Return when it was last seen elsewhere or with nothing to read, and since when it is seen to stand still."""
+    still_from_ms: int | None = None
+    for at_ms, behind, offset in reversed(known):
+        if behind == 0 or offset != known[-1][2]:
+            return at_ms, still_from_ms
+        still_from_ms = at_ms
+    return None, still_from_ms

@@ -1,0 +1,169 @@
+"""What a queue's facts come to: Burrow's five verdicts, and that it can't be said."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from rmqctl.rules.durations import short_duration
+from rmqctl.rules.words import counted
+
+from .facts import QueueFacts
+
+
+class Health(StrEnum):
+    """How a queue is doing, worst first, in the order of Burrow's rules. UNKNOWN hides nothing bad, and is no OK."""
+
+    REWIND = "REWIND"
+    STOP = "STOP"
+    STALL = "STALL"
+    WARN = "WARN"
+    UNKNOWN = "UNKNOWN"
+    OK = "OK"
+
+
+class Cause(StrEnum):
+    """Which rule decided. The last seven are why it is UNKNOWN."""
+
+    CAUGHT_UP = "CAUGHT_UP"
+    WENT_BACK = "WENT_BACK"
+    NOBODY_COMMITS = "NOBODY_COMMITS"
+    STANDS_STILL = "STANDS_STILL"
+    LAG_NEVER_FALLS = "LAG_NEVER_FALLS"
+    LAG_FALLS = "LAG_FALLS"
+    NO_SAMPLES = "NO_SAMPLES"
+    OFFSET_BEYOND_MAX = "OFFSET_BEYOND_MAX"
+    NONE_STORED = "NONE_STORED"
+    OFFSET_UNKNOWN = "OFFSET_UNKNOWN"
+    MAX_UNKNOWN = "MAX_UNKNOWN"
+    NOT_SEEN_LATELY = "NOT_SEEN_LATELY"
+    TOO_FEW_SAMPLES = "TOO_FEW_SAMPLES"
+
+
+_HEALTH = {
+    Cause.CAUGHT_UP: Health.OK,
+    Cause.WENT_BACK: Health.REWIND,
+    Cause.NOBODY_COMMITS: Health.STOP,
+    Cause.STANDS_STILL: Health.STALL,
+    Cause.LAG_NEVER_FALLS: Health.WARN,
+    Cause.LAG_FALLS: Health.OK,
+}
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """What is still fine, and how much must be seen.
+
+    `lag_allowance`: so many messages behind are as good as none. Members store their offsets every 5 s, and a queue
+    that changes hands can be without a member for 20 s: a look shorter than `least_span_ms` can't tell "stands still"
+    from "not stored yet". `stuck_ms` is consumeTimeout's default.
+    """
+
+    lag_allowance: int = 0
+    least_count: int = 3
+    least_span_ms: int = 30_000
+    stuck_ms: int = 900_000
+
+
+_DEFAULTS = Settings()
+
+
+class Verdict(Struct, frozen=True):
+    """How a queue is doing, which rule says so, and a short sentence with the numbers."""
+
+    health: Health
+    cause: Cause
+    reason: str
+
+
+def judge(facts: QueueFacts, settings: Settings = _DEFAULTS) -> Verdict:
+    """Judge a queue by the first rule that holds.
+
+    1. OK: ever no further behind than the allowance. As in Burrow, a group that stops or is sent back right after it
+       had caught up is OK until that leaves the window.
+    2. REWIND: the offset is below where it has been. Burrow calls every step back a rewind; here one that was made up
+       for is none, for orderly groups may step back, and a reset that is taken up shows the old offset for a moment.
+    3. STOP: nobody commits, for the whole window. Burrow compares the time of the last commit with the window;
+       RocketMQ's brokers don't tell that time. But a member stores the offset of each queue that it holds every 5 s,
+       moved or not: so nobody commits where no sample saw the queue held, at least `least_count` saw that it was not,
+       and the offset did not move. Where it is not known whether it was held it is STALL, which claims less.
+       lastTimestamp can't show it: the last commit is younger than that by nobody knows how much.
+    4. STALL: the offset is the same in all samples.
+    5. WARN: it moves, and from no sample to the next the lag falls. Else OK.
+
+    Before them come the reasons why nothing is known, and before the third that too little was seen. What Burrow calls
+    OK for want of samples is UNKNOWN here, and so is an offset beyond the end, whose lag would be below 0.
+    """
+    cause = _cause(facts, settings)
+    return Verdict(_HEALTH.get(cause, Health.UNKNOWN), cause, _sentence(cause, facts))
+
+
+def _cause(facts: QueueFacts, settings: Settings) -> Cause:
+    if (unknown := why_unknown(facts, settings)) is not None:
+        return unknown
+    if facts.behind_lowest is not None and facts.behind_lowest <= settings.lag_allowance:
+        return Cause.CAUGHT_UP
+    if facts.has_gone_back:
+        return Cause.WENT_BACK
+    if facts.known_count < settings.least_count or facts.span_ms < settings.least_span_ms:
+        return Cause.TOO_FEW_SAMPLES
+    if not facts.has_moved:
+        is_unheld = facts.held_count == 0 and facts.unheld_count >= settings.least_count
+        return Cause.NOBODY_COMMITS if is_unheld else Cause.STANDS_STILL
+    return Cause.LAG_FALLS if facts.has_lag_fallen else Cause.LAG_NEVER_FALLS
+
+
+def why_unknown(facts: QueueFacts, settings: Settings) -> Cause | None:
+    """Return why nothing can be said of the queue as it is now, None where something can."""
+    if facts.sample_count == 0:
+        return Cause.NO_SAMPLES
+    if facts.is_beyond_max:
+        return Cause.OFFSET_BEYOND_MAX
+    if facts.is_none_stored:
+        return Cause.NONE_STORED
+    if facts.known_count == 0:
+        return Cause.MAX_UNKNOWN if facts.has_stored else Cause.OFFSET_UNKNOWN
+    # Nothing was heard for longer than anything was seen: what was is no longer what is.
+    if _silent_ms(facts) > max(facts.span_ms, settings.least_span_ms):
+        return Cause.NOT_SEEN_LATELY
+    return None
+
+
+def _silent_ms(facts: QueueFacts) -> int:
+    return 0 if facts.until_ms is None or facts.last_ms is None else facts.until_ms - facts.last_ms
+
+
+_SENTENCES = {
+    Cause.CAUGHT_UP: "it came to {lowest} behind in this window, and is {last} behind now",
+    Cause.WENT_BACK: "its offset went back from {facts.offset_highest} to {facts.offset_last}",
+    Cause.NOBODY_COMMITS: "no member held the queue, and its offset {facts.offset_last} did not move in {span};"
+    " it is {last} behind",
+    Cause.STANDS_STILL: "its offset {facts.offset_last} did not move in {span}; it is {last} behind",
+    Cause.LAG_NEVER_FALLS: "its offset moves, but the lag did not fall in {span}; it is {last} behind",
+    Cause.LAG_FALLS: "it consumes, and the lag fell at times; it is {last} behind",
+    Cause.NO_SAMPLES: "there are no samples of it",
+    Cause.OFFSET_BEYOND_MAX: "the stored offset is beyond the end of the queue",
+    Cause.NONE_STORED: "no offset is stored",
+    Cause.OFFSET_UNKNOWN: "no sample tells the stored offset",
+    Cause.MAX_UNKNOWN: "no sample tells both the stored offset and the end of the queue",
+    Cause.NOT_SEEN_LATELY: "nothing is known of the last {silent}, after {samples} in {span}",
+    Cause.TOO_FEW_SAMPLES: "it is {last} behind, and {samples} in {span} can't tell more",
+}
+
+
+def _sentence(cause: Cause, facts: QueueFacts) -> str:
+    sentence = _SENTENCES[cause].format(
+        facts=facts,
+        lowest=_messages(facts.behind_lowest),
+        last=_messages(facts.behind_last),
+        samples=counted(facts.known_count, "sample"),
+        span=short_duration(facts.span_ms),
+        silent=short_duration(_silent_ms(facts)),
+    )
+    if facts.lost_highest:
+        sentence += f"; up to {_messages(facts.lost_highest)} had been deleted before it read them"
+    return sentence + ("; only what is since the end of the queue went back counts" if facts.has_max_gone_back else "")
+
+
+def _messages(count: int | None) -> str:
+    return "unknown" if count is None else counted(count, "message")
