@@ -3,8 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
+# PySpark is half a GB: what needs it has a virtual environment of its own.
+SPARK_VENV := .venv-spark
+SPARK_BIN := $(SPARK_VENV)/bin
 
-.PHONY: demo test test-real check format bench soak readme completions lock clean compiled
+.PHONY: demo test test-real test-spark check check-spark format bench bench-spark soak readme completions lock clean compiled
 
 demo: compiled
 	@$(BIN)/rmqctl demo
@@ -12,11 +15,18 @@ demo: compiled
 # Unit tests side by side, then the tests against real RocketMQ, which wait most of the time: two files at once, whose brokers
 # are their own.
 test: compiled
-	$(PYTEST) -q -n auto --ignore=tests/real
+	$(PYTEST) -q -n auto --ignore=tests/real --ignore=tests/spark
 	$(PYTEST) -q -n 2 --dist loadfile tests/real
 
 test-real: compiled
 	$(PYTEST) -v tests/real
+
+# The pipeline, on Spark and against real RocketMQ.
+test-spark: $(SPARK_VENV)/.ready
+	$(SPARK_BIN)/python -m pytest -q tests/spark
+
+check-spark: $(SPARK_VENV)/.ready
+	$(SPARK_BIN)/mypy
 
 check: $(VENV)/.ready
 	$(BIN)/ruff format --check rmqctl tests
@@ -31,6 +41,9 @@ format: $(VENV)/.ready
 bench: compiled
 	$(BIN)/python -m tests.bench
 
+bench-spark: $(SPARK_VENV)/.ready
+	$(SPARK_BIN)/python -m tests.spark.bench
+
 soak: compiled
 	$(BIN)/python -m tests.soak
 
@@ -38,6 +51,13 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(SPARK_VENV)/.ready: requirements-spark.lock pyproject.toml
+	$(PYTHON) -m venv $(SPARK_VENV)
+	$(SPARK_BIN)/python -m pip install -q --disable-pip-version-check -r requirements-spark.lock
+	$(SPARK_BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(SPARK_BIN)/python -m compileall -q $(SPARK_VENV)/lib rmqctl > $(SPARK_VENV)/compiled.log || true
 	@touch $@
 
 # As pip does when it installs: where PYTHONDONTWRITEBYTECODE is set, every start would compile the sources anew.
@@ -58,7 +78,10 @@ lock:
 	.venv-lock/bin/python -m pip install -q --disable-pip-version-check uv
 	.venv-lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-annotate --no-header --extra yaml --group dev pyproject.toml --upgrade -o requirements.lock
+	.venv-lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-annotate --no-header --extra yaml --extra spark --group dev pyproject.toml -c requirements.lock \
+		--upgrade -o requirements-spark.lock
 	rm -rf .venv-lock
 
 clean:
-	rm -rf $(VENV) .venv-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis .real-logs .bench
+	rm -rf $(VENV) $(SPARK_VENV) .venv-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis .real-logs .bench

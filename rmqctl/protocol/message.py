@@ -19,6 +19,7 @@ from .properties import INNER_BASE, INNER_NUM, TAGS, UNIQ_KEY, decode_properties
 
 MAGIC_V1 = -626843481  # 0xDAA320A7: the topic's length has one byte
 MAGIC_V2 = -626843477  # 0xDAA320AB: it has two
+_MAGIC_V2_BYTES = struct.pack(">i", MAGIC_V2)
 
 _SIZE = struct.Struct(">i")
 # size, magic, body CRC, queue id, flag, queue offset, commit log offset, sys flag, born time
@@ -172,12 +173,17 @@ class StoredMessage(Struct, frozen=True, eq=False, gc=False):
     @property
     def properties(self) -> dict[str, str]:
         """All properties, the system's and the application's; read anew at each call."""
-        return decode_properties(self._topic_and_properties()[1].decode(errors="replace"))
+        return decode_properties(self.properties_bytes.decode(errors="replace"))
+
+    @property
+    def properties_bytes(self) -> bytes:
+        """All properties as they are stored (MessageDecoder.messageProperties2String)."""
+        return self._topic_and_properties()[1]
 
     def _topic_and_properties(self) -> tuple[bytes, bytes]:
         record, at = self.record, self._topic_at
         try:
-            if self._head[1] == MAGIC_V2:
+            if record[4:8] == _MAGIC_V2_BYTES:
                 (topic_length,) = _SHORT.unpack_from(record, at)
                 at += 2
             else:

@@ -107,6 +107,8 @@ def test_recorded_messages_in_numbers() -> None:
         "body": b"jhpliehdkejpjlhcjdkjnkinbedfchkofjlfnkdbaghkbhbdjoioppoaphdjmncccdnffekpgpcnoellfcaejednhfgihminmhgg",
         "body_crc_ok": True,
         "topic": "ship",
+        "properties_bytes": b"KEYS\x01k300\x02UNIQ_KEY\x01FD000000000000000000000000000002468030946E096813CE6000CC\x02"
+        b"WAIT\x01true\x02TAGS\x01T0\x02CLUSTER\x01DefaultCluster\x02WAIT\x01true",
         "properties": {
             "KEYS": "k300",
             "UNIQ_KEY": "FD000000000000000000000000000002468030946E096813CE6000CC",

@@ -1,0 +1,130 @@
+"""From what options say to the offsets of each queue: asked once, on the driver, so that all tasks see the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from rmqctl.admin.queues import QueueSpan, chosen_queues, fetch_route, fetch_spans
+from rmqctl.admin.results import all_failed
+from rmqctl.admin.stored_offsets import fetch_stored_offsets
+from rmqctl.admin.time_search import find_first_since
+from rmqctl.client.core import Client
+from rmqctl.errors import RmqctlError, UsageError
+from rmqctl.model.queue import MessageQueue
+
+from .options import EARLIEST, LATEST, Bound, Place
+from .ranges import queue_of
+
+
+class Loss(NamedTuple):
+    """Offsets that are wanted and are not there."""
+
+    mq: MessageQueue
+    first_offset: int
+    end_offset: int
+    why: str
+
+
+OnLoss = Callable[[Loss], None]
+
+
+class Found(Struct, frozen=True):
+    """What brokers hold of the topics."""
+
+    spans: Mapping[MessageQueue, QueueSpan]
+
+    def edge(self, *, latest: bool) -> dict[MessageQueue, int]:
+        """Return the first or the last offset of each queue."""
+        return {mq: span.max_offset if latest else span.min_offset for mq, span in self.spans.items()}
+
+
+async def fetch_found(client: Client, topics: Sequence[str]) -> Found:
+    """Ask where the topics' queues begin and end. Raises NotFoundError, and what brokers answer where one is silent."""
+    spans: dict[MessageQueue, QueueSpan] = {}
+    for topic in topics:
+        route = await fetch_route(client, topic)
+        found, failures = await fetch_spans(client, route, chosen_queues(route, ()))
+        if failures:
+            raise all_failed(failure.error for failure in failures)
+        spans.update((span.mq, span) for span in found)
+    return Found(spans)
+
+
+async def fetch_places(
+    client: Client, found: Found, place: Place, group: str | None, *, is_start: bool, on_loss: OnLoss
+) -> dict[MessageQueue, int]:
+    """Return the offset of each queue that a place means.
+
+    Of a time it is the first message stored then or later. A queue of which the group has stored nothing stands at its
+    first offset. What lies outside of what a broker holds is told to on_loss, and moved to the nearer end.
+    Raises UsageError for queues that there are not, and what Client.ask() raises.
+    """
+    if place.at_ms is not None:
+        return await _at_time(client, found, place.at_ms)
+    if place.offsets is not None:
+        return _numbers(found, place.offsets, is_start=is_start, on_loss=on_loss)
+    if place.bound is Bound.GROUP and group is not None:
+        return await _of_group(client, found, group, on_loss)
+    return found.edge(latest=place.bound is Bound.LATEST)
+
+
+async def _at_time(client: Client, found: Found, at_ms: int) -> dict[MessageQueue, int]:
+    async def search(span: QueueSpan) -> int:
+        first = await find_first_since(client, span.address, span.mq, at_ms, span.min_offset, span.max_offset)
+        return span.max_offset if first is None else first.queue_offset
+
+    return dict(zip(found.spans, await asyncio.gather(*map(search, found.spans.values())), strict=True))
+
+
+async def _of_group(client: Client, found: Found, group: str, on_loss: OnLoss) -> dict[MessageQueue, int]:
+    stored: dict[MessageQueue, int | None] = {}
+    for topic in dict.fromkeys(mq.topic for mq in found.spans):
+        route = await client.route(topic)
+        for broker in route.brokers:
+            queues = [mq for mq in found.spans if (mq.topic, mq.broker_name) == (topic, broker.broker_name)]
+            stored.update(await fetch_stored_offsets(client, broker, group, queues))
+    return {
+        mq: span.min_offset if (offset := stored.get(mq)) is None else _within(span, offset, on_loss)
+        for mq, span in found.spans.items()
+    }
+
+
+def _numbers(
+    found: Found, given: Mapping[str, Mapping[str, int]], *, is_start: bool, on_loss: OnLoss
+) -> dict[MessageQueue, int]:
+    placed = found.edge(latest=not is_start)
+    for topic, queues in given.items():
+        for name, offset in queues.items():
+            mq = queue_of(topic, name)
+            span = found.spans.get(mq)
+            if span is None:
+                there = ", ".join(f"{mq.broker_name}:{mq.queue_id}" for mq in sorted(found.spans) if mq.topic == topic)
+                raise UsageError(f"Topic {topic} has no readable queue {name}.", hint=f"It has {there}.")
+            if offset in (EARLIEST, LATEST):
+                placed[mq] = span.min_offset if offset == EARLIEST else span.max_offset
+            else:
+                placed[mq] = _within(span, offset, on_loss)
+    return placed
+
+
+def _within(span: QueueSpan, offset: int, on_loss: OnLoss) -> int:
+    if offset < span.min_offset:
+        on_loss(Loss(span.mq, offset, span.min_offset, "the broker has deleted them"))
+    elif offset > span.max_offset:
+        on_loss(Loss(span.mq, span.max_offset, offset, "the queue ends before them"))
+    return max(span.min_offset, min(offset, span.max_offset))
+
+
+def losses_as_error(losses: Sequence[Loss]) -> RmqctlError:
+    """Return the error for offsets that can't be read any more, or were never there."""
+    shown = "; ".join(f"{mq} {first} to {end - 1} ({why})" for mq, first, end, why in losses[:5])
+    rest = f"; and {len(losses) - 5} more" if len(losses) > 5 else ""
+    count = sum(end - first for _, first, end, _ in losses)
+    return RmqctlError(
+        f"{count:,} offsets can't be read: {shown}{rest}.",
+        hint="With failOnDataLoss=false what is left is read; it then begins where the brokers' messages do.",
+    )

@@ -1,0 +1,239 @@
+"""A task's reading: ranges of queues from their brokers, as Arrow batches of about 1 MB."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, Iterator, Sequence
+
+import pyarrow as pa
+from msgspec import Struct
+
+from rmqctl.admin.messages import PULL_ANSWERS, Expression, pull_one_by_one, pull_request
+from rmqctl.client.access import Access
+from rmqctl.client.core import Client
+from rmqctl.errors import RemoteProtocolError, RmqctlError, UnreachableError
+from rmqctl.model.queue import MessageQueue
+from rmqctl.net.clock import pause
+from rmqctl.protocol import headers
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.protocol.command import Command
+from rmqctl.protocol.message import StoredMessage, iter_messages
+from rmqctl.rules.tags import has_tag
+
+from .message_rows import Run, to_batch
+from .places import Loss, losses_as_error
+from .ranges import QueueRange
+
+_LOG = logging.getLogger(__name__)
+
+# Brokers give 32 messages or 256 KiB an answer, from disk 8 messages or 64 KiB (maxTransferCountOnMessageInDisk).
+_PULL_COUNT = 32
+# Requests on their way. They are for one queue as well, where its next offsets are known before its answers.
+_AHEAD = 8
+# Spark takes batches of this size fastest; smaller ones cost calls, larger ones caches.
+_BATCH_COUNT, _BATCH_BYTES = 1_000, 1 << 20
+# A broker that does not answer is asked again, for as long as the time-out says.
+_AGAIN_S = 1.0
+
+
+class Task(Struct, frozen=True):
+    """What one task reads: as many of these as there are partitions."""
+
+    access: Access
+    ranges: tuple[QueueRange, ...]
+    columns: tuple[str, ...]
+    expression: Expression = Expression()
+    tags: frozenset[str] = frozenset()
+    fail_on_data_loss: bool = True
+
+
+class _Window(Struct):
+    """Offsets of a queue that one request is for."""
+
+    range: QueueRange
+    first_offset: int
+    end_offset: int
+
+
+def read_batches(task: Task) -> Iterator[pa.RecordBatch]:
+    """Yield the messages of a task's ranges, queue by queue in their order.
+
+    Raises the brokers' errors, and RmqctlError naming the offsets that are gone, unless the task does without them.
+    """
+    # After each task Spark's worker collects garbage: of what is imported there is none.
+    gc.freeze()
+    loop = asyncio.new_event_loop()
+    batches = _read(task)
+    try:
+        while True:
+            try:
+                batch = loop.run_until_complete(anext(batches))
+            except StopAsyncIteration:
+                return
+            yield batch
+    finally:
+        loop.run_until_complete(batches.aclose())
+        loop.close()
+
+
+async def _read(task: Task) -> AsyncGenerator[pa.RecordBatch]:
+    runs: list[Run] = []
+    count = size_bytes = 0
+    async with await task.access.connect(open_ended=True) as client:
+        reader = _Reader(client, task)
+        async for run in reader.run():
+            runs.append(run)
+            count += len(run[1])
+            size_bytes += sum(len(message.record) for message in run[1])
+            if count >= _BATCH_COUNT or size_bytes >= _BATCH_BYTES:
+                yield to_batch(runs, task.columns)
+                runs, count, size_bytes = [], 0, 0
+        if runs:
+            yield to_batch(runs, task.columns)
+
+
+class _Reader:
+    def __init__(self, client: Client, task: Task) -> None:
+        self._client = client
+        self._task = task
+        self._is_filtered = task.expression.text != "*"
+        # Where a broker has gone since the read was planned, by its address.
+        self._moved: dict[str, str] = {}
+        # Up to where a queue's messages are known to be gone.
+        self._lost_until: dict[MessageQueue, int] = {}
+        self._asked: deque[tuple[_Window, asyncio.Task[Command]]] = deque()
+        self._step = _PULL_COUNT
+
+    async def run(self) -> AsyncGenerator[Run]:
+        """Yield messages, those of one answer at a time."""
+        ahead = self._windows()
+        try:
+            while True:
+                while len(self._asked) < _AHEAD and (window := next(ahead, None)) is not None:
+                    self._asked.append((window, asyncio.ensure_future(self._ask(window))))
+                if not self._asked:
+                    return
+                window, asking = self._asked[0]
+                answer = await asking
+                self._asked.popleft()
+                messages, next_offset = await self._take(window, answer)
+                if next_offset < window.end_offset:
+                    rest = _Window(window.range, next_offset, window.end_offset)
+                    self._asked.appendleft((rest, asyncio.ensure_future(self._ask(rest))))
+                if self._task.tags:
+                    # Brokers compare hashes, which different tags can share.
+                    messages = [message for message in messages if has_tag(self._task.tags, message.tags)]
+                if messages:
+                    yield window.range.mq, messages
+        finally:
+            for _, asking in self._asked:
+                asking.cancel()
+            await asyncio.gather(*(asking for _, asking in self._asked), return_exceptions=True)
+
+    def _windows(self) -> Iterator[_Window]:
+        for each in self._task.ranges:
+            first_offset = each.first_offset
+            while first_offset < each.end_offset:
+                # A filtering broker goes on until it has found enough: where, only its answer tells.
+                count = each.count if self._is_filtered else self._step
+                end_offset = min(first_offset + count, each.end_offset)
+                yield _Window(each, first_offset, end_offset)
+                first_offset = max(end_offset, self._lost_until.get(each.mq, 0))
+
+    async def _ask(self, window: _Window) -> Command:
+        """Pull, and again while the broker can't be reached or says so; it may have got another address meanwhile."""
+        client = self._client
+        count = min(_PULL_COUNT, window.end_offset - window.first_offset)
+        request = pull_request(window.range.mq, window.first_offset, self._task.expression, count)
+        give_up_s = client.clock.monotonic_s() + self._task.access.timeout_s
+        while True:
+            address = self._moved.get(window.range.address, window.range.address)
+            try:
+                answer = await client.ask(address, request, accept=PULL_ANSWERS)
+            except UnreachableError:
+                if client.clock.monotonic_s() >= give_up_s:
+                    raise
+                await self._look_up(window.range)
+            else:
+                is_moving = headers.int_field(answer, "nextBeginOffset") > window.first_offset
+                if is_moving or answer.code != ResponseCode.PULL_RETRY_IMMEDIATELY:
+                    return answer
+                if client.clock.monotonic_s() >= give_up_s:
+                    where = f"{window.range.mq} offset {window.first_offset}"
+                    raise RmqctlError(f"{where} can't be read: its broker only says to try again.")
+            await pause(client.clock, _AGAIN_S)
+
+    async def _look_up(self, of: QueueRange) -> None:
+        try:
+            route = await self._client.fresh_route(of.mq.topic)
+        except RmqctlError:
+            return
+        for broker in route.brokers:
+            if broker.broker_name == of.mq.broker_name and of.address not in broker.read_addresses:
+                self._moved[of.address] = next(iter(broker.read_addresses), of.address)
+
+    async def _take(self, window: _Window, answer: Command) -> tuple[list[StoredMessage], int]:
+        """Return an answer's messages that belong to the window, and the offset at which to go on."""
+        next_offset = headers.int_field(answer, "nextBeginOffset")
+        messages: list[StoredMessage] = []
+        if answer.code == ResponseCode.SUCCESS:
+            messages = await self._messages(window, answer, next_offset)
+            if next_offset > window.end_offset or (messages and messages[0].queue_offset < window.first_offset):
+                first_offset, end_offset = window.first_offset, window.end_offset
+                messages = [each for each in messages if first_offset <= each.queue_offset < end_offset]
+            if next_offset >= window.end_offset:
+                self._step = min(_PULL_COUNT, 2 * self._step)
+            else:
+                self._step = max(1, len(messages))
+        is_there = answer.code in (ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY)
+        if self._is_filtered:
+            lost = [] if is_there else [(window.first_offset, max(next_offset, window.first_offset))]
+        else:
+            lost = _missing(window, messages, next_offset)
+        if next_offset <= window.first_offset:
+            # A queue that was deleted and made anew, or one that ends before its planned end.
+            lost, next_offset = [(window.first_offset, window.range.end_offset)], window.range.end_offset
+        for first_offset, end_offset in lost:
+            self._lose(window.range, first_offset, min(end_offset, window.range.end_offset), is_there=is_there)
+        return messages, next_offset
+
+    async def _messages(self, window: _Window, answer: Command, next_offset: int) -> list[StoredMessage]:
+        try:
+            return list(iter_messages(answer.body))
+        except RemoteProtocolError as error:
+            mq, first_offset = window.range.mq, window.first_offset
+            if self._task.fail_on_data_loss:
+                raise error.reworded(f"{mq} can't be read from offset {first_offset} on: {error.sentence}") from None
+            address = self._moved.get(window.range.address, window.range.address)
+            span = (first_offset, min(next_offset, window.end_offset))
+            return await pull_one_by_one(
+                self._client, address, mq, span, self._task.expression,
+                lambda queue_offset, why: _LOG.warning("%s offset %s is left out: %s", mq, queue_offset, why),
+            )  # fmt: skip
+
+    def _lose(self, of: QueueRange, first_offset: int, end_offset: int, *, is_there: bool) -> None:
+        error = losses_as_error([
+            Loss(of.mq, first_offset, end_offset, "the broker left them out" if is_there else "they are gone")
+        ])  # fmt: skip
+        if self._task.fail_on_data_loss:
+            raise error
+        _LOG.warning("%s", error.sentence)
+        self._lost_until[of.mq] = end_offset
+
+
+def _missing(window: _Window, messages: Sequence[StoredMessage], next_offset: int) -> list[tuple[int, int]]:
+    """Return the stretches that an answer passes over: without a filter every offset has its message."""
+    expected = window.first_offset
+    if len(messages) == min(next_offset, window.end_offset) - expected:
+        return []
+    found = []
+    for message in messages:
+        if message.queue_offset > expected:
+            found.append((expected, message.queue_offset))
+        expected = message.queue_offset + 1
+    if next_offset > expected:
+        found.append((expected, next_offset))
+    return found

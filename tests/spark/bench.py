@@ -1,0 +1,151 @@
+"""How fast format("rocketmq") reads, beside the same reading without Spark; `make bench-spark`.
+
+One cluster of RocketMQ 5.4.0, 1,000,000 messages of 1 KiB over 8 queues of two brokers, two cores, everything warm,
+each figure the median of three runs taken in turns.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.pool import Pool
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from rmqctl.pipeline.message_rows import ARROW_TYPES
+from rmqctl.pipeline.options import read_source_options
+from rmqctl.pipeline.reading import Task, read_batches
+from rmqctl.pipeline.session import start_session
+from rmqctl.pipeline.source import MessageReader, RocketMQDataSource
+from tests.real.harness.cluster import Cluster
+
+_TOPIC, _COUNT, _SIZE_BYTES = "Bench", 1_000_000, 1024
+_SMALL_TOPIC, _SMALL_QUEUES = "BenchSmall", 50
+_CORES, _RUNS = 2, 3
+
+
+class _Tuples(RocketMQDataSource):
+    """The same source, handing rows over one by one, as most Python sources do."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "tuples"
+
+    def reader(self, schema: StructType) -> DataSourceReader:  # type: ignore[override]
+        return _TupleReader(super().reader(schema))
+
+
+class _TupleReader(DataSourceReader):
+    def __init__(self, inner: MessageReader) -> None:
+        self._inner = inner
+
+    def partitions(self) -> Any:
+        return self._inner.partitions()
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+        for batch in self._inner.read(partition):
+            for row in batch.to_pylist():
+                yield tuple({**row, "properties": dict(row["properties"])}.values())
+
+
+def main() -> int:
+    """Print what was measured, beside what must be reached; exit 1 when something is not."""
+    folder = Path(tempfile.mkdtemp(prefix="rmqctl-bench-"))
+    cluster = Cluster("5.4.0", folder / "home", broker_count=2, jvm=())
+    try:
+        cluster.wait()
+        _fill(cluster)
+        spark = start_session(master=f"local[{_CORES},4]", name="bench")
+        spark.dataSource.register(_Tuples)
+        rows = _measure(spark, cluster, folder)
+        spark.stop()
+    finally:
+        cluster.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    for what, figure, goal, reached in rows:
+        print(f"{'ok  ' if reached else 'MISS'}  {what:<60} {figure:<34} {goal}")
+    return 0 if all(reached for *_, reached in rows) else 1
+
+
+def _fill(cluster: Cluster) -> None:
+    cluster.create_topic(_TOPIC, queue_count=4)
+    for broker in cluster.brokers:
+        for number in range(4):
+            cluster.java.produce(_TOPIC, _COUNT // 8, queue=f"{broker}:{number}", batch=100, size=_SIZE_BYTES, keys="k")
+    cluster.create_topic(_SMALL_TOPIC, queue_count=_SMALL_QUEUES)
+    cluster.java.produce(_SMALL_TOPIC, 10 * 2 * _SMALL_QUEUES)
+    cluster.close_java()
+
+
+def _measure(spark: SparkSession, cluster: Cluster, folder: Path) -> list[tuple[str, str, str, bool]]:
+    def frame(topic: str = _TOPIC, source: str = "rocketmq", **options: Any) -> Any:
+        reader = spark.read.format(source).option("nameServers", cluster.namesrv).option("topic", topic)
+        return reader.options(**options).load()
+
+    def to_noop(**given: Any) -> None:
+        frame(**given).write.format("noop").mode("overwrite").save()
+
+    def to_parquet() -> None:
+        frame().write.mode("overwrite").parquet(str(folder / "table"))
+
+    part = {"startingOffsets": _offsets(0), "endingOffsets": _offsets(_COUNT // 80)}
+    # Spark's workers stay as well.
+    pool = multiprocessing.get_context("forkserver").Pool(_CORES)
+    ways: dict[str, Callable[[], None]] = {
+        "raw": lambda: _read_raw(pool, cluster.namesrv),
+        "noop": to_noop,
+        "parquet": to_parquet,
+        "some arrow": lambda: to_noop(**part),
+        "some tuples": lambda: to_noop(source="tuples", **part),
+        "small": lambda: to_noop(topic=_SMALL_TOPIC),
+    }
+    for way in ways.values():
+        way()
+    taken = [[_seconds(way) for way in ways.values()] for _ in range(_RUNS)]
+    pool.terminate()
+    seconds = {name: statistics.median(run[at] for run in taken) for at, name in enumerate(ways)}
+    rate = {name: _COUNT / seconds[name] for name in ("raw", "noop", "parquet")}
+    noop, parquet = rate["noop"] / rate["raw"], rate["parquet"] / rate["raw"]
+    times = seconds["some tuples"] / seconds["some arrow"]
+    return [
+        (f"read without Spark, {_CORES} processes, to Arrow", f"{rate['raw']:,.0f} msg/s", "", True),
+        ("read to noop", f"{rate['noop']:,.0f} msg/s = {noop:.2f}", ">= 0.8 of that", noop >= 0.8),
+        ("read to Parquet", f"{rate['parquet']:,.0f} msg/s = {parquet:.2f}", ">= 0.5 of that", parquet >= 0.5),
+        ("Arrow beside tuples, 100,000 messages", f"{times:.1f} times", ">= 2 times", times >= 2),
+        (f"{2 * _SMALL_QUEUES} queues of 10 messages", f"{seconds['small']:.2f} s", "< 1 s", seconds["small"] < 1),
+    ]
+
+
+def _offsets(offset: int) -> str:
+    queues = ", ".join(f'"broker-{name}:{number}": {offset}' for name in "ab" for number in range(4))
+    return f'{{"{_TOPIC}": {{{queues}}}}}'
+
+
+def _seconds(way: Callable[[], None]) -> float:
+    start_s = time.perf_counter()
+    way()
+    return time.perf_counter() - start_s
+
+
+def _read_raw(pool: Pool, namesrv: str) -> None:
+    """Read the same by the same client, in a process for each core, in the same parts."""
+    options = read_source_options({"nameservers": namesrv, "topic": _TOPIC}, 0)
+    parts = [part.task for part in MessageReader(options, tuple(ARROW_TYPES)).partitions()]
+    assert sum(pool.map(_count, parts, chunksize=1)) == _COUNT
+
+
+def _count(task: Task) -> int:
+    return sum(batch.num_rows for batch in read_batches(task))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""format("rocketmq") as a sink: what Java reads of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tests.real.harness.cluster import Cluster
+
+from .conftest import Read
+
+
+def test_rows_are_messages_for_java(spark: SparkSession, cluster: Cluster) -> None:
+    for topic in ("Out1", "Out2"):
+        cluster.create_topic(topic, queue_count=2)
+    rows = spark.range(60).select(
+        F.when(F.col("id") % 3 == 0, "Out2").otherwise("Out1").alias("topic"),
+        F.concat(F.lit("grüße"), F.col("id")).alias("body"),
+        F.concat_ws(" ", F.lit("all"), F.concat(F.lit("k"), F.col("id"))).alias("keys"),
+        F.when(F.col("id") < 30, "Low").alias("tags"),
+        F.expr("map('number', string(id), 'CLUSTER', 'another') as properties"),
+    )  # fmt: skip
+    rows.repartition(3).write.format("rocketmq").option("nameServers", cluster.namesrv).mode("append").save()
+    cluster.java.consume("out", "OutGroup", "Out1", also="Out2", collect=1)
+    cluster.java.wait_consumed("out", 60)
+    bodies, found = Counter(cluster.java.bodies("out")), cluster.java.read("out")
+    cluster.java.stop("out")
+
+    assert bodies == Counter(f"grüße{number}" for number in range(60))
+    numbers = Counter((each.topic, each.tags, each.keys, each.properties["number"]) for each in found)
+    assert numbers == Counter(
+        ("Out2" if number % 3 == 0 else "Out1", "Low" if number < 30 else "null", f"all k{number}", str(number))
+        for number in range(60)
+    )
+    # What a broker notes on a message is not taken over from the rows.
+    assert {each.properties.get("CLUSTER") for each in found} <= {"DefaultCluster", None}
+
+
+def test_what_was_read_can_be_written_again(cluster: Cluster, read: Read, spark: SparkSession) -> None:
+    for topic in ("From", "Into"):
+        cluster.create_topic(topic, queue_count=1)
+    cluster.java.produce("From", 20, tag="A", keys="k", number="amount")
+    sink = read("From").drop("topic").write.format("rocketmq").option("nameServers", cluster.namesrv)
+    sink.option("topic", "Into").mode("append").save()
+
+    def told(topic: str) -> Counter[tuple[object, ...]]:
+        rows = read(topic).select("body", "keys", "tags", F.col("properties")["amount"].alias("amount")).collect()
+        return Counter((bytes(row.body), row["keys"], row.tags, row.amount) for row in rows)
+
+    assert told("Into") == told("From")
+
+
+def test_a_stream_is_written(spark: SparkSession, cluster: Cluster, read: Read, tmp_path: Path) -> None:
+    for topic in ("StreamFrom", "StreamInto"):
+        cluster.create_topic(topic, queue_count=1)
+    for number in range(2):
+        cluster.java.produce("StreamFrom", 10, prefix=f"{number}-")
+        source = (
+            spark.readStream.format("rocketmq").option("nameServers", cluster.namesrv).option("topic", "StreamFrom")
+        )
+        writer = source.load().drop("topic").writeStream.format("rocketmq").option("nameServers", cluster.namesrv)
+        writer = writer.option("topic", "StreamInto").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+        bodies = Counter(row.body.decode() for row in read("StreamInto").collect())
+        assert bodies == Counter(f"{at}-{index}" for at in range(number + 1) for index in range(10))
+
+
+def test_what_can_not_be_sent_is_said(spark: SparkSession, cluster: Cluster) -> None:
+    cluster.create_topic("Refused", queue_count=1)
+
+    def write(columns: str, *, topic: str | None = "Refused", mode: str = "append") -> None:
+        sink = spark.sql(f"select {columns}").write.format("rocketmq").option("nameServers", cluster.namesrv)
+        (sink if topic is None else sink.option("topic", topic)).mode(mode).save()
+
+    for columns, sentence in (
+        ("'x' as key", "Rows need a column body to be sent"),
+        ("1 as body", "The column body is int: it must be binary or string."),
+        ("'x' as body, 'k' as key", "A message has no place for the column 'key'."),
+        ("'' as body", "A row without a body can't be sent"),
+        ("'x' as body, map('a', 'b\\u0001c') as properties", "A row can't be sent: |The message can't be sent: "),
+    ):
+        with pytest.raises(PySparkException, match=sentence):
+            write(columns)
+    with pytest.raises(PySparkException, match="Where to send rows is not known"):
+        write("'x' as body", topic=None)
+    with pytest.raises(PySparkException, match="Topic Refusd does not exist"):
+        write("'x' as body", topic="Refusd")
+    with pytest.raises(PySparkException, match="A topic can't be overwritten"):
+        write("'x' as body", mode="overwrite")

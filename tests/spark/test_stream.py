@@ -1,0 +1,137 @@
+"""format("rocketmq"), streaming: restarts, limits, queues that come, messages that are gone."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.real.harness.cluster import Cluster
+
+Consume = Callable[..., list[str]]
+
+
+class Stream:
+    """A query from a topic into a table, run again and again until it has read all there is."""
+
+    def __init__(self, spark: SparkSession, cluster: Cluster, topic: str, folder: Path) -> None:
+        self._spark, self._cluster, self._topic = spark, cluster, topic
+        self._table, self._checkpoint = folder / "table", folder / "checkpoint"
+        self.batches: list[int] = []
+
+    def run(self, on_batch: Callable[[DataFrame, int], None] | None = None, **options: object) -> None:
+        """Read what there is now, and end."""
+        given = {name: str(value) for name, value in options.items()}
+        source = self._spark.readStream.format("rocketmq").option("nameServers", self._cluster.namesrv)
+        frame = source.option("topic", self._topic).options(**given).load()
+        writer = frame.writeStream.trigger(availableNow=True).option("checkpointLocation", str(self._checkpoint))
+        if on_batch is not None:
+            writer = writer.foreachBatch(on_batch)
+        else:
+            writer = writer.format("parquet").option("path", str(self._table))
+        query = writer.start()
+        query.awaitTermination()
+        self.batches = [progress.numInputRows for progress in query.recentProgress]
+
+    def bodies(self) -> Counter[str]:
+        """Return what is in the table."""
+        return Counter(row.body.decode() for row in self._spark.read.parquet(str(self._table)).collect())
+
+
+@pytest.fixture
+def stream(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> Callable[[str], Stream]:
+    return lambda topic: Stream(spark, cluster, topic, tmp_path / topic)
+
+
+def _sent(prefix: str, count: int) -> Counter[str]:
+    return Counter(f"{prefix}{number}" for number in range(count))
+
+
+def test_each_run_goes_on_where_the_last_one_ended_also_in_queues_that_came(
+    cluster: Cluster, stream: Callable[[str], Stream]
+) -> None:
+    cluster.create_topic("Grown", queue_count=1)
+    cluster.java.produce("Grown", 50, prefix="first")
+    grown = stream("Grown")
+    grown.run()
+    assert grown.bodies() == _sent("first", 50)
+    grown.run()
+    assert sum(grown.batches) == 0
+
+    for address in cluster.addresses.values():
+        cluster.java.mqadmin("updateTopic", "-b", address, "-t", "Grown", "-r", "3", "-w", "3")
+    for broker in cluster.brokers:
+        cluster.java.produce("Grown", 10, prefix=f"new-{broker}-", queue=f"{broker}:2")
+    grown.run()
+    assert grown.bodies() == _sent("first", 50) + sum(
+        (_sent(f"new-{broker}-", 10) for broker in cluster.brokers), Counter()
+    )
+
+
+def test_a_limit_is_kept_and_all_is_read(cluster: Cluster, stream: Callable[[str], Stream]) -> None:
+    cluster.create_topic("Limited", queue_count=2)
+    cluster.java.produce("Limited", 100)
+    limited = stream("Limited")
+    limited.run(maxOffsetsPerTrigger=30)
+    assert [count for count in limited.batches if count] == [30, 30, 30, 10]
+    assert limited.bodies() == _sent("m", 100)
+
+
+def test_a_batch_that_failed_in_the_middle_comes_again_as_it_was(
+    cluster: Cluster, stream: Callable[[str], Stream], tmp_path: Path
+) -> None:
+    cluster.create_topic("Crashed", queue_count=2)
+    cluster.java.produce("Crashed", 90)
+    seen: list[tuple[int, Counter[str]]] = []
+
+    def crash_at_first(frame: DataFrame, number: int) -> None:
+        seen.append((number, Counter(row.body.decode() for row in frame.collect())))
+        if len(seen) == 2:
+            raise RuntimeError("the power went out")
+
+    crashed = stream("Crashed")
+    with pytest.raises(PySparkException, match="the power went out"):
+        crashed.run(crash_at_first, maxOffsetsPerTrigger=30)
+    cluster.java.produce("Crashed", 10, prefix="meanwhile")
+    crashed.run(crash_at_first, maxOffsetsPerTrigger=30)
+
+    # Spark numbers the same batch alike, which is how a sink knows it again.
+    assert seen[1] == seen[2]
+    assert sum((bodies for _, bodies in seen[:1] + seen[2:]), Counter()) == _sent("m", 90) + _sent("meanwhile", 10)
+    assert [number for number, _ in seen] == [0, 1, 1, 2, 3]
+
+
+def test_a_checkpoint_says_where_each_queue_is(
+    cluster: Cluster, stream: Callable[[str], Stream], tmp_path: Path
+) -> None:
+    cluster.create_topic("Noted", queue_count=1)
+    cluster.java.produce("Noted", 7, queue="broker-a:0")
+    stream("Noted").run()
+    (noted,) = (tmp_path / "Noted" / "checkpoint" / "offsets").glob("0")
+    assert json.loads(noted.read_text().splitlines()[-1]) == {"Noted": {"broker-a:0": 7, "broker-b:0": 0}}
+
+
+def test_messages_that_are_gone_are_told(cluster: Cluster, stream: Callable[[str], Stream], tmp_path: Path) -> None:
+    """A topic that is deleted and made anew begins at 0 again: what stood there is gone."""
+    cluster.create_topic("Anew", queue_count=1)
+    cluster.java.produce("Anew", 30, queue="broker-a:0")
+    anew = stream("Anew")
+    anew.run()
+    cluster.java.mqadmin("deleteTopic", "-c", "DefaultCluster", "-t", "Anew")
+    cluster.create_topic("Anew", queue_count=1)
+    cluster.java.produce("Anew", 5, prefix="anew", queue="broker-a:0")
+    with pytest.raises(PySparkException, match=r"Anew@broker-a:0 5 to 29 \(the queue was made anew, and is shorter\)"):
+        anew.run()
+    anew.run(failOnDataLoss=False)
+    assert anew.bodies() == _sent("m", 30) + _sent("anew", 5)
+
+
+def test_a_stream_has_no_end(spark: SparkSession, cluster: Cluster) -> None:
+    reader = spark.readStream.format("rocketmq").option("nameServers", cluster.namesrv).option("topic", "Any")
+    with pytest.raises(PySparkException, match="A stream has no endingOffsets"):
+        reader.option("endingOffsets", "1h").load().writeStream.format("noop").start().processAllAvailable()
