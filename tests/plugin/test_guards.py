@@ -146,4 +146,4 @@ def test_100_000_queues_are_checked_at_once() -> None:
         allocate = guarded_strategy("mine", lambda queues, client_ids, options, each=each: each)  # type: ignore[misc]
         started_s = time.process_time()
         allocate(queues, ids, {})
-        assert time.process_time() - started_s < 0.5
+        assert time.process_time() - started_s < 5  # 0.1 s where nothing else runs; each with each takes minutes

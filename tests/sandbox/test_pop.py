@@ -290,7 +290,7 @@ def test_a_batch_acknowledgement_of_millions_that_were_never_stored_holds_nobody
             }  # fmt: skip
             start_s = time.process_time()
             await peer.ask_ok(RequestCode.BATCH_ACK_MESSAGE, {"brokerName": "broker-a", "acks": [item]})
-            assert time.process_time() - start_s < 2
+            assert time.process_time() - start_s < 10
             assert points.in_flight_count("G", "T") == 0
             await peer.aclose()
 

@@ -96,7 +96,7 @@ def test_counting_is_cheap() -> None:
         for _ in range(2000):
             stats.add("TOPIC_PUT_NUMS", "T")
         best_s = min(best_s, (time.perf_counter() - began_s) / 2000)
-    assert best_s < 2e-6
+    assert best_s < 2e-5  # 0.5 us where nothing else runs
 
 
 def test_brokers_tell_of_their_counters() -> None:
