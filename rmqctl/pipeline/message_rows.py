@@ -5,6 +5,7 @@ Whole columns are made at once, of the bytes of many records: field by field it 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -62,6 +63,8 @@ _ANY_V6 = MessageFlag.BORN_HOST_V6 | MessageFlag.STORE_HOST_V6
 # Beyond the year 9999 no time is meant.
 _MAX_MS = 253_402_300_799_999
 
+_LOG = logging.getLogger(__name__)
+
 Run = tuple[MessageQueue, Sequence[StoredMessage]]
 
 
@@ -70,20 +73,22 @@ def arrow_schema(names: Iterable[str]) -> pa.Schema:
     return pa.schema([(name, ARROW_TYPES[name]) for name in names])
 
 
-def to_batch(runs: Sequence[Run], names: Sequence[str]) -> pa.RecordBatch:
+def to_batch(runs: Sequence[Run], names: Sequence[str], *, is_strict: bool = True) -> pa.RecordBatch:
     """Return a batch of messages, each with the queue that it was read from.
 
-    Raises RmqctlError for a message that can't be read, which says where it is.
+    Raises RmqctlError for a message that can't be read, which says where it is; where that is not wanted, its body is
+    null, and it has no properties.
     """
-    rows = _Rows(runs)
+    rows = _Rows(runs, is_strict=is_strict)
     return pa.record_batch([_MAKERS[name](rows) for name in names], schema=arrow_schema(names))
 
 
 class _Rows:
     """Messages, and what several columns are made of, made when the first of them asks."""
 
-    def __init__(self, runs: Sequence[Run]) -> None:
+    def __init__(self, runs: Sequence[Run], *, is_strict: bool) -> None:
         self.runs = runs
+        self._is_strict = is_strict
         self.messages = [message for _, messages in runs for message in messages]
         self._fixed: np.ndarray | None = None
         self._has_v6: bool | None = None
@@ -104,7 +109,7 @@ class _Rows:
     def pairs(self) -> _Pairs:
         """Return all properties."""
         if self._pairs is None:
-            self._pairs = _Pairs(self._each(_properties))
+            self._pairs = _Pairs([text or b"" for text in self._each(_properties)])
         return self._pairs
 
     def property(self, name: str) -> pa.Array:
@@ -121,18 +126,21 @@ class _Rows:
         values = pa.array([of(mq) for mq, _ in self.runs], kind)
         return values.take(pa.array(np.repeat(np.arange(len(self.runs)), [len(each) for _, each in self.runs])))
 
-    def _each(self, read: Callable[[StoredMessage], bytes]) -> list[bytes]:
+    def _each(self, read: Callable[[StoredMessage], bytes]) -> Sequence[bytes | None]:
         try:
             return [read(message) for message in self.messages]
         except RmqctlError:
-            for mq, messages in self.runs:
-                for message in messages:
-                    try:
-                        read(message)
-                    except RmqctlError as error:
-                        where = f"{mq} offset {message.queue_offset}"
-                        raise error.reworded(f"The message {where} can't be read: {error.sentence}") from None
-            raise
+            return [self._one(read, mq, message) for mq, messages in self.runs for message in messages]
+
+    def _one(self, read: Callable[[StoredMessage], bytes], mq: MessageQueue, message: StoredMessage) -> bytes | None:
+        try:
+            return read(message)
+        except RmqctlError as error:
+            sentence = f"The message {mq} offset {message.queue_offset} can't be read: {error.sentence}"
+            if self._is_strict:
+                raise error.reworded(sentence) from None
+            _LOG.warning("%s", sentence)
+            return None
 
 
 def _body(message: StoredMessage) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import logging
 from collections import deque
@@ -23,6 +24,7 @@ from rmqctl.protocol.command import Command
 from rmqctl.protocol.message import StoredMessage, iter_messages
 from rmqctl.rules.tags import has_tag
 
+from .hints import with_hints
 from .message_rows import Run, to_batch
 from .places import Loss, losses_as_error
 from .ranges import QueueRange
@@ -63,20 +65,26 @@ def read_batches(task: Task) -> Iterator[pa.RecordBatch]:
 
     Raises the brokers' errors, and RmqctlError naming the offsets that are gone, unless the task does without them.
     """
-    # After each task Spark's worker collects garbage: of what is imported there is none.
-    gc.freeze()
+    _freeze()
     loop = asyncio.new_event_loop()
     batches = _read(task)
     try:
         while True:
             try:
-                batch = loop.run_until_complete(anext(batches))
+                with with_hints():
+                    batch = loop.run_until_complete(anext(batches))
             except StopAsyncIteration:
                 return
             yield batch
     finally:
         loop.run_until_complete(batches.aclose())
         loop.close()
+
+
+@functools.cache
+def _freeze() -> None:
+    """Take what is imported out of what Spark's worker looks through for garbage after each task, once a process."""
+    gc.freeze()
 
 
 async def _read(task: Task) -> AsyncGenerator[pa.RecordBatch]:
@@ -89,10 +97,10 @@ async def _read(task: Task) -> AsyncGenerator[pa.RecordBatch]:
             count += len(run[1])
             size_bytes += sum(len(message.record) for message in run[1])
             if count >= _BATCH_COUNT or size_bytes >= _BATCH_BYTES:
-                yield to_batch(runs, task.columns)
+                yield to_batch(runs, task.columns, is_strict=task.fail_on_data_loss)
                 runs, count, size_bytes = [], 0, 0
         if runs:
-            yield to_batch(runs, task.columns)
+            yield to_batch(runs, task.columns, is_strict=task.fail_on_data_loss)
 
 
 class _Reader:

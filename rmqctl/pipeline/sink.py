@@ -21,6 +21,7 @@ from rmqctl.model.sending import OutgoingMessage
 from rmqctl.protocol.sends import RESERVED, message_properties
 from rmqctl.rules.names import closest
 
+from .hints import with_hints
 from .message_rows import SPARK_TYPES
 from .options import SinkOptions
 
@@ -49,6 +50,7 @@ class MessageWriter(DataSourceArrowWriter):
         _check(options, schema)
         self._sending = _Sending(options)
 
+    @with_hints()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> SentCount:
         """Send a task's rows; returns when brokers have stored them."""
         return SentCount(asyncio.run(self._sending.send(iterator)))
@@ -61,6 +63,7 @@ class MessageStreamWriter(DataSourceStreamArrowWriter):
         _check(options, schema)
         self._sending = _Sending(options)
 
+    @with_hints()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> SentCount:
         """Send a task's rows; returns when brokers have stored them."""
         return SentCount(asyncio.run(self._sending.send(iterator)))

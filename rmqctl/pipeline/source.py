@@ -22,6 +22,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.names import closest
 
 from . import FORMAT
+from .hints import with_hints
 from .message_rows import SPARK_SCHEMA, SPARK_TYPES
 from .options import Bound, Place, SourceOptions, read_sink_options, read_source_options
 from .places import Found, Loss, fetch_found, fetch_places, losses_as_error
@@ -61,21 +62,25 @@ class RocketMQDataSource(DataSource):
         """Return all columns."""
         return SPARK_SCHEMA
 
+    @with_hints()
     def reader(self, schema: StructType) -> MessageReader:
         """Return what reads a stretch of the topics, once."""
         return MessageReader(self._options(), _columns(schema))
 
+    @with_hints()
     def streamReader(self, schema: StructType) -> MessageStreamReader:
         """Return what reads on and on."""
         kind = MessageStreamReader if _ADMITS_LIMITS else MessageStreamReaderOf41
         return kind(self._options(), _columns(schema))
 
+    @with_hints()
     def writer(self, schema: StructType, overwrite: bool) -> MessageWriter:
         """Return what sends rows."""
         if overwrite:
             raise UsageError("A topic can't be overwritten: its messages stay.", hint="Write with mode append.")
         return MessageWriter(read_sink_options(self.options), schema)
 
+    @with_hints()
     def streamWriter(self, schema: StructType, overwrite: bool) -> MessageStreamWriter:
         """Return what sends the rows of a stream."""
         if overwrite:
@@ -189,6 +194,7 @@ class MessageReader(DataSourceReader):
         # Spark may ask several times, for one read: it must hear the same.
         self._planned: list[MessagePartition] | None = None
 
+    @with_hints()
     def partitions(self) -> list[MessagePartition]:
         """Return the tasks' parts; where they begin and end is fixed by now."""
         if self._planned is None:
@@ -219,6 +225,7 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._until: Found | None = None
         self._latest: dict[str, Any] | None = None
 
+    @with_hints()
     def initialOffset(self) -> dict[str, Any]:
         """Return where a new query begins."""
 
@@ -234,10 +241,12 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         count = self._planner.options.max_offsets_per_trigger
         return ReadAllAvailable() if count is None else ReadMaxRows(count)
 
+    @with_hints()
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix where this run ends."""
         self._until = self._planner.ask(self._planner.found)
 
+    @with_hints()
     def latestOffset(self, start: Mapping[str, Any], limit: Any) -> dict[str, Any]:
         """Return where the next batch ends: at the queues' ends, or after as many messages as the limit admits."""
         found = self._until or self._planner.ask(self._planner.found)
@@ -252,6 +261,7 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the queues' ends as they were seen last, for the query's status."""
         return self._latest
 
+    @with_hints()
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[MessagePartition]:
         """Return the tasks' parts of a batch. After a crash Spark asks for the same batch again."""
         begun, ending = offsets_of_json(start), offsets_of_json(end)

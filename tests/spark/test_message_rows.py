@@ -137,6 +137,9 @@ def test_a_message_that_can_not_be_read_is_named() -> None:
     good, bad = (next(iter_messages(each)) for each in (record.encode(), record.but(sys_flag=1, queue_offset=12)))
     with pytest.raises(RemoteProtocolError, match=r"The message Orders@broker-a:3 offset 12 can't be read: "):
         to_batch([(MQ, [good]), (MQ, [bad])], ("body",))
+    (first, second) = to_batch([(MQ, [good, bad])], ("queue_offset", "body", "tags"), is_strict=False).to_pylist()
+    assert (first["body"], second["body"]) == (b"hello", None)
+    assert (second["queue_offset"], second["tags"]) == (12, "A")
     # Nobody asked for what can't be read.
     assert to_batch([(MQ, [good, bad])], ("queue_offset",)).num_rows == 2
 

@@ -61,7 +61,7 @@ def test_columns_can_be_chosen_and_nothing_else(read: Read, cluster: Cluster) ->
     assert frame.columns == ["tags", "queue_offset"]
     assert set(frame.collect()) == {Row(tags="A", queue_offset=at) for at in range(5)}
     for schema, sentence in (
-        ("tag string", "Messages have no column 'tag'."),
+        ("tag string", "Messages have no column 'tag'.\nDid you mean tags?"),
         ("queue_id bigint", "The column queue_id is int, not bigint."),
     ):
         with pytest.raises(PySparkException, match=sentence):
@@ -133,7 +133,7 @@ def test_several_topics_are_one_table(cluster: Cluster, read: Read) -> None:
         cluster.java.produce(topic, 10 * (number + 1))
     rows = read("Many1,Many2").groupBy("topic").count().collect()
     assert {row.topic: row["count"] for row in rows} == {"Many1": 10, "Many2": 20}
-    with pytest.raises(PySparkException, match="Topic Many3 does not exist"):
+    with pytest.raises(PySparkException, match=r"Topic Many3 does not exist\.\nDid you mean Many[12]"):
         read("Many1,Many3").collect()
 
 
