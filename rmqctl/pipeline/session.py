@@ -54,6 +54,9 @@ def start_session(
         from pyspark.sql import SparkSession
     except ImportError:
         raise UsageError("PySpark is not installed.", hint="pip install 'rmqctl[spark]' installs it.") from None
+    if (remote or master or "local").startswith("local"):
+        # Else workers take whatever python3 is, which may not have what is installed here.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = dict(_DEFAULTS)
     builder = SparkSession.builder.appName(name)
     if remote is not None:
@@ -66,8 +69,6 @@ def start_session(
         builder = builder.master(master)
         if master.startswith("local"):
             settings |= _DEFAULTS_HERE
-            # Else workers take whatever python3 is, which may not have what is installed here.
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for key, value in {**settings, **(conf or {})}.items():
         builder = builder.config(key, value)
     try:

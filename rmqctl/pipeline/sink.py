@@ -43,7 +43,7 @@ class SentCount(WriterCommitMessage):
         self.count = count
 
 
-class MessageWriter(DataSourceArrowWriter):
+class _Writing:
     """Sends rows with a column body, and if they have them topic, keys, tags and properties."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
@@ -56,17 +56,12 @@ class MessageWriter(DataSourceArrowWriter):
         return SentCount(asyncio.run(self._sending.send(iterator)))
 
 
-class MessageStreamWriter(DataSourceStreamArrowWriter):
-    """The same for each batch of a stream."""
+class MessageWriter(_Writing, DataSourceArrowWriter):
+    """What sends the rows of a batch."""
 
-    def __init__(self, options: SinkOptions, schema: StructType) -> None:
-        _check(options, schema)
-        self._sending = _Sending(options)
 
-    @with_hints()
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> SentCount:
-        """Send a task's rows; returns when brokers have stored them."""
-        return SentCount(asyncio.run(self._sending.send(iterator)))
+class MessageStreamWriter(_Writing, DataSourceStreamArrowWriter):
+    """What sends the rows of each batch of a stream."""
 
 
 class _Sending:

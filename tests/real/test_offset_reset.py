@@ -200,10 +200,10 @@ def test_a_group_at_work_is_sent_back(kind: str, cluster: Cluster, rmqctl: Rmqct
     cluster.java.wait_consumed(group, count + 100)
     _wait_for(lambda: _numbers(cluster, group)[-1] == count - 1)
     numbers = _numbers(cluster, group)
-    # The last number before it went back is how far it was.
+    # The highest number before it went back is how far it was: clients now and then read a few again by themselves.
     turns = [index for index in range(1, len(numbers)) if numbers[index] < numbers[index - 1] - 900]
     assert len(turns) == 1
-    _check_sent_back(numbers, 1000, numbers[turns[0] - 1] + 1, 1, count)
+    _check_sent_back(numbers, 1000, max(numbers[: turns[0]]) + 1, 1, count)
     cluster.java.stop(group)
 
 

@@ -57,7 +57,8 @@ print(json.dumps([spark.sparkContext.master, bodies, places]))
 
 def _last_line(command: list[str], **environment: str) -> list[object]:
     done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, done.stderr[-3000:]
+    said = [line for line in done.stderr.splitlines() if not line.lstrip().startswith("at ")]
+    assert done.returncode == 0, "\n".join(said[-60:])
     found: list[object] = json.loads(done.stdout.splitlines()[-1])
     return found
 

@@ -97,6 +97,10 @@ class Asker:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         command = Command(code, texts, data, flag=2 if oneway else 0, language="JAVA", version=self._version)
         answer = self.connection(server, client).ask(command, timeout_s)
+        if not oneway and answer is not None and "TIMEOUT_CLEAN_QUEUE" in (answer.remark or ""):
+            # The machine was busy: a broker puts off what waited for 200 ms, and has not looked at it.
+            time.sleep(1)
+            answer = self.connection(server, client).ask(command, timeout_s)
         if not oneway:
             self.exchanges.append(Exchange(server, code, texts, answer, data))
         return answer
