@@ -1,0 +1,258 @@
+"""Recordings: samples of groups as JSON lines, written while a group is watched and read again later.
+
+One line is one sample (here on several):
+
+    {"apiVersion": "rmqctl/v1", "kind": "Sample", "cluster": "DefaultCluster", "group": "pay",
+     "atMs": 1795345920123, "atIso": "2026-11-22T10:52:00.123Z", "monotonicS": 12.5, "state": "ONLINE",
+     "clientIds": ["10.0.0.7@1"], "silentIds": [],
+     "queues": [{"topic": "orders", "brokerName": "broker-a", "queueId": 0, "consumerOffset": 20, "maxOffset": 100,
+                 "minOffset": 0, "lastTimestamp": 1795345919001, "isNoneStored": false, "isPopped": false,
+                 "owners": [{"clientId": "10.0.0.7@1", "commitOffset": 23, "cachedMsgCount": 3,
+                             "cachedMsgMinOffset": 23, "isDropped": false, "begunAtMs": 1795345000000,
+                             "consumedAtMs": 1795345919950, "mayForget": false}],
+                 "reasons": {}}],
+     "errors": [{"brokerName": "broker-b", "what": "members", "name": "UNREACHABLE", "message": "b:10911: refused."}]}
+
+A null is unknown; `reasons` of its queue says why, by the key. `minOffset`, `lastTimestamp` and `isNoneStored` are null
+or missing where the recorder did not ask. A `consumerOffset` of 0 with `isNoneStored` null is what the broker answered,
+which can stand for "none stored" as well. Keys that a reader does not know are no matter: they are added within a
+version, never taken away. Nothing of an account's credentials is written.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from rmqctl.errors import RmqctlError, UsageError
+from rmqctl.model.failure import Failure
+from rmqctl.model.group import GroupState
+from rmqctl.model.progress import Unknown
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
+from rmqctl.rules.times import iso_time
+
+API_VERSION = "rmqctl/v1"
+SAMPLE = "Sample"
+
+_Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+_QueueId = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+_Time = Annotated[int, Meta(ge=0, le=253_402_300_799_999)]  # up to the year 9999
+_HINT = "rmqctl writes one sample a line; where a recording was cut short, leave its last line out."
+
+
+class QueueDetail(Struct, frozen=True):
+    """What a recorder may know of a queue beyond a sample; None where it did not ask.
+
+    `last_timestamp_ms`: when the last consumed message was stored. `is_none_stored`: whether no offset is stored, which
+    a sample's 0 does not tell.
+    """
+
+    min_offset: int | None = None
+    last_timestamp_ms: int | None = None
+    is_none_stored: bool | None = None
+
+
+class RecordedSample(Struct, frozen=True):
+    """One line of a recording. `cluster` is the name of the group's cluster, None where it was not noted."""
+
+    sample: GroupSample
+    cluster: str | None = None
+    details: Mapping[MessageQueue, QueueDetail] = field(default_factory=dict)
+
+
+class _Owner(Struct, frozen=True, rename="camel"):
+    client_id: str
+    commit_offset: _Long | None
+    cached_msg_count: _Long
+    cached_msg_min_offset: _Long
+    is_dropped: bool = False
+    begun_at_ms: _Long | None = None
+    consumed_at_ms: _Long | None = None
+    may_forget: bool = False
+
+
+class _Queue(Struct, frozen=True, rename="camel"):
+    topic: str
+    broker_name: str
+    queue_id: _QueueId
+    consumer_offset: _Long | None
+    max_offset: _Long | None
+    min_offset: _Long | None = None
+    last_timestamp: _Long | None = None
+    is_none_stored: bool | None = None
+    is_popped: bool = False
+    owners: tuple[_Owner, ...] = ()
+    reasons: dict[str, Unknown] = {}
+
+
+class _Error(Struct, frozen=True, rename="camel"):
+    broker_name: str | None
+    what: str
+    name: str
+    message: str
+
+
+class _Line(Struct, frozen=True, rename="camel"):
+    group: str
+    at_ms: _Time
+    monotonic_s: float
+    state: GroupState
+    client_ids: tuple[str, ...]
+    queues: tuple[_Queue, ...]
+    api_version: Literal["rmqctl/v1"]
+    kind: Literal["Sample"]
+    cluster: str | None = None
+    silent_ids: tuple[str, ...] = ()
+    errors: tuple[_Error, ...] = ()
+
+
+def write_sample(
+    sample: GroupSample, *, cluster: str | None = None, details: Mapping[MessageQueue, QueueDetail] | None = None
+) -> str:
+    """Return a sample as a line, without the line's end; all of it is ASCII."""
+    document = {
+        "apiVersion": API_VERSION,
+        "kind": SAMPLE,
+        "cluster": cluster,
+        "group": sample.group,
+        "atMs": sample.at_ms,
+        "atIso": iso_time(sample.at_ms),
+        "monotonicS": sample.monotonic_s,
+        "state": sample.state.value,
+        "clientIds": list(sample.client_ids),
+        "silentIds": list(sample.silent_ids),
+        "queues": [_queue_item(queue, (details or {}).get(mq, _NO_DETAIL)) for mq, queue in sample.queues.items()],
+        "errors": [
+            {
+                "brokerName": failure.broker_name,
+                "what": failure.what,
+                "name": failure.error.name,
+                "message": failure.error.sentence,
+            }
+            for failure in sample.failures
+        ],
+    }
+    # ASCII, because a name from a client can hold half a surrogate pair, which no file takes.
+    return json.dumps(document, separators=(",", ":"))
+
+
+_NO_DETAIL = QueueDetail()
+
+
+def _queue_item(queue: QueueSample, detail: QueueDetail) -> dict[str, Any]:
+    return {
+        "topic": queue.mq.topic,
+        "brokerName": queue.mq.broker_name,
+        "queueId": queue.mq.queue_id,
+        "consumerOffset": queue.consumer_offset,
+        "maxOffset": queue.max_offset,
+        "minOffset": detail.min_offset,
+        "lastTimestamp": detail.last_timestamp_ms,
+        "isNoneStored": detail.is_none_stored,
+        "isPopped": queue.is_popped,
+        "owners": [
+            {
+                "clientId": owner.client_id,
+                "commitOffset": owner.commit_offset,
+                "cachedMsgCount": owner.cached_count,
+                "cachedMsgMinOffset": owner.cached_min_offset,
+                "isDropped": owner.is_dropped,
+                "begunAtMs": owner.begun_at_ms,
+                "consumedAtMs": owner.consumed_at_ms,
+                "mayForget": owner.may_forget,
+            }
+            for owner in queue.owners
+        ],
+        "reasons": {name: reason.value for name, reason in queue.reasons.items()},
+    }
+
+
+def read_recording(lines: Iterable[bytes], name: str) -> Iterator[RecordedSample]:
+    """Yield a recording's samples in the order of its lines, such as those of a file opened with "rb".
+
+    `name` is the file's, for errors. Empty lines are skipped. Raises UsageError, with the number of the line, for one
+    that is no sample of ours or is of a newer version.
+    """
+    for number, line in enumerate(lines, 1):
+        data = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+        if data.strip():
+            yield _read_line(data, f"{name}, line {number}")
+
+
+def _read_line(data: bytes, where: str) -> RecordedSample:
+    try:
+        raw = json.loads(data.decode())
+    except (ValueError, RecursionError):
+        raise UsageError(f"{where}: this is no whole line of JSON.", hint=_HINT) from None
+    if not isinstance(raw, dict) or raw.get("kind") != SAMPLE:
+        raise UsageError(f"{where}: this is no sample of a group.", hint=_HINT)
+    if raw.get("apiVersion") != API_VERSION:
+        raise UsageError(
+            f"{where}: the sample is of {raw.get('apiVersion')!r}, and this rmqctl reads {API_VERSION}.",
+            hint="Read it with the rmqctl that wrote it, or a newer one.",
+        )
+    try:
+        read = msgspec.convert(raw, _Line)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{where}: the sample can't be read: {error}.", hint=_HINT) from None
+    if not math.isfinite(read.monotonic_s):
+        raise UsageError(f"{where}: monotonicS is no number.", hint=_HINT)
+    found = _recorded(read)
+    if len(found.sample.queues) < len(read.queues):
+        raise UsageError(f"{where}: a queue stands twice in the sample.", hint=_HINT)
+    return found
+
+
+def _recorded(read: _Line) -> RecordedSample:
+    queues: dict[MessageQueue, QueueSample] = {}
+    details: dict[MessageQueue, QueueDetail] = {}
+    for item in read.queues:
+        mq = MessageQueue(item.topic, item.broker_name, item.queue_id)
+        queues[mq] = QueueSample(
+            mq=mq,
+            consumer_offset=item.consumer_offset,
+            max_offset=item.max_offset,
+            owners=tuple(
+                OwnerSample(
+                    client_id=owner.client_id,
+                    commit_offset=owner.commit_offset,
+                    cached_count=owner.cached_msg_count,
+                    cached_min_offset=owner.cached_msg_min_offset,
+                    is_dropped=owner.is_dropped,
+                    begun_at_ms=owner.begun_at_ms,
+                    consumed_at_ms=owner.consumed_at_ms,
+                    may_forget=owner.may_forget,
+                )
+                for owner in item.owners
+            ),
+            is_popped=item.is_popped,
+            reasons=item.reasons,
+        )
+        detail = QueueDetail(item.min_offset, item.last_timestamp, item.is_none_stored)
+        if detail != _NO_DETAIL:
+            details[mq] = detail
+    sample = GroupSample(
+        at_ms=read.at_ms,
+        monotonic_s=read.monotonic_s,
+        group=read.group,
+        state=read.state,
+        client_ids=read.client_ids,
+        queues=queues,
+        silent_ids=read.silent_ids,
+        failures=tuple(Failure(each.broker_name, each.what, _error(each)) for each in read.errors),
+    )
+    return RecordedSample(sample, read.cluster, details)
+
+
+def _error(read: _Error) -> RmqctlError:
+    """Return the error as it was told; of what kind it was is left in its name."""
+    error = RmqctlError(read.message)
+    error.name = read.name
+    return error

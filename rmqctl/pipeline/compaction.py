@@ -1,0 +1,150 @@
+"""Compaction of the table of offsets: the runs of an hour that is over become one file.
+
+What is read is written whole beside the table first, read back and counted, and moved into its hour by a rename. Only
+then are the files deleted that it was made of, by their names. Whatever ends it in between, every row stands in the
+table at least once; the next compaction takes away what stands twice. Readers count rows of one run, group and queue
+once. Where they differ, which an overwriting that was cut short leaves behind, those outside of `merged` are the newer.
+Two compactions at once end one of them with an error, and lose nothing.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from rmqctl.errors import RmqctlError
+
+from .snapshots import KEYS, MERGED, SCHEMA, Hour, Place, hour_of
+from .table_files import TableFile, TableFiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+# A plan names each file; a month of hours at once would also be lost at once.
+_FILES_AT_ONCE = 1000
+
+_Counts = dict[tuple[Hour, str], int]  # rows by hour and run
+
+
+class Compacted(Struct, frozen=True):
+    """What a compaction did: hours that have one file now, and the files that it was made of."""
+
+    hour_count: int
+    file_count: int
+
+
+def files_to_merge(files: Iterable[TableFile], now_ms: int) -> dict[Hour, list[TableFile]]:
+    """Return the files of each hour before the current one that has more than one."""
+    current = hour_of(now_ms)
+    by_hour: dict[Hour, list[TableFile]] = {}
+    for file in files:
+        hour = _hour(file)
+        if hour is not None and hour < current:
+            by_hour.setdefault(hour, []).append(file)
+    return {hour: found for hour, found in sorted(by_hour.items()) if len(found) > 1}
+
+
+def _hour(file: TableFile) -> Hour | None:
+    dt, hr = file.value("dt"), file.value("hr")
+    return Hour(dt, int(hr)) if hr.isdigit() else None
+
+
+def once_each(rows: DataFrame) -> DataFrame:
+    """Return one row for each run, group and queue of an hour, where several stand one that is not of `merged`."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F  # noqa: N812 -- Spark's own name for it
+
+    same = Window.partitionBy("dt", "hr", *KEYS).orderBy(F.col("part") == MERGED)
+    return rows.withColumn("_number", F.row_number().over(same)).where("_number = 1").drop("_number")
+
+
+def compact(spark: SparkSession, files: TableFiles, path: str, now_ms: int) -> Compacted:
+    """Merge the hours that are over. Raises RmqctlError where what was written is not what was read."""
+    files.delete_folder(_work_folder(path))
+    due = files_to_merge(files.list(), now_ms)
+    for batch in batches(due, _FILES_AT_ONCE):
+        _rewrite(spark, files, path, [file for hour in batch for file in due[hour]], batch)
+    return Compacted(len(due), sum(map(len, due.values())))
+
+
+def batches(due: Mapping[Hour, Sequence[TableFile]], file_count: int) -> list[list[Hour]]:
+    """Share hours out over batches of at least so many files, but for the last."""
+    found: list[list[Hour]] = []
+    room = 0
+    for hour, files in due.items():
+        if room <= 0:
+            found.append([])
+            room = file_count
+        found[-1].append(hour)
+        room -= len(files)
+    return found
+
+
+def drop_run(spark: SparkSession, files: TableFiles, path: str, run_id: str, places: Collection[Place]) -> None:
+    """Take a run out of some parts: of its own with all that is in them, of merged ones without the other runs."""
+    from pyspark.sql import functions as F  # noqa: N812 -- Spark's own name for it
+
+    found = [(file, Place(hour, file.value("part"))) for file in files.list() if (hour := _hour(file)) is not None]
+    files.delete(file.path for file, place in found if place in places and place.part == run_id)
+    merged = [file for file, place in found if place in places and place.part == MERGED]
+    if merged:
+        hours = {hour for file in merged if (hour := _hour(file)) is not None}
+        _rewrite(spark, files, path, merged, hours, F.col("run_id") != run_id)
+
+
+def _rewrite(
+    spark: SparkSession,
+    files: TableFiles,
+    path: str,
+    sources: Sequence[TableFile],
+    hours: Iterable[Hour],
+    kept: Column | None = None,
+) -> None:
+    """Put one file in each hour's merged part in place of the sources, with those of their rows that are kept."""
+    from pyspark.sql import functions as F  # noqa: N812 -- Spark's own name for it
+
+    # By their names: what comes meanwhile is neither read nor deleted.
+    rows = spark.read.schema(SCHEMA).option("basePath", path).parquet(*(file.path for file in sources))
+    if kept is not None:
+        rows = rows.where(kept)
+    work = f"{_work_folder(path)}/{uuid.uuid4().hex}"
+    written = once_each(rows.repartition("dt", "hr")).withColumn("part", F.lit(MERGED))
+    written.sortWithinPartitions("dt", "hr", *KEYS).write.partitionBy("dt", "hr", "part").parquet(work)
+    try:
+        wanted = _counts(rows.select("dt", "hr", *KEYS).distinct())
+        if _counts(spark.read.schema(SCHEMA).parquet(work)) != wanted:
+            raise RmqctlError(
+                "What compaction wrote is not what it read, so nothing was changed.",
+                hint="Does something else change the table? Run it again.",
+            )
+        made = _by_hour(TableFiles(spark, work).list())
+        old = _by_hour(sources)
+        for hour in hours:
+            for file in made.get(hour, ()):
+                files.move(file.path, f"{path}/dt={hour.dt}/hr={hour.hr}/part={MERGED}")
+            files.delete(file.path for file in old[hour])
+    finally:
+        files.delete_folder(_work_folder(path))
+
+
+def _by_hour(files: Iterable[TableFile]) -> Mapping[Hour, list[TableFile]]:
+    by_hour: dict[Hour, list[TableFile]] = {}
+    for file in files:
+        hour = _hour(file)
+        if hour is not None:
+            by_hour.setdefault(hour, []).append(file)
+    return by_hour
+
+
+def _counts(rows: DataFrame) -> _Counts:
+    counted = rows.groupBy("dt", "hr", "run_id").count().collect()
+    return {(Hour(row.dt, row.hr), row.run_id): row["count"] for row in counted}
+
+
+def _work_folder(path: str) -> str:
+    """Return where files are written before they are moved: beside the table, on the same file system."""
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/.{name}-compaction"

@@ -1,0 +1,30 @@
+"""Hours of tables: partitions are whole hours in UTC, and only hours that are known whole may replace others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+HOUR_MS = 3_600_000
+
+
+def floor_hour_ms(at_ms: int) -> int:
+    """Return when the hour of a time began."""
+    return at_ms // HOUR_MS * HOUR_MS
+
+
+def ceil_hour_ms(at_ms: int) -> int:
+    """Return the end of the hour of a time; a time at which an hour begins is the end of the one before."""
+    return -(-at_ms // HOUR_MS) * HOUR_MS
+
+
+def partition_columns(at_ms: Column) -> tuple[Column, Column]:
+    """Return `dt` and `hr` of a column of epoch ms, in UTC whatever the session's time zone is."""
+    from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+
+    hour = F.floor(at_ms / F.lit(HOUR_MS))
+    day = F.floor(hour / F.lit(24)).cast("int")
+    dt = F.date_add(F.lit("1970-01-01").cast("date"), day).cast("string")
+    return dt.alias("dt"), (hour % 24).cast("int").alias("hr")

@@ -1,0 +1,129 @@
+"""What a job is: what it takes, what it does with a session, and what it has to show."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+
+from rmqctl.client.access import Access
+from rmqctl.client.core import Client
+from rmqctl.errors import UsageError
+from rmqctl.model.failure import Failure
+from rmqctl.rules.times import Edge, parse_time
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class JobOptions(Struct, frozen=True, kw_only=True):
+    """What a run was told, for all its jobs; None and () where nothing was said. Job.takes has a job's own.
+
+    `tables` is the folder of tables, a path or a URI that Spark knows. `since` and `until` are as they were written.
+    `access` is None where no job asks a cluster. Paths of files (`html`, `recordings`) are of this machine.
+    """
+
+    now_ms: int
+    access: Access | None = None
+    tables: str | None = None
+    topics: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    since: str | None = None
+    until: str | None = None
+    tags: str | None = None
+    sql: str | None = None
+    to: str | None = None
+    to_table: str | None = None
+    overwrite: bool = False
+    run_id: str | None = None
+    recordings: tuple[str, ...] = ()
+    compact: bool = False
+    window: str | None = None
+    html: str | None = None
+    strategies: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    limit: int | None = None
+
+    def time_ms(self, name: str, default_ms: int) -> int:
+        """Return `since` or `until` as epoch ms; its default where it was not given. Raises UsageError."""
+        text: str | None = getattr(self, name)
+        if text is None:
+            return default_ms
+        try:
+            at = parse_time(text, self.now_ms)
+        except ValueError as error:
+            raise UsageError(f"--{name}: {error}.") from None
+        if isinstance(at, Edge):
+            return 0 if at is Edge.EARLIEST else self.now_ms
+        return at
+
+
+class Kind(StrEnum):
+    """How a value of a report is shown to people."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    TIME = "time"  # epoch ms
+    DURATION = "duration"  # ms
+
+
+class Field(Struct, frozen=True):
+    """A column of a report: its key in JSON, its heading in tables. `is_wide`: shown with -o wide only."""
+
+    key: str
+    heading: str
+    kind: Kind = Kind.TEXT
+    is_wide: bool = False
+
+
+class Written(Struct, frozen=True):
+    """A table or file that a job wrote; rows are None where they were not counted."""
+
+    path: str
+    row_count: int | None = None
+
+
+class Outcome(Struct, frozen=True):
+    """What came of a job.
+
+    `rows` are for people and JSON: plain values by the keys of Job.fields, some of more that there may be; `row_count`
+    is of all. `facts` are single numbers and words, by their keys in JSON. `failures` are parts of the cluster that
+    could not be read: what was read is in the result.
+    """
+
+    rows: Sequence[Mapping[str, Any]] = ()
+    row_count: int | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    written: tuple[Written, ...] = ()
+    notes: tuple[str, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+
+def never(options: JobOptions) -> bool:  # noqa: ARG001
+    """Say that a job needs no cluster."""
+    return False
+
+
+def always(options: JobOptions) -> bool:  # noqa: ARG001
+    """Say that a job needs a cluster, whatever it is told."""
+    return True
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """A job of `pipeline run`.
+
+    `takes` are the fields of JobOptions that mean something to it, `needs` those without which it can't run. `check`
+    looks at the options alone and raises UsageError. `look` asks the cluster before Spark is started, for mistakes to
+    be told at once; where `asks_cluster` says so, there is `JobOptions.access`. `run` does the work.
+    """
+
+    name: str
+    takes: frozenset[str]
+    run: Callable[[SparkSession, JobOptions], Outcome]
+    fields: tuple[Field, ...] = ()
+    needs: frozenset[str] = frozenset()
+    asks_cluster: Callable[[JobOptions], bool] = never
+    check: Callable[[JobOptions], None] | None = None
+    look: Callable[[Client, JobOptions], Awaitable[None]] | None = None

@@ -1,0 +1,230 @@
+"""The job `snapshot`: the offsets of all groups at one moment, or those of recordings, into a table."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from rmqctl.admin.fleet_offsets import FleetProgress, fetch_fleet_progress, require_groups
+from rmqctl.client.access import Access
+from rmqctl.client.core import Client
+from rmqctl.errors import NotFoundError, UsageError
+from rmqctl.observe.recording import RecordedSample, read_recording
+from rmqctl.pipeline.compaction import compact, drop_run
+from rmqctl.pipeline.job import Field, Job, JobOptions, Kind, Outcome, Written
+from rmqctl.pipeline.snapshots import (
+    Hour,
+    Place,
+    Run,
+    check_run_id,
+    default_run_id,
+    find_run,
+    find_run_ids,
+    hour_of,
+    most_behind,
+    progress_rows,
+    recording_part,
+    sample_progress,
+    sample_rows,
+    sample_run,
+    summary_row,
+    write_rows,
+)
+from rmqctl.pipeline.table_files import TableFiles
+from rmqctl.pipeline.tables import OFFSET_SNAPSHOTS, table_path
+from rmqctl.rules.times import iso_time
+from rmqctl.rules.wildcards import matching
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LIMIT = 20
+
+
+def check(options: JobOptions) -> None:
+    """Raise UsageError for options that don't go together."""
+    if options.run_id is not None:
+        check_run_id(options.run_id)
+        if options.recordings:
+            raise UsageError(
+                "--run-id does not go with --recording.", hint="Each sample of a recording is a run with its own id."
+            )
+
+
+async def look(client: Client, options: JobOptions) -> None:
+    """Make sure that the groups are there, and somebody answers."""
+    if asks_cluster(options):
+        await require_groups(client, options.groups)
+
+
+def asks_cluster(options: JobOptions) -> bool:
+    """Tell whether the cluster is asked: not for what recordings hold."""
+    return not options.recordings
+
+
+def run(spark: SparkSession, options: JobOptions) -> Outcome:
+    """Take a snapshot, or put recordings in, and then merge hours where that is wanted.
+
+    A run that stands in the table already is left as it is; `overwrite` puts a new one in its place. Without access to
+    a cluster and without recordings it only merges. Raises UsageError for what Spark Connect can't do, and what asking
+    the cluster raises.
+    """
+    path = table_path(options.tables, OFFSET_SNAPSHOTS)
+    files = TableFiles.of(spark, path)
+    if options.compact and files is None:
+        raise UsageError(
+            "Spark Connect can't merge the table's files: it gives no way to delete any.",
+            hint="Run it with --compact in a session of its own (--master), or leave --compact out.",
+        )
+    if options.recordings:
+        outcome = _take_recordings(spark, path, options)
+    elif options.access is not None:
+        outcome = _take_snapshot(spark, files, path, options, options.access)
+    elif options.compact:
+        outcome = Outcome()
+    else:
+        raise UsageError("A snapshot needs a cluster (-n) or a recording (--recording).")
+    if options.compact and files is not None:
+        done = compact(spark, files, path, options.now_ms)
+        facts = {**outcome.facts, "mergedHourCount": done.hour_count, "mergedFileCount": done.file_count}
+        outcome = replace(outcome, facts=facts)
+    return outcome
+
+
+def _take_snapshot(
+    spark: SparkSession, files: TableFiles | None, path: str, options: JobOptions, access: Access
+) -> Outcome:
+    at = Run(options.run_id or default_run_id(options.now_ms), options.now_ms)
+    place = Place(hour_of(at.at_ms), at.run_id)
+    # An id that is a time can only stand in that time's hour; any other can stand anywhere.
+    found = find_run(spark, path, at.run_id, None if options.run_id else place.hour)
+    if found and not options.overwrite:
+        note = f"Run {at.run_id} stands in the table already: nothing was asked, and nothing written."
+        return Outcome(facts={"runId": at.run_id, "isThere": True}, notes=(f"{note} --overwrite takes it anew.",))
+    stale = [each for each in found if each != place]
+    if stale and files is None:
+        raise UsageError(
+            f"Run {at.run_id} stands in another hour or in a merged part, where Spark Connect can't take it out.",
+            hint="Give another --run-id, or run it in a session of its own (--master).",
+        )
+    fleet = _ask(access, options)
+    rows = [row for group in fleet.groups for row in progress_rows(group, at, at.run_id, fleet.clusters)]
+    written: tuple[Written, ...] = ()
+    notes = [] if rows else ["No group has offsets or a subscription: nothing was written, and nothing replaced."]
+    if rows:
+        write_rows(spark, path, rows)
+        written = (Written(path, len(rows)),)
+        if stale and files is not None:
+            drop_run(spark, files, path, at.run_id, stale)
+    sums = [summary_row(group.group, group.state.value, group.rows) for group in fleet.groups]
+    return Outcome(
+        rows=most_behind(sums, options.limit or _LIMIT),
+        row_count=len(sums),
+        facts={
+            "runId": at.run_id,
+            "isThere": False,
+            "isReplaced": bool(found and rows),
+            "snapshotTimestamp": at.at_ms,
+            "snapshotTimestampIso": iso_time(at.at_ms),
+            "groupCount": len(sums),
+            "queueCount": len(rows),
+        },
+        written=written,
+        notes=tuple(notes),
+        failures=fleet.failures,
+    )
+
+
+def _ask(access: Access, options: JobOptions) -> FleetProgress:
+    async def ask() -> FleetProgress:
+        # A fleet takes longer than the time that there is for one command; each attempt keeps to it.
+        async with await access.connect(open_ended=True) as client:
+            return await fetch_fleet_progress(client, options.groups, options.topics)
+
+    return asyncio.run(ask())
+
+
+def _take_recordings(spark: SparkSession, path: str, options: JobOptions) -> Outcome:
+    samples = {sample_run(each): each for each in _read(options)}
+    by_hour: dict[Hour, list[tuple[Run, RecordedSample]]] = {}
+    for at, recorded in samples.items():
+        by_hour.setdefault(hour_of(at.at_ms), []).append((at, recorded))
+    there = find_run_ids(spark, path, by_hour)
+    rows: list[tuple[Any, ...]] = []
+    new_count = 0
+    for _, found in sorted(by_hour.items()):
+        new = [(at, recorded) for at, recorded in found if at.run_id not in there]
+        part = recording_part(at.run_id for at, _ in new)
+        rows += [row for _, recorded in new for row in sample_rows(recorded, part)]
+        new_count += len(new)
+    if rows:
+        write_rows(spark, path, rows)
+    sums = _last_sums(samples.values())
+    partial_count = sum(bool(recorded.sample.failures) for recorded in samples.values())
+    notes = []
+    if new_count < len(samples):
+        notes.append(f"{len(samples) - new_count} of {len(samples)} samples stand in the table already.")
+    if partial_count:
+        notes.append(f"{partial_count} samples are not whole: not all brokers or members answered then.")
+    return Outcome(
+        rows=most_behind(sums, options.limit or _LIMIT),
+        row_count=len(sums),
+        facts={
+            "recordingCount": len(options.recordings),
+            "sampleCount": len(samples),
+            "newSampleCount": new_count,
+            "isThere": new_count == 0,
+            "groupCount": len(sums),
+            "queueCount": sum(row["queueCount"] for row in sums),
+        },
+        written=(Written(path, len(rows)),) if rows else (),
+        notes=tuple(notes),
+    )
+
+
+def _read(options: JobOptions) -> Iterator[RecordedSample]:
+    """Yield the samples of all recordings, of the groups that are wanted; each with all its topics, as it is one run.
+
+    Raises NotFoundError, and UsageError with the line that is wrong.
+    """
+    for name in options.recordings:
+        try:
+            with Path(name).open("rb") as lines:
+                for recorded in read_recording(lines, name):
+                    if not options.groups or matching(options.groups, [recorded.sample.group]):
+                        yield recorded
+        except FileNotFoundError:
+            raise NotFoundError("File", name) from None
+        except OSError as error:
+            raise UsageError(f"{name} can't be read: {error.strerror}.") from None
+
+
+def _last_sums(samples: Iterable[RecordedSample]) -> list[dict[str, Any]]:
+    """Sum up each group as its last sample shows it."""
+    last: dict[tuple[str, str], RecordedSample] = {}
+    for recorded in sorted(samples, key=lambda each: each.sample.at_ms):
+        last[recorded.cluster or "", recorded.sample.group] = recorded
+    return [summary_row(each.sample.group, each.sample.state.value, sample_progress(each)) for each in last.values()]
+
+
+JOB = Job(
+    name="snapshot",
+    takes=frozenset({"tables", "groups", "topics", "run_id", "overwrite", "recordings", "compact"}),
+    needs=frozenset({"tables"}),
+    asks_cluster=asks_cluster,
+    check=check,
+    look=look,
+    run=run,
+    fields=(
+        Field("group", "GROUP"),
+        Field("state", "STATE"),
+        Field("queueCount", "QUEUES", Kind.NUMBER),
+        Field("lag", "LAG", Kind.NUMBER),
+        Field("lagAtLeast", "LAG-AT-LEAST", Kind.NUMBER, is_wide=True),
+        Field("unknownCount", "UNKNOWN", Kind.NUMBER),
+    ),
+)

@@ -1,0 +1,282 @@
+"""Rows of the table of offsets, made of what brokers say or of recorded samples, and which runs it holds."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rmqctl.admin.offset_reading import GroupProgress
+from rmqctl.errors import UsageError
+from rmqctl.model.progress import QueueProgress, QueueReading, Unknown
+from rmqctl.model.sample import GroupSample, QueueSample
+from rmqctl.observe.recording import QueueDetail, RecordedSample
+from rmqctl.rules.progress import compute_progress
+
+from .table_files import TableFiles
+from .tables import OFFSET_SNAPSHOTS, PARTITIONS, SCHEMAS, replace_partitions
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA = SCHEMAS[OFFSET_SNAPSHOTS]
+# The part of an hour that compaction makes of all others.
+MERGED = "merged"
+# What makes a row the same row, however often it stands in the table.
+KEYS = ("run_id", "consumer_group", "topic", "broker_name", "queue_id")
+
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_MAX_MS = 253_402_300_799_999  # the last ms of the year 9999
+
+
+class Hour(NamedTuple):
+    """An hour in UTC, as tables are partitioned by: 2026-11-22 and 10."""
+
+    dt: str
+    hr: int
+
+
+class Place(NamedTuple):
+    """A part of the table."""
+
+    hour: Hour
+    part: str
+
+
+class Run(NamedTuple):
+    """A run: its id, and the moment that all of its rows stand for."""
+
+    run_id: str
+    at_ms: int
+
+
+def hour_of(at_ms: int) -> Hour:
+    """Return the hour that a time is in."""
+    at = datetime.fromtimestamp(at_ms // 1000, UTC)
+    return Hour(f"{at:%Y-%m-%d}", at.hour)
+
+
+def default_run_id(now_ms: int) -> str:
+    """Return a time as 20261122T105200Z."""
+    return f"{datetime.fromtimestamp(now_ms // 1000, UTC):%Y%m%dT%H%M%SZ}"
+
+
+def check_run_id(run_id: str) -> None:
+    """Raise UsageError for what can be no run's id: it names a folder."""
+    if run_id == MERGED:
+        raise UsageError(f"A run can't be called {MERGED}: so are the parts that --compact makes.")
+    if _RUN_ID.fullmatch(run_id) is None:
+        raise UsageError(
+            f"{run_id!r} is no id of a run.",
+            hint="It has up to 64 letters of ASCII, digits, dots, - and _, and begins with a letter or a digit.",
+        )
+
+
+def sample_run(recorded: RecordedSample) -> Run:
+    """Return the run that a recorded sample is: always the same one, in whatever file and however often it comes."""
+    sample = recorded.sample
+    identity = "\0".join((recorded.cluster or "", sample.group, str(sample.at_ms)))
+    digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
+    at = datetime.fromtimestamp(sample.at_ms // 1000, UTC)
+    return Run(f"{at:%Y%m%dT%H%M%S}.{sample.at_ms % 1000:03}Z-{digest[:16]}", sample.at_ms)
+
+
+def recording_part(run_ids: Iterable[str]) -> str:
+    """Return the part in which an hour's samples of recordings go: named after them, so that it is the same again."""
+    return f"recording-{hashlib.sha256(' '.join(sorted(run_ids)).encode()).hexdigest()[:16]}"
+
+
+# Rows
+
+
+def progress_rows(progress: GroupProgress, run: Run, part: str, clusters: Mapping[str, str]) -> list[tuple[Any, ...]]:
+    """Return a group's rows, their values in the order of the table; `clusters` are by broker name."""
+    return [_row(progress.group, row, run, part, clusters.get(row.mq.broker_name)) for row in progress.rows]
+
+
+def sample_rows(recorded: RecordedSample, part: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a sample, their values in the order of the table."""
+    run, group = sample_run(recorded), recorded.sample.group
+    return [_row(group, row, run, part, recorded.cluster) for row in sample_progress(recorded)]
+
+
+def sample_progress(recorded: RecordedSample) -> list[QueueProgress]:
+    """Conclude what a sample tells of each queue, by the rules of `offset show`."""
+    return [
+        compute_progress(
+            _reading(queue, recorded.sample, recorded.details.get(mq, QueueDetail())), is_pop=queue.is_popped
+        )
+        for mq, queue in sorted(recorded.sample.queues.items())
+    ]
+
+
+def _reading(queue: QueueSample, sample: GroupSample, detail: QueueDetail) -> QueueReading:
+    reasons = dict(queue.reasons)
+    consumer_offset = queue.consumer_offset
+    if consumer_offset is not None and (consumer_offset < 0 or detail.is_none_stored):
+        # Clients take an offset below 0 for none (RemoteBrokerOffsetStore).
+        consumer_offset, reasons["consumerOffset"] = None, Unknown.NEVER_COMMITTED
+    elif consumer_offset == 0 and detail.is_none_stored is None:
+        # A broker's 0 stands for "none stored" as well.
+        consumer_offset, reasons["consumerOffset"] = None, Unknown.NOT_REPORTED
+    for name, value in (
+        ("consumerOffset", consumer_offset),
+        ("maxOffset", queue.max_offset),
+        ("minOffset", detail.min_offset),
+    ):
+        if value is None:
+            reasons.setdefault(name, Unknown.NOT_REPORTED)
+    client_ids = tuple(owner.client_id for owner in queue.owners if not owner.is_dropped)
+    if not client_ids and "clientId" not in reasons:
+        # All that had it are giving it up.
+        reasons["clientId"] = Unknown.CLIENT_SILENT if sample.silent_ids else Unknown.NOT_ASSIGNED
+    return QueueReading(
+        mq=queue.mq,
+        min_offset=detail.min_offset,
+        max_offset=queue.max_offset,
+        consumer_offset=consumer_offset,
+        last_timestamp_ms=detail.last_timestamp_ms,
+        client_ids=client_ids,
+        reasons=reasons,
+    )
+
+
+def _row(group: str, row: QueueProgress, run: Run, part: str, cluster: str | None) -> tuple[Any, ...]:
+    return (
+        run.run_id,
+        run.at_ms * 1000,
+        _text(cluster),
+        _text(group),
+        _text(row.mq.topic),
+        _text(row.mq.broker_name),
+        row.mq.queue_id,
+        row.min_offset,
+        row.max_offset,
+        row.consumer_offset,
+        row.lag,
+        _micros(row.last_timestamp_ms),
+        _text(row.client_ids[0]) if len(row.client_ids) == 1 else None,
+        is_held(row),
+        is_none_stored(row),
+        *hour_of(run.at_ms),
+        part,
+    )
+
+
+def is_held(row: QueueProgress) -> bool | None:
+    """Tell whether a member held a queue, as rules/health means it: None where members don't tell, or were not asked.
+
+    One that pops tells which messages it has, not which queues.
+    """
+    if row.client_ids:
+        return True
+    if row.reasons.get("inflight") is Unknown.POP:
+        return None
+    return False if row.reasons.get("clientId") in (Unknown.NO_MEMBERS, Unknown.NOT_ASSIGNED) else None
+
+
+def is_none_stored(row: QueueProgress) -> bool | None:
+    """Tell whether the broker said that no offset is stored; None where it is not known what is."""
+    if row.consumer_offset is not None:
+        return False
+    return True if row.reasons.get("consumerOffset") is Unknown.NEVER_COMMITTED else None
+
+
+def _text(text: str | None) -> str | None:
+    """Return a name as a table takes it: half a surrogate pair becomes a question mark, as in Java."""
+    return None if text is None else text.encode("utf-8", "replace").decode()
+
+
+def _micros(at_ms: int | None) -> int | None:
+    """Return a time in us, None for what is no time of this era."""
+    return at_ms * 1000 if at_ms is not None and 0 <= at_ms <= _MAX_MS else None
+
+
+def arrow_rows(rows: Sequence[tuple[Any, ...]]) -> pyarrow.Table:
+    """Return rows as an Arrow table with the table's own types."""
+    import pyarrow as pa
+
+    types = {
+        "string": pa.string(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "boolean": pa.bool_(),
+    }
+    fields = [pa.field(name, types[kind]) for name, kind in (column.split() for column in SCHEMA.split(", "))]
+    columns = zip(*rows, strict=True) if rows else [()] * len(fields)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, fields, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def summary_row(group: str, state: str, queues: Sequence[QueueProgress]) -> dict[str, Any]:
+    """Sum up a group; a sum with an unknown part is None, as that of no queue at all."""
+    known = [row.lag for row in queues if row.lag is not None]
+    return {
+        "group": group,
+        "state": state,
+        "queueCount": len(queues),
+        "lag": sum(known) if queues and len(known) == len(queues) else None,
+        "lagAtLeast": sum(known),
+        "unknownCount": len(queues) - len(known),
+    }
+
+
+def most_behind(rows: Iterable[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
+    """Return so many sums, the largest lag first."""
+    return sorted(rows, key=lambda row: (-row["lagAtLeast"], -row["unknownCount"], row["group"]))[:limit]
+
+
+# The table
+
+
+def read_snapshots(spark: SparkSession, path: str, hour: Hour | None = None) -> DataFrame | None:
+    """Return the table's rows, or those of an hour; None where there are none yet."""
+    from pyspark.errors import AnalysisException
+
+    folder = path if hour is None else f"{path}/dt={hour.dt}/hr={hour.hr}"
+    files = TableFiles.of(spark, path)
+    if files is not None and not files.exists(folder):
+        # Spark would find that out too, and write a page about it to its log.
+        return None
+    try:
+        frame = spark.read.schema(SCHEMA).option("basePath", path).parquet(folder)
+        # Spark Connect looks at a path only when something asks.
+        _ = frame.columns
+    except AnalysisException as error:
+        if "PATH_NOT_FOUND" not in str(error):
+            raise
+        return None
+    return frame
+
+
+def find_run(spark: SparkSession, path: str, run_id: str, hour: Hour | None = None) -> list[Place]:
+    """Return the parts that hold rows of a run, of the whole table or of an hour."""
+    from pyspark.sql import functions as F  # noqa: N812 -- Spark's own name for it
+
+    frame = read_snapshots(spark, path, hour)
+    if frame is None:
+        return []
+    frame = frame.where(F.col("part").isin(run_id, MERGED)).where(F.col("run_id") == run_id)
+    return sorted(
+        Place(Hour(row.dt, row.hr), row.part) for row in frame.select("dt", "hr", "part").distinct().collect()
+    )
+
+
+def find_run_ids(spark: SparkSession, path: str, hours: Collection[Hour]) -> set[str]:
+    """Return all runs that stand in some hours."""
+    from pyspark.sql import functions as F  # noqa: N812 -- Spark's own name for it
+
+    frame = read_snapshots(spark, path)
+    if frame is None:
+        return set()
+    frame = frame.where(F.col("dt").isin(sorted({hour.dt for hour in hours})))
+    return {row.run_id for row in frame.select("run_id").distinct().collect()}
+
+
+def write_rows(spark: SparkSession, path: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Write rows in place of those of the same parts, one file a part."""
+    replace_partitions(spark.createDataFrame(arrow_rows(rows)).coalesce(1), path, PARTITIONS[OFFSET_SNAPSHOTS])
