@@ -1,0 +1,183 @@
+"""What an audit has to show: rows, single numbers, samples, and sentences for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rmqctl.admin.trace import TRACE_TOPIC
+from rmqctl.rules.times import iso_time
+from rmqctl.rules.wildcards import matching
+from rmqctl.rules.words import counted
+
+from .audit_start import Found
+from .job import JobOptions, Outcome
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+
+    from .audit_rows import Span
+
+SHOWN_COUNT = 20
+
+_COUNTS = {
+    "count": "count",
+    "distinct_uniq_key": "distinctCount",
+    "duplicate_count": "duplicateCount",
+    "lost_count": "lostCount",
+    "waiting_count": "waitingCount",
+    "failed_count": "failedCount",
+    "filtered_count": "filteredCount",
+    "unknown_count": "unknownCount",
+    "p50_latency_ms": "p50LatencyMs",
+    "p99_latency_ms": "p99LatencyMs",
+}
+_SUMMED = ("count", "duplicate_count", "lost_count", "waiting_count", "failed_count", "unknown_count")
+
+
+def audit_outcome(windows: DataFrame, samples: DataFrame, options: JobOptions, span: Span) -> Outcome:
+    """Return rows and facts, of the groups that were asked for; the rows with the most trouble come first."""
+    from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+
+    if options.groups:
+        names = [row.consumer_group for row in windows.select("consumer_group").distinct().collect()]
+        chosen = list(matching(options.groups, [name for name in names if name is not None]))
+        is_chosen = F.col("consumer_group").isNull() | F.col("consumer_group").isin(chosen)
+        windows, samples = windows.where(is_chosen), samples.where(is_chosen)
+    sums = (F.sum(name).alias(name) for name in _SUMMED)
+    totals = windows.groupBy("tier", "state").agg(
+        *sums, F.countDistinct("window_start").alias("window_count"), F.count("*").alias("row_count")
+    )
+    found = totals.collect()
+
+    def total(tier: str, name: str) -> int | None:
+        told = [row[name] for row in found if row.tier == tier and row[name] is not None]
+        return sum(told) if told else None
+
+    def window_count(state: str) -> int:
+        # Each window has a row of what is stored, if only of what should be.
+        return sum(row.window_count for row in found if (row.tier, row.state) == ("stored", state))
+
+    worst_first = F.coalesce("lost_count", F.lit(0)) + F.coalesce("duplicate_count", F.lit(0))
+    tier = F.expr("array_position(array('produced', 'stored', 'consumed'), tier)")
+    order = (worst_first.desc(), F.col("window_start"), F.col("topic"), tier, F.col("consumer_group"))
+    shown = windows.withColumn("start_ms", F.unix_millis("window_start")).orderBy(*order)
+    facts: dict[str, Any] = {
+        "since": span.since_ms,
+        "sinceIso": iso_time(span.since_ms),
+        "until": span.until_ms,
+        "untilIso": iso_time(span.until_ms),
+        "heldSince": span.held_since_ms or None,
+        "heldSinceIso": iso_time(span.held_since_ms or None),
+        **{f"{state.lower()}WindowCount": window_count(state) for state in ("CLOSED", "OPEN", "CUT")},
+        **{name: total(tier, column) for name, (tier, column) in _FACTS.items()},
+        "samples": [_sample(row) for row in samples.collect()],
+    }
+    return Outcome(
+        rows=[_item(row) for row in shown.limit(options.limit or SHOWN_COUNT).collect()],
+        row_count=sum(row.row_count for row in found),
+        facts=facts,
+    )
+
+
+_FACTS = {
+    "producedCount": ("produced", "count"),
+    "producedTwiceCount": ("produced", "duplicate_count"),
+    "notTracedAsProducedCount": ("produced", "unknown_count"),
+    "storedCount": ("stored", "count"),
+    "storedTwiceCount": ("stored", "duplicate_count"),
+    "notStoredCount": ("stored", "lost_count"),
+    "notStoredYetCount": ("stored", "waiting_count"),
+    "consumedCount": ("consumed", "count"),
+    "consumedTwiceCount": ("consumed", "duplicate_count"),
+    "notConsumedCount": ("consumed", "lost_count"),
+    "notConsumedYetCount": ("consumed", "waiting_count"),
+    "failedCount": ("consumed", "failed_count"),
+    "notKnownConsumedCount": ("consumed", "unknown_count"),
+}
+
+
+def _item(row: Row) -> dict[str, Any]:
+    return {
+        "windowStart": row.start_ms,
+        "windowStartIso": iso_time(row.start_ms),
+        "topic": row.topic,
+        "tier": row.tier,
+        "group": row.consumer_group,
+        "state": row.state,
+        **{key: row[name] for name, key in _COUNTS.items()},
+    }
+
+
+def _sample(row: Row) -> dict[str, Any]:
+    return {
+        "kind": row.kind,
+        "topic": row.topic,
+        "group": row.consumer_group,
+        "msgId": row.id,
+        "bornTimestamp": row.born_ms,
+        "bornTimestampIso": iso_time(row.born_ms),
+        "times": row.times,
+        "places": [
+            {"brokerName": place.broker_name, "queueId": place.queue_id, "queueOffset": place.queue_offset}
+            for place in row.places or ()
+        ],
+    }
+
+
+_TOLD = {
+    "STORED_TWICE": ("storedTwiceCount", "copy", "copies", "stored beside the first of a message"),
+    "CONSUMED_TWICE": ("consumedTwiceCount", "delivery", "deliveries", "consumed although the group had the message"),
+    "NOT_STORED": ("notStoredCount", "message", "messages", "sent, by the word of the producer, and not stored"),
+    "NOT_CONSUMED": ("notConsumedCount", "message", "messages", "passed by a group without a trace of a delivery"),
+}
+
+
+def audit_notes(outcome: Outcome, found: Found, options: JobOptions, *, has_messages: bool) -> list[str]:
+    """Return what people should be told of the numbers."""
+    facts = outcome.facts
+    notes = []
+    for kind, (fact, one, several, words) in _TOLD.items():
+        if facts[fact]:
+            examples = [_place_words(sample) for sample in facts["samples"] if sample["kind"] == kind]
+            such = f", such as {examples[0]}" if examples else ""
+            notes.append(f"{facts[fact]} {one if facts[fact] == 1 else several} {words}{such}.")
+    if not has_messages:
+        notes.append("The topics have no messages of this time.")
+    if not found.has_traces:
+        notes.append(
+            f"There is no topic {TRACE_TOPIC}, so nobody writes traces: what was produced and consumed is not known."
+        )
+    elif facts["notTracedAsProducedCount"]:
+        count = counted(facts["notTracedAsProducedCount"], "message")
+        notes.append(
+            f"Of {count} no producer wrote a trace: whether others were lost before they were stored is not known."
+        )
+    if facts["notKnownConsumedCount"]:
+        count = counted(facts["notKnownConsumedCount"], "pair")
+        notes.append(
+            f"Of {count} of a message and a group it is not known whether the group got it: it writes no traces, is"
+            " offline so that its filter is not known, or keeps its offsets to itself; or the message came in a batch,"
+            " whose deliveries 5.x clients do not trace."
+        )
+    if facts["openWindowCount"]:
+        notes.append(
+            f"{counted(facts['openWindowCount'], 'window')} ended less than 5 minutes ago: of these losses are not"
+            " counted yet."
+        )
+    if facts["cutWindowCount"]:
+        told = " and not written to the table" if options.tables is not None else ""
+        notes.append(
+            f"Brokers hold everything since {facts['heldSinceIso']} only: losses of the"
+            f" {counted(facts['cutWindowCount'], 'window')} before are not known{told}."
+        )
+    if outcome.row_count is not None and len(outcome.rows) < outcome.row_count:
+        notes.append(f"Shown are {len(outcome.rows)} of {outcome.row_count} rows, those with the most trouble first.")
+    return notes
+
+
+def _place_words(sample: Mapping[str, Any]) -> str:
+    places = [f"{each['brokerName']}:{each['queueId']} {each['queueOffset']}" for each in sample["places"][:2]]
+    where = f" at {' and '.join(places)}" if places else ""
+    group = f", group {sample['group']}" if sample["group"] is not None else ""
+    return f"{sample['msgId']} ({sample['topic']}{where}{group})"

@@ -1,0 +1,296 @@
+"""Produced, stored, consumed: what became of each message, and how many of each kind there are in windows of time.
+
+A message is known by `id`: its UNIQ_KEY, which producers and consumers write into their traces, or, where it has none,
+the broker's id, which consumers write then. Times are epoch ms.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+
+from .hours import partition_columns
+
+WINDOW_MS = 600_000
+PRODUCED, STORED, CONSUMED = "produced", "stored", "consumed"
+# What can be said of a window: all of it, not yet, or not any more.
+CLOSED, OPEN, CUT = "CLOSED", "OPEN", "CUT"
+# What became of a message on its way to the next tier, where it did not get there.
+LOST, WAITING, FAILED, FILTERED, UNKNOWN = "LOST", "WAITING", "FAILED", "FILTERED", "UNKNOWN"
+_NOT_SEEN = "NOT_SEEN"
+
+OFFSETS = "topic string, broker_name string, queue_id int, consumer_group string, consumer_offset bigint"
+GROUPS = "topic string, consumer_group string, tags array<string>"
+# Of messages that are read for it: columns of format("rocketmq").
+MESSAGES = (
+    "topic string, broker_name string, queue_id int, queue_offset bigint, msg_id string, uniq_key string,"
+    " tags string, properties map<string,string>, born_ts timestamp, store_ts timestamp"
+)
+# Up to so many latencies are counted exactly, beyond that with an error of 1 in so many.
+_ACCURACY = 10_000
+
+
+class Span(Struct, frozen=True):
+    """Windows of messages born from since_ms to until_ms, both whole hours.
+
+    Brokers hold everything since held_since_ms: windows that begin before it are CUT. Those that end after settled_ms
+    are OPEN: traces of them may still be on their way.
+    """
+
+    since_ms: int
+    until_ms: int
+    held_since_ms: int
+    settled_ms: int
+
+
+def stored_messages(messages: DataFrame, offsets: DataFrame) -> DataFrame:
+    """Return a row a message: topic, id, stored_count, born_ms, store_ms, tags, is_traceable, places.
+
+    `messages` have the columns MESSAGES, `offsets` OFFSETS. A place tells which groups are past it. Messages that a
+    5.x broker stored as part of a batch lack the property MSG_REGION, and 5.x clients then trace no delivery of them:
+    they are not is_traceable.
+    """
+    marks = offsets.groupBy("topic", "broker_name", "queue_id").agg(
+        F.collect_list(F.struct("consumer_group", "consumer_offset")).alias("marks")
+    )
+    passed = F.filter("marks", lambda mark: mark["consumer_offset"] > F.col("queue_offset"))
+    passed_by = F.coalesce(F.transform(passed, lambda mark: mark["consumer_group"]), F.array().cast("array<string>"))
+    region, switch = F.col("properties")["MSG_REGION"], F.col("properties")["TRACE_ON"]
+    rows = messages.join(F.broadcast(marks), ["topic", "broker_name", "queue_id"], "left").select(
+        "topic",
+        F.coalesce("uniq_key", "msg_id").alias("id"),
+        # A born time that is none: the store time is near it.
+        F.unix_millis(F.coalesce("born_ts", "store_ts")).alias("born_ms"),
+        F.unix_millis("store_ts").alias("store_ms"),
+        "tags",
+        (region.isNotNull() & (F.coalesce(switch, F.lit("true")) != "false")).alias("is_traceable"),
+        F.struct("broker_name", "queue_id", "queue_offset", passed_by.alias("passed_by")).alias("place"),
+    )
+    return rows.groupBy("topic", "id").agg(
+        F.count("*").alias("stored_count"),
+        F.min("born_ms").alias("born_ms"),
+        F.min("store_ms").alias("store_ms"),
+        F.min("tags").alias("tags"),
+        F.max("is_traceable").alias("is_traceable"),
+        F.array_sort(F.collect_list("place")).alias("places"),
+    )
+
+
+def published_messages(publications: DataFrame, decisions: DataFrame) -> DataFrame:
+    """Return a row a message that was sent: topic, id, published_count, failed_count, at_ms, cost_ms, and its kind.
+
+    Both arguments are those of trace_rows. Withdrawn messages are left out: nobody shall get them.
+    """
+    sent = publications.groupBy("topic", "id").agg(
+        F.count_if("is_success").alias("published_count"),
+        F.count_if(~F.col("is_success")).alias("failed_count"),
+        F.min("at_ms").alias("at_ms"),
+        F.min(F.when(F.col("is_success"), F.col("cost_ms"))).alias("cost_ms"),
+        F.max("is_delayed").alias("is_delayed"),
+        F.max("is_half").alias("is_half"),
+    )
+    decided = sent.join(decisions, ["topic", "id"], "left")
+    is_committed = F.coalesce("is_committed", F.lit(False))
+    is_withdrawn = F.coalesce("is_withdrawn", F.lit(False)) & ~is_committed
+    return decided.where(~is_withdrawn).select(
+        *sent.columns[:-1], (F.col("is_half") & ~is_committed).alias("is_undecided")
+    )
+
+
+def deliveries_by_message(deliveries: DataFrame) -> DataFrame:
+    """Return a row a message that listeners were given: id, and for each group what came of it in `deliveries`."""
+    counts = deliveries.groupBy("id", "consumer_group").agg(
+        F.count("*").alias("delivery_count"),
+        F.count_if("is_success").alias("success_count"),
+        F.count_if(~F.col("is_success")).alias("failed_count"),
+        F.min(F.when(F.col("is_success"), F.col("ended_ms"))).alias("consumed_ms"),
+    )
+    one = F.struct("consumer_group", "delivery_count", "success_count", "failed_count", "consumed_ms")
+    return counts.groupBy("id").agg(F.collect_list(one).alias("deliveries"))
+
+
+def audited_messages(stored: DataFrame, published: DataFrame, delivered: DataFrame, span: Span) -> DataFrame:
+    """Return a row a message that was sent or stored, with its window, the window's state, and its `fate`.
+
+    The fate of what was sent and is not stored: LOST, WAITING (delayed, or too new), UNKNOWN (its transaction is not
+    decided, brokers may have deleted it, or somebody got it); FAILED where its producer was told so. Stored ones have
+    null.
+    """
+    both = stored.join(published, ["topic", "id"], "full").join(delivered, "id", "left")
+    both = both.withColumn("born_ms", F.coalesce("born_ms", "at_ms"))
+    both = both.where((F.col("born_ms") >= span.since_ms) & (F.col("born_ms") < span.until_ms))
+    both = both.fillna(0, ["stored_count", "published_count", "failed_count"])
+    window_start_ms = F.floor(F.col("born_ms") / F.lit(WINDOW_MS)) * WINDOW_MS
+    state = (
+        F.when(F.col("window_start_ms") < span.held_since_ms, CUT)
+        .when(F.col("window_start_ms") + WINDOW_MS > span.settled_ms, OPEN)
+        .otherwise(CLOSED)
+    )
+    fate = (
+        F.when(F.col("stored_count") > 0, None)
+        .when(F.col("published_count") == 0, FAILED)
+        .when(F.col("is_undecided") | F.col("deliveries").isNotNull() | (F.col("state") == CUT), UNKNOWN)
+        .when(F.col("is_delayed") | (F.col("state") == OPEN), WAITING)
+        .otherwise(LOST)
+    )
+    return (
+        both.withColumn("window_start_ms", window_start_ms.cast("bigint"))
+        .withColumn("state", state)
+        .withColumn("fate", fate)
+    )
+
+
+def audited_pairs(messages: DataFrame, groups: DataFrame) -> DataFrame:
+    """Return a row a stored message and group, with what became of it there in `fate`; null where it was consumed.
+
+    `messages` are those of audited_messages(), `groups` have the columns GROUPS: groups that store offsets of a topic,
+    and the tags that they want (none: all; null: not known). Further ones are known by their deliveries alone.
+
+    FAILED: no delivery ended well yet. WAITING: the group is not past it, or it is being consumed. FILTERED: the group
+    does not want its tag. LOST: the group is past it, and writes traces, and there is none of it. UNKNOWN: whether the
+    group got it can't be told, for its filter, its offsets or its traces are not known.
+    """
+    known = groups.groupBy("topic").agg(F.collect_list(F.struct("consumer_group", "tags")).alias("groups"))
+    stored = messages.where("stored_count > 0").join(F.broadcast(known), "topic", "left")
+    names = [
+        F.transform(F.coalesce(column, F.array().cast(kind)), lambda each: each["consumer_group"])
+        for column, kind in (
+            (F.col("groups"), "array<struct<consumer_group:string,tags:array<string>>>"),
+            (F.col("deliveries"), messages.schema["deliveries"].dataType.simpleString()),
+        )
+    ]
+    rows = stored.withColumn("consumer_group", F.explode(F.array_union(*names)))
+
+    def own(column: str) -> Column:
+        return F.get(F.filter(column, lambda each: each["consumer_group"] == F.col("consumer_group")), F.lit(0))
+
+    rows = rows.withColumn("group", own("groups")).withColumn("delivery", own("deliveries"))
+    is_passed = F.forall("places", lambda place: F.array_contains(place["passed_by"], F.col("consumer_group")))
+    tags = F.col("group")["tags"]
+    is_unwanted = (F.size(tags) > 0) & ~F.array_contains(tags, F.coalesce("tags", F.lit("")))
+    fate = (
+        F.when(F.col("delivery")["success_count"] > 0, None)
+        .when(F.col("delivery")["failed_count"] > 0, FAILED)
+        .when(F.col("delivery").isNotNull(), WAITING)
+        .when(F.col("group").isNull(), UNKNOWN)
+        .when(tags.isNotNull() & is_unwanted, FILTERED)
+        .when(~is_passed | (F.col("state") == OPEN), WAITING)
+        .when(tags.isNull() | (F.col("state") == CUT), UNKNOWN)
+        .otherwise(_NOT_SEEN)
+    )
+    rows = rows.select(
+        "topic", "id", "consumer_group", "window_start_ms", "state", "born_ms", "places", "is_traceable",
+        fate.alias("fate"),
+        *(
+            F.coalesce(F.col("delivery")[name], F.lit(0)).alias(name)
+            for name in ("delivery_count", "success_count", "failed_count")
+        ),
+        F.col("delivery")["consumed_ms"].alias("consumed_ms"),
+    )  # fmt: skip
+    return _with_traces(rows)
+
+
+def _with_traces(rows: DataFrame) -> DataFrame:
+    """Tell LOST from UNKNOWN: a delivery that was not traced says something only where deliveries are."""
+    traced = rows.groupBy("topic", "consumer_group").agg((F.sum("delivery_count") > 0).alias("is_traced"))
+    # Only where some messages of a topic have a region do those without one tell of a batch: 4.9 gives it to none.
+    regions = rows.groupBy("topic").agg(F.max("is_traceable").alias("has_regions"))
+    rows = rows.join(F.broadcast(traced), ["topic", "consumer_group"]).join(F.broadcast(regions), "topic")
+    is_told = F.col("is_traced") & (F.col("is_traceable") | ~F.col("has_regions"))
+    fate = F.when(F.col("fate") == _NOT_SEEN, F.when(is_told, LOST).otherwise(UNKNOWN)).otherwise(F.col("fate"))
+    return rows.withColumn("fate", fate).drop("has_regions", "is_traceable")
+
+
+def windows(messages: DataFrame, pairs: DataFrame) -> DataFrame:
+    """Return a row a window, topic, tier and group, with the columns of the table `audit`.
+
+    Counts that can't be known are null: of a tier of which nobody writes traces, and what is lost of windows that are
+    not CLOSED.
+    """
+    sent = messages.groupBy("topic").agg((F.sum(F.col("published_count") + F.col("failed_count")) > 0).alias("told"))
+    producing = messages.join(F.broadcast(sent), "topic")
+    is_lost, is_waiting, is_unknown = (F.col("fate") == fate for fate in (LOST, WAITING, UNKNOWN))
+    produced = _counted(
+        producing, PRODUCED, "topic",
+        count="published_count", latency=F.col("cost_ms"), told="told", lost=None, waiting=None,
+        failed=(F.col("published_count") == 0) & (F.col("failed_count") > 0),
+        unknown=(F.col("published_count") == 0) & (F.col("failed_count") == 0),
+    )  # fmt: skip
+    stored = _counted(
+        messages, STORED, "topic",
+        count="stored_count", latency=F.col("store_ms") - F.col("born_ms"), told=None, failed=None,
+        lost=is_lost, waiting=is_waiting, unknown=is_unknown,
+    )  # fmt: skip
+    consumed = _counted(
+        pairs, CONSUMED, "topic", "consumer_group",
+        count="success_count", latency=F.col("consumed_ms") - F.col("born_ms"), told="is_traced",
+        lost=is_lost, waiting=is_waiting, unknown=is_unknown, failed=F.col("fate") == FAILED,
+    )  # fmt: skip
+    return produced.unionByName(stored).unionByName(consumed)
+
+
+def _counted(
+    rows: DataFrame, tier: str, *keys: str, count: str, latency: Column, told: str | None, lost: Column | None,
+    waiting: Column | None, failed: Column | None, unknown: Column,
+) -> DataFrame:  # fmt: skip
+    """Count by window; `told` is the column that says whether anybody writes traces, None where none are needed."""
+    nothing = F.lit(None).cast("bigint")
+    is_consumed = tier == CONSUMED
+    is_told = F.lit(True) if told is None else F.max(told)
+    counted = rows.groupBy("window_start_ms", "state", *keys).agg(
+        F.when(is_told, F.sum(count)).alias("count"),
+        F.when(is_told, F.count_if(F.col(count) > 0)).alias("distinct_uniq_key"),
+        (nothing if lost is None else F.when(F.col("state") == CLOSED, F.count_if(lost))).alias("lost_count"),
+        (nothing if waiting is None else F.count_if(waiting)).alias("waiting_count"),
+        (nothing if failed is None else F.count_if(failed)).alias("failed_count"),
+        (F.count_if(F.col("fate") == FILTERED) if is_consumed else nothing).alias("filtered_count"),
+        F.count_if(unknown).alias("unknown_count"),
+        F.percentile_approx(latency, [0.5, 0.99], _ACCURACY).alias("latency"),
+    )
+    return counted.select(
+        F.timestamp_millis("window_start_ms").alias("window_start"),
+        (F.col("consumer_group") if is_consumed else F.lit(None).cast("string")).alias("consumer_group"),
+        F.lit(tier).alias("tier"),
+        "state",
+        "count",
+        "distinct_uniq_key",
+        (F.col("count") - F.col("distinct_uniq_key")).alias("duplicate_count"),
+        "lost_count",
+        "waiting_count",
+        "failed_count",
+        "filtered_count",
+        "unknown_count",
+        F.get("latency", F.lit(0)).alias("p50_latency_ms"),
+        F.get("latency", F.lit(1)).alias("p99_latency_ms"),
+        *partition_columns(F.col("window_start_ms")),
+        "topic",
+    )
+
+
+def samples(messages: DataFrame, pairs: DataFrame, count: int) -> DataFrame:
+    """Return the first messages of each kind of trouble: kind, topic, consumer_group, id, born_ms, times, places."""
+    nobody = F.lit(None).cast("string")
+
+    def first(rows: DataFrame, kind: str, group: Column, times: str) -> DataFrame:
+        places = F.transform(
+            F.slice("places", 1, count),
+            lambda place: F.struct(place["broker_name"], place["queue_id"], place["queue_offset"]),
+        )
+        chosen = rows.select(
+            F.lit(kind).alias("kind"), "topic", group.alias("consumer_group"), "id", "born_ms",
+            F.col(times).alias("times"), places.alias("places"),
+        )  # fmt: skip
+        return chosen.orderBy("born_ms", "id", "consumer_group").limit(count)
+
+    group = F.col("consumer_group")
+    kinds = (
+        first(messages.where("stored_count > 1"), "STORED_TWICE", nobody, "stored_count"),
+        first(pairs.where("success_count > 1"), "CONSUMED_TWICE", group, "success_count"),
+        first(messages.where(F.col("fate") == LOST), "NOT_STORED", nobody, "published_count"),
+        first(pairs.where(F.col("fate") == LOST), "NOT_CONSUMED", group, "delivery_count"),
+    )
+    every = kinds[0]
+    for rows in kinds[1:]:
+        every = every.unionByName(rows)
+    return every

@@ -1,0 +1,106 @@
+"""What brokers tell of topics before they are audited: offsets, what groups want, since when messages are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from rmqctl.admin.brokers import fetch_cluster
+from rmqctl.admin.clients import fetch_connections
+from rmqctl.admin.results import all_failed, ask_all
+from rmqctl.admin.trace import TRACE_TOPIC
+from rmqctl.client.core import Client
+from rmqctl.errors import NotFoundError
+from rmqctl.model.group import BROADCASTING, GroupConnections
+from rmqctl.model.names import is_system_group
+from rmqctl.protocol import bodies, headers
+from rmqctl.rules.tags import parse_tags
+
+from .retained import fetch_held_since, fetch_retained
+
+Offset = tuple[str, str, int, str, int]
+# Topic, group and wanted tags: none for all, None for not known.
+Group = tuple[str, str, list[str] | None]
+
+
+class Found(Struct, frozen=True):
+    """What brokers tell before anything is read."""
+
+    offsets: list[Offset]
+    groups: list[Group]
+    held_since_ms: int
+    has_traces: bool
+
+
+async def fetch_audit_start(client: Client, topics: Iterable[str], now_ms: int) -> Found:
+    """Ask all that an audit of topics has to know of brokers. Raises their errors: half of it would mislead."""
+    offsets = await _fetch_offsets(client, frozenset(topics))
+    try:
+        await client.route(TRACE_TOPIC)
+        has_traces = True
+    except NotFoundError:
+        has_traces = False
+    retained = await fetch_retained(client, [*topics, *([TRACE_TOPIC] if has_traces else [])])
+    for failure in retained.failures.values():
+        raise failure.error
+    spans = [span for each in retained.spans.values() for span in each]
+    return Found(
+        offsets=offsets,
+        groups=await _fetch_groups(client, sorted({(topic, group) for topic, _, _, group, _ in offsets})),
+        held_since_ms=await fetch_held_since(client, spans, now_ms),
+        has_traces=has_traces,
+    )
+
+
+async def _fetch_offsets(client: Client, topics: frozenset[str]) -> list[Offset]:
+    """Return what groups store of the topics. Raises the weightiest error where a broker does not tell."""
+    cluster = await fetch_cluster(client)
+    answers = await ask_all(
+        cluster.brokers, lambda broker: client.ask_broker(broker, headers.get_all_consumer_offsets())
+    )
+    if answers.failed:
+        raise all_failed(answers.failed.values())
+    return [
+        (topic, broker.broker_name, queue_id, group, queue_offset)
+        for broker, answer in answers.ok.items()
+        for group, of_topics in bodies.decode_consumer_offsets(answer.command.body).groups.items()
+        if not is_system_group(group)
+        for topic in topics.intersection(of_topics)
+        for queue_id, queue_offset in of_topics[topic].items()
+        if queue_offset >= 0
+    ]
+
+
+async def _fetch_groups(client: Client, pairs: Iterable[tuple[str, str]]) -> list[Group]:
+    cluster = await fetch_cluster(client)
+    names = {group for _, group in pairs}
+    places = [(broker, group) for broker in cluster.brokers for group in sorted(names)]
+    answers = await ask_all(places, lambda place: fetch_connections(client, *place))
+    connected: dict[str, list[GroupConnections]] = {}
+    for (_, group), connection in answers.ok.items():
+        if connection is not None:
+            connected.setdefault(group, []).append(connection)
+    silent = {group for _, group in answers.failed}
+    return [
+        (topic, group, None if group in silent else wanted_tags(topic, connected.get(group, ())))
+        for topic, group in pairs
+    ]
+
+
+def wanted_tags(topic: str, connections: Iterable[GroupConnections]) -> list[str] | None:
+    """Return the tags that a group wants of a topic, none for all of them; None where that can't be told.
+
+    Nobody is online, members differ, they filter by SQL, do not name the topic, or keep their offsets to themselves.
+    """
+    found: set[frozenset[str] | None] = set()
+    for connection in connections:
+        subscription = connection.subscriptions.get(topic)
+        if subscription is None or connection.message_model == BROADCASTING:
+            return None
+        kind, expression = subscription.filter_key
+        found.add(parse_tags(expression) if kind == "TAG" else None)
+    if len(found) != 1:
+        return None
+    (tags,) = found
+    return None if tags is None else sorted(tags)

@@ -1,0 +1,200 @@
+"""audit: messages produced, stored and consumed, in windows of ten minutes: duplicates, losses, latency."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rmqctl.admin.queues import fetch_route
+from rmqctl.admin.trace import TRACE_TOPIC
+from rmqctl.client.access import Access
+from rmqctl.client.core import Client
+from rmqctl.errors import UsageError
+from rmqctl.net.clock import SystemClock, pause
+from rmqctl.pipeline import FORMAT
+from rmqctl.pipeline.audit_report import SHOWN_COUNT, audit_notes, audit_outcome
+from rmqctl.pipeline.audit_start import Found, fetch_audit_start
+from rmqctl.pipeline.hours import HOUR_MS, ceil_hour_ms, floor_hour_ms
+from rmqctl.pipeline.job import Field, Job, JobOptions, Kind, Outcome, Written, always
+from rmqctl.pipeline.options import options_of
+from rmqctl.pipeline.tables import AUDIT, PARTITIONS, SCHEMAS, replace_partitions, table_path
+from rmqctl.rules.times import iso_time
+from rmqctl.rules.wildcards import is_pattern
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# What was stored a little before and after the windows is read as well: clocks of producers and brokers differ, and a
+# producer tries again for some seconds.
+_MARGIN_MS = 600_000
+# Windows that ended later than this before now are open: clients write traces some seconds late, 5.x up to 5 s.
+_OPEN_MS = 300_000
+# So long after the groups' offsets traces are read, so that what was passed by then has been traced by then.
+_TRACES_AFTER_S = 10.0
+
+
+def _access(options: JobOptions) -> Access:
+    if options.access is None:
+        raise UsageError("The job audit asks a cluster: name its name servers.")
+    return options.access
+
+
+def _hours(options: JobOptions) -> tuple[int, int]:
+    """Return the whole hours that are audited, the last one may not be over; by default the last whole one and this."""
+    since_ms = floor_hour_ms(options.time_ms("since", options.now_ms - HOUR_MS))
+    until_ms = min(options.time_ms("until", options.now_ms), options.now_ms)
+    if until_ms <= since_ms:
+        raise UsageError("--until must be after --since.")
+    return since_ms, ceil_hour_ms(until_ms)
+
+
+def _check(options: JobOptions) -> None:
+    wild = [topic for topic in options.topics if is_pattern(topic)]
+    if wild:
+        raise UsageError(f"The job audit takes topics by their names, not {wild[0]}.")
+    _hours(options)
+
+
+async def _look(client: Client, options: JobOptions) -> None:
+    for topic in options.topics:
+        await fetch_route(client, topic)
+
+
+def _run(spark: SparkSession, options: JobOptions) -> Outcome:
+    return audit(spark, options)
+
+
+def audit(spark: SparkSession, options: JobOptions, *, traces_after_s: float = _TRACES_AFTER_S) -> Outcome:
+    """Read topics and traces, write the table where there is a folder for it, and say what was found.
+
+    Offsets of groups are asked first, and traces read `traces_after_s` seconds later or more: a message that a group
+    has passed without a trace is lost only if its trace has had the time to come.
+    """
+    from rmqctl.pipeline import audit_rows as rows
+    from rmqctl.pipeline import trace_rows
+
+    access, topics = _access(options), tuple(dict.fromkeys(options.topics))
+    since_ms, until_ms = _hours(options)
+    clock = SystemClock()
+    asked_s = clock.monotonic_s()
+
+    async def ask() -> Found:
+        async with await access.connect() as client:
+            return await fetch_audit_start(client, topics, options.now_ms)
+
+    found = asyncio.run(ask())
+    span = rows.Span(since_ms, until_ms, found.held_since_ms, options.now_ms - _OPEN_MS)
+    read = partial(_read, spark, access, since_ms=since_ms - _MARGIN_MS)
+    kept = []
+
+    def keep(frame: DataFrame) -> DataFrame:
+        kept.append(frame.persist())
+        return kept[-1]
+
+    try:
+        ending_ms = until_ms + _MARGIN_MS
+        messages = read(topics, rows.MESSAGES, until_ms=ending_ms if ending_ms < options.now_ms else None)
+        stored = keep(rows.stored_messages(messages, spark.createDataFrame(found.offsets, rows.OFFSETS)))
+        stored_count = stored.count()
+        if found.has_traces:
+            asyncio.run(pause(clock, max(0.0, asked_s + traces_after_s - clock.monotonic_s())))
+            traces = read((TRACE_TOPIC,), "body binary", until_ms=None)
+        else:
+            traces = spark.createDataFrame([], "body binary")
+        records = keep(trace_rows.trace_records(traces))
+        names = spark.createDataFrame(_client_names(topics), "topic string, full_topic string")
+        published = rows.published_messages(
+            _renamed(trace_rows.publications(records), names), _renamed(trace_rows.decisions(records), names)
+        )
+        groups = spark.createDataFrame(found.groups, rows.GROUPS)
+        delivered = rows.deliveries_by_message(_full_groups(spark, trace_rows.deliveries(records), found))
+        audited = keep(rows.audited_messages(stored, published, delivered, span))
+        pairs = keep(rows.audited_pairs(audited, groups))
+        # Few rows, that are looked at several times: in one part.
+        windows = keep(rows.windows(audited, pairs).coalesce(1))
+        written = () if options.tables is None else _write(windows, options, span.held_since_ms)
+        outcome = audit_outcome(windows, rows.samples(audited, pairs, options.limit or SHOWN_COUNT), options, span)
+    finally:
+        for frame in reversed(kept):
+            frame.unpersist()
+    notes = audit_notes(outcome, found, options, has_messages=stored_count > 0)
+    return Outcome(
+        rows=outcome.rows, row_count=outcome.row_count, facts=outcome.facts, written=written, notes=tuple(notes)
+    )
+
+
+def _read(
+    spark: SparkSession, access: Access, topics: Iterable[str], schema: str, *, since_ms: int, until_ms: int | None
+) -> DataFrame:
+    given = options_of(access) | {"topic": ",".join(topics)}
+    if since_ms > 0:
+        given["startingOffsets"] = str(iso_time(since_ms))
+    if until_ms is not None:
+        given["endingOffsets"] = str(iso_time(until_ms))
+    return spark.read.format(FORMAT).schema(schema).options(**given).load()
+
+
+def _client_names(topics: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the names under which clients trace topics or groups, without a namespace, with the full ones."""
+    return [(name.partition("%")[2] if name.find("%") > 0 else name, name) for name in topics]
+
+
+def _renamed(frame: DataFrame, names: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+
+    others = [name for name in frame.columns if name != "topic"]
+    return frame.join(F.broadcast(names), "topic").select(F.col("full_topic").alias("topic"), *others)
+
+
+def _full_groups(spark: SparkSession, deliveries: DataFrame, found: Found) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+
+    full = _client_names({group for _, group, _ in found.groups})
+    names = spark.createDataFrame([pair for pair in full if pair[0] != pair[1]], "consumer_group string, full string")
+    return deliveries.join(F.broadcast(names), "consumer_group", "left").withColumn(
+        "consumer_group", F.coalesce("full", "consumer_group")
+    )
+
+
+def _write(windows: DataFrame, options: JobOptions, held_since_ms: int) -> tuple[Written, ...]:
+    """Replace the hours that brokers still hold whole: one that they have begun to delete would only get smaller."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+
+    path = table_path(options.tables, AUDIT)
+    hour_ms = F.floor(F.unix_millis("window_start") / F.lit(HOUR_MS)) * HOUR_MS
+    written = Observation("written")
+    whole = windows.where(hour_ms >= held_since_ms).select(*(part.split()[0] for part in SCHEMAS[AUDIT].split(", ")))
+    whole = whole.observe(written, F.count(F.lit(1)).alias("row_count"))
+    replace_partitions(whole, path, PARTITIONS[AUDIT])
+    return (Written(path, written.get.get("row_count", 0)),)
+
+
+JOB = Job(
+    name="audit",
+    takes=frozenset({"topics", "groups", "since", "until", "tables"}),
+    needs=frozenset({"topics"}),
+    fields=(
+        Field("windowStart", "WINDOW", Kind.TIME),
+        Field("topic", "TOPIC"),
+        Field("tier", "TIER"),
+        Field("group", "GROUP"),
+        Field("state", "STATE"),
+        Field("count", "COUNT", Kind.NUMBER),
+        Field("distinctCount", "DISTINCT", Kind.NUMBER, is_wide=True),
+        Field("duplicateCount", "TWICE", Kind.NUMBER),
+        Field("lostCount", "LOST", Kind.NUMBER),
+        Field("waitingCount", "WAITING", Kind.NUMBER),
+        Field("failedCount", "FAILED", Kind.NUMBER),
+        Field("filteredCount", "FILTERED", Kind.NUMBER, is_wide=True),
+        Field("unknownCount", "UNKNOWN", Kind.NUMBER),
+        Field("p50LatencyMs", "P50", Kind.DURATION),
+        Field("p99LatencyMs", "P99", Kind.DURATION),
+    ),
+    asks_cluster=always,
+    check=_check,
+    look=_look,
+    run=_run,
+)

@@ -1,0 +1,333 @@
+"""dlq-report: dead letters by group, origin topic, tag, reason and time, with samples."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from rmqctl.admin.results import all_failed, ask_all
+from rmqctl.admin.trace import TRACE_TOPIC, fetch_trace
+from rmqctl.client.access import Access
+from rmqctl.client.core import Client
+from rmqctl.errors import NotFoundError, UsageError
+from rmqctl.model.failure import Failure
+from rmqctl.model.names import DLQ_PREFIX
+from rmqctl.model.trace import TraceEvent
+from rmqctl.pipeline import FORMAT
+from rmqctl.pipeline.hours import HOUR_MS, ceil_hour_ms, floor_hour_ms
+from rmqctl.pipeline.job import Field, Job, JobOptions, Kind, Outcome, Written, always
+from rmqctl.pipeline.options import options_of
+from rmqctl.pipeline.retained import fetch_held_since, fetch_retained
+from rmqctl.pipeline.tables import DEAD_LETTERS, PARTITIONS, SCHEMAS, replace_partitions, table_path
+from rmqctl.protocol import bodies, headers
+from rmqctl.rules.times import iso_time
+from rmqctl.rules.wildcards import require_matching
+from rmqctl.rules.words import counted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+_SHOWN_COUNT = 20
+_EXCERPT_LENGTH = 80
+
+
+class _Found(Struct, frozen=True):
+    """The dead-letter topics that hold something, of how many that can be read; `failures` are the others."""
+
+    topics: tuple[str, ...]
+    topic_count: int
+    held_since_ms: int
+    failures: tuple[Failure, ...]
+
+
+def _access(options: JobOptions) -> Access:
+    if options.access is None:
+        raise UsageError("The job dlq-report asks a cluster: name its name servers.")
+    return options.access
+
+
+def _range(options: JobOptions) -> tuple[int, int]:
+    since_ms, until_ms = options.time_ms("since", 0), options.time_ms("until", options.now_ms)
+    if until_ms <= since_ms:
+        raise UsageError("--until must be after --since.")
+    return since_ms, until_ms
+
+
+def _check(options: JobOptions) -> None:
+    _range(options)
+
+
+async def _look(client: Client, options: JobOptions) -> None:
+    await _names(client, options.groups)
+
+
+async def _names(client: Client, patterns: Sequence[str]) -> tuple[str, ...]:
+    """Return the dead-letter topics of the groups that patterns pick, of all without one. Raises NotFoundError."""
+    answer = await client.ask_name_server(headers.get_all_topics())
+    names = bodies.decode_topic_names(answer.body)
+    groups = [name.removeprefix(DLQ_PREFIX) for name in names if name.startswith(DLQ_PREFIX)]
+    if patterns:
+        try:
+            groups = list(require_matching("Group", patterns, groups))
+        except NotFoundError as error:
+            none_yet = "Brokers make it with the first dead letter of a group, so there may be none yet."
+            hint = None if error.suggestions else none_yet
+            kind = "The dead-letter topic of"
+            raise NotFoundError(kind, error.wanted, suggestions=error.suggestions, hint=hint) from None
+    return tuple(DLQ_PREFIX + group for group in sorted(groups))
+
+
+async def _ask(client: Client, options: JobOptions) -> _Found:
+    names = await _names(client, options.groups)
+    retained = await fetch_retained(client, names)
+    if retained.failures and not retained.spans:
+        raise all_failed(failure.error for failure in retained.failures.values())
+    spans = [span for each in retained.spans.values() for span in each]
+    return _Found(
+        topics=retained.filled_topics(),
+        topic_count=len(retained.spans),
+        held_since_ms=await fetch_held_since(client, spans, options.now_ms),
+        failures=tuple(retained.failures.values()),
+    )
+
+
+def _run(spark: SparkSession, options: JobOptions) -> Outcome:
+    from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+
+    from rmqctl.pipeline import dead_letters as rows
+
+    access = _access(options)
+    since_ms, until_ms = _range(options)
+    found = asyncio.run(_asked(access, partial(_ask, options=options)))
+    if not found.topics:
+        return _nothing(found, options, since_ms, until_ms)
+    messages = _read(spark, access, found.topics, rows.MESSAGES, since_ms, until_ms, options.now_ms)
+    letters = rows.dead_letters(messages).persist()
+    kept = [letters]
+    try:
+        written = () if options.tables is None else _write(letters, options, found.held_since_ms)
+        wanted = letters.where((F.col("store_ms") >= since_ms) & (F.col("store_ms") < until_ms))
+        limit = options.limit or _SHOWN_COUNT
+        kinds = rows.by_kind(wanted).coalesce(1).persist()
+        again = rows.twice(wanted).coalesce(1).persist()
+        kept += [kinds, again]
+        count, groups = F.sum("count").alias("letters"), F.countDistinct("consumer_group").alias("groups")
+        (totals,) = kinds.agg(F.count("*").alias("rows"), count, groups).collect()
+        items = [_item(row) for row in kinds.limit(limit).collect()]
+        hours = rows.by_hour(wanted).orderBy("hour_ms", "consumer_group").collect()
+        twice_count = again.count()
+        twice = [_twice(row) for row in again.orderBy(F.col("count").desc(), "origin").limit(limit).collect()]
+    finally:
+        for frame in reversed(kept):
+            frame.unpersist()
+    if not totals.rows:
+        return _nothing(found, options, since_ms, until_ms, written)
+    results = asyncio.run(_asked(access, partial(_last_results, items=items)))
+    for item in items:
+        item["lastResult"] = results.get((item["group"], item["sample"]["msgId"]))
+    facts = {
+        **_told(since_ms, until_ms, found),
+        "deadLetterCount": totals.letters,
+        "groupCount": totals.groups,
+        "twiceCount": twice_count,
+        "byHour": [
+            {"hour": row.hour_ms, "hourIso": iso_time(row.hour_ms), "group": row.consumer_group, "count": row["count"]}
+            for row in hours
+        ],
+        "twice": twice,
+    }
+    return Outcome(
+        rows=items, row_count=totals.rows, facts=facts, written=written,
+        notes=tuple(_notes(facts, items, totals.rows, found, options)), failures=found.failures,
+    )  # fmt: skip
+
+
+async def _asked(access: Access, question: Any) -> Any:
+    async with await access.connect() as client:
+        return await question(client)
+
+
+def _read(
+    spark: SparkSession, access: Access, topics: Sequence[str], schema: str, since_ms: int, until_ms: int, now_ms: int
+) -> DataFrame:
+    """Return the messages of the whole hours around a time: the table has whole hours only."""
+    given = options_of(access) | {"topic": ",".join(topics)}
+    if since_ms > 0:
+        given["startingOffsets"] = str(iso_time(floor_hour_ms(since_ms)))
+    if ceil_hour_ms(until_ms) < now_ms:
+        given["endingOffsets"] = str(iso_time(ceil_hour_ms(until_ms)))
+    return spark.read.format(FORMAT).schema(schema).options(**given).load()
+
+
+def _write(letters: DataFrame, options: JobOptions, held_since_ms: int) -> tuple[Written, ...]:
+    """Replace the hours that brokers still hold whole: one that they have begun to delete would only get smaller."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+
+    path, partitions = table_path(options.tables, DEAD_LETTERS), PARTITIONS[DEAD_LETTERS]
+    hour_ms = F.floor(F.col("store_ms") / F.lit(HOUR_MS)) * HOUR_MS
+    written = Observation("written")
+    names = (part.split()[0] for part in SCHEMAS[DEAD_LETTERS].split(", "))
+    whole = letters.where(hour_ms >= held_since_ms).select(*names).repartition(*partitions)
+    replace_partitions(whole.observe(written, F.count(F.lit(1)).alias("row_count")), path, partitions)
+    return (Written(path, written.get.get("row_count", 0)),)
+
+
+async def _last_results(client: Client, items: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], str | None]:
+    """Return what the group's listener last made of each sample, by the traces of its group; None where none tells."""
+    try:
+        await client.route(TRACE_TOPIC)
+    except NotFoundError:
+        return {}
+    keys = {(item["group"], item["sample"]["msgId"]) for item in items}
+
+    async def ask(key: tuple[str, str]) -> str | None:
+        group, msg_id = key
+        trace = await fetch_trace(client, TRACE_TOPIC, key=msg_id)
+        ended = [
+            step for step in trace.steps
+            if step.event is TraceEvent.DELIVERED and step.result is not None
+            # Clients write groups without their namespace.
+            and step.group in (group, group.partition("%")[2])
+        ]  # fmt: skip
+        return ended[-1].result if ended else None
+
+    return dict((await ask_all(keys, ask, at_once=8)).ok)
+
+
+def safe_text(body: bytes) -> str:
+    """Return the start of a body as text that does no harm where it is shown: one line, nothing but what prints."""
+    text = "".join(sign if sign.isprintable() else "·" for sign in body.decode(errors="replace"))
+    return text if len(text) <= _EXCERPT_LENGTH else text[:_EXCERPT_LENGTH] + "…"
+
+
+def _item(row: Row) -> dict[str, Any]:
+    newest = row.newest
+    return {
+        "group": row.consumer_group,
+        "originTopic": row.origin_topic,
+        "tags": row.tags,
+        "reason": row.reason,
+        "count": row["count"],
+        "messageCount": row.message_count,
+        "leastReconsumeTimes": row.least_reconsume_times,
+        "mostReconsumeTimes": row.most_reconsume_times,
+        "maxReconsumeTimes": row.max_reconsume_times,
+        "firstStoreTimestamp": row.first_ms,
+        "firstStoreTimestampIso": iso_time(row.first_ms),
+        "lastStoreTimestamp": row.last_ms,
+        "lastStoreTimestampIso": iso_time(row.last_ms),
+        "lastResult": None,
+        "keys": newest["keys"],
+        "place": _place_words(newest),
+        "excerpt": safe_text(bytes(newest.excerpt or b"")),
+        "sample": {**_place(newest), "msgId": newest.uniq_key or newest.msg_id},
+    }
+
+
+def _place(place: Row) -> dict[str, Any]:
+    return {
+        "brokerName": place.broker_name,
+        "queueId": place.queue_id,
+        "queueOffset": place.queue_offset,
+        "storeTimestamp": place.store_ms,
+        "storeTimestampIso": iso_time(place.store_ms),
+    }
+
+
+def _place_words(place: Row) -> str:
+    return f"{place.broker_name}:{place.queue_id} {place.queue_offset}"
+
+
+def _twice(row: Row) -> dict[str, Any]:
+    return {
+        "group": row.consumer_group,
+        "originTopic": row.origin_topic,
+        "originMsgId": row.origin,
+        "msgId": row.uniq_key,
+        "count": row["count"],
+        "places": [_place(place) for place in row.places[:_SHOWN_COUNT]],
+    }
+
+
+def _told(since_ms: int, until_ms: int, found: _Found) -> dict[str, Any]:
+    return {
+        "since": since_ms or None,
+        "sinceIso": iso_time(since_ms or None),
+        "until": until_ms,
+        "untilIso": iso_time(until_ms),
+        "topicCount": found.topic_count,
+        "filledTopicCount": len(found.topics),
+        "heldSince": found.held_since_ms or None,
+        "heldSinceIso": iso_time(found.held_since_ms or None),
+    }
+
+
+def _nothing(
+    found: _Found, options: JobOptions, since_ms: int, until_ms: int, written: tuple[Written, ...] = ()
+) -> Outcome:
+    whose = f" of {' '.join(options.groups)}" if options.groups else ""
+    when = " in that time" if options.since is not None or options.until is not None else ""
+    if found.topic_count:
+        verb = "holds" if found.topic_count == 1 else "hold"
+        why = f"{counted(found.topic_count, 'dead-letter topic')} {verb} none{' of it' if when else ''}"
+    else:
+        why = "no group has a dead-letter topic"
+    note = f"There are no dead letters{whose}{when}: {why}."
+    facts = {**_told(since_ms, until_ms, found), "deadLetterCount": 0, "groupCount": 0, "twiceCount": 0}
+    facts |= {"byHour": [], "twice": []}
+    return Outcome(row_count=0, facts=facts, written=written, notes=(note,), failures=found.failures)
+
+
+def _notes(
+    facts: Mapping[str, Any], items: Sequence[Mapping[str, Any]], row_count: int, found: _Found, options: JobOptions
+) -> list[str]:
+    letters, groups = counted(facts["deadLetterCount"], "dead letter"), counted(facts["groupCount"], "group")
+    topics = f"{facts['filledTopicCount']} of {counted(facts['topicCount'], 'dead-letter topic')}"
+    notes = [f"{letters} of {groups}; {topics} {'holds' if facts['filledTopicCount'] == 1 else 'hold'} any."]
+    if facts["twice"]:
+        first = facts["twice"][0]
+        places = " and ".join(f"{at['brokerName']}:{at['queueId']} {at['queueOffset']}" for at in first["places"][:2])
+        notes.append(
+            f"{counted(facts['twiceCount'], 'message')} became a dead letter of the same group more than once, such as"
+            f" {first['originMsgId']} of {first['group']} ({first['count']} times: {places}):"
+            " whoever sends them again should send each once."
+        )
+    if options.tables is not None and found.held_since_ms:
+        notes.append(
+            f"Brokers hold everything since {facts['heldSinceIso']} only: hours that began before stay in the table as"
+            " they are."
+        )
+    if len(items) < row_count:
+        notes.append(f"Shown are {len(items)} of {row_count} rows, those with the most dead letters.")
+    return notes
+
+
+JOB = Job(
+    name="dlq-report",
+    takes=frozenset({"groups", "since", "until", "tables"}),
+    fields=(
+        Field("group", "GROUP"),
+        Field("originTopic", "ORIGIN"),
+        Field("tags", "TAG"),
+        Field("reason", "REASON"),
+        Field("count", "COUNT", Kind.NUMBER),
+        Field("messageCount", "MESSAGES", Kind.NUMBER, is_wide=True),
+        Field("mostReconsumeTimes", "TRIES", Kind.NUMBER),
+        Field("maxReconsumeTimes", "MAX", Kind.NUMBER, is_wide=True),
+        Field("firstStoreTimestamp", "FIRST", Kind.TIME, is_wide=True),
+        Field("lastStoreTimestamp", "LAST", Kind.TIME),
+        Field("lastResult", "RESULT", is_wide=True),
+        Field("place", "NEWEST"),
+        Field("keys", "KEYS"),
+        Field("excerpt", "BODY", is_wide=True),
+    ),
+    asks_cluster=always,
+    check=_check,
+    look=_look,
+    run=_run,
+)

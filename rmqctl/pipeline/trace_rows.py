@@ -1,0 +1,117 @@
+"""Bodies of trace messages as rows: what protocol/trace.py reads one by one, for tables of them."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+
+_RECORD_END, _FIELD_END, _IDS_END = "\x02", "\x01", ","
+_KINDS = ("Pub", "SubBefore", "SubAfter", "EndTransaction", "Recall")
+# MessageType, by ordinal.
+_TRANS_HALF, _DELAY = 1, 3
+
+
+def trace_records(traces: DataFrame) -> DataFrame:
+    """Return the records in a column `body` of trace messages, one a row: kind, and the fields that are wanted of it.
+
+    What a kind does not have, and numbers that are none, are null. Kinds that mean nothing here are left out.
+    """
+    text = F.make_valid_utf8(F.col("body").cast("string"))
+    records = traces.select(F.explode(F.split(text, _RECORD_END)).alias("record"))
+    records = records.select(F.split(F.col("record"), _FIELD_END).alias("fields"))
+    records = records.withColumn("kind", F.trim(F.col("fields")[0])).where(F.col("kind").isin(*_KINDS))
+
+    def where(**places: int) -> Column:
+        """Return the field that stands at another place in each kind."""
+        at = F.lit(None).cast("int")
+        for kind, place in places.items():
+            at = F.when(F.col("kind") == kind, place).otherwise(at)
+        return F.get("fields", at)
+
+    return records.select(
+        "kind",
+        _text(where(Pub=4, EndTransaction=4, Recall=4)).alias("topic"),
+        _text(where(Pub=5, SubBefore=5, SubAfter=2, EndTransaction=5, Recall=5)).alias("id"),
+        _text(where(SubBefore=3, SubAfter=8)).alias("consumer_group"),
+        _text(where(SubBefore=4, SubAfter=1)).alias("request_id"),
+        _number(where(Pub=1, SubBefore=1, SubAfter=7)).alias("at_ms"),
+        _number(where(Pub=10, SubAfter=3)).alias("cost_ms"),
+        _number(where(Pub=11)).alias("message_type"),
+        where(Pub=12).alias("offset_msg_id"),
+        (where(Pub=13, SubAfter=4, Recall=6) == "true").alias("is_success"),
+        where(EndTransaction=11).alias("decision"),
+    )
+
+
+def publications(records: DataFrame) -> DataFrame:
+    """Return what producers sent, a row a message: topic, id, at_ms, cost_ms, is_success, is_delayed, is_half.
+
+    A batch has one record for all its messages. A record that is there twice counts once. Topics are named as clients
+    do, without a namespace.
+    """
+    told = ["topic", "id", "at_ms", "cost_ms", "message_type", "is_success"]
+    sent = records.where(F.col("kind") == "Pub").dropna(subset=told).dropDuplicates([*told, "offset_msg_id"])
+    return sent.select(
+        "topic",
+        F.explode(F.split("id", _IDS_END)).alias("id"),
+        "at_ms",
+        "cost_ms",
+        "is_success",
+        (F.col("message_type") == _DELAY).alias("is_delayed"),
+        (F.col("message_type") == _TRANS_HALF).alias("is_half"),
+    )
+
+
+def decisions(records: DataFrame) -> DataFrame:
+    """Return what became of half and of delayed messages: topic, id, is_committed, is_withdrawn; a row a message.
+
+    Withdrawn are those that were rolled back, and delayed ones that were called back.
+    """
+    is_recalled = (F.col("kind") == "Recall") & F.col("is_success")
+    decision = F.coalesce("decision", F.lit(""))
+    return (
+        records.where(F.col("kind").isin("EndTransaction", "Recall"))
+        .groupBy("topic", "id")
+        .agg(
+            F.max(decision == "COMMIT_MESSAGE").alias("is_committed"),
+            F.max((decision == "ROLLBACK_MESSAGE") | F.coalesce(is_recalled, F.lit(False))).alias("is_withdrawn"),
+        )
+    )
+
+
+def deliveries(records: DataFrame) -> DataFrame:
+    """Return what listeners were given, a row a delivery: id, consumer_group, ended_ms, is_success.
+
+    Beginning and end are put together by request id and message id, as rules/trace.py does; without its end, is_success
+    and ended_ms are null. Deliveries of which no record tells the group are left out.
+    """
+    is_begin = F.col("kind") == "SubBefore"
+    one = (
+        records.where(F.col("kind").isin("SubBefore", "SubAfter"))
+        # All that is done with deliveries is done message by message: so rows are moved once.
+        .repartition("id")
+        .groupBy("request_id", "id")
+        .agg(
+            F.max("consumer_group").alias("consumer_group"),
+            F.max("is_success").alias("is_success"),
+            F.max("cost_ms").alias("cost_ms"),
+            F.min(F.when(is_begin, F.col("at_ms"))).alias("began_ms"),
+            F.min(F.when(~is_begin, F.col("at_ms"))).alias("ended_ms"),
+        )
+    )
+    return one.where("consumer_group is not null").select(
+        "id",
+        "consumer_group",
+        # Clients that leave out the time of the end tell how long it took.
+        F.coalesce("ended_ms", F.col("began_ms") + F.col("cost_ms")).alias("ended_ms"),
+        "is_success",
+    )
+
+
+def _text(field: Column) -> Column:
+    """Return a field, null for what Java writes in place of none."""
+    return F.when(~field.isin("", "null"), field)
+
+
+def _number(field: Column) -> Column:
+    return F.when(field.rlike("^([0-9]{1,18}|-[0-9]{1,17})$"), field.try_cast("bigint"))

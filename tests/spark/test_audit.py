@@ -1,0 +1,346 @@
+"""The job `audit`: what it counts of real topics and traces, beside what was planted in them."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Struct
+from pyspark.sql import SparkSession
+
+from rmqctl.client.access import Access
+from rmqctl.errors import NotFoundError, UsageError
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.sending import OutgoingMessage
+from rmqctl.pipeline.job import JobOptions, Outcome
+from rmqctl.pipeline.jobs.audit import JOB, audit
+from rmqctl.pipeline.places import fetch_found
+from rmqctl.pipeline.running import look_first
+from rmqctl.pipeline.tables import AUDIT, PARTITIONS, SCHEMAS, read_table, replace_partitions
+from rmqctl.protocol.message import StoredMessage
+from rmqctl.rules.times import iso_time
+from tests.real.harness.cluster import Cluster
+from tests.real.harness.jars import VERSIONS
+
+from .by_hand import ask, put_offset, send, stored
+
+_HOUR_MS = 3_600_000
+# Windows are closed 5 minutes after their end: the job is told that it is later than it is.
+_LATER_MS = 20 * 60_000
+
+
+def _traced(topic: str, msg_id: str, at_ms: int, *, ok: bool = True, kind: int = 0) -> str:
+    fields = ("Pub", at_ms, "R", "P", topic, msg_id, "A", "k", "h:1", 5, 3, kind, "OFFSETID", str(ok).lower())
+    return "\x01".join(map(str, fields)) + "\x02"
+
+
+def _decided(topic: str, msg_id: str, at_ms: int, state: str) -> str:
+    fields = ("EndTransaction", at_ms, "R", "P", topic, msg_id, "A", "k", "h:1", 2, "TX", state, "false")
+    return "\x01".join(map(str, fields)) + "\x02"
+
+
+def _options(cluster: Cluster, since_ms: int, *topics: str, **more: Any) -> JobOptions:
+    now_ms = time.time_ns() // 1_000_000 + _LATER_MS
+    access = Access(cluster.namesrv, 30)
+    return JobOptions(now_ms=now_ms, access=access, topics=topics, since=iso_time(since_ms), **more)
+
+
+def _summed(outcome: Outcome, tier: str, group: str | None) -> dict[str, int | None]:
+    """Add up windows: messages of a test may stand on both sides of a window's end."""
+    rows = [row for row in outcome.rows if (row["tier"], row["group"]) == (tier, group)]
+    assert rows
+    counts = [key for key in rows[0] if key.endswith("Count") or key == "count"]
+    return {
+        key: None if any(row[key] is None for row in rows) else sum(row[key] for row in rows)
+        for key in counts
+    }  # fmt: skip
+
+
+class _Planted(Struct, frozen=True):
+    """What is in the topic `Audited`, and what Java saw of it."""
+
+    since_ms: int
+    stored: list[tuple[MessageQueue, StoredMessage]]
+    again: Counter[str]
+    skipped: frozenset[str]
+    failing: str
+    late: list[Any]
+    lost: frozenset[str]
+    rewound: frozenset[tuple[MessageQueue, int]]
+
+
+@pytest.fixture(scope="module")
+def planted(cluster: Cluster) -> Iterator[_Planted]:
+    """Send, send again, trace what never was, skip, rewind, fail."""
+    java, topic = cluster.java, "Audited"
+    cluster.create_topic(topic, queue_count=2)
+    since_ms = time.time_ns() // 1_000_000
+    java.consume("late", "LateGroup", topic, trace=1, collect=1)
+    java.consume("all", "AllGroup", topic, trace=1, fail="fail")
+    java.consume("tag", "TagGroup", topic, trace=1, expr="A")
+    java.consume("silent", "SilentGroup", topic)
+    java.produce(topic, 40, tag="A", trace=1, prefix="a", keys="a-")
+    java.produce(topic, 10, tag="B", trace=1, prefix="b")
+    java.wait_consumed("late", 50)
+    late = java.attempts("late")
+    java.stop("late")
+    java.produce(topic, 6, tag="A", prefix="untraced")
+    java.produce(topic, 4, tag="A", trace=1, prefix="p", batch=2)
+    java.produce(topic, 1, tag="A", trace=1, prefix="fail")
+
+    # Three messages are stored again, one of them twice.
+    first = sorted(message.message_id for _, message in stored(cluster, topic) if message.body.startswith(b"a"))[:3]
+    again = Counter({first[0]: 2, first[1]: 1, first[2]: 1})
+    for msg_id, count in again.items():
+        copy = OutgoingMessage(b"a-again", {"UNIQ_KEY": msg_id, "TAGS": "A"})
+        send(cluster, topic, *[copy] * count)
+    java.wait_consumed("all", 40 + 10 + 6 + 4 + 4)
+    java.wait_consumed("tag", 40 + 6 + 4 + 4 + 1)
+    java.wait_consumed("silent", 40 + 10 + 6 + 4 + 4 + 1)
+
+    # One group goes back by three messages in a queue, and in another one skips seven that the others get.
+    java.stop("all")
+    queues: dict[MessageQueue, list[StoredMessage]] = {}
+    for mq, message in stored(cluster, topic):
+        queues.setdefault(mq, []).append(message)
+    skipping, *others = sorted(queues)
+    rewinding = max(others, key=lambda mq: len(queues[mq]))
+    rewound = queues[rewinding][-3:]
+    java.produce(topic, 7, tag="A", trace=1, prefix="s", queue=f"{skipping.broker_name}:{skipping.queue_id}")
+    skipped = frozenset(message.message_id for _, message in stored(cluster, topic) if message.body.startswith(b"s"))
+    put_offset(cluster, "AllGroup", rewinding, len(queues[rewinding]) - 3)
+    put_offset(cluster, "AllGroup", skipping, len(queues[skipping]) + 7)
+    java.consume("again", "AllGroup", topic, trace=1, fail="fail")
+    java.produce(topic, 5, tag="A", trace=1, prefix="z")
+    failing = next(message.message_id for _, message in stored(cluster, topic) if message.body.startswith(b"fail"))
+    java.wait_consumed("again", 3 - [message.message_id for message in rewound].count(failing) + 5)
+    java.wait_consumed("tag", 40 + 6 + 4 + 4 + 1 + 7 + 5)
+    java.wait_consumed("silent", 40 + 10 + 6 + 4 + 4 + 1 + 7 + 5)
+
+    # Traces of messages that never were: five that are lost, and one whose transaction was committed.
+    now_ms = time.time_ns() // 1_000_000
+    lost = frozenset([*(f"LOST{number}" for number in range(5)), "COMMITTED"])
+    traces = "".join(_traced(topic, msg_id, now_ms) for msg_id in sorted(lost)[1:])
+    traces += _traced(topic, "COMMITTED", now_ms, kind=1) + _decided(topic, "COMMITTED", now_ms, "COMMIT_MESSAGE")
+    traces += _traced(topic, "ROLLED_BACK", now_ms, kind=1) + _decided(topic, "ROLLED_BACK", now_ms, "ROLLBACK_MESSAGE")
+    traces += _traced(topic, "HALF", now_ms, kind=1) + _traced(topic, "DELAYED", now_ms, kind=3)
+    traces += _traced(topic, "REFUSED", now_ms, ok=False) + _traced("Elsewhere", "OTHER", now_ms)
+    # A client may write a trace twice.
+    send(cluster, "RMQ_SYS_TRACE_TOPIC", *[OutgoingMessage(traces.encode(), {})] * 2)
+    for name in ("again", "tag", "silent"):
+        java.persist(name)
+    places = frozenset((rewinding, message.queue_offset) for message in rewound)
+    yield _Planted(since_ms, stored(cluster, topic), again, skipped, failing, late, lost, places)
+    for name in ("again", "tag", "silent"):
+        java.stop(name)
+
+
+def _expected(planted: _Planted, group: str, is_traced: Callable[[StoredMessage], bool]) -> dict[str, int]:
+    """Count what a group must have consumed, message by message."""
+    seen: Counter[str] = Counter()
+    untraced, waiting, filtered = set(), set(), set()
+    for mq, message in planted.stored:
+        msg_id = message.message_id
+        if group == "TagGroup" and message.tags != "A":
+            filtered.add(msg_id)
+        elif group == "LateGroup" and message.body[:1] not in (b"a", b"b"):
+            waiting.add(msg_id)
+        elif group == "LateGroup" and message.body == b"a-again":
+            continue  # it was stored when the group had gone, which has the message
+        elif group == "AllGroup" and (msg_id in planted.skipped or msg_id == planted.failing):
+            continue
+        elif not is_traced(message):
+            untraced.add(msg_id)
+        else:
+            seen[msg_id] += 1 + (group == "AllGroup" and (mq, message.queue_offset) in planted.rewound)
+    return {
+        "count": sum(seen.values()),
+        "distinctCount": len(seen),
+        "duplicateCount": sum(seen.values()) - len(seen),
+        "lostCount": len(planted.skipped) if group == "AllGroup" else 0,
+        "waitingCount": len(waiting),
+        "failedCount": 1 if group == "AllGroup" else 0,
+        "filteredCount": len(filtered),
+        "unknownCount": len(untraced),
+    }
+
+
+def test_planted_duplicates_and_losses_are_counted_exactly(
+    cluster: Cluster, spark: SparkSession, planted: _Planted, tmp_path: Path
+) -> None:
+    other = _row_of_another_topic(spark, planted.since_ms, tmp_path)
+    outcome = JOB.run(spark, _options(cluster, planted.since_ms, "Audited", tables=str(tmp_path), limit=100))
+    ids = {message.message_id for _, message in planted.stored}
+    batched = {message.message_id for _, message in planted.stored if message.body.startswith(b"p")}
+    assert (len(planted.stored), len(ids), len(batched)) == (77, 73, 4)
+
+    # 5.x clients do not trace that they consume what came in a batch.
+    is_5 = cluster.version.startswith("5")
+
+    def is_traced(message: StoredMessage) -> bool:
+        return not (is_5 and message.message_id in batched)
+
+    assert _summed(outcome, "produced", None) == {
+        "count": 67 + 6 + 2, "distinctCount": 67 + 6 + 2, "duplicateCount": 0, "lostCount": None,
+        "waitingCount": None, "failedCount": 1, "filteredCount": None, "unknownCount": 6,
+    }  # fmt: skip
+    assert _summed(outcome, "stored", None) == {
+        "count": 77, "distinctCount": 73, "duplicateCount": 4, "lostCount": 6, "waitingCount": 1,
+        "failedCount": None, "filteredCount": None, "unknownCount": 1,
+    }  # fmt: skip
+    for group in ("AllGroup", "TagGroup", "LateGroup"):
+        assert _summed(outcome, "consumed", group) == _expected(planted, group, is_traced), group
+    assert _summed(outcome, "consumed", "SilentGroup") == {
+        "count": None, "distinctCount": None, "duplicateCount": None, "lostCount": 0, "waitingCount": 0,
+        "failedCount": 0, "filteredCount": 0, "unknownCount": 73,
+    }  # fmt: skip
+
+    samples: Mapping[str, list[dict[str, Any]]] = {
+        kind: [each for each in outcome.facts["samples"] if each["kind"] == kind]
+        for kind in ("STORED_TWICE", "NOT_STORED", "NOT_CONSUMED", "CONSUMED_TWICE")
+    }
+    assert {each["msgId"] for each in samples["NOT_STORED"]} == planted.lost
+    assert {(each["msgId"], each["group"]) for each in samples["NOT_CONSUMED"]} == {
+        (msg_id, "AllGroup") for msg_id in planted.skipped
+    }
+    places = {
+        msg_id: [
+            {"brokerName": mq.broker_name, "queueId": mq.queue_id, "queueOffset": message.queue_offset}
+            for mq, message in planted.stored
+            if message.message_id == msg_id
+        ]
+        for msg_id in planted.again
+    }
+    assert {each["msgId"]: each["times"] for each in samples["STORED_TWICE"]} == {
+        msg_id: 1 + count for msg_id, count in planted.again.items()
+    }
+    for each in samples["STORED_TWICE"]:
+        key = lambda place: sorted(place.items())  # noqa: E731
+        assert sorted(each["places"], key=key) == sorted(places[each["msgId"]], key=key)
+    assert any(
+        "6 messages sent, by the word of the producer, and not stored, such as" in note for note in outcome.notes
+    )
+    assert any("7 messages passed by a group" in note for note in outcome.notes)
+
+    # Java's listener knows how old each message was when it got it.
+    ages_ms = [attempt.age_ms for attempt in planted.late]
+    for row in outcome.rows:
+        if row["group"] == "LateGroup" and row["count"]:
+            assert min(ages_ms) - 5 <= row["p50LatencyMs"] <= row["p99LatencyMs"] <= max(ages_ms) + 100
+
+    # The table has the same, and a second run, that shows some groups, changes nothing; another topic's rows stay.
+    table = sorted(_table(spark, tmp_path), key=str)
+    assert Counter(row[-1] for row in table) == {"Audited": outcome.row_count, "AnotherTopic": 1}
+    assert other in table
+    options = _options(cluster, planted.since_ms, "Audited", tables=str(tmp_path), groups=("Tag*",), limit=4)
+    again = audit(spark, options, traces_after_s=0)
+    assert {row["group"] for row in again.rows} <= {None, "TagGroup"}
+    assert {each["group"] for each in again.facts["samples"]} <= {None, "TagGroup"}
+    assert (again.facts["notConsumedCount"], again.facts["notStoredCount"]) == (0, 6)
+    assert sorted(_table(spark, tmp_path), key=str) == table
+
+
+def _table(spark: SparkSession, folder: Path) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in read_table(spark, str(folder / AUDIT), SCHEMAS[AUDIT]).collect()]
+
+
+def _names() -> list[str]:
+    return [part.split()[0] for part in SCHEMAS[AUDIT].split(", ")]
+
+
+def _row_of_another_topic(spark: SparkSession, at_ms: int, folder: Path) -> tuple[Any, ...]:
+    """Write a row of the same hour into the table."""
+    hour = iso_time(at_ms // _HOUR_MS * _HOUR_MS) or ""
+    values = dict.fromkeys(_names(), "cast(null as string)") | {
+        "window_start": f"timestamp '{hour}'", "tier": "'stored'", "count": "5", "dt": f"'{hour[:10]}'",
+        "hr": str(int(hour[11:13])), "topic": "'AnotherTopic'",
+    }  # fmt: skip
+    types = dict(part.split() for part in SCHEMAS[AUDIT].split(", "))
+    frame = spark.sql("select " + ", ".join(f"cast({value} as {types[name]}) {name}" for name, value in values.items()))
+    replace_partitions(frame, str(folder / AUDIT), PARTITIONS[AUDIT])
+    return tuple(frame.collect()[0])
+
+
+@pytest.fixture(scope="module")
+def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Run a broker that deletes all but the newest of its small files when it is told to."""
+    settings = {"mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 20 * 500, "fileReservedTime": 0}
+    running = Cluster(VERSIONS[0], tmp_path_factory.mktemp("forgetful") / "home", settings=settings)
+    try:
+        yield running.wait()
+    finally:
+        running.stop()
+
+
+def test_without_traces_only_what_is_stored_is_known(forgetful: Cluster, spark: SparkSession) -> None:
+    """Runs first: nobody has written a trace to this cluster yet."""
+    forgetful.create_topic("Untraced", queue_count=1)
+    since_ms = time.time_ns() // 1_000_000
+    forgetful.java.produce("Untraced", 10)
+    forgetful.java.consume("untraced", "UntracedGroup", "Untraced")
+    forgetful.java.wait_consumed("untraced", 10)
+    forgetful.java.persist("untraced")
+    options = _options(forgetful, since_ms, "Untraced")
+    with pytest.raises(NotFoundError, match="Topic Untracd does not exist"):
+        look_first([JOB], _options(forgetful, since_ms, "Untracd"))
+    outcome = JOB.run(spark, options)
+    forgetful.java.stop("untraced")
+
+    told = {(row["tier"], row["group"]): row for row in outcome.rows}
+    assert told.keys() == {("produced", None), ("stored", None), ("consumed", "UntracedGroup")}
+    assert _summed(outcome, "stored", None)["count"] == 10
+    for tier, group in (("produced", None), ("consumed", "UntracedGroup")):
+        summed = _summed(outcome, tier, group)
+        assert (summed["count"], summed["duplicateCount"], summed["unknownCount"]) == (None, None, 10)
+    assert (outcome.facts["notStoredCount"], outcome.facts["notConsumedCount"]) == (0, 0)
+    assert any("no topic RMQ_SYS_TRACE_TOPIC" in note for note in outcome.notes)
+
+
+def test_what_brokers_have_deleted_is_not_lost(forgetful: Cluster, spark: SparkSession, tmp_path: Path) -> None:
+    since_ms = time.time_ns() // 1_000_000
+    forgetful.create_topic("Deleted", queue_count=1)
+    forgetful.java.produce("Deleted", 20, trace=1)
+    forgetful.java.produce("Deleted", 2500, size=1000, batch=50)
+    options = _options(forgetful, since_ms, "Deleted", tables=str(tmp_path))
+    whole = audit(spark, options, traces_after_s=10)
+    assert (whole.facts["producedCount"], whole.facts["storedCount"], whole.facts["notStoredCount"]) == (20, 2520, 0)
+    before = sorted(_table(spark, tmp_path), key=str)
+
+    # The traces are written once more, so that they outlive the messages.
+    traces = [message.body for _, message in stored(forgetful, "RMQ_SYS_TRACE_TOPIC")]
+    forgetful.java.produce("Deleted", 2500, size=1000, batch=50)
+    send(forgetful, "RMQ_SYS_TRACE_TOPIC", *(OutgoingMessage(body, {}) for body in traces))
+    give_up_s = time.monotonic() + 60
+    mq = MessageQueue("Deleted", "broker-a", 0)
+    while ask(forgetful, lambda client: fetch_found(client, ["Deleted"])).spans[mq].min_offset < 20:
+        assert time.monotonic() < give_up_s
+        forgetful.java.mqadmin("deleteExpiredCommitLog", "-b", forgetful.addresses["broker-a"])
+        time.sleep(1)
+    time.sleep(12)  # the queue's index follows every 10 s
+    span = ask(forgetful, lambda client: fetch_found(client, ["Deleted"])).spans[mq]
+
+    cut = audit(spark, _options(forgetful, since_ms, "Deleted", tables=str(tmp_path)), traces_after_s=0)
+    assert cut.facts["storedCount"] == span.max_offset - span.min_offset < 5000
+    assert (cut.facts["producedCount"], cut.facts["notStoredCount"], cut.facts["cutWindowCount"] > 0) == (
+        20,
+        None,
+        True,
+    )
+    assert any("losses of the" in note and "not written to the table" in note for note in cut.notes)
+    assert sorted(_table(spark, tmp_path), key=str) == before
+
+
+def test_what_can_not_be_audited_is_said() -> None:
+    nothing = JobOptions(now_ms=1_795_345_697_000)
+    assert JOB.check is not None
+    for options, sentence in (
+        ({"topics": ("Ord*",)}, "takes topics by their names, not Ord"),
+        ({"since": "1h", "until": "3h"}, "--until must be after --since"),
+        ({"since": "soon"}, "--since: 'soon' is no time"),
+    ):
+        with pytest.raises(UsageError, match=sentence):
+            JOB.check(type(nothing)(now_ms=nothing.now_ms, **options))
