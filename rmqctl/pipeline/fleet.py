@@ -1,0 +1,316 @@
+"""Groups as snapshots tell of them, tried with other strategies and sizes by the rules of what-if."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rmqctl.errors import NotFoundError, UsageError
+from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.allocate import AllocationError, Assignment, Options, sort_client_ids
+from rmqctl.rules.allocate.strategies import canonical_name
+from rmqctl.rules.words import counted
+from rmqctl.whatif.allocation import Trial, try_strategy
+from rmqctl.whatif.changes import Changes, QueueChange, apply_changes, parse_names_or_count, parse_queue_change
+from rmqctl.whatif.outcome import Spread, Work
+from rmqctl.whatif.scene import Scene
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Those that need to be told nothing. Rooms end at a minus, as whatif allocate has it by default.
+STRATEGIES = ("averagely", "circle", "consistent-hash", "machine-room-nearby", "sticky", "lag-weighted")
+CHANGES = ("none", "+1 client", "-1 client")
+
+# What stands before a change: what clients held. Takes the place of a plugin's strategy.
+_AS_HELD = "as held"
+# Rows at a time on their way to Spark.
+_BATCH_COUNT = 2_000
+_GRAMMAR = "Such as '+1 client', -client:ID, '+1 broker', -broker:NAME, queues+4, queues=16, none; 'A and B' for both."
+_COUNTED = re.compile(r"([+-])\s*(\d+)\s*(client|broker)s?", re.ASCII)
+_NAMED = re.compile(r"([+-])\s*(client|broker):(\S+)")
+_QUEUES = re.compile(r"queues\s*([+=-])\s*(\d+)", re.ASCII)
+
+
+class State(StrEnum):
+    """What came of a row: it was tried, the strategy or the change can't be, or the group is not known well enough."""
+
+    TRIED = "TRIED"
+    REFUSED = "REFUSED"
+    SKIPPED = "SKIPPED"
+
+
+class Skip(StrEnum):
+    """Why nothing was tried on a group."""
+
+    NO_OWNERS = "NO_OWNERS"
+    OWNERS_UNKNOWN = "OWNERS_UNKNOWN"
+    SEVERAL_OWNERS = "SEVERAL_OWNERS"
+
+
+class Refusal(StrEnum):
+    """What can't be: the strategy with these queues, clients and options, or the change of this group."""
+
+    STRATEGY = "STRATEGY"
+    CHANGE = "CHANGE"
+
+
+class NamedChange(Struct, frozen=True):
+    """A change and what it is called; the same change is always called the same."""
+
+    name: str
+    changes: Changes
+
+
+class QueueRow(Struct, frozen=True):
+    """A queue of a group in a snapshot. `client_id` is None for none, for several, and where it is not known."""
+
+    mq: MessageQueue
+    lag: int | None
+    client_id: str | None
+    is_held: bool | None
+
+
+class HeldGroup(Struct, frozen=True):
+    """A group whose queues' owners are all known; `owners` lacks queues that nobody held. `lag` may be None."""
+
+    scene: Scene
+    owners: Mapping[MessageQueue, str]
+    lag: Mapping[MessageQueue, int | None]
+
+
+class SkippedGroup(Struct, frozen=True):
+    """A group that can't be tried, and why."""
+
+    reason: Skip
+    text: str
+
+
+def strategy_name(word: str) -> str:
+    """Return what a strategy is called here; a name that says the strategy within rooms stays as it is."""
+    return word if word.startswith("MACHINE_ROOM_NEARBY-") else canonical_name(word)
+
+
+def parse_change(text: str) -> NamedChange:
+    """Read a change: parts joined by " and ", or none. Raises UsageError.
+
+    A part is +N clients, -N clients (the last by id), +client:ID, -client:ID, +N brokers, +broker:NAME, -broker:NAME,
+    or queues+N, queues-N, queues=N for each broker.
+    """
+    parts = [part.strip() for part in re.split(r"\sand\s", text.strip())]
+    if parts == ["none"]:
+        return NamedChange("none", Changes())
+    changes, names = Changes(), []
+    for part in parts:
+        changes, name = _with_part(changes, part, text)
+        names.append(name)
+    return NamedChange(" and ".join(names), changes)
+
+
+def _with_part(changes: Changes, part: str, text: str) -> tuple[Changes, str]:
+    found = _QUEUES.fullmatch(part)
+    if found is not None:
+        if changes.queues is not None:
+            raise UsageError(f"The change {text!r} changes the number of queues twice.")
+        queues: QueueChange = parse_queue_change(found[1] + found[2])
+        return replace(changes, queues=queues), f"queues{queues.sign}{queues.count}"
+    found = _NAMED.fullmatch(part)
+    if found is not None:
+        sign, kind, name = found.groups()
+        return _with_item(changes, sign, kind, name), f"{sign}{kind}:{name}"
+    found = _COUNTED.fullmatch(part)
+    if found is None:
+        raise UsageError(f"{text!r} is no change of a group.", hint=_GRAMMAR)
+    sign, digits, kind = found.groups()
+    parse_names_or_count("--change", [digits])  # refuses 0 and what no machine holds
+    if sign == "-" and kind == "broker":
+        raise UsageError(f"The change {text!r} does not say which broker goes.", hint="Such as -broker:broker-b.")
+    return _with_item(changes, sign, kind, int(digits)), f"{sign}{counted(int(digits), kind)}"
+
+
+def _with_item(changes: Changes, sign: str, kind: str, item: str | int) -> Changes:
+    field = f"{'add' if sign == '+' else 'remove'}_{kind}s"
+    return replace(changes, **{field: (*getattr(changes, field), item)})
+
+
+def read_group(rows: Iterable[QueueRow]) -> HeldGroup | SkippedGroup:
+    """Return a group as its rows of one snapshot tell of it; a queue that stands twice counts once.
+
+    Topics of which nobody holds any queue are left out: nobody shares them. A snapshot names clients by the queues that
+    they hold, so whoever held none is missing.
+    """
+    by_topic: dict[str, dict[MessageQueue, QueueRow]] = {}
+    for row in rows:
+        by_topic.setdefault(row.mq.topic, {})[row.mq] = row
+    shared = [
+        row
+        for queues in by_topic.values()
+        if any(row.is_held is not False for row in queues.values())
+        for row in queues.values()
+    ]
+    if not shared:
+        return SkippedGroup(Skip.NO_OWNERS, "Nobody held any of its queues.")
+    unknown = sum(row.client_id is None and row.is_held is None for row in shared)
+    if unknown:
+        text = f"Who held {unknown} of its {counted(len(shared), 'queue')} is not known."
+        return SkippedGroup(Skip.OWNERS_UNKNOWN, text)
+    several = sum(row.client_id is None and row.is_held is True for row in shared)
+    if several:
+        text = f"Several clients held {several} of its {counted(len(shared), 'queue')}: a snapshot does not name them."
+        return SkippedGroup(Skip.SEVERAL_OWNERS, text)
+    owners = {row.mq: row.client_id for row in shared if row.client_id is not None}
+    scene = Scene(tuple(row.mq for row in shared), tuple(sort_client_ids(set(owners.values()))))
+    return HeldGroup(scene, owners, {row.mq: row.lag for row in shared})
+
+
+def try_group(
+    group: HeldGroup, strategies: Sequence[str], changes: Sequence[NamedChange]
+) -> Iterator[Mapping[str, Any]]:
+    """Yield a row of the table alloc_whatif for each change and strategy, without what names the group.
+
+    What moves is counted from what clients held. Queues that come have no lag.
+    """
+    custom = {_AS_HELD: lambda queues, client_ids, _options: _held(group, queues, client_ids)}
+    for change in changes:
+        work = Work(lag=group.lag)
+        try:
+            new = set(apply_changes(group.scene, change.changes).queues) - set(group.scene.queues)
+            work = replace(work, lag={**group.lag, **dict.fromkeys(new, 0)})
+        except (NotFoundError, UsageError):
+            pass  # each strategy's row says so
+        for strategy in strategies:
+            row = {"strategy": strategy, "change": change.name, "topics": list(group.scene.topics)}
+            try:
+                trial = try_strategy(
+                    group.scene, change.changes, strategy, Options(), current=_AS_HELD, work=work, custom=custom
+                )
+            except (AllocationError, NotFoundError, UsageError) as error:
+                code = Refusal.STRATEGY if isinstance(error, AllocationError) else Refusal.CHANGE
+                yield row | {"state": State.REFUSED.value, "reason_code": code.value, "reason": _told(error)}
+            else:
+                yield row | _tried(trial, work)
+
+
+def _held(group: HeldGroup, queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> Assignment:
+    shares: Assignment = {client_id: [] for client_id in client_ids}
+    for queue in queues:
+        owner = group.owners.get(queue)
+        if owner is not None:
+            shares[owner].append(queue)
+    return shares
+
+
+def _told(error: AllocationError | NotFoundError | UsageError) -> str:
+    """Return an error's sentence, without the options of whatif allocate that some begin with."""
+    if isinstance(error, AllocationError):
+        return str(error)
+    option, _, rest = error.sentence.partition(": ")
+    return rest[:1].upper() + rest[1:] if rest and option.startswith("--") else error.sentence
+
+
+def _tried(trial: Trial, work: Work) -> dict[str, Any]:
+    outcome = trial.outcome
+    before, after = outcome.balance_before, outcome.balance
+    # One sentence for each code: with many clients there can be hundreds.
+    concerns = {concern.code: concern.text for concern in reversed(trial.concerns)}
+    codes = list(dict.fromkeys(concern.code for concern in trial.concerns))
+    lag = [share.lag for share in outcome.clients]
+    return {
+        "state": State.TRIED.value,
+        "queue_count": len(trial.scene.queues),
+        "client_count": len(outcome.after),
+        "least_queues": int(after.queues.least),
+        "most_queues": int(after.queues.most),
+        "queue_deviation": after.queues.deviation,
+        "queue_imbalance": _queue_imbalance(after.queues, outcome.after, (s.queue_count for s in outcome.clients)),
+        "lag_messages": None if after.lag is None else sum(each for each in lag if each is not None),
+        "least_lag": None if after.lag is None else int(after.lag.least),
+        "most_lag": None if after.lag is None else int(after.lag.most),
+        "lag_deviation": None if after.lag is None else after.lag.deviation,
+        "lag_imbalance": _lag_imbalance(after.lag, outcome.after, work),
+        "queue_imbalance_before": _queue_imbalance(
+            before.queues, outcome.before, (share.queue_count_before for share in outcome.clients)
+        ),
+        "lag_imbalance_before": _lag_imbalance(before.lag, outcome.before, work),
+        "moved_count": len(outcome.moved),
+        "most_moved_count": trial.most_moved_count,
+        "added_count": len(outcome.added),
+        "removed_count": len(outcome.removed),
+        "idle_client_count": len(outcome.idle),
+        "unowned_count": len(outcome.unowned),
+        "shared_count": len(outcome.shared),
+        "concern_codes": codes,
+        "concerns": " ".join(concerns[code] for code in codes),
+    }
+
+
+def _queue_imbalance(spread: Spread, shares: Assignment, counts: Iterable[int]) -> float | None:
+    """Return how often the most that a client has is what one must have: 1 is as even as whole queues can be."""
+    least = math.ceil(sum(counts) / len(shares)) if shares else 0
+    return spread.most / least if least else None
+
+
+def _lag_imbalance(spread: Spread | None, shares: Assignment, work: Work) -> float | None:
+    """Return how often the most that a client has to do is what one must have: the mean, or the largest queue's lag.
+
+    None where the lag of a queue is not known, and where there is none to share.
+    """
+    if spread is None:
+        return None
+    lag = [work.lag.get(queue) or 0 for share in shares.values() for queue in share]
+    least = max(sum(lag) / len(shares), max(lag, default=0))
+    return spread.most / least if least else None
+
+
+def try_batches(
+    batches: Iterable[pa.RecordBatch], columns: Mapping[str, str], strategies: Sequence[str],
+    changes: Sequence[NamedChange],
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
+    """Yield rows of the given columns and types for groups, a row each; runs in Spark's tasks (mapInArrow).
+
+    A group's columns are those that name it, which stay, and `queues`: topic, broker_name, queue_id, lag_messages,
+    client_id, is_held. One that is skipped has one row, without a strategy.
+    """
+    import pyarrow as pa
+
+    types = {
+        "string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "double": pa.float64(),
+        "array<string>": pa.list_(pa.string()),
+    }  # fmt: skip
+    schema = pa.schema([(name, types[kind]) for name, kind in columns.items()])
+    rows: list[Mapping[str, Any]] = []
+    for batch in batches:
+        for index in range(batch.num_rows):
+            (item,) = batch.slice(index, 1).to_pylist()
+            rows += _rows_of(item, strategies, changes)
+            if len(rows) >= _BATCH_COUNT:
+                yield pa.RecordBatch.from_pylist(rows, schema=schema)
+                rows = []
+    yield pa.RecordBatch.from_pylist(rows, schema=schema)
+
+
+def _rows_of(
+    item: dict[str, Any], strategies: Sequence[str], changes: Sequence[NamedChange]
+) -> Iterator[Mapping[str, Any]]:
+    queues = item.pop("queues")
+    group = read_group(
+        QueueRow(
+            MessageQueue(queue["topic"], queue["broker_name"], queue["queue_id"]),
+            queue["lag_messages"], queue["client_id"], queue["is_held"],
+        )
+        for queue in queues
+    )  # fmt: skip
+    if isinstance(group, SkippedGroup):
+        topics = sorted({queue["topic"] for queue in queues})
+        count = len({(queue["topic"], queue["broker_name"], queue["queue_id"]) for queue in queues})
+        skipped = {"state": State.SKIPPED.value, "reason_code": group.reason.value, "reason": group.text}
+        yield item | skipped | {"topics": topics, "queue_count": count}
+        return
+    for row in try_group(group, strategies, changes):
+        yield {**item, **row}

@@ -1,0 +1,135 @@
+"""Snapshots of all groups to what other strategies and sizes would do: tables to tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial, reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from .fleet import NamedChange, State, try_batches
+from .tables import ALLOC_WHATIF, SCHEMAS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+LATEST = "cluster string, consumer_group string, run_id string, snapshot_us bigint, dt string, hr int"
+# What tells one row of alloc_whatif from all others.
+_ROW_KEY = ("cluster", "consumer_group", "snapshot_ts", "run_id", "topics", "strategy", "change")
+_WORST = (
+    "cluster", "consumer_group", "queue_count", "client_count", "least_queues", "most_queues", "queue_imbalance",
+    "lag_imbalance", "moved_count",
+)  # fmt: skip
+# Microseconds instead of a timestamp on the way through Python, which the session's time zone does not touch.
+_MADE = dict(part.split(" ") for part in SCHEMAS[ALLOC_WHATIF].split(", ")) | {"snapshot_ts": "bigint"}
+
+
+def latest_snapshots(snapshots: DataFrame) -> DataFrame:
+    """Return the last snapshot of each group, as LATEST has it; the cluster is the first that its queues are in.
+
+    A broker's cluster can be unknown for once, and a group can have queues in several: it is one group all the same.
+    """
+    from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+
+    taken = snapshots.groupBy("consumer_group", "run_id", "snapshot_ts", "dt", "hr").agg(
+        F.min("cluster").alias("cluster")
+    )
+    last = F.max(F.struct("snapshot_ts", "run_id", "dt", "hr")).alias("last")
+    found = taken.groupBy("cluster", "consumer_group").agg(last)
+    time_us = F.unix_micros("last.snapshot_ts").alias("snapshot_us")
+    return found.select("cluster", "consumer_group", "last.run_id", time_us, "last.dt", "last.hr")
+
+
+def of_snapshots(snapshots: DataFrame, chosen: DataFrame) -> DataFrame:
+    """Return the rows of chosen snapshots, which are as LATEST has them, with the clusters of those."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    key = ["consumer_group", "run_id", "snapshot_us"]
+    rows = snapshots.drop("cluster").withColumn("snapshot_us", F.unix_micros("snapshot_ts"))
+    return rows.join(F.broadcast(chosen.select("cluster", *key)), key)
+
+
+def groups_with_queues(rows: DataFrame, task_count: int) -> DataFrame:
+    """Return a row for each group, with those of its one snapshot as `queues`, in so many partitions."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    queue = F.struct("topic", "broker_name", "queue_id", "lag_messages", "client_id", "is_held")
+    # A number that is given is kept: all groups of an estate are few bytes, which would else be one task's.
+    placed = rows.repartition(task_count, "cluster", "consumer_group")
+    grouped = placed.groupBy("cluster", "consumer_group", "snapshot_ts", "run_id", "dt", "hr")
+    return grouped.agg(F.collect_list(queue).alias("queues"))
+
+
+def try_groups(groups: DataFrame, strategies: Sequence[str], changes: Sequence[NamedChange]) -> DataFrame:
+    """Return the rows of alloc_whatif for groups with their queues."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    work = partial(try_batches, columns=_MADE, strategies=tuple(strategies), changes=tuple(changes))
+    made = groups.withColumn("snapshot_ts", F.unix_micros("snapshot_ts")).mapInArrow(
+        work, ", ".join(f"{name} {kind}" for name, kind in _MADE.items())
+    )
+    return made.withColumn("snapshot_ts", F.timestamp_micros("snapshot_ts"))
+
+
+def with_others(results: DataFrame, existing: DataFrame) -> DataFrame:
+    """Return results, and those rows of the table that they don't replace: of other groups, changes, topics."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    made = results.select(*(F.col(name).alias(f"made_{name}") for name in _ROW_KEY))
+    is_made = [F.col(name).eqNullSafe(F.col(f"made_{name}")) for name in _ROW_KEY]
+    return results.unionByName(existing.join(made, is_made, "left_anti"))
+
+
+def summarise(results: DataFrame) -> DataFrame:
+    """Return a row for each strategy and change that was tried: numbers of groups, imbalance, movement."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    is_tried = F.col("state") == State.TRIED.value
+    is_refused = F.col("state") == State.REFUSED.value
+    return (
+        results.where(is_tried | is_refused)
+        .groupBy("strategy", "change")
+        .agg(
+            F.count_if(is_tried).alias("groupCount"),
+            F.count_if(is_refused).alias("refusedCount"),
+            F.avg("queue_imbalance").alias("queueImbalanceMean"),
+            F.max("queue_imbalance").alias("queueImbalanceMax"),
+            F.avg("lag_imbalance").alias("lagImbalanceMean"),
+            F.max("lag_imbalance").alias("lagImbalanceMax"),
+            F.sum("moved_count").alias("movedCount"),
+            F.sum(F.col("queue_count") - F.col("added_count")).alias("stayingQueueCount"),
+            F.sum("idle_client_count").alias("idleClientCount"),
+            F.min("reason").alias("refusal"),
+        )
+    )
+
+
+def find_worst(results: DataFrame, count: int) -> DataFrame:
+    """Return so many groups for each strategy and change, those with the greatest imbalance of queues, then of lag."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F  # noqa: N812
+
+    order = (F.desc_nulls_last("queue_imbalance"), F.desc_nulls_last("lag_imbalance"), "consumer_group", "cluster")
+    place = F.row_number().over(Window.partitionBy("strategy", "change").orderBy(*order))
+    # Sorting carries along whatever is there.
+    tried = results.where(F.col("state") == State.TRIED.value).select("strategy", "change", *_WORST)
+    return tried.withColumn("place", place).where(F.col("place") <= count)
+
+
+def name_groups(results: DataFrame) -> DataFrame:
+    """Return each group once: its name, when its snapshot was taken, why it was skipped."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    is_skipped = F.col("state") == State.SKIPPED.value
+    return results.select(
+        "cluster", "consumer_group", F.unix_millis("snapshot_ts").alias("snapshot_ms"),
+        F.when(is_skipped, F.col("reason_code")).alias("skip_code"), F.when(is_skipped, F.col("reason")).alias("skip"),
+    ).distinct().orderBy("consumer_group", "cluster")  # fmt: skip
+
+
+def of_hours(hours: Sequence[tuple[str, int]]) -> Column:
+    """Return a condition that leaves the folders of all other hours unread."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    conditions = [(F.col("dt") == dt) & (F.col("hr") == hr) for dt, hr in hours]
+    return reduce(or_, conditions)
