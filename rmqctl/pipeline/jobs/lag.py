@@ -1,0 +1,330 @@
+"""lag: how groups do, judged by their snapshots: verdicts, trends, stuck queues, skew, owners; as a page, too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rmqctl.errors import NotFoundError, UsageError
+from rmqctl.pipeline.hours import HOUR_MS
+from rmqctl.pipeline.html_report import Page, render_page, replace_file
+from rmqctl.pipeline.job import Field, Job, JobOptions, Kind, Outcome, Written
+from rmqctl.pipeline.lag_facts import Tasks, share_out, taken_between, trend_rows, window_facts
+from rmqctl.pipeline.lag_report import count_health, group_rows, group_series
+from rmqctl.pipeline.tables import (
+    LAG_TREND,
+    OFFSET_SNAPSHOTS,
+    PARTITIONS,
+    SCHEMAS,
+    read_table,
+    replace_partitions,
+    table_path,
+)
+from rmqctl.rules.durations import parse_duration_ms, short_duration
+from rmqctl.rules.health import Settings
+from rmqctl.rules.times import iso_time
+from rmqctl.rules.wildcards import require_matching
+from rmqctl.rules.words import counted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from rmqctl.pipeline.queue_windows import Windows
+
+_WINDOW_MS = HOUR_MS
+_LEAST_WINDOW_MS = 60_000
+_DAY_MS = 24 * HOUR_MS
+_ROWS = 20
+# Groups that are drawn on the page, and those in its table.
+_DRAWN, _LISTED = 10, 200
+_HOUR = re.compile(r"/dt=(\d{4}-\d\d-\d\d)/hr=(\d{1,2})/")
+
+
+class Span(NamedTuple):
+    """What is looked at: windows from `since_ms` to `until_ms`, whole; the last window ends at `end_ms`.
+
+    `now_ms` is up to when something could have been heard: the last sample, or the end that was asked for.
+    """
+
+    since_ms: int
+    until_ms: int
+    end_ms: int
+    now_ms: int
+
+    def begun_with(self, oldest_ms: int, length_ms: int) -> Span:
+        """Return what is left of it when it begins with the window, and the hour, of a sample."""
+        return self._replace(since_ms=max(self.since_ms, _floor_ms(oldest_ms, max(length_ms, HOUR_MS))))
+
+
+class Seen(NamedTuple):
+    """How many rows and moments there are, and the first of them; None where there are none."""
+
+    row_count: int
+    moment_count: int
+    oldest_ms: int | None
+
+
+def window_ms(options: JobOptions) -> int:
+    """Return how long a window is. Raises UsageError where it does not fit into hours, nor hours into it."""
+    if options.window is None:
+        return _WINDOW_MS
+    try:
+        found = parse_duration_ms(options.window)
+    except ValueError as error:
+        raise UsageError(f"--window: {error}.") from None
+    is_whole = found >= _LEAST_WINDOW_MS and found % 1000 == 0
+    fits = is_whole and (HOUR_MS % found == 0 or found % HOUR_MS == 0)
+    if not fits:
+        raise UsageError(
+            f"--window {options.window} is neither a part of an hour nor whole hours.",
+            hint="Such as 5m, 15m, 1h, 6h or 1d; at least 1m.",
+        )
+    return found
+
+
+def span_of(options: JobOptions, newest_ms: int) -> Span:
+    """Return what to look at: up to the newest sample, and 24 hours or a window back, unless options say otherwise.
+
+    It is widened to whole windows and whole hours, so that what the table holds of them is replaced by as much.
+    Raises UsageError.
+    """
+    length_ms = window_ms(options)
+    end_ms = options.time_ms("until", newest_ms + 1)
+    since_ms = options.time_ms("since", max(0, end_ms - max(_DAY_MS, length_ms)))
+    if since_ms >= end_ms:
+        raise UsageError("--since is not before --until." if options.until else "--since is after the last snapshot.")
+    unit_ms = max(length_ms, HOUR_MS)
+    until_ms = _floor_ms(end_ms - 1, unit_ms) + unit_ms
+    return Span(_floor_ms(since_ms, unit_ms), until_ms, end_ms, newest_ms if options.until is None else end_ms)
+
+
+def _floor_ms(at_ms: int, unit_ms: int) -> int:
+    return at_ms // unit_ms * unit_ms
+
+
+def newest_hours(paths: Iterable[str]) -> list[tuple[str, int]]:
+    """Return the hours that files of a table are in, newest first."""
+    found = (_HOUR.search(path) for path in paths)
+    return sorted({(match[1], int(match[2])) for match in found if match is not None}, reverse=True)
+
+
+def _check(options: JobOptions) -> None:
+    window_ms(options)
+    for name in ("since", "until"):
+        options.time_ms(name, 0)
+    if options.html is not None:
+        path = Path(options.html)
+        if path.is_dir() or not path.absolute().parent.is_dir():
+            raise UsageError(f"--html {options.html} can't be written: it is a folder, or is in none.")
+
+
+def _run(spark: SparkSession, options: JobOptions) -> Outcome:
+    from rmqctl.pipeline.queue_windows import Windows
+
+    length_ms = window_ms(options)
+    table = _snapshots(spark, options)
+    newest_ms = _newest_ms(table)
+    if newest_ms is None:
+        return Outcome(row_count=0, notes=("There are no snapshots; rmqctl pipeline run snapshot takes one.",))
+    span = span_of(options, newest_ms)
+    rows = taken_between(table, span.since_ms, span.until_ms)
+    seen = _seen(rows)
+    if seen.oldest_ms is None:
+        between = f"between {iso_time(span.since_ms)} and {iso_time(span.until_ms)}"
+        return Outcome(row_count=0, notes=(f"There are no snapshots {between}.",))
+    span = span.begun_with(seen.oldest_ms, length_ms)
+    chosen = _chosen(rows, options)
+    task_count = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    unit_ms, looked_at_ms = max(length_ms, HOUR_MS), span.until_ms - span.since_ms
+    tasks = share_out(seen.row_count, unit_ms, looked_at_ms // unit_ms, task_count)
+    last_tasks = share_out(seen.row_count * length_ms // looked_at_ms, length_ms, 1, task_count)
+    all_windows = Windows(length_ms, 0, newest_ms)
+    last_window = Windows(length_ms, span.end_ms % length_ms, span.now_ms)
+
+    rows = chosen(rows)
+    last = chosen(taken_between(table, span.end_ms - length_ms, span.end_ms))
+    queues = _collect(window_facts(last, last_window, last_tasks))
+    written = []
+    # While Spark writes the table, the report is made here.
+    with ThreadPoolExecutor(1) as beside:
+        writing = None
+        if not (options.groups or options.topics):
+            writing = beside.submit(_write, trend_rows(rows, all_windows, tasks), options)
+        groups = group_rows(queues)
+        facts = _facts(span, seen, newest_ms, length_ms, groups)
+        if writing is not None:
+            written.append(writing.result())
+    if options.html is not None:
+        written.append(_write_page(rows, all_windows, groups, facts, options))
+    limit = options.limit or _ROWS
+    most_count = max((row["sample_count"] for row in queues), default=0)
+    return Outcome(
+        rows=groups[:limit],
+        row_count=len(groups),
+        facts=facts,
+        written=tuple(written),
+        notes=tuple(_notes(options, most_count, len(groups) - limit)),
+    )
+
+
+def _snapshots(spark: SparkSession, options: JobOptions) -> DataFrame:
+    from pyspark.errors import AnalysisException
+
+    path = table_path(options.tables, OFFSET_SNAPSHOTS)
+    table = read_table(spark, path, SCHEMAS[OFFSET_SNAPSHOTS])
+    try:
+        _ = table.columns
+    except AnalysisException as error:
+        # Spark Connect looks at a path only when something asks.
+        if "PATH_NOT_FOUND" not in str(error):
+            raise
+        raise NotFoundError("Table", path, hint="rmqctl pipeline run snapshot writes it.") from None
+    return table
+
+
+def _newest_ms(table: DataFrame) -> int | None:
+    """Return when the newest snapshot was taken, reading no more than the newest hour that has one."""
+    from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+
+    for dt, hr in newest_hours(table.inputFiles()):
+        rows = table.where((F.col("dt") == dt) & (F.col("hr") == hr))
+        newest_ms: int | None = rows.select(F.unix_millis(F.max("snapshot_ts"))).collect()[0][0]
+        if newest_ms is not None:
+            return newest_ms
+    return None
+
+
+def _seen(rows: DataFrame) -> Seen:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    at_ms, count = F.unix_millis("snapshot_ts").alias("at_ms"), F.count(F.lit(1)).alias("row_count")
+    moments = rows.groupBy("snapshot_ts").agg(count).select(at_ms, "row_count")
+    found = moments.agg(F.sum("row_count"), F.count(F.lit(1)), F.min("at_ms")).collect()[0]
+    return Seen(found[0] or 0, found[1], found[2])
+
+
+def _chosen(rows: DataFrame, options: JobOptions) -> Callable[[DataFrame], DataFrame]:
+    """Return what leaves of rows those of the groups and topics that were asked for. Raises NotFoundError."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    wanted = {}
+    for kind, column, patterns in (("Group", "consumer_group", options.groups), ("Topic", "topic", options.topics)):
+        if patterns:
+            names = [row[0] for row in rows.select(column).distinct().collect()]
+            wanted[column] = require_matching(kind, patterns, names)
+
+    def choose(frame: DataFrame) -> DataFrame:
+        for column, names in wanted.items():
+            frame = frame.where(F.col(column).isin(*names))
+        return frame
+
+    return choose
+
+
+def _write(trend: DataFrame, options: JobOptions) -> Written:
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F  # noqa: N812
+
+    path = table_path(options.tables, LAG_TREND)
+    rows = Observation("lag")
+    trend = trend.observe(rows, F.count(F.lit(1)).alias("count"))
+    replace_partitions(trend, path, PARTITIONS[LAG_TREND])
+    return Written(path, rows.get["count"])
+
+
+def _collect(facts: DataFrame) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = facts.toArrow().to_pylist()
+    return found
+
+
+def _write_page(
+    rows: DataFrame, windows: Windows, groups: Sequence[Mapping[str, Any]], facts: Mapping[str, Any],
+    options: JobOptions,
+) -> Written:  # fmt: skip
+    from pyspark.sql import functions as F  # noqa: N812
+
+    drawn = groups[: min(options.limit or _DRAWN, _DRAWN)]
+    names = {row["group"] for row in drawn}
+    of_drawn = rows.where(F.col("consumer_group").isin(*names))
+    trend = _collect(window_facts(of_drawn, windows, Tasks(windows.length_ms))) if names else []
+    series = {
+        (row["cluster"], row["group"]): group_series(
+            each
+            for each in trend
+            if each["consumer_group"] == row["group"] and each["cluster"] in (row["cluster"], None)
+        )
+        for row in drawn
+    }
+    path = str(options.html)
+    replace_file(path, render_page(Page(facts, groups[: max(options.limit or 0, _LISTED)], len(groups), series)))
+    return Written(path)
+
+
+def _facts(
+    span: Span, seen: Seen, newest_ms: int, length_ms: int, groups: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    times = {
+        "since": span.since_ms,
+        "until": span.until_ms,
+        "windowStart": span.end_ms - length_ms,
+        "windowEnd": span.end_ms,
+        "newestSnapshot": newest_ms,
+    }
+    named = {f"{name}Timestamp": at_ms for name, at_ms in times.items()}
+    return {
+        **named,
+        **{f"{name}Iso": iso_time(at_ms) for name, at_ms in named.items()},
+        "windowMs": length_ms,
+        "windowCount": (span.until_ms - span.since_ms) // length_ms,
+        "snapshotCount": seen.moment_count,
+        "snapshotRowCount": seen.row_count,
+        "groupCount": len(groups),
+        "queueCount": sum(row["queueCount"] for row in groups),
+        "stuckCount": sum(row["stuckCount"] for row in groups),
+        "groupCounts": count_health(groups),
+    }
+
+
+def _notes(options: JobOptions, most_count: int, more_count: int) -> list[str]:
+    notes = []
+    if most_count < Settings().least_count:
+        window = short_duration(window_ms(options))
+        notes.append(
+            f"No queue has more than {counted(most_count, 'snapshot')} in the last {window}; take a longer --window."
+        )
+    if options.groups or options.topics:
+        notes.append("Hours of the table lag_trend are of all groups, so these did not replace any.")
+    if more_count > 0:
+        notes.append(f"{counted(more_count, 'group')} more; --limit shows them.")
+    return notes
+
+
+JOB = Job(
+    name="lag",
+    takes=frozenset({"tables", "groups", "topics", "since", "until", "window", "html"}),
+    needs=frozenset({"tables"}),
+    check=_check,
+    run=_run,
+    fields=(
+        Field("group", "GROUP"),
+        Field("cluster", "CLUSTER", is_wide=True),
+        Field("health", "HEALTH"),
+        Field("queueCount", "QUEUES", Kind.NUMBER),
+        Field("lag", "LAG", Kind.NUMBER),
+        Field("lagAtStart", "LAG BEFORE", Kind.NUMBER, is_wide=True),
+        Field("slopeMsgsPerS", "LAG/S", Kind.NUMBER),
+        Field("produceMsgsPerS", "IN/S", Kind.NUMBER, is_wide=True),
+        Field("consumeMsgsPerS", "OUT/S", Kind.NUMBER, is_wide=True),
+        Field("etaMs", "CAUGHT UP IN", Kind.DURATION),
+        Field("stuckCount", "STUCK", Kind.NUMBER),
+        Field("lagSkew", "SKEW", Kind.NUMBER, is_wide=True),
+        Field("memberLagSkew", "MEMBER SKEW", Kind.NUMBER, is_wide=True),
+        Field("clientCount", "CLIENTS", Kind.NUMBER, is_wide=True),
+        Field("ownerChangeCount", "OWNER CHANGES", Kind.NUMBER),
+        Field("worstQueue", "WORST QUEUE"),
+        Field("reason", "WHY"),
+    ),
+)

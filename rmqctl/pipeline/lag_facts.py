@@ -1,0 +1,114 @@
+"""From the table of offsets to what each queue shows in each window: frames to frames, nothing is read or written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqctl.pipeline.hours import HOUR_MS, partition_columns
+from rmqctl.pipeline.tables import LAG_TREND, SCHEMAS
+from rmqctl.rules.times import iso_time
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from rmqctl.pipeline.queue_windows import Windows
+
+# What tells a queue of a group from all others, but for its cluster, which can be unknown for once.
+_QUEUE = ("consumer_group", "topic", "broker_name", "queue_id")
+_TIMES = {"window_start": "window_start_ms", "window_end": "window_end_ms", "still_from_ts": "still_from_ms"}
+_MS_PER_S = 1000
+# Samples that one task takes into memory at once, some 200 bytes each.
+_TASK_ROWS = 1_000_000
+# Fewer are not worth a task.
+_SMALL_ROWS = 250_000
+
+
+def taken_between(snapshots: DataFrame, since_ms: int, until_ms: int) -> DataFrame:
+    """Return rows of offset_snapshots taken from then on and before then; files of other hours stay unread."""
+    from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+
+    since, until = (F.timestamp_millis(F.lit(at_ms)) for at_ms in (since_ms, until_ms))
+    rows = snapshots.where((F.col("snapshot_ts") >= since) & (F.col("snapshot_ts") < until))
+    first, last = (_hour(at_ms) for at_ms in (since_ms, until_ms - 1))
+    hour = F.struct("dt", "hr")
+    # Days leave folders unlisted, hours leave files unread.
+    rows = rows.where(F.col("dt").between(first[0], last[0]))
+    return rows.where(hour.between(F.struct(*map(F.lit, first)), F.struct(*map(F.lit, last))))
+
+
+def _hour(at_ms: int) -> tuple[str, int]:
+    return (iso_time(at_ms) or "")[:10], at_ms // HOUR_MS % 24
+
+
+def look_columns(snapshots: DataFrame, *more: Column) -> DataFrame:
+    """Return of rows of offset_snapshots what queue_windows takes, and more columns."""
+    from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+
+    from rmqctl.pipeline.queue_windows import BETWEEN_NAMES, NAMES
+
+    names = F.concat_ws(BETWEEN_NAMES, *(F.coalesce(name, F.lit("")) for name in NAMES)).alias("names")
+    return snapshots.select(
+        names, "queue_id", F.unix_millis("snapshot_ts").alias("at_ms"), "consumer_offset", "max_offset", "min_offset",
+        "lag_messages", F.unix_millis("last_consume_ts").alias("last_ms"), "is_held", "is_none_stored",
+        *more,
+    )  # fmt: skip
+
+
+class Tasks(NamedTuple):
+    """How work is shared out: stretches of time of one length, each in so many parts, by queue.
+
+    Each is a task, which has all rows of a queue in its windows, and makes one file of what is of an hour.
+    """
+
+    stretch_ms: int
+    stretch_count: int = 1
+    part_count: int = 1
+
+
+def share_out(row_count: int, unit_ms: int, unit_count: int, least_count: int) -> Tasks:
+    """Return tasks for stretches of time that must stay whole: so many at least, none too large, few that are small."""
+    most_count = max(least_count, row_count // _SMALL_ROWS)
+    together = -(-unit_count // most_count)
+    stretch_count = -(-unit_count // together)
+    part_count = max(-(-row_count // (stretch_count * _TASK_ROWS)), -(-least_count // stretch_count))
+    return Tasks(unit_ms * together, stretch_count, part_count)
+
+
+def window_facts(snapshots: DataFrame, windows: Windows, tasks: Tasks, names: Sequence[str] | None = None) -> DataFrame:
+    """Return of rows of offset_snapshots one for each queue and window, with the columns of queue_windows.MADE.
+
+    Or with those of them that are named. Rows are shuffled once.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from rmqctl.pipeline.queue_windows import MADE, facts_of_batches
+
+    at_ms = F.unix_millis("snapshot_ts")
+    stretch = F.floor((at_ms - windows.offset_ms) / F.lit(tasks.stretch_ms)) % tasks.stretch_count
+    part = F.pmod(F.hash(*_QUEUE), F.lit(tasks.part_count)) if tasks.part_count > 1 else F.lit(0)
+    place = (stretch * tasks.part_count + part).cast("int").alias("place")
+    placed = (
+        look_columns(snapshots, place).repartitionById(tasks.stretch_count * tasks.part_count, "place").drop("place")
+    )
+    kinds = dict(part.split(" ") for part in MADE.split(", "))
+    made = tuple(kinds if names is None else names)
+    return placed.mapInArrow(
+        partial(facts_of_batches, windows=windows, names=made), ", ".join(f"{name} {kinds[name]}" for name in made)
+    )
+
+
+def trend_rows(snapshots: DataFrame, windows: Windows, tasks: Tasks) -> DataFrame:
+    """Return the rows of the table lag_trend."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    made = {name: F.timestamp_millis(source) for name, source in _TIMES.items()}
+    made["window_s"] = F.lit(windows.length_ms // _MS_PER_S)
+    made["dt"], made["hr"] = partition_columns(F.col("window_start_ms"))
+    columns = [part.split(" ") for part in SCHEMAS[LAG_TREND].split(", ")]
+    names = [*_TIMES.values(), *(name for name, _ in columns if name not in made)]
+    # It tells since when a queue may stand still, which the table does not: so it is neither read nor moved.
+    snapshots = snapshots.withColumn("last_consume_ts", F.lit(None).cast("timestamp"))
+    facts = window_facts(snapshots, windows, tasks, names)
+    return facts.select(*(made.get(name, F.col(name)).cast(kind).alias(name) for name, kind in columns))

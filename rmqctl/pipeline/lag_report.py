@@ -1,0 +1,221 @@
+"""What the last window of all queues comes to for each group: rows of queue_windows to values of a report."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from math import fsum
+from typing import Any
+
+from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.health import (
+    WORST_FIRST,
+    Cause,
+    Health,
+    QueueFacts,
+    Verdict,
+    find_stuck,
+    judge,
+    judge_group,
+)
+from rmqctl.rules.times import iso_time
+
+# A row of queue_windows.MADE.
+Row = Mapping[str, Any]
+
+
+def group_rows(queues: Iterable[Row]) -> list[dict[str, Any]]:
+    """Return a row for each group, worst first, of a row for each queue in one window.
+
+    Numbers of messages are null where that of one queue is not known; `lagAtLeast` is the sum of what is known. Of
+    seconds `etaS` is the longest of the queues, null where one does not catch up. Skews are the most over the mean: 1
+    is even. Members are the clients that hold a queue in the last sample; those without queues are in no snapshot.
+    """
+    of_group: defaultdict[tuple[str | None, str], list[Row]] = defaultdict(list)
+    for row in _with_clusters(queues):
+        of_group[row["cluster"], row["consumer_group"]].append(row)
+    rows = [_group_row(cluster, group, of_group[cluster, group]) for cluster, group in of_group]
+    return sorted(rows, key=_rank)
+
+
+def _rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Order by health, then by what stands still and what waits."""
+    health = WORST_FIRST.index(Health(row["health"]))
+    return health, -row["stuckCount"], -row["lagAtLeast"], row["group"], row["cluster"] or ""
+
+
+def _with_clusters(queues: Iterable[Row]) -> list[Row]:
+    """Return the rows, those without a cluster in that of the group's others where all of them are in one."""
+    rows = list(queues)
+    known = defaultdict(set)
+    for row in rows:
+        if row["cluster"] is not None:
+            known[row["consumer_group"]].add(row["cluster"])
+    return [
+        {**row, "cluster": next(iter(known[row["consumer_group"]]))}
+        if row["cluster"] is None and len(known[row["consumer_group"]]) == 1
+        else row
+        for row in rows
+    ]
+
+
+def _group_row(cluster: str | None, group: str, queues: Sequence[Row]) -> dict[str, Any]:
+    by_queue = {queue_of(row): row for row in queues}
+    verdict = judge_group({mq: Verdict(Health(row["status"]), Cause(row["cause"]), "") for mq, row in by_queue.items()})
+    worst = max((by_queue[mq] for mq in verdict.worst), key=lambda row: row["behind_last"] or 0)
+    lag = [row["lag_last"] for row in queues]
+    topics, members = _topics(queues), _members(queues)
+    stuck = [queue for row in queues if row["is_stuck"] and (queue := _stuck(row)) is not None]
+    return {
+        "cluster": cluster,
+        "group": group,
+        "health": str(verdict.health),
+        "queueCount": len(queues),
+        "counts": {str(health): count for health, count in verdict.counts.items()},
+        "lag": _sum(lag),
+        "lagAtLeast": sum(each for each in lag if each is not None),
+        "unknownCount": lag.count(None),
+        "lagAtStart": _sum(row["lag_first"] for row in queues),
+        "slopeMsgsPerS": _sum(map(_slope, queues)),
+        "produceMsgsPerS": _sum(row["produce_rate"] for row in queues),
+        "consumeMsgsPerS": _sum(row["consume_rate"] for row in queues),
+        **_eta([row["eta_s"] for row in queues]),
+        "worstQueue": str(queue_of(worst)),
+        "cause": worst["cause"],
+        "reason": judge(facts_of_row(worst)).reason,
+        "stuckCount": len(stuck),
+        "stuckQueues": sorted(stuck, key=lambda queue: (-queue["forMs"], -queue["behind"])),
+        "lagSkew": max((each["lagSkew"] for each in topics if each["lagSkew"] is not None), default=None),
+        "memberLagSkew": skew([each["lag"] for each in members]),
+        "memberConsumeSkew": skew([each["consumeMsgsPerS"] for each in members]),
+        "ownerChangeCount": sum(row["owner_change_count"] for row in queues),
+        "clientCount": len({client_id for row in queues for client_id in row["client_ids"]}),
+        "topics": topics,
+        "members": members,
+    }
+
+
+def queue_of(row: Row) -> MessageQueue:
+    """Return the queue of a row."""
+    return MessageQueue(row["topic"], row["broker_name"], row["queue_id"])
+
+
+def facts_of_row(row: Row) -> QueueFacts:
+    """Return the facts that a row holds."""
+    return QueueFacts(**{name: row[name] for name in QueueFacts.__struct_fields__})
+
+
+def skew(values: Sequence[float | None]) -> float | None:
+    """Return the most over the mean; None where one is not known, and where there is nothing to share."""
+    known = [value for value in values if value is not None]
+    total = fsum(known)
+    return max(known) * len(known) / total if len(known) == len(values) and total > 0 else None
+
+
+def _sum(values: Iterable[Any]) -> Any:
+    """Return the sum, None where one is not known."""
+    every = list(values)
+    if None in every:
+        return None
+    return fsum(every) if any(isinstance(value, float) for value in every) else sum(every)
+
+
+def _slope(row: Row) -> float | None:
+    """Return how the lag grows; that of a queue without a line is 0 where there was nothing in it all the time."""
+    slope: float | None = row["slope_msgs_per_s"]
+    return 0.0 if slope is None and row["lag_max"] == 0 and row["lag_last"] == 0 else slope
+
+
+def _eta(etas_s: Sequence[float | None]) -> dict[str, Any]:
+    eta_s = None if None in etas_s else max(each for each in etas_s if each is not None)
+    return {"etaS": eta_s, "etaMs": None if eta_s is None else round(eta_s * 1000)}
+
+
+def _stuck(row: Row) -> dict[str, Any] | None:
+    stuck = find_stuck(facts_of_row(row))
+    if stuck is None:
+        return None
+    return {
+        "topic": row["topic"],
+        "brokerName": row["broker_name"],
+        "queueId": row["queue_id"],
+        "consumerOffset": stuck.offset,
+        "behind": stuck.behind,
+        "sinceTimestamp": stuck.since_ms,
+        "sinceTimestampIso": iso_time(stuck.since_ms),
+        "forMs": stuck.for_ms,
+        "afterTimestamp": stuck.after_ms,
+        "afterTimestampIso": iso_time(stuck.after_ms),
+        "clientId": row["client_id"],
+    }
+
+
+def _topics(queues: Iterable[Row]) -> list[dict[str, Any]]:
+    """Return how evenly the queues of each topic are used, by name."""
+    of_topic: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in queues:
+        of_topic[row["topic"]].append(row)
+    return [
+        {
+            "topic": topic,
+            "queueCount": len(rows),
+            "lag": _sum(row["lag_last"] for row in rows),
+            "lagSkew": skew([row["lag_last"] for row in rows]),
+            "produceSkew": skew([row["produce_rate"] for row in rows]),
+            "consumeSkew": skew([row["consume_rate"] for row in rows]),
+        }
+        for topic, rows in sorted(of_topic.items())
+    ]
+
+
+def _members(queues: Iterable[Row]) -> list[dict[str, Any]]:
+    """Return what each client holds, by id."""
+    of_client: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in queues:
+        if row["client_id"] is not None:
+            of_client[row["client_id"]].append(row)
+    return [
+        {
+            "clientId": client_id,
+            "queueCount": len(rows),
+            "lag": _sum(row["lag_last"] for row in rows),
+            "consumeMsgsPerS": _sum(row["consume_rate"] for row in rows),
+        }
+        for client_id, rows in sorted(of_client.items())
+    ]
+
+
+def count_health(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Return how many groups are how, worst first, with every health."""
+    counted = Counter(row["health"] for row in rows)
+    return {str(health): counted[health] for health in WORST_FIRST}
+
+
+def group_series(trend: Iterable[Row]) -> dict[str, Any]:
+    """Return of one group's rows of all windows what a page draws: windows, lag, owner changes, and queues by window.
+
+    `lag` is that of the last sample of each window, None where that of one queue is not known. A queue of which there
+    is no sample in a window has None there.
+    """
+    rows = sorted(trend, key=lambda row: row["window_start_ms"])
+    starts_ms = sorted({row["window_start_ms"] for row in rows})
+    of_window: defaultdict[int, list[Row]] = defaultdict(list)
+    of_queue: defaultdict[MessageQueue, dict[int, Row]] = defaultdict(dict)
+    for row in rows:
+        of_window[row["window_start_ms"]].append(row)
+        of_queue[queue_of(row)][row["window_start_ms"]] = row
+    return {
+        "startsMs": starts_ms,
+        "endsMs": [of_window[start_ms][0]["window_end_ms"] for start_ms in starts_ms],
+        "lag": [_sum(row["lag_last"] for row in of_window[start_ms]) for start_ms in starts_ms],
+        "ownerChanges": [sum(row["owner_change_count"] for row in of_window[start_ms]) for start_ms in starts_ms],
+        "queues": {
+            mq: [
+                (of_queue[mq][start_ms]["lag_max"], of_queue[mq][start_ms]["status"])
+                if start_ms in of_queue[mq]
+                else None
+                for start_ms in starts_ms
+            ]
+            for mq in sorted(of_queue)
+        },
+    }

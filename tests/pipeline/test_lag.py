@@ -1,0 +1,119 @@
+"""What the job lag looks at, decided of its options alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqctl.errors import UsageError
+from rmqctl.pipeline.job import JobOptions
+from rmqctl.pipeline.jobs.lag import JOB, Span, newest_hours, span_of, window_ms
+from rmqctl.pipeline.lag_facts import Tasks, share_out
+
+MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
+DAWN_MS = 1_794_268_800_000  # 2026-11-10T00:00:00Z
+NEWEST_MS = DAWN_MS + 10 * HOUR_MS + 5 * MINUTE_MS
+
+
+def _options(**options: Any) -> JobOptions:
+    return JobOptions(now_ms=DAWN_MS + 20 * HOUR_MS, tables="/t", **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted_ms"),
+    [(None, HOUR_MS), ("1m", MINUTE_MS), ("90s", 90_000), ("112.5s", None), ("20m", 20 * MINUTE_MS), ("25m", None),
+     ("90m", None), ("6h", 6 * HOUR_MS), ("7d", 7 * DAY_MS), ("30s", None), ("0", None), ("soon", None)],
+)  # fmt: skip
+def test_windows_fit_into_hours(text: str | None, wanted_ms: int | None) -> None:
+    if wanted_ms is not None:
+        assert window_ms(_options(window=text)) == wanted_ms
+        return
+    with pytest.raises(UsageError, match="--window"):
+        window_ms(_options(window=text))
+
+
+@pytest.mark.parametrize(
+    ("options", "since_h", "until_h", "end_ms", "is_newest"),
+    [
+        # A day back from the newest, in whole hours.
+        ({}, -14, 11, NEWEST_MS + 1, True),
+        ({"window": "5m"}, -14, 11, NEWEST_MS + 1, True),
+        ({"window": "6h"}, -18, 12, NEWEST_MS + 1, True),
+        # Windows count from 1970, not from today: 2026-11-10 is the 20767th day, the third of a window of 4.
+        ({"window": "4d"}, -168, 24, NEWEST_MS + 1, True),
+        ({"until": "2026-11-10T08:00Z"}, -16, 8, DAWN_MS + 8 * HOUR_MS, False),
+        ({"until": "2026-11-10T08:00:00.001Z"}, -16, 9, DAWN_MS + 8 * HOUR_MS + 1, False),
+        ({"since": "2026-11-10T01:59Z", "until": "2026-11-10T02:01Z"}, 1, 3, DAWN_MS + 121 * MINUTE_MS, False),
+        ({"since": "earliest"}, -DAWN_MS // HOUR_MS, 11, NEWEST_MS + 1, True),
+        ({"until": "now"}, -4, 20, DAWN_MS + 20 * HOUR_MS, False),
+    ],
+)
+def test_what_is_looked_at_is_whole(
+    options: dict[str, str], since_h: int, until_h: int, end_ms: int, is_newest: bool
+) -> None:
+    span = span_of(_options(**options), NEWEST_MS)
+    now_ms = NEWEST_MS if is_newest else end_ms
+    assert span == Span(DAWN_MS + since_h * HOUR_MS, DAWN_MS + until_h * HOUR_MS, end_ms, now_ms)
+
+
+def test_a_sample_at_a_full_hour_begins_a_window() -> None:
+    assert span_of(_options(), DAWN_MS).until_ms == DAWN_MS + HOUR_MS
+
+
+def test_nothing_is_no_stretch() -> None:
+    with pytest.raises(UsageError, match="--since is not before --until"):
+        span_of(_options(since="2026-11-10T02:00Z", until="2026-11-10T02:00Z"), NEWEST_MS)
+    with pytest.raises(UsageError, match="--since is after the last snapshot"):
+        span_of(_options(since="1h"), NEWEST_MS)
+
+
+def test_a_span_begins_with_its_first_sample() -> None:
+    span = span_of(_options(since="earliest"), NEWEST_MS)
+    assert span.begun_with(NEWEST_MS - HOUR_MS, HOUR_MS).since_ms == DAWN_MS + 9 * HOUR_MS
+    assert span_of(_options(), NEWEST_MS).begun_with(0, HOUR_MS).since_ms == DAWN_MS - 14 * HOUR_MS
+
+
+def test_the_newest_hours_are_found_by_paths() -> None:
+    paths = [
+        "file:/t/offset_snapshots/dt=2026-11-09/hr=23/part=a/x.parquet",
+        "file:/t/offset_snapshots/dt=2026-11-10/hr=9/part=a/x.parquet",
+        "file:/t/offset_snapshots/dt=2026-11-10/hr=10/part=a/x.parquet",
+        "file:/t/offset_snapshots/dt=2026-11-10/hr=10/part=b/x.parquet",
+        "file:/t/other.parquet",
+    ]
+    assert newest_hours(paths) == [("2026-11-10", 10), ("2026-11-10", 9), ("2026-11-09", 23)]
+    assert newest_hours([]) == []
+
+
+@pytest.mark.parametrize(
+    ("row_count", "hour_count", "least_count", "wanted"),
+    [
+        # An hour each; of few and large hours, parts.
+        (5_000_000, 9, 4, Tasks(HOUR_MS, 9, 1)),
+        (5_000_000, 2, 4, Tasks(HOUR_MS, 2, 3)),
+        (50_000_000, 2, 4, Tasks(HOUR_MS, 2, 25)),
+        # Of many and small ones, several in one task.
+        (100, 25, 4, Tasks(7 * HOUR_MS, 4, 1)),
+        (3_000_000, 10_000, 4, Tasks(834 * HOUR_MS, 12, 1)),
+        (0, 1, 4, Tasks(HOUR_MS, 1, 4)),
+    ],
+)
+def test_tasks_are_neither_too_large_nor_too_many(
+    row_count: int, hour_count: int, least_count: int, wanted: Tasks
+) -> None:
+    assert share_out(row_count, HOUR_MS, hour_count, least_count) == wanted
+
+
+def test_mistakes_are_told_before_spark_starts(tmp_path: Path) -> None:
+    assert JOB.check is not None
+    JOB.check(_options(html=str(tmp_path / "new.html")))
+    for options, said in (
+        ({"html": str(tmp_path)}, "--html"),
+        ({"html": str(tmp_path / "no" / "new.html")}, "--html"),
+        ({"window": "7m"}, "--window"),
+        ({"since": "soon"}, "--since"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            JOB.check(_options(**options))

@@ -1,0 +1,571 @@
+"""The job lag: what Spark makes of tables of snapshots, beside the rules and numbers made by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from msgspec import structs
+from pyspark.sql import Row, SparkSession
+
+from rmqctl.errors import NotFoundError, UsageError
+from rmqctl.model.queue import MessageQueue
+from rmqctl.pipeline.job import JobOptions, Outcome
+from rmqctl.pipeline.jobs.lag import JOB
+from rmqctl.pipeline.lag_facts import Tasks, window_facts
+from rmqctl.pipeline.lag_report import facts_of_row, queue_of
+from rmqctl.pipeline.queue_windows import Windows
+from rmqctl.pipeline.tables import LAG_TREND, OFFSET_SNAPSHOTS
+from rmqctl.rules.health import Cause, Health, Observation, compute_trend, facts_of, find_stuck, judge
+from rmqctl.rules.times import iso_time
+
+HOUR_MS, MINUTE_MS = 3_600_000, 60_000
+START_MS = 1_794_301_200_000  # 2026-11-10T09:00:00Z, a whole hour
+NOW_MS = START_MS + 100 * HOUR_MS
+assert iso_time(START_MS) == "2026-11-10T09:00:00.000Z"
+
+_SCHEMA = pa.schema(
+    [
+        ("run_id", pa.string()),
+        ("snapshot_ts", pa.timestamp("us", tz="UTC")),
+        ("cluster", pa.string()),
+        ("consumer_group", pa.string()),
+        ("topic", pa.string()),
+        ("broker_name", pa.string()),
+        ("queue_id", pa.int32()),
+        ("min_offset", pa.int64()),
+        ("max_offset", pa.int64()),
+        ("consumer_offset", pa.int64()),
+        ("lag_messages", pa.int64()),
+        ("last_consume_ts", pa.timestamp("us", tz="UTC")),
+        ("client_id", pa.string()),
+        ("is_held", pa.bool_()),
+        ("is_none_stored", pa.bool_()),
+    ]
+)
+Sample = dict[str, Any]
+
+
+def _sample(group: str, look: Observation, **other: Any) -> Sample:
+    """Return a row of the table; its lag is that of the rule where nothing was deleted."""
+    return {
+        "run_id": f"run-{look.at_ms}",
+        "snapshot_ts": look.at_ms * 1000,
+        "cluster": "c1",
+        "consumer_group": group,
+        "topic": "Orders",
+        "broker_name": "broker-a",
+        "queue_id": 0,
+        "min_offset": look.min_offset,
+        "max_offset": look.max_offset,
+        "consumer_offset": look.consumer_offset,
+        "lag_messages": None if look.consumer_offset is None else look.behind,
+        "last_consume_ts": None if look.last_timestamp_ms is None else look.last_timestamp_ms * 1000,
+        "client_id": None,
+        "is_held": look.is_held,
+        "is_none_stored": look.is_none_stored,
+    } | other
+
+
+def _table(samples: Sequence[Sample]) -> pa.Table:
+    return pa.Table.from_pylist(list(samples), _SCHEMA)
+
+
+def _store(folder: Path, samples: Iterable[Sample], part: str = "p") -> None:
+    """Write rows as the table of snapshots has them."""
+    hours: defaultdict[tuple[str, int], list[Sample]] = defaultdict(list)
+    for sample in samples:
+        at_ms = sample["snapshot_ts"] // 1000
+        hours[str(iso_time(at_ms))[:10], at_ms // HOUR_MS % 24].append(sample)
+    for (dt, hr), rows in hours.items():
+        path = folder / OFFSET_SNAPSHOTS / f"dt={dt}" / f"hr={hr}" / f"part={part}"
+        path.mkdir(parents=True, exist_ok=True)
+        pq.write_table(_table(rows), path / "rows.parquet")
+
+
+def _run(spark: SparkSession, folder: Path, **options: Any) -> Outcome:
+    given = JobOptions(now_ms=NOW_MS, tables=str(folder), **options)
+    assert JOB.check is not None
+    JOB.check(given)
+    return JOB.run(spark, given)
+
+
+def _trend(spark: SparkSession, folder: Path) -> list[Row]:
+    rows = spark.read.parquet(f"{folder}/{LAG_TREND}")
+    return rows.orderBy("window_start", "consumer_group", "topic", "broker_name", "queue_id").collect()
+
+
+def _files(folder: Path) -> dict[str, int]:
+    return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in (folder / LAG_TREND).rglob("*.parquet")}
+
+
+# Facts, trends and verdicts are those of the rules
+
+_STEPS_MS = (0, 1, 5_000, 14_999, 15_000, 15_001, 30_000, 60_000, 450_000, 900_000, 1_000_000)
+_COUNT = 3000
+
+
+def _history(number: int) -> list[Observation]:
+    """Return a few samples of a queue; kinds of histories take turns, so that all rules meet."""
+    made = random.Random(number)
+    kind = number % 5
+    base = made.choice((0, 1, 10**6, 10**12)) if kind else 0
+    at_ms, offset, end = START_MS + made.randrange(HOUR_MS * 3), base + made.randrange(5), base + made.randrange(9)
+    looks = []
+    for _ in range(made.choice((1, 2, 3, 3, 4, 5, 6, 8))):
+        at_ms += made.choice(_STEPS_MS)
+        if kind == 0:  # anything
+            offset, end = made.randrange(7), made.randrange(9)
+        elif kind == 1:  # a queue that lives and is consumed at times
+            end += made.randrange(4)
+            offset = min(end, offset + made.choice((0, 0, 1, 3)))
+        elif kind == 2:  # one that rests
+            end += made.choice((0, 0, 0, 1))
+            offset = made.choice((offset,) * 9 + (max(0, offset - 1),))
+        elif kind == 3:  # large numbers
+            end += made.randrange(10**9)
+            offset = min(end, offset + made.randrange(10**9))
+        else:  # jumps
+            offset, end = base + made.randrange(10**3), base + made.randrange(10**3)
+        is_none_stored = made.random() < 0.1
+        is_known = not is_none_stored and made.random() < 0.9
+        looks.append(
+            Observation(
+                at_ms, offset if is_known else None, end if made.random() < 0.93 else None,
+                made.choice((None, base, offset, end, max(0, offset - 1), offset + 2)),
+                made.choice((None, True, False, False)),
+                made.choice((None, at_ms - made.randrange(10**6))), is_none_stored,
+            )
+        )  # fmt: skip
+    if made.random() < 0.3:  # a row doubled, or another of the same moment
+        again = made.choice(looks)
+        looks.append(made.choice((again, structs.replace(again, max_offset=made.choice((None, end + 1))))))
+    made.shuffle(looks)
+    return looks
+
+
+def _is_near(found: float | None, wanted: float | None) -> bool:
+    if found is None or wanted is None:
+        return found is wanted
+    return math.isclose(found, wanted, rel_tol=1e-9, abs_tol=0.0)
+
+
+@pytest.mark.parametrize("windows", [
+    Windows(HOUR_MS, 0, START_MS + 4 * HOUR_MS), Windows(5 * MINUTE_MS, 7, START_MS + 2 * HOUR_MS + 9),
+    Windows(24 * HOUR_MS, START_MS + 8 * HOUR_MS, START_MS + 3 * HOUR_MS),
+], ids=["hours", "minutes", "one"])  # fmt: skip
+def test_facts_trend_and_verdict_are_those_of_the_rules(spark: SparkSession, windows: Windows) -> None:
+    histories = {f"g{number}": _history(number) for number in range(_COUNT)}
+    samples = [_sample(group, look) for group, looks in histories.items() for look in looks]
+    random.Random(1).shuffle(samples)
+    frame = spark.createDataFrame(_table(samples))  # type: ignore[arg-type,unused-ignore]
+    found = {
+        (row["consumer_group"], row["window_start_ms"]): row
+        for row in window_facts(frame, windows, Tasks(windows.length_ms, 2, 2)).toArrow().to_pylist()
+    }
+
+    wanted: defaultdict[tuple[str, int], list[Observation]] = defaultdict(list)
+    for group, looks in histories.items():
+        for look in looks:
+            wanted[group, look.at_ms - (look.at_ms - windows.offset_ms) % windows.length_ms].append(look)
+    assert found.keys() == wanted.keys()
+    causes = Counter[str]()
+    stuck_count = 0
+    for (group, start_ms), looks in wanted.items():
+        row = found[group, start_ms]
+        facts = facts_of(looks, until_ms=min(start_ms + windows.length_ms, windows.until_ms))
+        assert facts_of_row(row) == facts, looks
+        verdict = judge(facts)
+        assert (row["status"], row["cause"]) == (verdict.health, verdict.cause), looks
+        assert row["is_stuck"] == (find_stuck(facts) is not None), looks
+        trend = compute_trend(looks)
+        for name, number in zip(("slope_msgs_per_s", "produce_rate", "consume_rate", "eta_s"),
+                                structs.astuple(trend), strict=True):  # fmt: skip
+            assert _is_near(row[name], number), (name, row[name], number, looks)
+        causes[row["cause"]] += 1
+        stuck_count += row["is_stuck"]
+    if windows.length_ms >= HOUR_MS:
+        assert causes.keys() == {*Cause} - {Cause.NO_SAMPLES}
+        assert stuck_count > 20
+
+
+# Each verdict through the whole job, reached and missed by one value
+
+_CAUGHT_UP = ((10, 10), (10, 20), (10, 30))
+_UNMOVED = ((10, 20), (10, 20), (10, 30))
+_VERDICTS: dict[str, tuple[Sequence[tuple[int | None, int | None]], dict[str, Any], Health, Cause]] = {
+    "caught-up": (_CAUGHT_UP, {}, Health.OK, Cause.CAUGHT_UP),
+    "never-caught-up": (((10, 11), (10, 20), (10, 30)), {}, Health.STALL, Cause.STANDS_STILL),
+    "lag-falls": (((10, 20), (12, 21), (13, 40)), {}, Health.OK, Cause.LAG_FALLS),
+    "lag-stays": (((10, 20), (11, 21), (13, 40)), {}, Health.WARN, Cause.LAG_NEVER_FALLS),
+    "lag-grows": (((8, 20), (9, 25), (10, 30)), {}, Health.WARN, Cause.LAG_NEVER_FALLS),
+    "stall": (_UNMOVED, {}, Health.STALL, Cause.STANDS_STILL),
+    "stall-moved": (((10, 20), (10, 20), (11, 30)), {}, Health.WARN, Cause.LAG_NEVER_FALLS),
+    "stop": (_UNMOVED, {"is_held": False}, Health.STOP, Cause.NOBODY_COMMITS),
+    "stop-not-known": (_UNMOVED, {"is_held": None}, Health.STALL, Cause.STANDS_STILL),
+    "stop-held": (_UNMOVED, {"is_held": True}, Health.STALL, Cause.STANDS_STILL),
+    "rewind": (((20, 30), (10, 40), (19, 50)), {}, Health.REWIND, Cause.WENT_BACK),
+    "rewind-made-up": (((20, 30), (10, 40), (20, 50)), {}, Health.WARN, Cause.LAG_NEVER_FALLS),
+    "too-few": (_UNMOVED[:2], {}, Health.UNKNOWN, Cause.TOO_FEW_SAMPLES),
+    "beyond": ((*_UNMOVED, (31, 30)), {}, Health.UNKNOWN, Cause.OFFSET_BEYOND_MAX),
+    "not-beyond": ((*_UNMOVED, (30, 30)), {}, Health.OK, Cause.CAUGHT_UP),
+    "none-stored": (((None, 9),) * 3, {"is_none_stored": True}, Health.UNKNOWN, Cause.NONE_STORED),
+    "not-read": (((None, 9),) * 3, {}, Health.UNKNOWN, Cause.OFFSET_UNKNOWN),
+    "empty": (((None, 9),) * 3, {"is_none_stored": True, "min_offset": 9}, Health.OK, Cause.CAUGHT_UP),
+    "max-not-read": (((9, None),) * 3, {}, Health.UNKNOWN, Cause.MAX_UNKNOWN),
+    "anew": (((900, 1000), (900, 1010), (2, 5), (2, 6), (2, 7)), {}, Health.STALL, Cause.STANDS_STILL),
+    "hardly-anew": (((900, 1000), (900, 1010), (2, 5), (2, 6)), {}, Health.UNKNOWN, Cause.TOO_FEW_SAMPLES),
+}  # fmt: skip
+
+
+def test_each_verdict_is_reached_and_missed_by_a_value(spark: SparkSession, tmp_path: Path) -> None:
+    samples = [
+        # All end at one time, so that the same is known of all of them up to the end.
+        _sample(name, Observation(START_MS + (10 - len(offsets) + at) * MINUTE_MS, *pair, **every))
+        for name, (offsets, every, _, _) in _VERDICTS.items()
+        for at, pair in enumerate(offsets)
+    ]
+    # Rows that a crash has doubled count once.
+    _store(tmp_path, samples)
+    _store(tmp_path, samples[::2], part="merged")
+
+    outcome = _run(spark, tmp_path, limit=100)
+
+    wanted = {name: (health, cause) for name, (_, _, health, cause) in _VERDICTS.items()}
+    assert {row["group"]: (row["health"], row["cause"]) for row in outcome.rows} == wanted
+    stored = _trend(spark, tmp_path)
+    assert {row.consumer_group: (row.status, row.cause) for row in stored} == wanted
+    counts = {row.consumer_group: (row.sample_count, row.known_count) for row in stored}
+    assert (counts["anew"], counts["beyond"], counts["stall"]) == ((3, 3), (4, 3), (3, 3))
+    rules = {row.status: row.burrow_rule for row in stored if row.cause != "LAG_FALLS"}
+    assert rules == {"OK": 1, "REWIND": 2, "STOP": 3, "STALL": 4, "WARN": 5, "UNKNOWN": None}
+    # Worst first, and why.
+    healths = [row["health"] for row in outcome.rows]
+    assert healths == sorted(healths, key=[*Health].index)
+    reasons = {row["group"]: row["reason"] for row in outcome.rows}
+    assert reasons["stop"] == (
+        "no member held the queue, and its offset 10 did not move in 2m00s; it is 20 messages behind"
+    )
+    assert reasons["rewind"] == "its offset went back from 20 to 19"
+    assert outcome.facts["groupCounts"] == dict(Counter(health for health, _ in wanted.values()))
+
+
+def test_silence_is_told_from_standing_still(spark: SparkSession, tmp_path: Path) -> None:
+    still = [Observation(START_MS + at * MINUTE_MS, 10, 20) for at in range(3)]
+    others = [Observation(START_MS + at * MINUTE_MS, 10, 10) for at in range(6)]
+    _store(tmp_path, [*(_sample("silent", look) for look in still), *(_sample("other", look) for look in others)])
+
+    def causes(**options: Any) -> dict[str, str]:
+        return {row["group"]: row["cause"] for row in _run(spark, tmp_path, **options).rows}
+
+    # Watched for 2 minutes, and silent for 3 at the newest snapshot.
+    assert causes() == {"silent": "NOT_SEEN_LATELY", "other": "CAUGHT_UP"}
+    assert causes(until=str(START_MS + 4 * MINUTE_MS)) == {"silent": "STANDS_STILL", "other": "CAUGHT_UP"}
+    assert causes(until=str(START_MS + 11 * MINUTE_MS))["other"] == "NOT_SEEN_LATELY"
+
+
+# The table
+
+
+def _steady(group: str, hours: range, per_hour: int = 4, shift: int = 0) -> list[Sample]:
+    """Return a queue that gets 60 messages a minute and is read at 50, a sample every quarter of an hour."""
+    step_ms = HOUR_MS // per_hour
+    looks = []
+    for number in range(hours.start * per_hour, hours.stop * per_hour):
+        minutes = number * step_ms // MINUTE_MS
+        looks.append(Observation(START_MS + number * step_ms, 50 * minutes + shift, 60 * minutes + 500, 0))
+    return [_sample(group, look) for look in looks]
+
+
+def test_a_window_has_its_numbers(spark: SparkSession, tmp_path: Path) -> None:
+    _store(tmp_path, _steady("G", range(2)))
+    outcome = _run(spark, tmp_path)
+    path = f"{tmp_path}/{LAG_TREND}"
+    assert [(each.path, each.row_count) for each in outcome.written] == [(path, 2)]
+    first, second = _trend(spark, tmp_path)
+    assert (iso_time(int(first.window_start.timestamp() * 1000)), first.window_s, first.dt.isoformat(), first.hr) == (
+        "2026-11-10T09:00:00.000Z", 3600, "2026-11-10", 9,
+    )  # fmt: skip
+    assert (first.window_end, second.hr) == (second.window_start, 10)
+    # 10 more each minute: 500, 650, 800, 950 at 0, 15, 30 and 45 minutes.
+    assert (first.lag_first, first.lag_last, first.lag_max, first.lag_avg) == (500, 950, 950, 725.0)
+    assert first.slope_msgs_per_s == pytest.approx(10 / 60, rel=1e-9)
+    assert first.produce_rate == pytest.approx(1.0, rel=1e-9)
+    assert first.consume_rate == pytest.approx(50 / 60, rel=1e-9)
+    assert (first.eta_s, first.status, first.sample_count) == (None, "WARN", 4)
+    assert second.lag_last == 500 + 105 * 10
+
+
+def test_a_second_run_changes_nothing_and_an_hour_leaves_the_others(spark: SparkSession, tmp_path: Path) -> None:
+    _store(tmp_path, [*_steady("G", range(4)), *_steady("H", range(4))])
+    first = _run(spark, tmp_path)
+    rows, files = _trend(spark, tmp_path), _files(tmp_path)
+    assert len(files) == 4
+
+    again = _run(spark, tmp_path)
+    assert _trend(spark, tmp_path) == rows
+    assert again == first
+
+    files = _files(tmp_path)
+    _store(tmp_path, _steady("H", range(1, 3), shift=7), part="later")
+    begin, end = START_MS + HOUR_MS + 20 * MINUTE_MS, START_MS + HOUR_MS + 40 * MINUTE_MS
+    outcome = _run(spark, tmp_path, since=str(begin), until=str(end))
+    # Half an hour is asked for; a window that is replaced has all of its samples.
+    assert outcome.facts["sinceTimestampIso"] == "2026-11-10T10:00:00.000Z"
+    assert outcome.facts["untilTimestampIso"] == "2026-11-10T11:00:00.000Z"
+    changed = {name for name, at in _files(tmp_path).items() if files.get(name) != at}
+    assert {name.rpartition("/")[0] for name in changed} == {f"{LAG_TREND}/window_s=3600/dt=2026-11-10/hr=10"}
+    assert len(_files(tmp_path)) == 4
+    after = _trend(spark, tmp_path)
+    changed_rows = [row for row, before in zip(after, rows, strict=True) if row != before]
+    assert [(row.consumer_group, row.hr, row.sample_count) for row in changed_rows] == [("H", 10, 4)]
+    # Both answers of one moment: the further one counts.
+    assert changed_rows[0].offset_last == 50 * 105 + 7
+
+
+def test_windows_of_other_lengths_stand_beside(spark: SparkSession, tmp_path: Path) -> None:
+    _store(tmp_path, _steady("G", range(5), per_hour=12))
+    hours = _run(spark, tmp_path)
+    quarters = _run(spark, tmp_path, window="15m", until=str(START_MS + 3 * HOUR_MS + 1))
+    longs = _run(spark, tmp_path, window="3h")
+    assert [sum(each.row_count or 0 for each in outcome.written) for outcome in (hours, quarters, longs)] == [5, 16, 2]
+    rows = _trend(spark, tmp_path)
+    assert Counter(row.window_s for row in rows) == {3600: 5, 900: 16, 10800: 2}
+    # 09:00 is the fourth 3 hours of a day in UTC.
+    assert {row.hr: row.sample_count for row in rows if row.window_s == 10800} == {9: 36, 12: 24}
+    assert {row.sample_count for row in rows if row.window_s == 900} == {3}
+
+
+def test_what_is_chosen_does_not_replace_hours_of_all(spark: SparkSession, tmp_path: Path) -> None:
+    _store(tmp_path, [*_steady("OrdersA", range(2)), *_steady("OrdersB", range(2)), *_steady("Pay", range(1))])
+    _run(spark, tmp_path)
+    files = _files(tmp_path)
+    for options, groups in (
+        ({"groups": ("Orders?",)}, {"OrdersA", "OrdersB"}),
+        ({"groups": ("OrdersA",), "topics": ("Ord*",)}, {"OrdersA"}),
+    ):
+        outcome = _run(spark, tmp_path, **options)
+        assert {row["group"] for row in outcome.rows} == groups
+        assert outcome.written == ()
+        assert "did not replace any" in outcome.notes[0]
+    # Known, and not in the last window: none of it, which is no mistake.
+    assert _run(spark, tmp_path, groups=("Pay",)).row_count == 0
+    for options, name in (({"groups": ("Order",)}, "Group Order"), ({"topics": ("*x",)}, r"No topic matches \*x")):
+        with pytest.raises(NotFoundError, match=name):
+            _run(spark, tmp_path, **options)
+    assert _files(tmp_path) == files
+
+
+def test_nothing_to_read_is_said(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="offset_snapshots does not exist") as caught:
+        _run(spark, tmp_path)
+    assert caught.value.hint == "rmqctl pipeline run snapshot writes it."
+    _store(tmp_path, _steady("G", range(1)))
+    outcome = _run(spark, tmp_path, since="2026-11-09T00:00Z", until="2026-11-09T12:00Z")
+    assert (outcome.rows, outcome.row_count) == ((), 0)
+    assert outcome.notes == (
+        "There are no snapshots between 2026-11-09T00:00:00.000Z and 2026-11-09T12:00:00.000Z.",
+    )  # fmt: skip
+    with pytest.raises(UsageError, match="after the last snapshot"):
+        _run(spark, tmp_path, since="2026-11-11T00:00Z")
+    assert not (tmp_path / LAG_TREND).exists()
+
+
+# The report
+
+
+def _group(name: str, queues: dict[MessageQueue, Sequence[tuple[int, int, str | None]]]) -> list[Sample]:
+    """Return samples, one every 5 minutes, each of (consumer offset, max offset, client)."""
+    samples = []
+    for mq, looks in queues.items():
+        for at, (offset, end, client_id) in enumerate(looks):
+            look = Observation(START_MS + at * 5 * MINUTE_MS, offset, end, 0, client_id is not None)
+            place = {"topic": mq.topic, "broker_name": mq.broker_name, "queue_id": mq.queue_id}
+            samples.append(_sample(name, look, client_id=client_id, **place))
+    return samples
+
+
+def test_a_group_is_summed_up(spark: SparkSession, tmp_path: Path) -> None:
+    orders = [MessageQueue("Orders", f"broker-{name}", 0) for name in "ab"]
+    retry = MessageQueue("%RETRY%G", "broker-a", 0)
+    samples = _group(
+        "G",
+        {
+            # Stands still for 20 minutes with 300 to read, and changes hands twice.
+            orders[0]: [(100, 100, "x"), (100, 400, "y"), (100, 400, None), (100, 400, "y"), (100, 400, "x")],
+            # 20 in and 30 out a minute: 300, 250, 200, 150, 100 behind.
+            orders[1]: [(100 + 150 * at, 400 + 100 * at, "x") for at in range(5)],
+            retry: [(7, 7, "y")] * 5,
+        },
+    )
+    quiet = _group("Quiet", {orders[0]: [(5, 5, "q")] * 5})
+    _store(tmp_path, [*samples, *quiet])
+
+    outcome = _run(spark, tmp_path, html=str(tmp_path / "report.html"))
+
+    row, other = outcome.rows
+    assert (row["group"], row["cluster"], row["health"], other["group"], other["health"]) == (
+        "G",
+        "c1",
+        "OK",
+        "Quiet",
+        "OK",
+    )
+    assert row["counts"] == {"REWIND": 0, "STOP": 0, "STALL": 0, "WARN": 0, "UNKNOWN": 0, "OK": 3}
+    assert (row["queueCount"], row["lag"], row["lagAtLeast"], row["unknownCount"], row["lagAtStart"]) == (
+        3, 400, 400, 0, 300,
+    )  # fmt: skip
+    # By least squares: 0, 300, 300, 300, 300 every 300 s grows by 0.2 a second.
+    assert row["slopeMsgsPerS"] == pytest.approx(0.2 - 50 / 300, rel=1e-9)
+    assert row["consumeMsgsPerS"] == pytest.approx(0.5, rel=1e-9)
+    assert (row["etaS"], row["etaMs"]) == (None, None)
+    assert (row["worstQueue"], row["stuckCount"]) == ("Orders@broker-a:0", 1)
+    (stuck,) = row["stuckQueues"]
+    assert stuck == {
+        "topic": "Orders", "brokerName": "broker-a", "queueId": 0, "consumerOffset": 100, "behind": 300,
+        "sinceTimestamp": START_MS + 5 * MINUTE_MS, "sinceTimestampIso": "2026-11-10T09:05:00.000Z",
+        "forMs": 15 * MINUTE_MS, "afterTimestamp": START_MS, "afterTimestampIso": "2026-11-10T09:00:00.000Z",
+        "clientId": "x",
+    }  # fmt: skip
+    skews = {each["topic"]: (each["queueCount"], each["lag"], each["lagSkew"]) for each in row["topics"]}
+    assert skews == {"Orders": (2, 400, 1.5), "%RETRY%G": (1, 0, None)}
+    assert row["lagSkew"] == 1.5
+    assert [(each["clientId"], each["queueCount"], each["lag"]) for each in row["members"]] == [
+        ("x", 2, 400),
+        ("y", 1, 0),
+    ]
+    assert row["memberLagSkew"] == 2.0
+    assert (row["ownerChangeCount"], row["clientCount"]) == (2, 2)
+    assert json.loads(json.dumps([dict(each) for each in outcome.rows])) == [dict(each) for each in outcome.rows]
+    facts = outcome.facts
+    assert (facts["snapshotCount"], facts["snapshotRowCount"], facts["groupCount"], facts["queueCount"]) == (
+        5,
+        20,
+        2,
+        4,
+    )
+    assert facts["newestSnapshotTimestampIso"] == "2026-11-10T09:20:00.000Z"
+    assert (facts["windowMs"], facts["windowCount"], facts["stuckCount"]) == (HOUR_MS, 1, 1)
+    page = (tmp_path / "report.html").read_text()
+    assert [each.path for each in outcome.written][1] == str(tmp_path / "report.html")
+    assert page.count("<svg") == 5
+    assert "Orders@broker-a:0" in page
+
+
+def test_a_queue_that_catches_up_says_when(spark: SparkSession, tmp_path: Path) -> None:
+    mq = MessageQueue("Orders", "broker-a", 0)
+    _store(tmp_path, _group("G", {mq: [(100 + 150 * at, 400 + 100 * at, "x") for at in range(5)]}))
+    (row,) = _run(spark, tmp_path).rows
+    # 100 behind, 50 fewer every 300 s.
+    assert row["etaS"] == pytest.approx(600, rel=1e-9)
+    assert row["etaMs"] == 600_000
+
+
+def test_unknown_is_not_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    known = [Observation(START_MS + at * MINUTE_MS, 10 + at, 20 + at) for at in range(4)]
+    samples = [_sample("G", look) for look in known]
+    samples += [_sample("G", structs.replace(look, consumer_offset=None), queue_id=1) for look in known]
+    _store(tmp_path, samples)
+    (row,) = _run(spark, tmp_path).rows
+    assert (row["lag"], row["lagAtLeast"], row["unknownCount"], row["lagAtStart"]) == (None, 10, 1, None)
+    assert (row["slopeMsgsPerS"], row["etaS"], row["health"]) == (None, None, "WARN")
+    assert row["counts"]["UNKNOWN"] == 1
+    assert row["lagSkew"] is None
+
+
+def test_the_last_window_is_a_whole_one(spark: SparkSession, tmp_path: Path) -> None:
+    # The hour has begun 5 minutes ago; what was in the last one still counts.
+    looks = [Observation(START_MS + at * 5 * MINUTE_MS, 10, 100) for at in range(14)]
+    _store(tmp_path, [_sample("G", look) for look in looks])
+    outcome = _run(spark, tmp_path)
+    (row,) = outcome.rows
+    assert (row["health"], row["stuckQueues"][0]["forMs"]) == ("STALL", 55 * MINUTE_MS)
+    assert outcome.facts["windowStartTimestamp"] == START_MS + 5 * MINUTE_MS + 1
+    assert [(each.status, each.sample_count) for each in _trend(spark, tmp_path)] == [("STALL", 12), ("UNKNOWN", 2)]
+    assert outcome.notes == ()
+    assert "No queue has more than 1 snapshot in the last 5m00s" in _run(spark, tmp_path, window="5m").notes[0]
+
+
+def test_clusters(spark: SparkSession, tmp_path: Path) -> None:
+    looks = [Observation(START_MS + at * MINUTE_MS, 10, 20) for at in range(4)]
+    samples = [_sample("G", look, cluster="c1" if at != 2 else None) for at, look in enumerate(looks)]
+    # The same names in two clusters are two queues.
+    samples += [_sample("Two", look, cluster=cluster) for look in looks for cluster in ("c1", "c2")]
+    samples += [_sample("None", look, cluster=None) for look in looks]
+    # A broker that is not known at all is in the cluster of the others.
+    samples += [_sample("Half", look, cluster=("c1", None)[at], queue_id=at) for look in looks for at in range(2)]
+    _store(tmp_path, samples)
+    outcome = _run(spark, tmp_path)
+    assert sorted((row["group"], row["cluster"] or "", row["queueCount"]) for row in outcome.rows) == [
+        ("G", "c1", 1), ("Half", "c1", 2), ("None", "", 1), ("Two", "c1", 1), ("Two", "c2", 1),
+    ]  # fmt: skip
+    counts = {(row.consumer_group, row.cluster): row.sample_count for row in _trend(spark, tmp_path)}
+    assert counts["G", "c1"] == 4
+    assert (counts["Two", "c1"], counts["Two", "c2"], counts["None", None]) == (4, 4, 4)
+
+
+def test_only_so_many_groups_are_shown(spark: SparkSession, tmp_path: Path) -> None:
+    _store(tmp_path, [sample for number in range(22) for sample in _steady(f"G{number:02}", range(1))])
+    outcome = _run(spark, tmp_path)
+    assert (len(outcome.rows), outcome.row_count) == (20, 22)
+    assert outcome.notes == ("2 groups more; --limit shows them.",)
+    assert len(_run(spark, tmp_path, limit=30).rows) == 22
+
+
+def test_names_of_the_cluster_are_no_html(spark: SparkSession, tmp_path: Path) -> None:
+    name = '<script>alert("x")</script>'
+    mq = MessageQueue(name, name, 0)
+    _store(tmp_path, _group(name, {mq: [(1, 9, f"{name}1"), (1, 99, f"{name}2"), (1, 999, f"{name}1")] * 2}))
+    path = tmp_path / "report.html"
+    path.write_text("old")
+    (row,) = _run(spark, tmp_path, html=str(path)).rows
+    assert row["group"] == name
+    page = path.read_text()
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".report")] == []
+
+
+# Elsewhere
+
+_CONNECT = """
+import json, sys
+from rmqctl.pipeline.job import JobOptions
+from rmqctl.pipeline.jobs.lag import JOB
+from rmqctl.pipeline.session import start_session
+
+spark = start_session(remote="local[2]")
+outcome = JOB.run(spark, JobOptions(now_ms=int(sys.argv[2]), tables=sys.argv[1]))
+row = outcome.rows[0]
+print(json.dumps([type(spark).__module__, row["health"], row["lag"], outcome.written[0].row_count]))
+"""
+
+
+def test_over_spark_connect(spark: SparkSession, tmp_path: Path) -> None:
+    _store(tmp_path, _steady("G", range(2)))
+    done = subprocess.run(
+        [sys.executable, "-c", _CONNECT, str(tmp_path), str(NOW_MS)], capture_output=True, text=True,
+        timeout=200, check=False,
+        # Spark's own tests take a free port so.
+        env={**os.environ, "SPARK_TESTING": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    module, health, lag, row_count = json.loads(done.stdout.splitlines()[-1])
+    assert module.startswith("pyspark.sql.connect")
+    assert (health, lag, row_count) == ("WARN", 500 + 105 * 10, 2)
+    assert len(_trend(spark, tmp_path)) == 2
+
+
+def test_queue_of_a_row() -> None:
+    assert queue_of({"topic": "T", "broker_name": "b", "queue_id": 3}) == MessageQueue("T", "b", 3)
