@@ -22,9 +22,10 @@ test: compiled
 test-real: compiled
 	$(PYTEST) -v tests/real
 
-# The pipeline, on Spark and against real RocketMQ.
+# The pipeline, on Spark and against real RocketMQ; what fails is run once more, as above.
 test-spark: $(SPARK_VENV)/.ready
-	$(SPARK_BIN)/python -m pytest -q tests/spark
+	$(SPARK_BIN)/python -m pytest -q tests/spark || \
+		$(SPARK_BIN)/python -m pytest -v --last-failed --last-failed-no-failures none tests/spark
 
 check-spark: $(SPARK_VENV)/.ready
 	$(SPARK_BIN)/mypy
@@ -44,6 +45,8 @@ bench: compiled
 
 bench-spark: $(SPARK_VENV)/.ready
 	$(SPARK_BIN)/python -m tests.spark.bench
+	$(SPARK_BIN)/python -m tests.spark.bench_lag
+	$(SPARK_BIN)/python -m tests.spark.bench_fleet
 
 soak: compiled
 	$(BIN)/python -m tests.soak

@@ -144,6 +144,11 @@ class Invocation:
         return name if not namespace else with_namespace(namespace, name)
 
     @property
+    def is_debugging(self) -> bool:
+        """Whether --debug was given."""
+        return "debug" in self._given
+
+    @property
     def context_name(self) -> str | None:
         """The context that this run uses, None without one."""
         return None if self._context is None else self._context.name

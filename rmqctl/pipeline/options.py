@@ -159,6 +159,24 @@ def read_sink_options(options: Mapping[str, str]) -> SinkOptions:
     return SinkOptions(_access(given), given.text("topic"))
 
 
+def options_of(access: Access) -> dict[str, str]:
+    """Return the options with which format("rocketmq") reaches the same cluster."""
+    made = {"nameServers": access.name_servers, "rocketmq.header": access.header}
+    made["rocketmq.timeout"] = f"{round(access.timeout_s * 1000)}ms"
+    if access.tls is not None:
+        made["rocketmq.tls"] = "true"
+        made |= {f"rocketmq.tls.{key}": value for key, value in access.tls.items()}
+    if access.address_map:
+        made["rocketmq.addressMap"] = ",".join(f"{name}={address}" for name, address in access.address_map.items())
+    if access.given is not None:
+        made |= {"rocketmq.accessKey": access.given.access_key, "rocketmq.secretKey": access.given.secret_key}
+        if access.given.security_token is not None:
+            made["rocketmq.securityToken"] = access.given.security_token
+    elif access.credentials_path is not None:
+        made["rocketmq.credentials"] = access.credentials_path
+    return made
+
+
 def _tags(text: str | None) -> frozenset[str]:
     try:
         return parse_tags(text or "*")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from rmqctl.admin.queues import QueueSpan, chosen_queues, fetch_route, fetch_spans
-from rmqctl.admin.results import all_failed
+from rmqctl.admin.results import all_failed, ask_all
 from rmqctl.admin.stored_offsets import fetch_stored_offsets
 from rmqctl.admin.time_search import find_first_since
 from rmqctl.client.core import Client
@@ -44,14 +44,18 @@ class Found(Struct, frozen=True):
 
 async def fetch_found(client: Client, topics: Sequence[str]) -> Found:
     """Ask where the topics' queues begin and end. Raises NotFoundError, and what brokers answer where one is silent."""
-    spans: dict[MessageQueue, QueueSpan] = {}
-    for topic in topics:
+
+    async def ask(topic: str) -> list[QueueSpan]:
         route = await fetch_route(client, topic)
         found, failures = await fetch_spans(client, route, chosen_queues(route, ()))
         if failures:
             raise all_failed(failure.error for failure in failures)
-        spans.update((span.mq, span) for span in found)
-    return Found(spans)
+        return found
+
+    answers = await ask_all(topics, ask)
+    if answers.failed:
+        raise all_failed(answers.failed.values())
+    return Found({span.mq: span for found in answers.ok.values() for span in found})
 
 
 async def fetch_places(

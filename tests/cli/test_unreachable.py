@@ -59,6 +59,8 @@ _NOT_ASKING = {
     "completion",
     "doctor",
     "demo",
+    "pipeline package",
+    "pipeline run",  # asks nobody without PySpark: tests/spark/test_run.py
 }
 _STREAMING = {"message tail", "consume run"}
 

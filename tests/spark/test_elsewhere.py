@@ -56,7 +56,7 @@ print(json.dumps([spark.sparkContext.master, bodies, places]))
 
 
 def _last_line(command: list[str], **environment: str) -> list[object]:
-    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=280)
     said = [line for line in done.stderr.splitlines() if not line.lstrip().startswith("at ")]
     assert done.returncode == 0, "\n".join(said[-60:])
     found: list[object] = json.loads(done.stdout.splitlines()[-1])
@@ -73,6 +73,25 @@ def test_over_spark_connect(cluster: Cluster, tmp_path: Path) -> None:
     assert bodies == sorted(f"m{number}" for number in range(30))
     assert count == 30
     assert "The option startingOffsets: 'yesterday' is no" in str(said)
+
+
+def test_a_job_under_spark_submit(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.create_topic("Submitted", queue_count=2)
+    cluster.java.produce("Submitted", 30)
+    bin_folder = Path(sys.executable).parent
+    subprocess.run([bin_folder / "rmqctl", "pipeline", "package", str(tmp_path)], check=True, timeout=60)
+    conf = ["--conf", "spark.ui.enabled=false", "--conf", "spark.driver.host=127.0.0.1"]
+    done = subprocess.run(
+        [bin_folder / "spark-submit", "--master", "local-cluster[2,1,1024]", *conf, "--py-files", "rmqctl.zip",
+         "rmqctl_submit.py", "-n", cluster.namesrv, "pipeline", "run", "read", "--topic", "Submitted", "--to",
+         str(tmp_path / "table"), "-o", "json"],
+        cwd=tmp_path, env={**os.environ, "PYSPARK_PYTHON": sys.executable}, capture_output=True, text=True, timeout=280,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    (job,) = json.loads(done.stdout)["jobs"]
+    assert job["written"] == [{"path": str(tmp_path / "table"), "rowCount": 30}]
+    assert list((tmp_path / "table").glob("*.parquet"))
 
 
 def test_on_executors_that_get_a_zip(cluster: Cluster, tmp_path: Path) -> None:

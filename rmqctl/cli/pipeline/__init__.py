@@ -1,0 +1,1 @@
+"""rmqctl pipeline: jobs on Spark."""

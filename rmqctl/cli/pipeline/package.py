@@ -1,0 +1,46 @@
+"""rmqctl pipeline package: rmqctl as files for a Spark cluster."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
+from typing import Annotated
+
+import typer
+
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.listing import Column, Listing
+from rmqctl.errors import RmqctlError
+
+HELP = """\b
+Examples:
+  rmqctl pipeline package /tmp/job
+  cd /tmp/job && spark-submit --master yarn --py-files rmqctl.zip rmqctl_submit.py \\
+    -n 10.0.0.5:9876 pipeline run snapshot lag --tables hdfs:///rocketmq
+
+rmqctl.zip is rmqctl itself, for the executors; rmqctl_submit.py starts the command line in the driver. The Python of
+each executor, and of the driver, needs the libraries of rmqctl[spark]: they have parts in C, which no zip can bring."""
+
+_COLUMNS = (Column("FILE", "path"), Column("BYTES", "sizeBytes", is_number=True))
+
+
+def command(
+    ctx: typer.Context,
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="Where to write them.", show_default=False)],
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from pathlib import Path
+
+    from rmqctl.cli.output.render import choose_columns, render
+    from rmqctl.pipeline.packaging import write_package
+
+    invocation = Invocation(ctx, needs_cluster=False)
+    choose_columns(_COLUMNS, invocation.display)
+    try:
+        paths = write_package(Path(folder))
+    except OSError as error:
+        raise RmqctlError(f"{folder} can't be written: {error.strerror}.") from None
+    listing = Listing(
+        kind="PipelinePackage",
+        columns=_COLUMNS,
+        items=[{"path": str(path), "sizeBytes": path.stat().st_size} for path in paths],
+        name=lambda item: str(item["path"]),
+    )
+    return render(listing, invocation.display)

@@ -1,0 +1,333 @@
+"""rmqctl pipeline run: jobs on Spark, several in one session."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What needs
+# Spark is imported when the command runs, so that --help needs none of it.
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.cli.invocation import Display, Invocation
+from rmqctl.cli.output.listing import Column, Item, Listing
+from rmqctl.errors import UsageError
+from rmqctl.model.failure import Failure
+from rmqctl.rules.durations import short_duration
+from rmqctl.rules.times import iso_time
+
+if TYPE_CHECKING:
+    from rmqctl.pipeline.job import Field, Job, Outcome
+    from rmqctl.pipeline.running import Ran
+
+HELP = """\b
+Examples:
+  rmqctl pipeline run read --topic orders --since 2h --to /data/orders
+  rmqctl pipeline run snapshot --tables /data/rocketmq
+  rmqctl pipeline run lag --tables /data/rocketmq --html report.html
+  rmqctl pipeline run snapshot lag fleet-whatif --tables hdfs:///rocketmq --master yarn
+  rmqctl pipeline run audit --topic orders --since 1h --remote sc://spark:15002
+  rmqctl pipeline run lag --tables /data/rocketmq -o json | jq '.items[] | select(.health == "STALL")'
+
+\b
+Jobs, and their options beside --limit:
+  read          a stretch of topics into Parquet or a table, or shown
+                --topic --since --until --tag --sql --group --to --to-table --overwrite
+  snapshot      the offsets of all groups into the table offset_snapshots
+                --tables --group --topic --run-id --recording --compact --overwrite
+  lag           how groups do, judged by their snapshots
+                --tables --group --topic --since --until --window --html
+  dlq-report    dead letters by group, origin, tag, reason, time
+                --group --since --until --tables
+  audit         produced, stored, consumed every 10 minutes: duplicates, losses, latency
+                --topic --group --since --until --tables
+  fleet-whatif  every group with other strategies and sizes, from the last snapshot
+                --tables --group --topic --since --until --strategy --change
+
+Spark is started once, here on all cores unless --master or --remote says where, and runs the jobs in the order in which
+they are named. It needs Java 17 and PySpark: pip install 'rmqctl[spark]'. A job that is run twice with the same input
+changes nothing. What Spark says goes to a file that is named when something fails; --debug shows it."""
+
+# The fields of JobOptions, as they are called here.
+_FLAGS = {
+    "tables": "--tables", "topics": "--topic", "groups": "--group", "since": "--since", "until": "--until",
+    "tags": "--tag", "sql": "--sql", "to": "--to", "to_table": "--to-table", "overwrite": "--overwrite",
+    "run_id": "--run-id", "recordings": "--recording", "compact": "--compact", "window": "--window",
+    "html": "--html", "strategies": "--strategy", "changes": "--change",
+}  # fmt: skip
+# How long a task waits for brokers that don't answer; --timeout says otherwise.
+_TIMEOUT_S = 30.0
+# One document each; the others have the rows of one job.
+_WHOLE = ("json", "yaml")
+_AS_TABLES = ("table", "wide", "plain")
+
+
+def command(
+    ctx: typer.Context,
+    jobs: Annotated[list[str], typer.Argument(metavar="JOB...", help="What to run.", show_default=False)],
+    tables: Annotated[
+        str | None, typer.Option("--tables", metavar="DIR", help="The folder of tables, or a URI that Spark knows.")
+    ] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="This topic. May be repeated.")
+    ] = None,
+    group: Annotated[
+        list[str] | None, typer.Option("--group", metavar="GROUP", help="This group. May be repeated.")
+    ] = None,
+    since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="From then on.")] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Until then.")] = None,
+    tag: Annotated[str | None, typer.Option("--tag", metavar="TAGS", help="Only these tags: 'A || B'.")] = None,
+    sql: Annotated[str | None, typer.Option("--sql", metavar="SQL92", help="Only what the brokers select.")] = None,
+    to: Annotated[str | None, typer.Option("--to", metavar="DIR", help="Write Parquet there.")] = None,
+    to_table: Annotated[
+        str | None, typer.Option("--to-table", metavar="NAME", help="Write a table of Spark's catalog.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
+    run_id: Annotated[
+        str | None, typer.Option("--run-id", metavar="ID", help="Name the snapshot; one that is there stays.")
+    ] = None,
+    recording: Annotated[
+        list[str] | None, typer.Option("--recording", metavar="FILE", help="Take recorded samples. May be repeated.")
+    ] = None,
+    compact: Annotated[bool, typer.Option("--compact", help="Merge the files of hours that are over.")] = False,
+    window: Annotated[
+        str | None, typer.Option("--window", metavar="TIME", help="Judge by stretches of this length. [default: 1h]")
+    ] = None,
+    html: Annotated[str | None, typer.Option("--html", metavar="FILE", help="Write the report as a page, too.")] = None,
+    strategy: Annotated[
+        list[str] | None, typer.Option("--strategy", metavar="STRATEGY", help="Share by it. May be repeated.")
+    ] = None,
+    change: Annotated[
+        list[str] | None, typer.Option("--change", metavar="CHANGE", help="Such as '+1 client'. May be repeated.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", help="Show so many rows of a job. [default: 20]")
+    ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option("--master", metavar="URL", help="Spark's master: local[4], spark://..., yarn, k8s://..."),
+    ] = None,
+    remote: Annotated[
+        str | None, typer.Option("--remote", metavar="URL", help="A server of Spark Connect: sc://HOST:PORT.")
+    ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark. May be repeated.")
+    ] = None,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    import time
+
+    from rmqctl.pipeline.job import JobOptions
+    from rmqctl.pipeline.jobs import load_jobs
+    from rmqctl.pipeline.running import SparkPlace, check_options, look_first, run_jobs
+    from rmqctl.pipeline.session import require_spark
+
+    from .run_progress import RunProgress
+
+    chosen = load_jobs(jobs)
+    place = SparkPlace(master=master, remote=remote, conf=_settings(conf or ()))
+    if master is not None and remote is not None:
+        raise UsageError("--master and --remote exclude each other.")
+    if limit is not None and limit < 1:
+        raise UsageError("--limit must be 1 or more.")
+    options = JobOptions(
+        now_ms=time.time_ns() // 1_000_000, tables=tables, topics=tuple(topic or ()), groups=tuple(group or ()),
+        since=since, until=until, tags=tag, sql=sql, to=to, to_table=to_table, overwrite=overwrite, run_id=run_id,
+        recordings=tuple(recording or ()), compact=compact, window=window, html=html,
+        strategies=tuple(strategy or ()), changes=tuple(change or ()), limit=limit,
+    )  # fmt: skip
+    asks_cluster = any(job.asks_cluster(options) for job in chosen)
+    invocation = Invocation(ctx, needs_cluster=asks_cluster)
+    options = _completed(invocation, options, asks_cluster=asks_cluster)
+    _check_display(chosen, invocation.display)
+    check_options(chosen, options, _FLAGS)
+    require_spark(remote)
+    look_first(chosen, options)
+    shown = _Shown(chosen, invocation.display)
+    with RunProgress(is_wanted=invocation.display.with_notes and not invocation.is_debugging) as progress:
+        for ran in run_jobs(chosen, options, place, is_quiet=not invocation.is_debugging, on_step=progress.show):
+            progress.pause()
+            shown.add(ran)
+    return shown.end()
+
+
+def _completed(invocation: Invocation, options: Any, *, asks_cluster: bool) -> Any:
+    """Return the options with full names, and with the way to the cluster where a job asks one."""
+    from msgspec.structs import replace
+
+    return replace(
+        options,
+        access=replace(invocation.access(), timeout_s=invocation.timeout_s(_TIMEOUT_S)) if asks_cluster else None,
+        topics=tuple(invocation.full_name(name) for name in options.topics),
+        groups=tuple(invocation.full_name(name) for name in options.groups),
+    )
+
+
+def _settings(pairs: Sequence[str]) -> dict[str, str]:
+    settings = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator or not key.startswith("spark."):
+            raise UsageError(f"--conf {pair!r} is no KEY=VALUE of Spark.", hint="Such as spark.executor.memory=4g.")
+        settings[key] = value
+    return settings
+
+
+def _columns(job: "Job") -> list[Column]:
+    return [_column(field) for field in job.fields]
+
+
+def _column(field: "Field") -> Column:
+    kind = str(field.kind)
+    show = {"time": _show_time, "duration": _show_duration, "number": _show_number}.get(kind, _show_text)
+    return Column(
+        field.heading,
+        field.key,
+        show=lambda item: show(item.get(field.key)),
+        is_number=kind == "number",
+        is_wide=field.is_wide,
+    )
+
+
+def _show_time(value: Any) -> str:
+    return iso_time(value) or "-"
+
+
+def _show_duration(value: Any) -> str:
+    return "-" if value is None else short_duration(round(value))
+
+
+def _show_number(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.2f}" if abs(value) < 1000 else f"{value:.0f}"
+    return "-" if value is None else str(value)
+
+
+def _show_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(str, value)) or "-"
+    return "-" if value is None or value == "" else " ".join(str(value).split())
+
+
+def _check_display(jobs: "Sequence[Job]", display: Display) -> None:
+    """Refuse what only the rows of one job can be shown as, and columns that there are not. Raises UsageError."""
+    from rmqctl.cli.output.render import choose_columns
+
+    if len(jobs) == 1:
+        choose_columns(_columns(jobs[0]), display)
+        return
+    if display.format not in (*_WHOLE, *_AS_TABLES, "jsonl"):
+        raise UsageError(f"-o {display.format} is for the rows of one job.", hint="Use -o json, or run one at a time.")
+    if display.columns or display.sort_keys or display.conditions:
+        raise UsageError("--columns, --sort and --where are for the rows of one job.")
+
+
+class _Shown:
+    """Shows tables as jobs end, and a document when all have."""
+
+    def __init__(self, jobs: "Sequence[Job]", display: Display) -> None:
+        self._is_one = len(jobs) == 1
+        self._columns = {job.name: _columns(job) for job in jobs}
+        self._display = display
+        self._ran: list[Ran] = []
+        self._failures: list[Failure] = []
+
+    def add(self, ran: "Ran") -> None:
+        """Take a job's result. Raises its error where nothing has come of the jobs yet."""
+        if ran.error is not None and not self._ran:
+            raise ran.error
+        self._ran.append(ran)
+        failures = _failures(ran)
+        self._failures += failures
+        if self._display.format in _AS_TABLES:
+            self._show_table(ran)
+
+    def _show_table(self, ran: "Ran") -> None:
+        import sys
+
+        from rmqctl.cli.output.render import render
+        from rmqctl.cli.output.text import to_stderr
+
+        if ran.error is not None:
+            to_stderr(f"rmqctl: the job {ran.job.name} failed: {_printable(ran.error.sentence)}")
+            if ran.error.hint is not None:
+                to_stderr(f"        {_printable(ran.error.hint)}")
+            return
+        if not self._is_one and ran.outcome is not None and ran.outcome.rows:
+            sys.stdout.write(f"{'' if self._ran[0] is ran else chr(10)}{ran.job.name}\n")
+        render(self._listing([ran], self._columns[ran.job.name]), self._display)
+
+    def end(self) -> int:
+        """Write what has not been written, and return the exit code."""
+        from rmqctl.cli.output.render import render
+
+        listing = self._listing(self._ran, self._columns[self._ran[0].job.name] if self._is_one else ())
+        if self._display.format in _AS_TABLES:
+            return listing.exit_code
+        return render(listing, self._display)
+
+    def _listing(self, all_ran: "Sequence[Ran]", columns: Sequence[Column]) -> Listing:
+        rows = [{"job": ran.job.name, **row} for ran in all_ran if ran.outcome is not None for row in ran.outcome.rows]
+        notes = [note for ran in all_ran for note in _notes(ran)]
+        return Listing(
+            kind="PipelineRun",
+            columns=columns,
+            items=rows,
+            name=_name(columns),
+            failures=self._failures if all_ran is self._ran else [f for ran in all_ran for f in _failures(ran)],
+            extra={"jobs": [_job_item(ran) for ran in all_ran]},
+            notes=notes if rows else notes[1:],
+            empty="" if not notes else notes[0],
+        )
+
+
+def _name(columns: Sequence[Column]) -> Any:
+    def name(item: Item) -> str:
+        return str(item.get(columns[0].key, "")) if columns else str(item["job"])
+
+    return name
+
+
+def _printable(text: str) -> str:
+    from rmqctl.cli.output.text import printable
+
+    return printable(text)
+
+
+def _failures(ran: "Ran") -> list[Failure]:
+    if ran.error is not None:
+        return [Failure(None, f"the job {ran.job.name}", ran.error)]
+    return list(ran.outcome.failures) if ran.outcome is not None else []
+
+
+def _job_item(ran: "Ran") -> dict[str, Any]:
+    outcome = ran.outcome
+    return {
+        "job": ran.job.name,
+        "tookMs": ran.took_ms,
+        "rowCount": None if outcome is None else outcome.row_count,
+        "written": [
+            {"path": written.path, "rowCount": written.row_count} for written in (outcome.written if outcome else ())
+        ],
+        "facts": dict(outcome.facts) if outcome is not None else {},
+        "notes": list(outcome.notes) if outcome is not None else [],
+        "isDone": ran.error is None,
+    }
+
+
+def _notes(ran: "Ran") -> list[str]:
+    outcome = ran.outcome
+    if outcome is None:
+        return []
+    return [*(_written(ran, outcome)), *outcome.notes]
+
+
+def _written(ran: "Ran", outcome: "Outcome") -> list[str]:
+    from rmqctl.rules.words import counted
+
+    took = f"in {short_duration(ran.took_ms)}"
+    said = []
+    for written in outcome.written:
+        what = "" if written.row_count is None else f"{counted(written.row_count, 'row')} into "
+        said.append(f"{ran.job.name} wrote {what}{written.path} {took}.")
+    return said or [f"{ran.job.name} ended {took}."]

@@ -1,0 +1,157 @@
+"""read: a stretch of topics into Parquet or a table; without either it is shown."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rmqctl.admin.message_search import check_sql
+from rmqctl.admin.queues import fetch_route
+from rmqctl.admin.results import all_failed
+from rmqctl.client.access import Access
+from rmqctl.client.core import Client
+from rmqctl.errors import UsageError
+from rmqctl.pipeline import FORMAT
+from rmqctl.pipeline.job import Field, Job, JobOptions, Kind, Outcome, Written, always
+from rmqctl.pipeline.options import options_of, read_source_options
+from rmqctl.rules.times import iso_time
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+_SHOWN_COUNT = 20
+# The source's options as the command line calls them.
+_FLAGS = {
+    "startingOffsets": "--since", "endingOffsets": "--until", "consumerGroup": "--group", "tags": "--tag",
+    "topic": "--topic",
+}  # fmt: skip
+_FLAG = re.compile(rf"(?:[Tt]he option )?\b({'|'.join(_FLAGS)})\b")
+
+
+def source_options(access: Access, options: JobOptions) -> dict[str, str]:
+    """Return the options of format("rocketmq") for what a run was told."""
+    given = {
+        "topic": ",".join(options.topics),
+        "startingOffsets": options.since,
+        "endingOffsets": options.until,
+        "tags": options.tags,
+        "sql": options.sql,
+        "consumerGroup": options.groups[0] if options.groups else None,
+    }
+    return options_of(access) | {name: value for name, value in given.items() if value is not None}
+
+
+def shown(row: Row) -> dict[str, Any]:
+    """Return a message as it stands in JSON; a body that is no UTF-8 stands under `bodyBase64` only."""
+    body: bytes = bytes(row.body) if row.body is not None else b""
+    try:
+        text: str | None = body.decode()
+    except UnicodeDecodeError:
+        text = None
+    stored_ms = None if row.store_ms is None else int(row.store_ms)
+    return {
+        "topic": row.topic,
+        "brokerName": row.broker_name,
+        "queueId": row.queue_id,
+        "queueOffset": row.queue_offset,
+        "storeTimestamp": stored_ms,
+        "storeTimestampIso": iso_time(stored_ms),
+        "msgId": row.uniq_key or row.msg_id,
+        "tags": row.tags,
+        "keys": (row["keys"] or "").split(),
+        "bodySize": len(body),
+        "body": text,
+        "bodyBase64": None if text is not None else base64.b64encode(body).decode(),
+    }
+
+
+def _frame(spark: SparkSession, options: JobOptions) -> DataFrame:
+    access = _access(options)
+    return spark.read.format(FORMAT).options(**source_options(access, options)).load()
+
+
+def _access(options: JobOptions) -> Access:
+    if options.access is None:
+        raise UsageError("The job read asks a cluster: name its name servers.")
+    return options.access
+
+
+def _check(options: JobOptions) -> None:
+    if options.to is not None and options.to_table is not None:
+        raise UsageError("--to and --to-table exclude each other.")
+    if options.overwrite and options.to is None and options.to_table is None:
+        raise UsageError("--overwrite is for what --to or --to-table names.")
+    if len(options.groups) > 1:
+        raise UsageError("The job read takes one --group: the one whose offsets --since group or --until group mean.")
+    try:
+        read_source_options(source_options(_access(options), options), options.now_ms)
+    except UsageError as error:
+        raise error.reworded(_FLAG.sub(lambda match: _FLAGS[match.group(1)], error.sentence)) from None
+
+
+async def _look(client: Client, options: JobOptions) -> None:
+    for topic in options.topics:
+        route = await fetch_route(client, topic)
+        if options.sql is not None:
+            failures = await check_sql(client, route, options.sql)
+            if failures:
+                raise all_failed(failure.error for failure in failures)
+
+
+def _run(spark: SparkSession, options: JobOptions) -> Outcome:
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+
+    frame = _frame(spark, options)
+    if options.to is None and options.to_table is None:
+        wanted = frame.withColumn("store_ms", F.unix_millis("store_ts"))
+        rows = wanted.limit(options.limit or _SHOWN_COUNT).collect()
+        note = f"Shown are at most {options.limit or _SHOWN_COUNT} messages; --to writes all."
+        return Outcome(rows=[shown(row) for row in rows], notes=(note,))
+    if options.to_table is not None:
+        _require_lasting(spark, options.to_table)
+    counted = Observation("written")
+    writer = frame.observe(counted, F.count(F.lit(1)).alias("row_count")).write
+    writer = writer.mode("overwrite" if options.overwrite else "errorifexists")
+    if options.to is not None:
+        writer.parquet(options.to)
+    elif options.to_table is not None:
+        writer.saveAsTable(options.to_table)
+    found: Mapping[str, Any] = counted.get
+    return Outcome(
+        row_count=found["row_count"], written=(Written(options.to or str(options.to_table), found["row_count"]),)
+    )
+
+
+def _require_lasting(spark: SparkSession, table: str) -> None:
+    """Refuse a catalog in memory, which would forget the table with this session. Raises UsageError."""
+    is_elsewhere = spark.conf.get(f"spark.sql.catalog.{table.partition('.')[0]}", None) is not None
+    if not is_elsewhere and spark.conf.get("spark.sql.catalogImplementation", "in-memory") == "in-memory":
+        raise UsageError(
+            f"--to-table {table}: this session's catalog is in memory and would forget it.",
+            hint="Name a catalog with --conf (spark.sql.catalogImplementation=hive), or write with --to DIR.",
+        )
+
+
+JOB = Job(
+    name="read",
+    takes=frozenset({"topics", "groups", "since", "until", "tags", "sql", "to", "to_table", "overwrite"}),
+    needs=frozenset({"topics"}),
+    fields=(
+        Field("topic", "TOPIC"),
+        Field("brokerName", "BROKER"),
+        Field("queueId", "QUEUE", Kind.NUMBER),
+        Field("queueOffset", "OFFSET", Kind.NUMBER),
+        Field("storeTimestamp", "STORED", Kind.TIME),
+        Field("msgId", "ID"),
+        Field("tags", "TAG"),
+        Field("bodySize", "BYTES", Kind.NUMBER),
+        Field("body", "BODY", is_wide=True),
+    ),
+    asks_cluster=always,
+    check=_check,
+    look=_look,
+    run=_run,
+)

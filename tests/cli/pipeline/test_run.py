@@ -1,0 +1,115 @@
+"""rmqctl pipeline, as far as it goes without Spark: what is refused before anything starts."""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from rmqctl.pipeline.job import JobOptions
+from rmqctl.pipeline.jobs import JOBS, load_jobs
+from tests.cli.calls import call, closed_address, spawn
+
+Captured = pytest.CaptureFixture[str]
+_NOWHERE = ("-n", "127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence", "hint"),
+    [
+        (["red", "--topic", "T"], "There is no job 'red'.", "Did you mean read?"),
+        (["sort", "--topic", "T"], "There is no job 'sort'.", f"Known are {', '.join(JOBS)}."),
+        (["read", "read", "--topic", "T"], "The job read is named twice.", None),
+        (["read"], "The job read needs --topic.", None),
+        (
+            ["read", "--topic", "T", "--html", "x"],
+            "--html means nothing to read.", "rmqctl pipeline run --help tells whose it is.",
+        ),
+        (
+            ["read", "--topic", "T", "--since", "soon"],
+            "--since: 'soon' is no time: write 2026-11-21T10:00Z",
+            "It also takes earliest, latest, group or JSON.",
+        ),
+        (["read", "--topic", "T", "--since", "group"], "--since is group: --group must say which.", None),
+        (["read", "--topic", "T", "--to", "a", "--to-table", "b"], "--to and --to-table exclude each other.", None),
+        (["read", "--topic", "T", "--overwrite"], "--overwrite is for what --to or --to-table names.", None),
+        (["read", "--topic", "T", "--limit", "0"], "--limit must be 1 or more.", None),
+        (
+            ["read", "--topic", "T", "--master", "local", "--remote", "sc://h:1"],
+            "--master and --remote exclude each other.", None,
+        ),
+        (
+            ["read", "--topic", "T", "--conf", "memory=4g"],
+            "--conf 'memory=4g' is no KEY=VALUE of Spark.", "Such as spark.executor.memory=4g.",
+        ),
+        (["read", "--topic", "T", "--columns", "nope"], "There is no column 'nope'.", None),
+        (
+            ["read", "lag", "--topic", "T", "--tables", "d", "-o", "csv"],
+            "-o csv is for the rows of one job.", "Use -o json, or run one at a time.",
+        ),
+        (
+            ["read", "lag", "--topic", "T", "--tables", "d", "--sort", "topic"],
+            "--columns, --sort and --where are for the rows of one job.", None,
+        ),
+    ],
+)  # fmt: skip
+def test_wrong_words_are_refused(capsys: Captured, words: list[str], sentence: str, hint: str | None) -> None:
+    done = call(capsys, *_NOWHERE, "pipeline", "run", *words)
+    assert (done.code, done.out) == (2, "")
+    said = done.err.splitlines()
+    assert said[0].startswith(f"rmqctl: {sentence}")
+    if hint is not None:
+        assert said[1:] == [f"        {hint}"]
+
+
+def test_without_pyspark_it_says_what_to_install_before_anybody_is_asked(capsys: Captured) -> None:
+    pytest.importorskip("rmqctl.pipeline.jobs.read")
+    if "pyspark" in sys.modules:
+        pytest.fail("these tests run where PySpark is not installed")
+    done = call(capsys, "-n", closed_address(), "pipeline", "run", "read", "--topic", "T")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "rmqctl: PySpark is not installed.\n        pip install 'rmqctl[spark]' installs it.\n"
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_each_job_is_whole(name: str) -> None:
+    (job,) = load_jobs([name])
+    assert job.name == name
+    assert job.needs <= job.takes <= set(JobOptions.__struct_fields__)
+    assert len({field.key for field in job.fields}) == len(job.fields) > 0
+
+
+def test_each_option_is_some_job_s() -> None:
+    taken = {option for job in load_jobs(JOBS) for option in job.takes}
+    assert set(JobOptions.__struct_fields__) - taken <= {"now_ms", "access", "limit"}
+    flags = import_module("rmqctl.cli.pipeline.run")._FLAGS
+    assert set(flags) == taken - {"limit"}
+
+
+def test_jobs_are_known_without_spark() -> None:
+    code = "import sys, rmqctl.pipeline.jobs as jobs; jobs.load_jobs(jobs.JOBS); print('pyspark' in sys.modules)"
+    done = spawn(code=code)
+    assert (done.returncode, done.stdout) == (0, "False\n")
+
+
+def test_the_package_is_the_same_each_time_and_runs(capsys: Captured, tmp_path: Path) -> None:
+    assert call(capsys, "pipeline", "package", str(tmp_path / "one")).code == 0
+    assert call(capsys, "pipeline", "package", str(tmp_path / "two"), "-o", "json").code == 0
+    archive = tmp_path / "one" / "rmqctl.zip"
+    assert archive.read_bytes() == (tmp_path / "two" / "rmqctl.zip").read_bytes()
+    with zipfile.ZipFile(archive) as file:
+        names = file.namelist()
+    assert "rmqctl/__main__.py" in names
+    assert all(name.startswith("rmqctl/") and "__pycache__" not in name for name in names)
+    code = f"import sys; sys.path.insert(0, {str(archive)!r}); import rmqctl; print(rmqctl.__file__)"
+    assert str(archive) in spawn(code=code, cwd=tmp_path).stdout
+
+
+def test_a_package_that_can_t_be_written(capsys: Captured, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = call(capsys, "pipeline", "package", str(tmp_path / "file"))
+    assert (done.code, done.out) == (1, "")
+    assert done.err == f"rmqctl: {tmp_path / 'file'} can't be written: File exists.\n"

@@ -1,0 +1,229 @@
+"""rmqctl pipeline run: the command as people and scripts call it, against real RocketMQ."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from rmqctl.errors import DeadlineError, NotFoundError, RmqctlError, UnreachableError, UsageError
+from rmqctl.pipeline.job import Job, JobOptions, Outcome
+from rmqctl.pipeline.running import SparkPlace, Step, _watched, explain, run_jobs
+from tests.cli.calls import closed_address
+from tests.real.harness.cluster import Cluster
+from tests.schemas import check_document
+
+from .conftest import Read
+
+_NEW = pytest.mark.parametrize("cluster", ["5.4.0"], indirect=True)
+
+
+def _call(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own: its Spark must be its own, too."""
+    command = [str(Path(sys.executable).with_name("rmqctl")), *words]
+    return subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=280, check=False
+    )
+
+
+def test_a_topic_into_parquet(cluster: Cluster, spark: SparkSession, tmp_path: Path) -> None:
+    cluster.create_topic("RunRead", queue_count=2)
+    cluster.java.produce("RunRead", 300, tag="A")
+    folder = str(tmp_path / "table")
+    words = ("-n", cluster.namesrv, "pipeline", "run", "read", "--topic", "RunRead", "--master", "local[2]")
+    done = _call(*words, "--to", folder, "-o", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    document = json.loads(done.stdout)
+    check_document(document)
+    assert [(job["job"], job["rowCount"], job["written"]) for job in document["jobs"]] == [
+        ("read", 300, [{"path": folder, "rowCount": 300}])
+    ]
+    bodies = sorted(row.body.decode() for row in spark.read.parquet(folder).collect())
+    assert bodies == sorted(f"m{number}" for number in range(300))
+    again = _call(*words, "--to", folder)
+    assert (again.returncode, again.stdout) == (1, "")
+    assert "exists already" in again.stderr
+    assert "--overwrite" in again.stderr
+    assert spark.read.parquet(folder).count() == 300
+
+
+@_NEW
+def test_a_topic_is_shown_and_nothing_of_spark(cluster: Cluster) -> None:
+    cluster.create_topic("RunShown", queue_count=1)
+    cluster.java.produce("RunShown", 30, tag="A")
+    words = ("-n", cluster.namesrv, "pipeline", "run", "read", "--topic", "RunShown", "--limit", "7")
+    done = _call(*words, "--columns", "queueOffset,tags")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == ["OFFSET", "TAG"]
+    assert [line.split() for line in lines[1:]] == [[str(number), "A"] for number in range(7)]
+    assert done.stderr.splitlines()[1:] == ["Shown are at most 7 messages; --to writes all."]
+    assert done.stderr.startswith("read ended in ")
+
+
+@_NEW
+def test_mistakes_are_told_before_spark_starts(cluster: Cluster) -> None:
+    cluster.create_topic("RunTold", queue_count=1)
+    # A Java that would fail to start: it is never asked for more than its version.
+    run = ("-n", cluster.namesrv, "pipeline", "run", "read", "--conf", "spark.driver.memory=1")
+    unknown = _call(*run, "--topic", "RunTolt")
+    assert (unknown.returncode, unknown.stdout) == (5, "")
+    assert unknown.stderr.splitlines() == ["rmqctl: Topic RunTolt does not exist.", "        Did you mean RunTold?"]
+    nobody = _call("-n", closed_address(), *run[2:], "--topic", "RunTold")
+    assert (nobody.returncode, nobody.stdout) == (6, "")
+    assert "refused" in nobody.stderr
+    sql = _call(*run, "--topic", "RunTold", "--sql", "a >")
+    assert sql.returncode == 2
+    assert sql.stderr.startswith("rmqctl: --sql: the brokers can't parse 'a >'")
+
+
+@_NEW
+def test_a_session_that_does_not_start_says_where_the_reason_is(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.create_topic("RunUnstarted", queue_count=1)
+    run = ("-n", cluster.namesrv, "pipeline", "run", "read", "--topic", "RunUnstarted")
+    done = _call(*run, "--conf", "spark.driver.memory=1", TMPDIR=str(tmp_path))
+    assert (done.returncode, done.stdout) == (1, "")
+    said = done.stderr.splitlines()
+    assert said[0].startswith("rmqctl: Spark did not start: ")
+    (log,) = tmp_path.glob("rmqctl-spark-*.log")
+    assert said[1:] == [f"        What Spark said is in {log}."]
+    assert "heap" in log.read_text()
+    far = _call(*run, "--remote", "sc://127.0.0.1:1")
+    assert (far.returncode, far.stdout) == (6, "")
+    assert far.stderr == "rmqctl: sc://127.0.0.1:1: no Spark Connect server answers there.\n"
+
+
+@_NEW
+def test_ctrl_c_leaves_nothing_behind(cluster: Cluster, tmp_path: Path) -> None:
+    """While Spark starts, when PySpark itself would leave a JVM, and when it is at work."""
+    cluster.create_topic("RunStopped", queue_count=1)
+    for wait_s in (1.5, 12):
+        mark = f"spark.rmqctl.mark={tmp_path.name}-{wait_s}"
+        run = ("-n", cluster.namesrv, "pipeline", "run", "read", "--topic", "RunStopped", "--conf", mark)
+        process = subprocess.Popen(
+            [str(Path(sys.executable).with_name("rmqctl")), *run], stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+        )  # fmt: skip
+        time.sleep(wait_s)
+        was_over = process.poll() is not None
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == (0 if was_over else 130)
+        assert "Traceback" not in said
+        deadline_s = time.monotonic() + 20
+        while (left := _processes_with(mark)) and time.monotonic() < deadline_s:
+            time.sleep(0.2)
+        assert not left
+        assert not list(tmp_path.glob("rmqctl-spark-*.log"))
+
+
+def _processes_with(word: str) -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if word in path.read_text(errors="replace"):
+                found.append(path.parent.name)
+        except OSError:
+            continue
+    return found
+
+
+@_NEW
+def test_rows_are_counted_while_they_are_read(cluster: Cluster, spark: SparkSession, read: Read) -> None:
+    cluster.create_topic("RunWatched", queue_count=2)
+    cluster.java.produce("RunWatched", 20_000, batch=100)
+    steps: list[Step] = []
+    with _watched(spark, steps.append):
+        # Slow enough to be seen at work.
+        read("RunWatched", minPartitions=16).selectExpr("reflect('java.lang.Thread', 'sleep', 1L)").write.format(
+            "noop"
+        ).mode("overwrite").save()
+    assert steps
+    assert all(0 <= step.done_count <= step.task_count for step in steps)
+    counts = [step.row_count for step in steps if step.row_count is not None]
+    assert counts == sorted(counts)
+    assert 0 < counts[-1] <= 20_000
+
+
+def _job(name: str, outcome: Outcome | Exception) -> Job:
+    def run(spark: SparkSession, options: JobOptions) -> Outcome:
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    return Job(name=name, takes=frozenset(), run=run)
+
+
+def test_after_a_job_that_fails_none_is_begun(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
+    monkeypatch.setattr("rmqctl.pipeline.running.start_session", lambda **_: spark)
+    monkeypatch.setattr(type(spark), "stop", lambda _: None)
+    jobs = [_job("first", Outcome()), _job("second", ValueError("odd")), _job("third", Outcome())]
+    heard: list[str] = []
+
+    def on_step(job: Job | None, step: Step | None) -> None:
+        heard.append("start" if job is None else job.name)
+
+    ran = list(run_jobs(jobs, JobOptions(now_ms=0), SparkPlace(), on_step=on_step))
+    assert [(each.job.name, each.outcome is not None) for each in ran] == [("first", True), ("second", False)]
+    assert isinstance(ran[1].error, RmqctlError)
+    assert ran[1].error.sentence == "Spark failed: odd"
+    assert heard == ["start", "first", "second"]
+
+
+def test_spark_s_texts_become_our_errors_again(spark: SparkSession) -> None:
+    with pytest.raises(Exception, match="nameServers") as raised:
+        spark.read.format("rocketmq").option("topic", "T").load().collect()
+    error = explain(raised.value)
+    assert type(error) is UsageError
+    assert (error.sentence, error.hint) == (
+        "The option nameServers is missing.", "It takes host:port;host:port, or a URL.",
+    )  # fmt: skip
+    with pytest.raises(Exception, match="refused") as raised:
+        spark.read.format("rocketmq").option("topic", "T").option("nameServers", "127.0.0.1:1").load().collect()
+    error = explain(raised.value)
+    assert type(error) is UnreachableError
+    assert error.exit_code == 6
+    assert "127.0.0.1:1" in error.sentence
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO") as raised:
+        spark.range(3).selectExpr("1 div (id - 1)").collect()
+    error = explain(raised.value)
+    assert type(error) is RmqctlError
+    assert error.sentence.startswith("Spark failed: [DIVIDE_BY_ZERO]")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "sentence", "hint"),
+    [
+        (
+            "Traceback\nrmqctl.errors.NotFoundError: Topic T does not exist.\nDid you mean U?\n\n\tat org.apache",
+            NotFoundError, "Topic T does not exist.", "Did you mean U?",
+        ),
+        (
+            "rmqctl.errors.DeadlineError: b: no answer within 3.0 s.\n\n\tat org.apache.spark",
+            DeadlineError, "b: no answer within 3.0 s.", None,
+        ),
+        ("rmqctl.errors.NoSuchError: odd.", RmqctlError, "odd.", None),
+        (
+            "An error occurred while calling o1.parquet.\n: java.io.IOException: No space left on device",
+            RmqctlError, "A disk is full.", "--conf spark.local.dir=DIR names another one.",
+        ),
+        (
+            "An error occurred while calling o1.x.\n: java.lang.IllegalStateException: shut\n\tat x",
+            RmqctlError, "Spark failed: IllegalStateException: shut", None,
+        ),
+        (
+            "Job aborted: Lost task 0.3 in stage 0.0 (TID 7) (127.0.0.1 executor 1): java.io.IOException: Shut\n\tat y",
+            RmqctlError, "Spark failed: IOException: Shut", None,
+        ),
+    ],
+)  # fmt: skip
+def test_texts_are_explained(text: str, kind: type[RmqctlError], sentence: str, hint: str | None) -> None:
+    error = explain(ValueError(text))
+    assert (type(error), error.sentence, error.hint) == (kind, sentence, hint)
