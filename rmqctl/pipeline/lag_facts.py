@@ -22,7 +22,7 @@ _MS_PER_S = 1000
 # Samples that one task takes into memory at once, some 200 bytes each.
 _TASK_ROWS = 1_000_000
 # Fewer are not worth a task.
-_SMALL_ROWS = 250_000
+_SMALL_ROWS = 200_000
 
 
 def taken_between(snapshots: DataFrame, since_ms: int, until_ms: int) -> DataFrame:
@@ -67,12 +67,12 @@ class Tasks(NamedTuple):
     part_count: int = 1
 
 
-def share_out(row_count: int, unit_ms: int, unit_count: int, least_count: int) -> Tasks:
-    """Return tasks for stretches of time that must stay whole: so many at least, none too large, few that are small."""
-    most_count = max(least_count, row_count // _SMALL_ROWS)
+def share_out(row_count: int, unit_ms: int, unit_count: int, core_count: int) -> Tasks:
+    """Return tasks for stretches of time that must stay whole: enough for all cores, none too large, few small ones."""
+    most_count = max(1, row_count // _SMALL_ROWS)
     together = -(-unit_count // most_count)
     stretch_count = -(-unit_count // together)
-    part_count = max(-(-row_count // (stretch_count * _TASK_ROWS)), -(-least_count // stretch_count))
+    part_count = max(-(-row_count // (stretch_count * _TASK_ROWS)), -(-min(core_count, most_count) // stretch_count))
     return Tasks(unit_ms * together, stretch_count, part_count)
 
 

@@ -88,22 +88,24 @@ def test_the_newest_hours_are_found_by_paths() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row_count", "hour_count", "least_count", "wanted"),
+    ("row_count", "hour_count", "core_count", "wanted"),
     [
         # An hour each; of few and large hours, parts.
         (5_000_000, 9, 4, Tasks(HOUR_MS, 9, 1)),
         (5_000_000, 2, 4, Tasks(HOUR_MS, 2, 3)),
         (50_000_000, 2, 4, Tasks(HOUR_MS, 2, 25)),
+        (5_000_000, 2, 16, Tasks(HOUR_MS, 2, 8)),
+        (800_000, 1, 4, Tasks(HOUR_MS, 1, 4)),
         # Of many and small ones, several in one task.
-        (100, 25, 4, Tasks(7 * HOUR_MS, 4, 1)),
-        (3_000_000, 10_000, 4, Tasks(834 * HOUR_MS, 12, 1)),
-        (0, 1, 4, Tasks(HOUR_MS, 1, 4)),
+        (3_000_000, 10_000, 4, Tasks(667 * HOUR_MS, 15, 1)),
+        (100, 25, 4, Tasks(25 * HOUR_MS, 1, 1)),
+        (0, 1, 4, Tasks(HOUR_MS, 1, 1)),
     ],
 )
 def test_tasks_are_neither_too_large_nor_too_many(
-    row_count: int, hour_count: int, least_count: int, wanted: Tasks
+    row_count: int, hour_count: int, core_count: int, wanted: Tasks
 ) -> None:
-    assert share_out(row_count, HOUR_MS, hour_count, least_count) == wanted
+    assert share_out(row_count, HOUR_MS, hour_count, core_count) == wanted
 
 
 def test_mistakes_are_told_before_spark_starts(tmp_path: Path) -> None:

@@ -137,10 +137,10 @@ def _run(spark: SparkSession, options: JobOptions) -> Outcome:
         return Outcome(row_count=0, notes=(f"There are no snapshots {between}.",))
     span = span.begun_with(seen.oldest_ms, length_ms)
     chosen = _chosen(rows, options)
-    task_count = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    core_count = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     unit_ms, looked_at_ms = max(length_ms, HOUR_MS), span.until_ms - span.since_ms
-    tasks = share_out(seen.row_count, unit_ms, looked_at_ms // unit_ms, task_count)
-    last_tasks = share_out(seen.row_count * length_ms // looked_at_ms, length_ms, 1, task_count)
+    tasks = share_out(seen.row_count, unit_ms, looked_at_ms // unit_ms, core_count)
+    last_tasks = share_out(seen.row_count * length_ms // looked_at_ms, length_ms, 1, core_count)
     all_windows = Windows(length_ms, 0, newest_ms)
     last_window = Windows(length_ms, span.end_ms % length_ms, span.now_ms)
 
