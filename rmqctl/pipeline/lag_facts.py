@@ -43,10 +43,10 @@ def _hour(at_ms: int) -> tuple[str, int]:
 
 
 def look_columns(snapshots: DataFrame, *more: Column) -> DataFrame:
-    """Return of rows of offset_snapshots what queue_windows takes, and more columns."""
+    """Return of rows of offset_snapshots what queue_looks takes, and more columns."""
     from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
 
-    from rmqctl.pipeline.queue_windows import BETWEEN_NAMES, NAMES
+    from rmqctl.pipeline.queue_looks import BETWEEN_NAMES, NAMES
 
     names = F.concat_ws(BETWEEN_NAMES, *(F.coalesce(name, F.lit("")) for name in NAMES)).alias("names")
     return snapshots.select(

@@ -10,31 +10,29 @@ from __future__ import annotations
 import functools
 import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from rmqctl.pipeline.queue_looks import (
+    Looks,
+    Names,
+    Numbers,
+    Stretches,
+    at_rows,
+    encode,
+    in_order,
+    of_one_log,
+    read_looks,
+    texts,
+)
 from rmqctl.rules.health import Cause, QueueFacts, Settings, find_stuck, judge
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from rmqctl.pipeline.queue_looks import Bools, Floats, Ints
 
-    Ints: TypeAlias = NDArray[np.int64]
-    Floats: TypeAlias = NDArray[np.float64]
-    Bools: TypeAlias = NDArray[np.bool_]
-
-# What is one text on the way here: texts are most of the cost of a row. The last may hold anything.
-NAMES = ("cluster", "consumer_group", "topic", "broker_name", "client_id")
-BETWEEN_NAMES = "\0"
-_NUMBERS = ("consumer_offset", "max_offset", "min_offset", "lag_messages", "last_ms")
-_FLAGS = ("is_held", "is_none_stored")
-# The columns of samples that this takes, and their types for Spark. `names` are NAMES, those that are null empty.
-TAKEN = (
-    "names string, queue_id int, at_ms bigint, consumer_offset bigint, max_offset bigint, min_offset bigint,"
-    " lag_messages bigint, last_ms bigint, is_held boolean, is_none_stored boolean"
-)
-# The columns that it makes: names, QueueFacts, lag and trend, verdict, owners.
+# The columns that are made, and their types for Spark: names, QueueFacts, lag and trend, verdict, owners.
 MADE = (
     "window_start_ms bigint, window_end_ms bigint, cluster string, consumer_group string, topic string,"
     " broker_name string, queue_id int,"
@@ -61,7 +59,6 @@ _DEFAULTS = Settings()
 _BATCH_ROWS = 50_000
 # Sums below this are exact; the rest of 64 bits is room for their products.
 _EXACT = 2.0**61
-_NONE = np.iinfo(np.int64).min
 
 
 class Windows(NamedTuple):
@@ -75,142 +72,12 @@ class Windows(NamedTuple):
     until_ms: int
 
 
-class _Numbers(NamedTuple):
-    """Numbers, whole or not, of which some are not known; those are 0."""
-
-    values: Any
-    known: Bools
-
-    def take(self, rows: Ints | Bools) -> _Numbers:
-        return _Numbers(self.values[rows], self.known[rows])
-
-
-class _Looks(NamedTuple):
-    """Samples, a column each. `place`, `cluster` and `client` are numbers of names, `queue` is of all that tells it."""
-
-    queue: Ints
-    queue_id: Ints
-    place: Ints
-    cluster: Ints
-    at_ms: Ints
-    consumer: _Numbers
-    max: _Numbers
-    min: _Numbers
-    lag: _Numbers
-    last_ms: _Numbers
-    held: _Numbers
-    is_none_stored: Bools
-    client: Ints
-
-    def take(self, rows: Ints | Bools) -> _Looks:
-        columns: list[Any] = [column.take(rows) if isinstance(column, _Numbers) else column[rows] for column in self]
-        return _Looks(*columns)
-
-    @property
-    def is_beyond_max(self) -> Bools:
-        return self.consumer.known & self.max.known & (self.consumer.values > self.max.values)
-
-    @property
-    def behind(self) -> _Numbers:
-        """Observation.behind of each."""
-        tells = self.consumer.known & self.max.known & ~self.is_beyond_max
-        is_empty = self.min.known & self.max.known & (self.min.values == self.max.values)
-        is_unused = ~self.consumer.known & self.is_none_stored & is_empty
-        return _Numbers(np.where(tells, self.max.values - self.consumer.values, 0), tells | is_unused)
-
-
-class _Names:
-    """The names of all rows: each once, and by numbers. -1 is none."""
-
-    def __init__(self, column: pa.ChunkedArray) -> None:
-        self.of: Ints = np.concatenate([chunk.indices.to_numpy() for chunk in column.chunks])
-        columns = zip(*(text.split(BETWEEN_NAMES, 4) for text in column.chunk(0).dictionary.to_pylist()), strict=True)
-        cluster, group, topic, broker_name, client = columns
-        places = _numbered(zip(group, topic, broker_name, strict=True))
-        self.clusters, self.clients = _numbered(cluster, ""), _numbered(client, "")
-        self.places = [pa.array(names, pa.string()) for names in zip(*places, strict=True)]
-        self.place = np.array([places[each] for each in zip(group, topic, broker_name, strict=True)], np.int64)[self.of]
-        self.cluster = np.array([self.clusters.get(each, -1) for each in cluster], np.int64)[self.of]
-        self.client = np.array([self.clients.get(each, -1) for each in client], np.int64)[self.of]
-
-
-def _numbered(values: Iterable[Any], none: Any = None) -> dict[Any, int]:
-    """Return a number for each of different values."""
-    found = dict.fromkeys(values)
-    found.pop(none, None)
-    return {value: number for number, value in enumerate(found)}
-
-
-def _texts(names: Mapping[str, int], numbers: Ints) -> pa.Array:
-    """Return names by their numbers."""
-    return pa.array(list(names), pa.string()).take(pa.array(numbers, mask=numbers < 0))
-
-
-class _Stretches:
-    """Rows that belong together, one stretch after the other; none is empty."""
-
-    def __init__(self, starts: Ints, count: int) -> None:
-        self.starts = starts
-        self.sizes: Ints = np.diff(np.append(starts, count))
-        self.of: Ints = np.repeat(np.arange(len(starts)), self.sizes)
-        self._rows: Ints = np.arange(count)
-
-    @property
-    def ends(self) -> Ints:
-        """The last row of each."""
-        return self.starts + self.sizes - 1
-
-    def first(self, mask: Bools) -> Ints:
-        """Return the first row of each that is meant, the number of all rows where none is."""
-        return np.minimum.reduceat(np.where(mask, self._rows, len(self._rows)), self.starts)
-
-    def last(self, mask: Bools) -> Ints:
-        """Return the last row of each that is meant, -1 where none is."""
-        return np.maximum.reduceat(np.where(mask, self._rows, -1), self.starts)
-
-    def previous(self, mask: Bools) -> Ints:
-        """Return for each row the last one before it that is meant, -1 where none is in its stretch."""
-        latest = np.maximum.accumulate(np.where(mask, self._rows, -1))
-        before = np.concatenate(([-1], latest[:-1]))
-        return np.where(before < self.starts[self.of], -1, before)
-
-    def since(self, rows: Ints) -> Bools:
-        """Return which rows are at or after one of their stretch."""
-        return self._rows >= rows[self.of]
-
-    def count(self, mask: Bools) -> Ints:
-        return np.add.reduceat(mask.astype(np.int64), self.starts)
-
-    def sum(self, values: Any) -> Any:
-        return np.add.reduceat(values, self.starts)
-
-    def any(self, mask: Bools) -> Bools:
-        return np.logical_or.reduceat(mask, self.starts)
-
-    def lowest(self, values: Ints, mask: Bools) -> _Numbers:
-        found = np.minimum.reduceat(np.where(mask, values, np.iinfo(np.int64).max), self.starts)
-        return _known_where(found, self.any(mask))
-
-    def highest(self, values: Ints, mask: Bools) -> _Numbers:
-        return _known_where(np.maximum.reduceat(np.where(mask, values, _NONE), self.starts), self.any(mask))
-
-
-def _known_where(values: Ints, known: Bools) -> _Numbers:
-    return _Numbers(np.where(known, values, 0), known)
-
-
-def _at(values: Ints, rows: Ints) -> _Numbers:
-    """Return values at rows; not known where the row is none of them."""
-    known = (rows >= 0) & (rows < len(values))
-    return _known_where(values[np.where(known, rows, 0)], known)
-
-
 def facts_of_batches(
     batches: Iterable[pa.RecordBatch], windows: Windows, names: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield a row for each queue and window, with these columns of MADE, of samples with the columns of TAKEN."""
+    """Yield a row for each queue and window, with these columns of MADE, of samples as queue_looks.TAKEN has them."""
     _freeze()
-    encoded = [_encode(batch) for batch in batches if batch.num_rows]
+    encoded = [encode(batch) for batch in batches if batch.num_rows]
     if not encoded:
         return
     table = pa.Table.from_batches(encoded).unify_dictionaries()
@@ -223,25 +90,19 @@ def _freeze() -> None:
     gc.freeze()
 
 
-def _encode(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch with its names as numbers: they are most of its bytes."""
-    place = batch.schema.get_field_index("names")
-    return batch.set_column(place, "names", batch.column(place).dictionary_encode())
-
-
 def _facts(table: pa.Table, windows: Windows, names: Sequence[str]) -> pa.Table:
-    every_name = _Names(table.column("names"))
-    looks = _in_order(_looks(table, every_name))
+    every_name = Names(table.column("names"))
+    looks = in_order(read_looks(table, every_name))
     window = (looks.at_ms - windows.offset_ms) // windows.length_ms
     is_new = np.ones(len(window), np.bool_)
     is_new[1:] = (looks.queue[1:] != looks.queue[:-1]) | (window[1:] != window[:-1])
-    stretches = _Stretches(np.flatnonzero(is_new), len(is_new))
+    stretches = Stretches(np.flatnonzero(is_new), len(is_new))
     starts_ms = window[stretches.starts] * windows.length_ms + windows.offset_ms
     until_ms = np.minimum(starts_ms + windows.length_ms, windows.until_ms)
     owners = _owners(looks, stretches, every_name.clients)
     named = _named(every_name, looks.take(stretches.starts))
 
-    looks, stretches, has_max_gone_back = _of_one_log(looks, stretches)
+    looks, stretches, has_max_gone_back = of_one_log(looks, stretches)
     facts = _queue_facts(looks, stretches, until_ms)
     facts["has_max_gone_back"] = has_max_gone_back
     columns = {
@@ -258,90 +119,16 @@ def _facts(table: pa.Table, windows: Windows, names: Sequence[str]) -> pa.Table:
 
 
 def _arrow(column: Any) -> Any:
-    if isinstance(column, _Numbers):
+    if isinstance(column, Numbers):
         return pa.array(column.values, mask=~column.known)
     return pa.array(column) if isinstance(column, np.ndarray) else column
 
 
-# Samples
-
-
-def _looks(table: pa.Table, names: _Names) -> _Looks:
-    numbers = {name: _numbers(table.column(name)) for name in (*_NUMBERS, *_FLAGS, "queue_id", "at_ms")}
-    queue_id, none_stored = numbers["queue_id"].values, numbers["is_none_stored"]
-    queue = names.place * (int(np.ptp(queue_id)) + 1) + queue_id - queue_id.min()
-    queue, cluster = _by_cluster(queue, names.cluster, len(names.clusters))
-    return _Looks(
-        queue=queue,
-        queue_id=queue_id,
-        place=names.place,
-        cluster=cluster,
-        at_ms=numbers["at_ms"].values,
-        consumer=numbers["consumer_offset"],
-        max=numbers["max_offset"],
-        min=numbers["min_offset"],
-        lag=numbers["lag_messages"],
-        last_ms=numbers["last_ms"],
-        held=numbers["is_held"],
-        is_none_stored=none_stored.known & (none_stored.values == 1),
-        client=names.client,
-    )
-
-
-def _numbers(column: pa.ChunkedArray) -> _Numbers:
-    known = column.is_valid().to_numpy()
-    values = column.cast(pa.int64()).fill_null(0).to_numpy()
-    return _Numbers(values, known)
-
-
-def _by_cluster(queue: Ints, cluster: Ints, count: int) -> tuple[Ints, Ints]:
-    """Return numbers of queues, in which those of the same names in other clusters are others, and their clusters.
-
-    A broker's cluster can be unknown for once: its queues are still those of the one cluster that they are known of.
-    """
-    if count == 0 or (count == 1 and (cluster == 0).all()):
-        return queue, cluster
-    _, queue = np.unique(queue, return_inverse=True)
-    lowest = np.full(queue.max() + 1, count)
-    highest = np.full(queue.max() + 1, -1)
-    np.minimum.at(lowest, queue, np.where(cluster >= 0, cluster, count))
-    np.maximum.at(highest, queue, cluster)
-    only = np.where(lowest == highest, lowest, -1)
-    cluster = np.where(cluster >= 0, cluster, only[queue])
-    return queue * (count + 1) + cluster + 1, cluster
-
-
-def _in_order(looks: _Looks) -> _Looks:
-    """Return in_order() of each queue: by time, one look a moment."""
-    order = np.lexsort((looks.at_ms, looks.queue))
-    queue, at_ms = looks.queue[order], looks.at_ms[order]
-    is_same = (queue[1:] == queue[:-1]) & (at_ms[1:] == at_ms[:-1])
-    if not is_same.any():
-        return looks.take(order)
-    columns = (looks.last_ms, looks.held, looks.min, looks.max, looks.consumer)
-    rank = [np.where(column.known, column.values, -1) for column in columns]
-    order = np.lexsort((*rank, looks.is_none_stored, looks.behind.known, looks.at_ms, looks.queue))
-    return looks.take(order[np.append(~is_same, True)])
-
-
-def _of_one_log(looks: _Looks, stretches: _Stretches) -> tuple[_Looks, _Stretches, Bools]:
-    """Return of_one_log() of each stretch, and whether it left some out."""
-    before = stretches.previous(looks.max.known)
-    is_anew = looks.max.known & (before >= 0) & (looks.max.values < looks.max.values[before])
-    has_gone_back = stretches.any(is_anew)
-    if not has_gone_back.any():
-        return looks, stretches, has_gone_back
-    stays = stretches.since(np.maximum(stretches.last(is_anew), stretches.starts))
-    sizes = stretches.count(stays)
-    starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
-    return looks.take(stays), _Stretches(starts, int(stays.sum())), has_gone_back
-
-
-def _named(names: _Names, looks: _Looks) -> dict[str, Any]:
+def _named(names: Names, looks: Looks) -> dict[str, Any]:
     """Return what names the queues of some looks."""
     places = [column.take(pa.array(looks.place)) for column in names.places]
     return {
-        "cluster": _texts(names.clusters, looks.cluster),
+        "cluster": texts(names.clusters, looks.cluster),
         **dict(zip(("consumer_group", "topic", "broker_name"), places, strict=True)),
         "queue_id": looks.queue_id.astype(np.int32),
     }
@@ -350,7 +137,7 @@ def _named(names: _Names, looks: _Looks) -> dict[str, Any]:
 # Facts
 
 
-def _queue_facts(looks: _Looks, stretches: _Stretches, until_ms: Ints) -> dict[str, Any]:
+def _queue_facts(looks: Looks, stretches: Stretches, until_ms: Ints) -> dict[str, Any]:
     """Return the fields of QueueFacts, but for has_max_gone_back, which is another's to tell."""
     at_ms, consumer, behind, is_beyond_max = looks.at_ms, looks.consumer, looks.behind, looks.is_beyond_max
     known, tells = behind.known, behind.known | is_beyond_max | looks.is_none_stored
@@ -359,77 +146,76 @@ def _queue_facts(looks: _Looks, stretches: _Stretches, until_ms: Ints) -> dict[s
     last, telling, last_offset = stretches.last(known), stretches.last(tells), stretches.last(has_offset)
     lowest, highest = (find(consumer.values, has_offset) for find in (stretches.lowest, stretches.highest))
     may_be_lost = looks.min.known & consumer.known & ~is_beyond_max
-    # Unknown offsets are 0 here, so that two of them are the same.
-    at_end = last[stretches.of]
-    is_elsewhere = (consumer.values != consumer.values[at_end]) | (consumer.known != consumer.known[at_end])
+    # Where it is known without an offset there is nothing to read.
+    is_elsewhere = consumer.values != consumer.values[last[stretches.of]]
     moved = stretches.last(known & (is_elsewhere | (behind.values == 0)))
     return {
         "sample_count": stretches.sizes,
         "known_count": stretches.count(known),
         "until_ms": until_ms,
-        "first_ms": _at(at_ms, stretches.first(known)),
-        "last_ms": _at(at_ms, last),
+        "first_ms": at_rows(at_ms, stretches.first(known)),
+        "last_ms": at_rows(at_ms, last),
         "behind_lowest": stretches.lowest(behind.values, known),
-        "behind_last": _at(behind.values, last),
+        "behind_last": at_rows(behind.values, last),
         "has_lag_fallen": stretches.any(known & (before >= 0) & (behind.values < behind.values[before])),
-        "offset_last": _at(consumer.values, last_offset),
+        "offset_last": at_rows(consumer.values, last_offset),
         "offset_highest": highest,
         "has_moved": lowest.values != highest.values,
         "lost_highest": stretches.highest(np.maximum(0, looks.min.values - consumer.values), may_be_lost),
         "held_count": stretches.count(looks.held.known & (looks.held.values == 1)),
         "unheld_count": stretches.count(looks.held.known & (looks.held.values == 0)),
-        "moved_at_ms": _at(at_ms, moved),
-        "still_from_ms": _at(at_ms, stretches.first(known & stretches.since(moved + 1))),
-        "last_timestamp_ms": _at(looks.last_ms.values, stretches.last(looks.last_ms.known)),
+        "moved_at_ms": at_rows(at_ms, moved),
+        "still_from_ms": at_rows(at_ms, stretches.first(known & stretches.since(moved + 1))),
+        "last_timestamp_ms": at_rows(looks.last_ms.values, stretches.last(looks.last_ms.known)),
         "has_stored": stretches.any(consumer.known),
         "is_beyond_max": (telling >= 0) & is_beyond_max[telling],
         "is_none_stored": (telling >= 0) & (looks.is_none_stored & ~known)[telling],
     }
 
 
-def _lag(looks: _Looks, stretches: _Stretches) -> dict[str, Any]:
+def _lag(looks: Looks, stretches: Stretches) -> dict[str, Any]:
     """Return the lag as `offset show` counts it, at the first and the last sample, the most, the mean."""
     behind = looks.behind
     # A queue with nothing in it has no lag, also where nothing is stored yet.
     known = looks.lag.known | (behind.known & (behind.values == 0))
     count = stretches.count(known)
     sums = stretches.sum(looks.lag.values.astype(np.float64))
-    lag = _Numbers(looks.lag.values, known)
+    lag = Numbers(looks.lag.values, known)
     with np.errstate(invalid="ignore"):
         mean = sums / count
     return {
         "lag_first": lag.take(stretches.starts),
         "lag_last": lag.take(stretches.ends),
         "lag_max": stretches.highest(lag.values, known),
-        "lag_avg": _Numbers(mean, count > 0),
+        "lag_avg": Numbers(mean, count > 0),
     }
 
 
 # The trend
 
 
-def _trend(looks: _Looks, stretches: _Stretches) -> dict[str, Any]:
+def _trend(looks: Looks, stretches: Stretches) -> dict[str, Any]:
     """Return compute_trend() of each."""
     has_both = looks.consumer.known & looks.max.known & ~looks.is_beyond_max
     first, last = stretches.first(has_both), stretches.last(has_both)
     has_any = last >= 0
 
     def from_first(values: Ints) -> Ints:
-        return np.where(has_both, values - _at(values, first).values[stretches.of], 0)
+        return np.where(has_both, values - at_rows(values, first).values[stretches.of], 0)
 
     line = _Line(stretches, has_both, from_first(looks.at_ms))
     produced, consumed = line.slope(from_first(looks.max.values)), line.slope(from_first(looks.consumer.values))
     slope = line.slope(from_first(looks.max.values) - from_first(looks.consumer.values))
-    behind = _at(looks.max.values - looks.consumer.values, last).values
+    behind = at_rows(looks.max.values - looks.consumer.values, last).values
     has_line = has_any & line.is_one
     falls = has_line & (slope < 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         eta_s = np.where(behind == 0, 0.0, behind / -slope)
     return {
-        "slope_msgs_per_s": _Numbers(slope, has_line),
-        "produce_rate": _Numbers(produced, has_line),
-        "consume_rate": _Numbers(consumed, has_line),
-        "eta_s": _Numbers(eta_s, has_any & ((behind == 0) | falls)),
+        "slope_msgs_per_s": Numbers(slope, has_line),
+        "produce_rate": Numbers(produced, has_line),
+        "consume_rate": Numbers(consumed, has_line),
+        "eta_s": Numbers(eta_s, has_any & ((behind == 0) | falls)),
     }
 
 
@@ -439,7 +225,7 @@ class _Line:
     Sums of whole numbers are exact where 64 bits hold them, else they are of floats around the mean.
     """
 
-    def __init__(self, stretches: _Stretches, mask: Bools, at_ms: Ints) -> None:
+    def __init__(self, stretches: Stretches, mask: Bools, at_ms: Ints) -> None:
         self._stretches, self._mask, self._at_ms = stretches, mask, at_ms
         self._count = stretches.count(mask)
         self._sum_ms = stretches.sum(at_ms)
@@ -524,7 +310,7 @@ def _answers(facts: dict[str, Any], settings: Settings) -> list[Bools]:
 
 def _facts_at(facts: dict[str, Any], row: int) -> QueueFacts:
     def value(column: Any) -> Any:
-        if isinstance(column, _Numbers):
+        if isinstance(column, Numbers):
             return column.values[row].item() if column.known[row] else None
         return column[row].item()
 
@@ -534,7 +320,7 @@ def _facts_at(facts: dict[str, Any], row: int) -> QueueFacts:
 # Owners
 
 
-def _owners(looks: _Looks, stretches: _Stretches, clients: Mapping[str, int]) -> dict[str, Any]:
+def _owners(looks: Looks, stretches: Stretches, clients: Mapping[str, int]) -> dict[str, Any]:
     """Return who holds the queue at the last sample, who did before, and how often that changed, where it is known."""
     known = looks.client >= 0
     before = stretches.previous(known)
@@ -544,7 +330,7 @@ def _owners(looks: _Looks, stretches: _Stretches, clients: Mapping[str, int]) ->
     stretch, client = np.divmod(pairs, len(clients) + 1)
     ends = np.searchsorted(stretch, np.arange(len(stretches.starts) + 1)).astype(np.int32)
     return {
-        "client_id": _texts(clients, looks.client[stretches.ends]),
-        "client_ids": pa.ListArray.from_arrays(pa.array(ends), _texts(clients, client)),
+        "client_id": texts(clients, looks.client[stretches.ends]),
+        "client_ids": pa.ListArray.from_arrays(pa.array(ends), texts(clients, client)),
         "owner_change_count": stretches.count(is_other),
     }

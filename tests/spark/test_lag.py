@@ -124,7 +124,7 @@ def _history(number: int) -> list[Observation]:
     at_ms, offset, end = START_MS + made.randrange(HOUR_MS * 3), base + made.randrange(5), base + made.randrange(9)
     looks = []
     for _ in range(made.choice((1, 2, 3, 3, 4, 5, 6, 8))):
-        at_ms += made.choice(_STEPS_MS)
+        at_ms += made.choice((14_999, 15_000, 15_000, 15_001) if kind == 2 else _STEPS_MS)
         if kind == 0:  # anything
             offset, end = made.randrange(7), made.randrange(9)
         elif kind == 1:  # a queue that lives and is consumed at times
@@ -134,8 +134,8 @@ def _history(number: int) -> list[Observation]:
             end += made.choice((0, 0, 0, 1))
             offset = made.choice((offset,) * 9 + (max(0, offset - 1),))
         elif kind == 3:  # large numbers
-            end += made.randrange(10**9)
-            offset = min(end, offset + made.randrange(10**9))
+            end += made.randrange(10 ** made.choice((9, 12)))
+            offset = min(end, offset + made.randrange(10 ** made.choice((9, 12))))
         else:  # jumps
             offset, end = base + made.randrange(10**3), base + made.randrange(10**3)
         is_none_stored = made.random() < 0.1
@@ -152,6 +152,11 @@ def _history(number: int) -> list[Observation]:
         again = made.choice(looks)
         looks.append(made.choice((again, structs.replace(again, max_offset=made.choice((None, end + 1))))))
     made.shuffle(looks)
+    if number % 2:  # ends shortly before the end of the windows
+        last_ms = max(look.at_ms for look in looks)
+        span_ms = last_ms - min(look.at_ms for look in looks)
+        by_ms = START_MS + 3 * HOUR_MS - made.choice((1, 1, 30_000, 30_001, span_ms, span_ms + 1)) - last_ms
+        looks = [structs.replace(look, at_ms=look.at_ms + by_ms) for look in looks]
     return looks
 
 
