@@ -6,12 +6,11 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from .harness.cluster import Cluster
-from .harness.consumer import OurConsumer, OurConsumers, our_consumers, wait_until
+from .harness.consumer import OurConsumer, OurConsumers, our_consumers, settled_members, wait_until
 from .harness.jars import VERSIONS
 from .harness.mqadmin import (
     ClientRow,
@@ -53,20 +52,6 @@ def ours(pushing: Cluster, tmp_path: Path) -> Iterator[OurConsumers]:
         yield made
 
 
-def _members(rmqctl: Rmqctl, group: str, topic: str, queue_count: int) -> dict[str, Any]:
-    """Return the members by client id, once each queue of the topic has one owner."""
-    found: dict[str, Any] = {}
-
-    def are_settled() -> bool:
-        found.clear()
-        found.update({item["clientId"]: item for item in rmqctl.items("group", "members", group)})
-        held = [queue for item in found.values() for queue in item["queues"] or () if queue.startswith(f"{topic}@")]
-        return len(held) == len(set(held)) == queue_count
-
-    wait_until(are_settled, why=lambda: found)
-    return found
-
-
 # What it tells
 
 
@@ -95,8 +80,8 @@ def test_ours_tells_what_javas_members_tell(pushing: Cluster, rmqctl: Rmqctl, ou
     # A retry topic is made by the first heartbeat, and Java asks for its route only later.
     pushing.wait_for_route(f"%RETRY%{group}", 2)
     pushing.java.call("rebalance", id="told")
-    _members(rmqctl, group, f"%RETRY%{group}", 2)
-    before = _members(rmqctl, group, topic, 4)
+    settled_members(rmqctl, group, f"%RETRY%{group}", 2)
+    before = settled_members(rmqctl, group, topic, 4)
     assert set(before) == {java_id, our_id}
     queues = {f"{broker}:{number}" for broker in pushing.addresses for number in (0, 1)}
     for prefix, count in (("m", 10), ("stuck", 1)):
@@ -108,7 +93,7 @@ def test_ours_tells_what_javas_members_tell(pushing: Cluster, rmqctl: Rmqctl, ou
     wait_until(lambda: _status(pushing, group, java_id).rates[topic][3] > 0)
     java, own = (_status(pushing, group, client_id) for client_id in (java_id, our_id))
     java_stacks, own_stacks = (_status(pushing, group, client_id, "-s") for client_id in (java_id, our_id))
-    members = _members(rmqctl, group, topic, 4)
+    members = settled_members(rmqctl, group, topic, 4)
     (described,) = rmqctl.items("group", "describe", group)
     rows = client_rows(pushing.java.mqadmin("consumerConnection", "-g", group))
     pushing.java.release("told")
@@ -208,7 +193,7 @@ def test_a_message_is_consumed_directly_as_by_javas_members(
         "ours", group, topic, "--instance", "2ours", FAIL="bad", FAIL_BELOW=99, RAISE="boom", NOTHING="none"
     )  # fmt: skip
     our_id = member.wait_joined()
-    _members(rmqctl, group, topic, 4)
+    settled_members(rmqctl, group, topic, 4)
     queue = f"{_BROKER}:1"
     prefixes = ("good", "bad", "boom", "none")
     ids = [pushing.java.produce(other, 1, prefix=prefix, queue=queue).split("\t")[1] for prefix in prefixes]
@@ -248,7 +233,7 @@ def test_offsets_in_memory_are_told_as_by_javas_members(pushing: Cluster, rmqctl
     java_id = pushing.java.consume("memory", group, topic, instance="1java", heartbeat=1000)
     member = ours("ours", group, topic, "--instance", "2ours")
     our_id = member.wait_joined()
-    held = {client_id: item["queues"] for client_id, item in _members(rmqctl, group, topic, 4).items()}
+    held = {client_id: item["queues"] for client_id, item in settled_members(rmqctl, group, topic, 4).items()}
     sent = {f"{broker}:{number}": at for at, (broker, number) in enumerate(_every_queue(pushing), 3)}
     for queue, count in sent.items():
         pushing.java.produce(topic, count, queue=queue)
@@ -381,7 +366,7 @@ def test_resets_that_are_pushed_do_to_ours_what_they_do_to_javas_members(
             pushing.java.consume(group, group, topic, instance=names.pop(0), heartbeat=1000, collect=1)
         members[group] = [ours(name, group, topic, "--instance", name) for name in names]
     for group in members:
-        _members(rmqctl, group, topic, 2)
+        settled_members(rmqctl, group, topic, 2)
 
     def given(group: str) -> list[list[str]]:
         """Return what each member was given, Java's first."""
@@ -461,14 +446,14 @@ def test_a_member_whose_connection_broke_is_seen_again(pushing: Cluster, rmqctl:
         words = ("--instance", "2ours", "--map-address", f"{broker.name}={relay.address}")
         member = ours("ours", group, topic, *words)
         our_id = member.wait_joined()
-        _members(rmqctl, group, topic, 2)
+        settled_members(rmqctl, group, topic, 2)
         before = rows()
         assert set(before) == {java_id, our_id}
         relay.reset()
         # Told at once on the new connection: heartbeats are 30 s apart.
         wait_until(lambda: our_id in (after := rows()) and after[our_id].address != before[our_id].address, 10)
         assert rows()[java_id] == before[java_id]
-        _members(rmqctl, group, topic, 2)
+        settled_members(rmqctl, group, topic, 2)
         for name in pushing.addresses:
             pushing.java.produce(topic, 5, queue=f"{name}:0")
         wait_until(lambda: len(member.heard()) == 5)

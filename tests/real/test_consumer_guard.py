@@ -37,16 +37,29 @@ def group(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
     name = f"Guarded-{request.node.originalname}"
     cluster.create_topic(name, queue_count=2)
     cluster.java.produce(name, 8, prefix="m")
-    # Names order the members, and so the brokers.
+    # Names order the members, and so the brokers, of the retry topic too: its locks count like the others.
     cluster.java.consume(f"{name}-1", name, name, orderly=1, collect=1, instance="1", heartbeat=1000)
     cluster.java.consume(f"{name}-2", name, name, collect=1, instance="2", heartbeat=1000)
-    wait_until(lambda: cluster.java.queues(f"{name}-1", name) == {"broker-a:0", "broker-a:1"})
-    wait_until(lambda: cluster.java.queues(f"{name}-2", name) == {"broker-b:0", "broker-b:1"})
+    # A retry topic is made by the first heartbeats, and Java asks for its route only later.
+    cluster.wait_for_route(f"%RETRY%{name}", 2)
+    for number, broker_name in (("1", "broker-a"), ("2", "broker-b")):
+        for topic, queue_count in ((name, 2), (f"%RETRY%{name}", 1)):
+            _wait_for_share(
+                cluster, f"{name}-{number}", topic, {f"{broker_name}:{each}" for each in range(queue_count)}
+            )
     # The locks come with the messages.
     wait_until(lambda: sum(int(cluster.java.call("consumed", id=f"{name}-{each}")) for each in "12") >= 8)
     yield name
     for each in "12":
         cluster.java.stop(f"{name}-{each}")
+
+
+def _wait_for_share(cluster: Cluster, consumer_id: str, topic: str, wanted: set[str]) -> None:
+    def has_it() -> bool:
+        cluster.java.call("rebalance", id=consumer_id)
+        return cluster.java.queues(consumer_id, topic) == wanted
+
+    wait_until(has_it, 40, lambda: cluster.java.queues(consumer_id, topic))
 
 
 class _Retries:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from .harness.cluster import Cluster
-from .harness.consumer import Heard, OurConsumer, OurConsumers, our_consumers, wait_until
+from .harness.consumer import Heard, OurConsumer, OurConsumers, our_consumers, settled_members, wait_until
 from .harness.rmqctl import Rmqctl
 
 pytestmark = pytest.mark.timeout(90)
@@ -316,10 +316,9 @@ def test_a_filtered_group_gets_what_it_wants_and_moves_on_past_the_rest(
     kind = "Sql" if "SQL92" in expression else "Tags"
     topic = group = f"Filtered{kind}"
     cluster.create_topic(topic, queue_count=2)
-    cluster.java.consume(group, group, topic, collect=1, **javas)
+    cluster.java.consume(group, group, topic, collect=1, heartbeat=1000, **javas)
     member = ours("ours", group, f"{topic}:{expression}")
-    wait_until(lambda: len(cluster.java.queues(group, topic)) == 2)
-    time.sleep(1.5)
+    settled_members(rmqctl, group, topic, 4)
     for tag in ("TagA", "TagB", "TagC"):
         for queue in (name for name in _QUEUES if name[-1] in "01"):
             cluster.java.produce(topic, 10, tag=tag, prefix=f"{tag}-{queue}-", number="at", queue=queue)
@@ -335,7 +334,7 @@ def test_a_filtered_group_gets_what_it_wants_and_moves_on_past_the_rest(
     def both() -> Counter[str]:
         return _bodies(member, "BEGAN") + Counter(each.body for each in cluster.java.attempts(group))
 
-    wait_until(lambda: both().total() >= len(wanted), why=both)
+    wait_until(lambda: both().total() >= len(wanted), 40, why=both)
     time.sleep(1)
     assert both() == Counter(wanted)
     assert _bodies(member).total() == len(wanted) // 2

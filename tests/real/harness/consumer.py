@@ -11,8 +11,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
+
+from .rmqctl import Rmqctl
 
 _LISTENER = Path(__file__).with_name("listener.py")
 _JOINED = re.compile(r"Joined \S+ as (\S+), for ")
@@ -39,6 +42,20 @@ def wait_until(what: Callable[[], object], timeout_s: float = 20, why: Callable[
     while not what():
         assert time.monotonic() < give_up_at, why() if why is not None else "it did not come to be so"
         time.sleep(0.05)
+
+
+def settled_members(rmqctl: Rmqctl, group: str, topic: str, queue_count: int) -> dict[str, Any]:
+    """Return both members of a group by client id, once each holds half of the topic's queues, which are so many."""
+    found: dict[str, Any] = {}
+
+    def are_settled() -> bool:
+        found.clear()
+        found.update({item["clientId"]: item for item in rmqctl.items("group", "members", group)})
+        held = [{each for each in item["queues"] or () if each.startswith(f"{topic}@")} for item in found.values()]
+        return [len(each) for each in held] == [queue_count // 2] * 2 and len(set.union(*held)) == queue_count
+
+    wait_until(are_settled, 40, why=lambda: found)
+    return found
 
 
 class OurConsumer:
