@@ -43,7 +43,10 @@ class Numbers(NamedTuple):
 
 
 class Looks(NamedTuple):
-    """Samples, a column each. `place`, `cluster` and `client` are numbers of names, `queue` is of all that tells it."""
+    """Samples, a column each. `place`, `cluster` and `client` are numbers of names, `queue` is of all that tells it.
+
+    `behind` and `is_beyond_max` are those of Observation.
+    """
 
     queue: Ints
     queue_id: Ints
@@ -53,6 +56,8 @@ class Looks(NamedTuple):
     consumer: Numbers
     max: Numbers
     min: Numbers
+    behind: Numbers
+    is_beyond_max: Bools
     lag: Numbers
     last_ms: Numbers
     held: Numbers
@@ -63,19 +68,6 @@ class Looks(NamedTuple):
         """Return some rows."""
         columns: list[Any] = [column.take(rows) if isinstance(column, Numbers) else column[rows] for column in self]
         return Looks(*columns)
-
-    @property
-    def is_beyond_max(self) -> Bools:
-        """Observation.is_beyond_max of each."""
-        return self.consumer.known & self.max.known & (self.consumer.values > self.max.values)
-
-    @property
-    def behind(self) -> Numbers:
-        """Observation.behind of each."""
-        tells = self.consumer.known & self.max.known & ~self.is_beyond_max
-        is_empty = self.min.known & self.max.known & (self.min.values == self.max.values)
-        is_unused = ~self.consumer.known & self.is_none_stored & is_empty
-        return Numbers(np.where(tells, self.max.values - self.consumer.values, 0), tells | is_unused)
 
 
 class Names:
@@ -88,9 +80,9 @@ class Names:
         places = _numbered(zip(group, topic, broker_name, strict=True))
         self.clusters, self.clients = _numbered(cluster, ""), _numbered(client, "")
         self.places = [pa.array(names, pa.string()) for names in zip(*places, strict=True)]
-        self.place = np.array([places[each] for each in zip(group, topic, broker_name, strict=True)], np.int64)[self.of]
-        self.cluster = np.array([self.clusters.get(each, -1) for each in cluster], np.int64)[self.of]
-        self.client = np.array([self.clients.get(each, -1) for each in client], np.int64)[self.of]
+        self.place = np.array([places[each] for each in zip(group, topic, broker_name, strict=True)])[self.of]
+        self.cluster = np.array([self.clusters.get(each, -1) for each in cluster])[self.of]
+        self.client = np.array([self.clients.get(each, -1) for each in client])[self.of]
 
 
 def _numbered(values: Iterable[Any], none: Any = None) -> dict[Any, int]:
@@ -180,8 +172,12 @@ def read_looks(table: pa.Table, names: Names) -> Looks:
     """Return the rows of a table with the columns of TAKEN, as they come."""
     numbers = {name: _numbers(table.column(name)) for name in (*_NUMBERS, *_FLAGS, "queue_id", "at_ms")}
     queue_id, none_stored = numbers["queue_id"].values, numbers["is_none_stored"]
+    is_none_stored = none_stored.known & (none_stored.values == 1)
     queue = names.place * (int(np.ptp(queue_id)) + 1) + queue_id - queue_id.min()
     queue, cluster = _by_cluster(queue, names.cluster, len(names.clusters))
+    behind, is_beyond_max = _behind(
+        numbers["consumer_offset"], numbers["max_offset"], numbers["min_offset"], is_none_stored
+    )
     return Looks(
         queue=queue,
         queue_id=queue_id,
@@ -191,10 +187,12 @@ def read_looks(table: pa.Table, names: Names) -> Looks:
         consumer=numbers["consumer_offset"],
         max=numbers["max_offset"],
         min=numbers["min_offset"],
+        behind=behind,
+        is_beyond_max=is_beyond_max,
         lag=numbers["lag_messages"],
         last_ms=numbers["last_ms"],
         held=numbers["is_held"],
-        is_none_stored=none_stored.known & (none_stored.values == 1),
+        is_none_stored=is_none_stored,
         client=names.client,
     )
 
@@ -203,6 +201,15 @@ def _numbers(column: pa.ChunkedArray) -> Numbers:
     known = column.is_valid().to_numpy()
     values = column.cast(pa.int64()).fill_null(0).to_numpy()
     return Numbers(values, known)
+
+
+def _behind(consumer: Numbers, max_: Numbers, min_: Numbers, is_none_stored: Bools) -> tuple[Numbers, Bools]:
+    """Return Observation.behind and is_beyond_max of each."""
+    has_both = consumer.known & max_.known
+    is_beyond_max = has_both & (consumer.values > max_.values)
+    tells = has_both & ~is_beyond_max
+    is_empty = is_none_stored & ~consumer.known & min_.known & max_.known & (min_.values == max_.values)
+    return Numbers(np.where(tells, max_.values - consumer.values, 0), tells | is_empty), is_beyond_max
 
 
 def _by_cluster(queue: Ints, cluster: Ints, count: int) -> tuple[Ints, Ints]:
