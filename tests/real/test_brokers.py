@@ -57,8 +57,13 @@ def _steady_names(table: Iterable[str]) -> set[str]:
 
 def test_the_runtime_table_equals_mqadmins(replicated: Cluster, rmqctl: Rmqctl) -> None:
     address = replicated.brokers["broker-a"].address
-    printed = _rows(replicated.java.mqadmin("brokerStatus", "-b", address))
-    (item,) = rmqctl.items("broker", "show", "broker-a", address, "--runtime")
+    give_up_at = time.monotonic() + 30
+    while True:
+        printed = _rows(replicated.java.mqadmin("brokerStatus", "-b", address))
+        (item,) = rmqctl.items("broker", "show", "broker-a", address, "--runtime")
+        # A broker that has just started comes to know some of it one after the other.
+        if _steady_names(item["runtime"]) == _steady_names(printed) or time.monotonic() > give_up_at:
+            break
 
     # The rest moves between the two questions: rates, times, and what the probes of the test itself cost.
     steady = {"brokerVersionDesc", "bootTimestamp", "commitLogMinOffset", "commitLogMaxOffset", "msgPutTotalTodayNow",

@@ -313,6 +313,9 @@ def test_conflicts_are_found_where_they_are_found_between_javas_members(
             other_id = ours("ours", group, f"{topic}:{words}", also, "--instance", f"2{group}").wait_joined()
         ids[group] = (java_id, other_id)
         analysed[group] = _analysis(pushing, group)
+    for group in ids:
+        for name in wanted:
+            settled_members(rmqctl, group, name, 2)
     subscriptions = {group: rmqctl.items("group", "subscriptions", group) for group in ids}
     attention = {group: rmqctl.items("group", "describe", group)[0]["attention"] for group in ids}
     for group in ids:
