@@ -1,0 +1,131 @@
+"""README's way from snapshots to a page, on real RocketMQ: Burrow's five verdicts, each reached and each avoided."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from pyspark.sql import SparkSession
+
+from rmqctl.client.access import Access
+from rmqctl.pipeline.job import JobOptions
+from rmqctl.pipeline.jobs.snapshot import JOB as SNAPSHOT
+from rmqctl.pipeline.tables import LAG_TREND
+from tests.real.harness.cluster import Cluster
+from tests.real.harness.consumer import wait_until
+from tests.real.harness.rmqctl import Rmqctl
+from tests.schemas import check_document
+
+_QUEUE = "broker-a:0"
+# Members store their offsets every 5 s, and less than 30 s tell nothing.
+_LOOKS, _APART_S = 5, 8.0
+# What each group does, and what it comes to; a pair shows the same but for what the verdict is about.
+_WANTED = {
+    "KeepsUp": ("OK", "CAUGHT_UP"),
+    "Falls": ("OK", "LAG_FALLS"),
+    "Grows": ("WARN", "LAG_NEVER_FALLS"),
+    "Hangs": ("STALL", "STANDS_STILL"),
+    "Left": ("STOP", "NOBODY_COMMITS"),
+    "Back": ("REWIND", "WENT_BACK"),
+    "BackAndOn": ("OK", "LAG_FALLS"),
+    "New": ("UNKNOWN", "TOO_FEW_SAMPLES"),
+}
+
+
+def _begin(cluster: Cluster, name: str, count: int, **options: object) -> None:
+    """Start a member that has 10 messages behind it and then gets more."""
+    topic = _topic(name)
+    cluster.create_topic(topic, queue_count=1, brokers=("broker-a",))
+    cluster.java.produce(topic, 10, queue=_QUEUE)
+    cluster.java.consume(topic, topic, topic, threads=1, **options)
+    cluster.java.wait_consumed(topic, 10)
+    cluster.java.persist(topic)
+    if name in ("Left", "Back", "BackAndOn", "New"):
+        cluster.java.stop(topic)
+    cluster.java.produce(topic, count, queue=_QUEUE, prefix="more", batch=min(count, 100))
+
+
+def _topic(name: str) -> str:
+    return f"Verdict{name}"
+
+
+def _reset(rmqctl: Rmqctl, name: str, offset: int) -> None:
+    done = rmqctl("offset", "reset", _topic(name), "--topic", _topic(name), "--to-offset", str(offset), "--yes")
+    assert done.exit_code == 0, done.stderr
+
+
+def _look(spark: SparkSession, cluster: Cluster, folder: Path, groups: list[str]) -> None:
+    access = Access(name_servers=cluster.namesrv, timeout_s=10)
+    options = JobOptions(
+        now_ms=int(time.time() * 1000), access=access, tables=str(folder), groups=tuple(map(_topic, groups))
+    )
+    assert SNAPSHOT.run(spark, options).row_count
+
+
+def _report(folder: Path, page: Path) -> dict[str, Any]:
+    """Run the two jobs that need no cluster, in a process and a session of their own."""
+    command = [str(Path(sys.executable).with_name("rmqctl")), "pipeline", "run", "lag", "fleet-whatif"]
+    words = ["--tables", str(folder), "--window", "15m", "--html", str(page), "--limit", "100", "-o", "json"]
+    env = {name: value for name, value in os.environ.items() if name != "NAMESRV_ADDR"}
+    done = subprocess.run([*command, *words], env=env, capture_output=True, text=True, timeout=200, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    document: dict[str, Any] = msgspec.json.decode(done.stdout)
+    check_document(document)
+    return document
+
+
+@pytest.fixture
+def groups(cluster: Cluster) -> Any:
+    yield list(_WANTED)
+    for name in ("KeepsUp", "Falls", "Grows", "Hangs"):
+        cluster.java.release(_topic(name))
+        cluster.java.stop(_topic(name))
+
+
+def test_each_verdict_is_reached_and_avoided(
+    cluster: Cluster, spark: SparkSession, groups: list[str], tmp_path: Path
+) -> None:
+    rmqctl = Rmqctl(cluster.namesrv)
+    _begin(cluster, "KeepsUp", 40)
+    _begin(cluster, "Falls", 20_000, each=50)
+    _begin(cluster, "Grows", 100, each=50)
+    _begin(cluster, "Hangs", 40, stuck="more")
+    for name in ("Left", "Back", "BackAndOn", "New"):
+        _begin(cluster, name, 40)
+    cluster.java.wait_consumed(_topic("KeepsUp"), 50)
+    began_s = time.monotonic()
+    for number in range(_LOOKS):
+        wait_until(lambda due_s=began_s + number * _APART_S: time.monotonic() >= due_s)
+        if number == 1:
+            _reset(rmqctl, "Back", 3)
+            _reset(rmqctl, "BackAndOn", 3)
+        if number == 3:
+            _reset(rmqctl, "BackAndOn", 20)
+        # Twenty a second are consumed.
+        cluster.java.produce(_topic("Grows"), 400, queue=_QUEUE, batch=100)
+        _look(spark, cluster, tmp_path / "tables", [name for name in groups if name != "New" or number >= _LOOKS - 2])
+
+    page = tmp_path / "page.html"
+    document = _report(tmp_path / "tables", page)
+    judged = {row["group"]: (row["health"], row["cause"]) for row in document["items"] if row["job"] == "lag"}
+    assert judged == {_topic(name): wanted for name, wanted in _WANTED.items()}
+    # In the table windows begin on the hour, so there can be two of a queue.
+    rows = spark.read.parquet(str(tmp_path / "tables" / LAG_TREND)).where("topic LIKE 'Verdict%'").collect()
+    sample_counts = Counter[str]()
+    for row in rows:
+        sample_counts[row.topic] += row.sample_count
+    assert sample_counts == {_topic(name): 2 if name == "New" else _LOOKS for name in groups}
+    assert not any(row.is_stuck for row in rows)  # that takes a quarter of an hour
+    html = page.read_text()
+    assert all(_topic(name) in html for name in groups)
+    tried = [row for row in document["items"] if row["job"] == "fleet-whatif"]
+    # Those with members: the others have nobody to share anything.
+    assert tried
+    assert all(row["groupCount"] + row["refusedCount"] >= 4 for row in tried)
