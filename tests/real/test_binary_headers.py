@@ -19,7 +19,7 @@ def test_the_server_decides_how_its_headers_are_written(binary_cluster: Cluster)
     usual = _BINARY if binary_cluster.version == "5.4.0" else _JSON
 
     assert _encoding_of_answer(binary_cluster.namesrv, RequestCode.GET_BROKER_CLUSTER_INFO) == usual
-    assert _encoding_of_answer(broker, RequestCode.GET_ALL_TOPIC_CONFIG) == usual
+    assert _encoding_of_answer(broker, RequestCode.GET_BROKER_RUNTIME_INFO) == usual
     assert _encoding_of_answer(broker, RequestCode.QUERY_CONSUMER_OFFSET) == _BINARY  # without fields: an exception
 
 

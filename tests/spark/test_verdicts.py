@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
@@ -18,10 +14,9 @@ from rmqctl.client.access import Access
 from rmqctl.pipeline.job import JobOptions
 from rmqctl.pipeline.jobs.snapshot import JOB as SNAPSHOT
 from rmqctl.pipeline.tables import LAG_TREND
+from tests.cli.calls import closed_address
 from tests.real.harness.cluster import Cluster
-from tests.real.harness.consumer import wait_until
 from tests.real.harness.rmqctl import Rmqctl
-from tests.schemas import check_document
 
 _QUEUE = "broker-a:0"
 # Members store their offsets every 5 s, and less than 30 s tell nothing.
@@ -69,18 +64,6 @@ def _look(spark: SparkSession, cluster: Cluster, folder: Path, groups: list[str]
     assert SNAPSHOT.run(spark, options).row_count
 
 
-def _report(folder: Path, page: Path) -> dict[str, Any]:
-    """Run the two jobs that need no cluster, in a process and a session of their own."""
-    command = [str(Path(sys.executable).with_name("rmqctl")), "pipeline", "run", "lag", "fleet-whatif"]
-    words = ["--tables", str(folder), "--window", "15m", "--html", str(page), "--limit", "100", "-o", "json"]
-    env = {name: value for name, value in os.environ.items() if name != "NAMESRV_ADDR"}
-    done = subprocess.run([*command, *words], env=env, capture_output=True, text=True, timeout=200, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    document: dict[str, Any] = msgspec.json.decode(done.stdout)
-    check_document(document)
-    return document
-
-
 @pytest.fixture
 def groups(cluster: Cluster) -> Any:
     yield list(_WANTED)
@@ -102,7 +85,7 @@ def test_each_verdict_is_reached_and_avoided(
     cluster.java.wait_consumed(_topic("KeepsUp"), 50)
     began_s = time.monotonic()
     for number in range(_LOOKS):
-        wait_until(lambda due_s=began_s + number * _APART_S: time.monotonic() >= due_s)
+        time.sleep(max(0.0, began_s + number * _APART_S - time.monotonic()))
         if number == 1:
             _reset(rmqctl, "Back", 3)
             _reset(rmqctl, "BackAndOn", 3)
@@ -113,8 +96,23 @@ def test_each_verdict_is_reached_and_avoided(
         _look(spark, cluster, tmp_path / "tables", [name for name in groups if name != "New" or number >= _LOOKS - 2])
 
     page = tmp_path / "page.html"
-    document = _report(tmp_path / "tables", page)
-    judged = {row["group"]: (row["health"], row["cause"]) for row in document["items"] if row["job"] == "lag"}
+    words = [
+        "--tables",
+        str(tmp_path / "tables"),
+        "--window",
+        "15m",
+        "--html",
+        str(page),
+        "--limit",
+        "100",
+        "-o",
+        "json",
+    ]
+    # These jobs need no cluster.
+    done = rmqctl("pipeline", "run", "lag", "fleet-whatif", *words, namesrv=closed_address(), limit_s=200)
+    assert (done.exit_code, done.stderr) == (0, "")
+    items = done.document["items"]
+    judged = {row["group"]: (row["health"], row["cause"]) for row in items if row["job"] == "lag"}
     assert judged == {_topic(name): wanted for name, wanted in _WANTED.items()}
     # In the table windows begin on the hour, so there can be two of a queue.
     rows = spark.read.parquet(str(tmp_path / "tables" / LAG_TREND)).where("topic LIKE 'Verdict%'").collect()
@@ -125,7 +123,7 @@ def test_each_verdict_is_reached_and_avoided(
     assert not any(row.is_stuck for row in rows)  # that takes a quarter of an hour
     html = page.read_text()
     assert all(_topic(name) in html for name in groups)
-    tried = [row for row in document["items"] if row["job"] == "fleet-whatif"]
+    tried = [row for row in items if row["job"] == "fleet-whatif"]
     # Those with members: the others have nobody to share anything.
     assert tried
     assert all(row["groupCount"] + row["refusedCount"] >= 4 for row in tried)
