@@ -27,6 +27,8 @@ MESSAGES = (
     "topic string, broker_name string, queue_id int, queue_offset bigint, msg_id string, uniq_key string,"
     " tags string, properties map<string,string>, born_ts timestamp, store_ts timestamp"
 )
+# Of timer messages that wait for their time.
+TIMERS = "uniq_key string, properties map<string,string>"
 # Up to so many latencies are counted exactly, beyond that with an error of 1 in so many.
 _ACCURACY = 10_000
 
@@ -96,6 +98,22 @@ def published_messages(publications: DataFrame, decisions: DataFrame) -> DataFra
     return decided.where(~is_withdrawn).select(
         *sent.columns[:-1], (F.col("is_half") & ~is_committed).alias("is_undecided")
     )
+
+
+def timers_ahead(timers: DataFrame, span: Span) -> DataFrame:
+    """Return what 5.x brokers have put away until its time, which has not come: topic, id; a row a message.
+
+    `timers` are the messages of their topic, with the columns TIMERS. Producers trace them like any other.
+    """
+    due_ms = F.col("properties")["TIMER_OUT_MS"].try_cast("bigint")
+    ahead = timers.where(due_ms > span.settled_ms)
+    return ahead.select(F.col("properties")["REAL_TOPIC"].alias("topic"), F.col("uniq_key").alias("id")).distinct()
+
+
+def with_timers(published: DataFrame, ahead: DataFrame) -> DataFrame:
+    """Return the rows of published_messages(), is_delayed also where timers_ahead() has the message."""
+    marked = published.join(ahead.withColumn("is_ahead", F.lit(True)), ["topic", "id"], "left")
+    return marked.withColumn("is_delayed", F.col("is_delayed") | F.col("is_ahead").isNotNull()).drop("is_ahead")
 
 
 def deliveries_by_message(deliveries: DataFrame) -> DataFrame:

@@ -20,6 +20,8 @@ from rmqctl.rules.tags import parse_tags
 from .retained import fetch_held_since, fetch_retained
 
 Offset = tuple[str, str, int, str, int]
+# Where 5.x brokers put messages away until their time (TimerMessageStore).
+TIMER_TOPIC = "rmq_sys_wheel_timer"
 # Topic, group and wanted tags: none for all, None for not known.
 Group = tuple[str, str, list[str] | None]
 
@@ -31,16 +33,13 @@ class Found(Struct, frozen=True):
     groups: list[Group]
     held_since_ms: int
     has_traces: bool
+    has_timers: bool
 
 
 async def fetch_audit_start(client: Client, topics: Iterable[str], now_ms: int) -> Found:
     """Ask all that an audit of topics has to know of brokers. Raises their errors: half of it would mislead."""
     offsets = await _fetch_offsets(client, frozenset(topics))
-    try:
-        await client.route(TRACE_TOPIC)
-        has_traces = True
-    except NotFoundError:
-        has_traces = False
+    has_traces, has_timers = await _is_there(client, TRACE_TOPIC), await _is_there(client, TIMER_TOPIC)
     retained = await fetch_retained(client, [*topics, *([TRACE_TOPIC] if has_traces else [])])
     for failure in retained.failures.values():
         raise failure.error
@@ -50,7 +49,16 @@ async def fetch_audit_start(client: Client, topics: Iterable[str], now_ms: int) 
         groups=await _fetch_groups(client, sorted({(topic, group) for topic, _, _, group, _ in offsets})),
         held_since_ms=await fetch_held_since(client, spans, now_ms),
         has_traces=has_traces,
+        has_timers=has_timers,
     )
+
+
+async def _is_there(client: Client, topic: str) -> bool:
+    try:
+        await client.route(topic)
+    except NotFoundError:
+        return False
+    return True
 
 
 async def _fetch_offsets(client: Client, topics: frozenset[str]) -> list[Offset]:

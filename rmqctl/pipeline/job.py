@@ -59,6 +59,12 @@ class JobOptions(Struct, frozen=True, kw_only=True):
             return 0 if at is Edge.EARLIEST else self.now_ms
         return at
 
+    def cluster(self) -> Access:
+        """Return the way to the cluster. Raises UsageError where no name servers were named."""
+        if self.access is None:
+            raise UsageError("The job asks a cluster: name its name servers.")
+        return self.access
+
 
 class Kind(StrEnum):
     """How a value of a report is shown to people."""

@@ -334,6 +334,20 @@ def test_what_brokers_have_deleted_is_not_lost(forgetful: Cluster, spark: SparkS
     assert sorted(_table(spark, tmp_path), key=str) == before
 
 
+def test_timer_messages_are_still_to_come(cluster: Cluster, spark: SparkSession) -> None:
+    """Producers trace them as any other; those that are overdue are lost."""
+    cluster.create_topic("Timed", queue_count=1)
+    since_ms = time.time_ns() // 1_000_000
+    cluster.java.produce("Timed", 3, trace=1, timer=2 * _HOUR_MS)
+    cluster.java.produce("Timed", 2, trace=1, timer=_LATER_MS // 2)
+    cluster.java.produce("Timed", 4, trace=1)
+    outcome = JOB.run(spark, _options(cluster, since_ms, "Timed"))
+    told = [_summed(outcome, tier, None) for tier in ("produced", "stored")]
+    counts = [(each["count"], each["waitingCount"], each["lostCount"]) for each in told]
+    # 4.9 knows no timers, and stores such messages as any other.
+    assert counts == [(9, None, None), (4, 3, 2) if cluster.version.startswith("5") else (9, 0, 0)]
+
+
 def test_what_can_not_be_audited_is_said() -> None:
     nothing = JobOptions(now_ms=1_795_345_697_000)
     assert JOB.check is not None

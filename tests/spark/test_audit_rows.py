@@ -104,6 +104,20 @@ def test_traces_are_read_as_one_by_one(spark: SparkSession) -> None:
     }  # fmt: skip
 
 
+def test_timers_hold_back_what_is_not_due(spark: SparkSession) -> None:
+    span = rows.Span(0, HOUR_MS, 0, 1_000)
+    due = {"M1": "1001", "M2": "1000", "M3": "soon", "M4": None}
+    timers = [(msg_id, {"REAL_TOPIC": "T", "TIMER_OUT_MS": text}) for msg_id, text in due.items()]
+    timers += [timers[0], ("M5", {"REAL_TOPIC": "U", "TIMER_OUT_MS": "9000"}), ("M6", {})]
+    published = [("T", f"M{number}", 1, 0, 10, 5, number == 2, False) for number in range(1, 7)]
+    ahead = rows.timers_ahead(spark.createDataFrame(timers, rows.TIMERS), span)
+    marked = rows.with_timers(spark.createDataFrame(published, PUBLISHED), ahead).collect()
+    # M2 was delayed by its trace, M5 waits in another topic.
+    assert sorted((row.id, row.is_delayed) for row in marked) == [
+        ("M1", True), ("M2", True), ("M3", False), ("M4", False), ("M5", False), ("M6", False),
+    ]  # fmt: skip
+
+
 class _History:
     """Messages, offsets and traces made at random, and what an audit of them must count."""
 

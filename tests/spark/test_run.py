@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -21,16 +20,9 @@ from tests.real.harness.cluster import Cluster
 from tests.schemas import check_document
 
 from .conftest import Read
+from .process import RMQCTL, call
 
 _NEW = pytest.mark.parametrize("cluster", ["5.4.0"], indirect=True)
-
-
-def _call(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process of its own: its Spark must be its own, too."""
-    command = [str(Path(sys.executable).with_name("rmqctl")), *words]
-    return subprocess.run(
-        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=280, check=False
-    )
 
 
 def test_a_topic_into_parquet(cluster: Cluster, spark: SparkSession, tmp_path: Path) -> None:
@@ -38,7 +30,7 @@ def test_a_topic_into_parquet(cluster: Cluster, spark: SparkSession, tmp_path: P
     cluster.java.produce("RunRead", 300, tag="A")
     folder = str(tmp_path / "table")
     words = ("-n", cluster.namesrv, "pipeline", "run", "read", "--topic", "RunRead", "--master", "local[2]")
-    done = _call(*words, "--to", folder, "-o", "json")
+    done = call(*words, "--to", folder, "-o", "json")
     assert (done.returncode, done.stderr) == (0, "")
     document = json.loads(done.stdout)
     check_document(document)
@@ -47,7 +39,7 @@ def test_a_topic_into_parquet(cluster: Cluster, spark: SparkSession, tmp_path: P
     ]
     bodies = sorted(row.body.decode() for row in spark.read.parquet(folder).collect())
     assert bodies == sorted(f"m{number}" for number in range(300))
-    again = _call(*words, "--to", folder)
+    again = call(*words, "--to", folder)
     assert (again.returncode, again.stdout) == (1, "")
     assert "exists already" in again.stderr
     assert "--overwrite" in again.stderr
@@ -59,7 +51,7 @@ def test_a_topic_is_shown_and_nothing_of_spark(cluster: Cluster) -> None:
     cluster.create_topic("RunShown", queue_count=1)
     cluster.java.produce("RunShown", 30, tag="A")
     words = ("-n", cluster.namesrv, "pipeline", "run", "read", "--topic", "RunShown", "--limit", "7")
-    done = _call(*words, "--columns", "queueOffset,tags")
+    done = call(*words, "--columns", "queueOffset,tags")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["OFFSET", "TAG"]
@@ -73,13 +65,13 @@ def test_mistakes_are_told_before_spark_starts(cluster: Cluster) -> None:
     cluster.create_topic("RunTold", queue_count=1)
     # A Java that would fail to start: it is never asked for more than its version.
     run = ("-n", cluster.namesrv, "pipeline", "run", "read", "--conf", "spark.driver.memory=1")
-    unknown = _call(*run, "--topic", "RunTolt")
+    unknown = call(*run, "--topic", "RunTolt")
     assert (unknown.returncode, unknown.stdout) == (5, "")
     assert unknown.stderr.splitlines() == ["rmqctl: Topic RunTolt does not exist.", "        Did you mean RunTold?"]
-    nobody = _call("-n", closed_address(), *run[2:], "--topic", "RunTold")
+    nobody = call("-n", closed_address(), *run[2:], "--topic", "RunTold")
     assert (nobody.returncode, nobody.stdout) == (6, "")
     assert "refused" in nobody.stderr
-    sql = _call(*run, "--topic", "RunTold", "--sql", "a >")
+    sql = call(*run, "--topic", "RunTold", "--sql", "a >")
     assert sql.returncode == 2
     assert sql.stderr.startswith("rmqctl: --sql: the brokers can't parse 'a >'")
 
@@ -88,14 +80,14 @@ def test_mistakes_are_told_before_spark_starts(cluster: Cluster) -> None:
 def test_a_session_that_does_not_start_says_where_the_reason_is(cluster: Cluster, tmp_path: Path) -> None:
     cluster.create_topic("RunUnstarted", queue_count=1)
     run = ("-n", cluster.namesrv, "pipeline", "run", "read", "--topic", "RunUnstarted")
-    done = _call(*run, "--conf", "spark.driver.memory=1", TMPDIR=str(tmp_path))
+    done = call(*run, "--conf", "spark.driver.memory=1", TMPDIR=str(tmp_path))
     assert (done.returncode, done.stdout) == (1, "")
     said = done.stderr.splitlines()
     assert said[0].startswith("rmqctl: Spark did not start: ")
     (log,) = tmp_path.glob("rmqctl-spark-*.log")
     assert said[1:] == [f"        What Spark said is in {log}."]
     assert "heap" in log.read_text()
-    far = _call(*run, "--remote", "sc://127.0.0.1:1")
+    far = call(*run, "--remote", "sc://127.0.0.1:1")
     assert (far.returncode, far.stdout) == (6, "")
     assert far.stderr == "rmqctl: sc://127.0.0.1:1: no Spark Connect server answers there.\n"
 
@@ -108,7 +100,7 @@ def test_ctrl_c_leaves_nothing_behind(cluster: Cluster, tmp_path: Path) -> None:
         mark = f"spark.rmqctl.mark={tmp_path.name}-{wait_s}"
         run = ("-n", cluster.namesrv, "pipeline", "run", "read", "--topic", "RunStopped", "--conf", mark)
         process = subprocess.Popen(
-            [str(Path(sys.executable).with_name("rmqctl")), *run], stderr=subprocess.PIPE, text=True,
+            [RMQCTL, *run], stderr=subprocess.PIPE, text=True,
             env={**os.environ, "TMPDIR": str(tmp_path)},
         )  # fmt: skip
         time.sleep(wait_s)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,13 +13,7 @@ import pytest
 
 from tests.schemas import check_document
 
-_RMQCTL = str(Path(sys.executable).with_name("rmqctl"))
-
-
-def _call(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [_RMQCTL, *words], env={**os.environ, **environment}, capture_output=True, text=True, timeout=280, check=False
-    )
+from .process import call
 
 
 @pytest.fixture
@@ -32,22 +23,22 @@ def shop(tmp_path: Path) -> Iterator[dict[str, str]]:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     names = {"RMQCTL_STATE": str(tmp_path / "state"), "NAMESRV_ADDR": f"127.0.0.1:{port}"}
-    up = _call("sandbox", "up", "--brokers", "2", "--port", port, "--detach", **names)
+    up = call("sandbox", "up", "--brokers", "2", "--port", port, "--detach", **names)
     assert up.returncode == 0, up.stderr
     try:
-        seeded = _call("sandbox", "seed", "shop", "--port", port, **names)
+        seeded = call("sandbox", "seed", "shop", "--port", port, **names)
         assert seeded.returncode == 0, seeded.stderr
         yield names
     finally:
-        _call("sandbox", "down", "--port", port, **names)
+        call("sandbox", "down", "--port", port, **names)
 
 
-def test_every_job_in_one_session(shop: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", [(), ("--remote", "local[2]")], ids=["classic", "connect"])
+def test_every_job_in_one_session(shop: dict[str, str], tmp_path: Path, place: tuple[str, ...]) -> None:
     tables, page = str(tmp_path / "tables"), tmp_path / "report.html"
     jobs = ["snapshot", "lag", "dlq-report", "audit", "fleet-whatif"]
-    done = _call(
-        "pipeline", "run", *jobs, "--tables", tables, "--html", str(page), "--topic", "payments", "-o", "json", **shop
-    )
+    words = ("--tables", tables, "--html", str(page), "--topic", "payments", "-o", "json")
+    done = call("pipeline", "run", *jobs, *words, *place, **shop)
     assert (done.returncode, done.stderr) == (0, "")
     document: dict[str, Any] = json.loads(done.stdout)
     check_document(document)
@@ -67,7 +58,7 @@ def test_every_job_in_one_session(shop: dict[str, str], tmp_path: Path) -> None:
 
 def test_tables_of_several_jobs_follow_one_another(shop: dict[str, str], tmp_path: Path) -> None:
     tables = str(tmp_path / "tables")
-    done = _call("pipeline", "run", "snapshot", "lag", "--tables", tables, **shop)
+    done = call("pipeline", "run", "snapshot", "lag", "--tables", tables, **shop)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == "snapshot"

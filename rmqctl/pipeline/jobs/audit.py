@@ -15,7 +15,7 @@ from rmqctl.errors import UsageError
 from rmqctl.net.clock import SystemClock, pause
 from rmqctl.pipeline import FORMAT
 from rmqctl.pipeline.audit_report import SHOWN_COUNT, audit_notes, audit_outcome
-from rmqctl.pipeline.audit_start import Found, fetch_audit_start
+from rmqctl.pipeline.audit_start import TIMER_TOPIC, Found, fetch_audit_start
 from rmqctl.pipeline.hours import HOUR_MS, ceil_hour_ms, floor_hour_ms
 from rmqctl.pipeline.job import Field, Job, JobOptions, Kind, Outcome, Written, always
 from rmqctl.pipeline.options import options_of
@@ -33,12 +33,6 @@ _MARGIN_MS = 600_000
 _OPEN_MS = 300_000
 # So long after the groups' offsets traces are read, so that what was passed by then has been traced by then.
 _TRACES_AFTER_S = 10.0
-
-
-def _access(options: JobOptions) -> Access:
-    if options.access is None:
-        raise UsageError("The job audit asks a cluster: name its name servers.")
-    return options.access
 
 
 def _hours(options: JobOptions) -> tuple[int, int]:
@@ -75,7 +69,7 @@ def audit(spark: SparkSession, options: JobOptions, *, traces_after_s: float = _
     from rmqctl.pipeline import audit_rows as rows
     from rmqctl.pipeline import trace_rows
 
-    access, topics = _access(options), tuple(dict.fromkeys(options.topics))
+    access, topics = options.cluster(), tuple(dict.fromkeys(options.topics))
     since_ms, until_ms = _hours(options)
     clock = SystemClock()
     asked_s = clock.monotonic_s()
@@ -108,6 +102,9 @@ def audit(spark: SparkSession, options: JobOptions, *, traces_after_s: float = _
         published = rows.published_messages(
             _renamed(trace_rows.publications(records), names), _renamed(trace_rows.decisions(records), names)
         )
+        if found.has_timers:
+            timers = read((TIMER_TOPIC,), rows.TIMERS, until_ms=None)
+            published = rows.with_timers(published, rows.timers_ahead(timers, span))
         groups = spark.createDataFrame(found.groups, rows.GROUPS)
         delivered = rows.deliveries_by_message(_full_groups(spark, trace_rows.deliveries(records), found))
         audited = keep(rows.audited_messages(stored, published, delivered, span))

@@ -44,12 +44,6 @@ class _Found(Struct, frozen=True):
     failures: tuple[Failure, ...]
 
 
-def _access(options: JobOptions) -> Access:
-    if options.access is None:
-        raise UsageError("The job dlq-report asks a cluster: name its name servers.")
-    return options.access
-
-
 def _range(options: JobOptions) -> tuple[int, int]:
     since_ms, until_ms = options.time_ms("since", 0), options.time_ms("until", options.now_ms)
     if until_ms <= since_ms:
@@ -100,7 +94,7 @@ def _run(spark: SparkSession, options: JobOptions) -> Outcome:
 
     from rmqctl.pipeline import dead_letters as rows
 
-    access = _access(options)
+    access = options.cluster()
     since_ms, until_ms = _range(options)
     found = asyncio.run(_asked(access, partial(_ask, options=options)))
     if not found.topics:

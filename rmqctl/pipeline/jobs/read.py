@@ -73,14 +73,8 @@ def shown(row: Row) -> dict[str, Any]:
 
 
 def _frame(spark: SparkSession, options: JobOptions) -> DataFrame:
-    access = _access(options)
+    access = options.cluster()
     return spark.read.format(FORMAT).options(**source_options(access, options)).load()
-
-
-def _access(options: JobOptions) -> Access:
-    if options.access is None:
-        raise UsageError("The job read asks a cluster: name its name servers.")
-    return options.access
 
 
 def _check(options: JobOptions) -> None:
@@ -91,7 +85,7 @@ def _check(options: JobOptions) -> None:
     if len(options.groups) > 1:
         raise UsageError("The job read takes one --group: the one whose offsets --since group or --until group mean.")
     try:
-        read_source_options(source_options(_access(options), options), options.now_ms)
+        read_source_options(source_options(options.cluster(), options), options.now_ms)
     except UsageError as error:
         raise error.reworded(_FLAG.sub(lambda match: _FLAGS[match.group(1)], error.sentence)) from None
 
