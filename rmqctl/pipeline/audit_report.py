@@ -146,7 +146,8 @@ def audit_notes(outcome: Outcome, found: Found, options: JobOptions, *, has_mess
         notes.append("The topics have no messages of this time.")
     if not found.has_traces:
         notes.append(
-            f"There is no topic {TRACE_TOPIC}, so nobody writes traces: what was produced and consumed is not known."
+            f"There is no topic {options.trace_topic or TRACE_TOPIC}, so nobody writes traces to it: what was produced"
+            " and consumed is not known. --trace-topic names another one."
         )
     elif facts["notTracedAsProducedCount"]:
         count = counted(facts["notTracedAsProducedCount"], "message")

@@ -9,7 +9,6 @@ from msgspec import Struct
 from rmqctl.admin.brokers import fetch_cluster
 from rmqctl.admin.clients import fetch_connections
 from rmqctl.admin.results import all_failed, ask_all
-from rmqctl.admin.trace import TRACE_TOPIC
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError
 from rmqctl.model.group import BROADCASTING, GroupConnections
@@ -36,11 +35,11 @@ class Found(Struct, frozen=True):
     has_timers: bool
 
 
-async def fetch_audit_start(client: Client, topics: Iterable[str], now_ms: int) -> Found:
+async def fetch_audit_start(client: Client, topics: Iterable[str], trace_topic: str, now_ms: int) -> Found:
     """Ask all that an audit of topics has to know of brokers. Raises their errors: half of it would mislead."""
     offsets = await _fetch_offsets(client, frozenset(topics))
-    has_traces, has_timers = await _is_there(client, TRACE_TOPIC), await _is_there(client, TIMER_TOPIC)
-    retained = await fetch_retained(client, [*topics, *([TRACE_TOPIC] if has_traces else [])])
+    has_traces, has_timers = await _is_there(client, trace_topic), await _is_there(client, TIMER_TOPIC)
+    retained = await fetch_retained(client, [*topics, *([trace_topic] if has_traces else [])])
     for failure in retained.failures.values():
         raise failure.error
     spans = [span for each in retained.spans.values() for span in each]

@@ -44,6 +44,7 @@ class JobOptions(Struct, frozen=True, kw_only=True):
     html: str | None = None
     strategies: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
+    trace_topic: str | None = None
     limit: int | None = None
 
     def time_ms(self, name: str, default_ms: int) -> int:

@@ -348,6 +348,21 @@ def test_timer_messages_are_still_to_come(cluster: Cluster, spark: SparkSession)
     assert counts == [(9, None, None), (4, 3, 2) if cluster.version.startswith("5") else (9, 0, 0)]
 
 
+def test_traces_of_another_topic(cluster: Cluster, spark: SparkSession) -> None:
+    cluster.create_topic("TracedElsewhere", queue_count=1)
+    cluster.create_topic("OtherTraces", queue_count=1)
+    since_ms = time.time_ns() // 1_000_000
+    cluster.java.produce("TracedElsewhere", 2, trace=1)
+    traces = "".join(_traced("TracedElsewhere", f"GONE{number}", since_ms) for number in range(3))
+    send(cluster, "OtherTraces", OutgoingMessage(traces.encode(), {}))
+    options = _options(cluster, since_ms, "TracedElsewhere", trace_topic="OtherTraces")
+    facts = audit(spark, options, traces_after_s=0).facts
+    assert (facts["producedCount"], facts["storedCount"], facts["notStoredCount"]) == (3, 2, 3)
+    assert facts["notTracedAsProducedCount"] == 2
+    with pytest.raises(NotFoundError, match="Topic OtherTrace does not exist"):
+        look_first([JOB], _options(cluster, since_ms, "TracedElsewhere", trace_topic="OtherTrace"))
+
+
 def test_what_can_not_be_audited_is_said() -> None:
     nothing = JobOptions(now_ms=1_795_345_697_000)
     assert JOB.check is not None

@@ -9,8 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from rmqctl.pipeline.places import fetch_found
 from tests.real.harness.cluster import Cluster
+from tests.real.harness.consumer import wait_until
 
+from .by_hand import ask
 from .conftest import Read
 
 _EACH_COUNT, _QUEUE_COUNT = 125_000, 4
@@ -26,7 +29,14 @@ def million(cluster: Cluster) -> Iterator[str]:
             cluster.java.produce(
                 topic, _EACH_COUNT, queue=f"{broker}:{number}", batch=500, prefix=f"{broker}-{number}-"
             )
+    # Brokers answer producers before they have put the last messages into their queues.
+    wait_until(lambda: _ends(cluster, topic) == {_EACH_COUNT})
     return topic
+
+
+def _ends(cluster: Cluster, topic: str) -> set[int]:
+    found = ask(cluster, lambda client: fetch_found(client, [topic]))
+    return {span.max_offset for span in found.spans.values()}
 
 
 @pytest.mark.parametrize("cluster", ["5.4.0"], indirect=True)

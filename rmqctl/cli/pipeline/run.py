@@ -36,9 +36,9 @@ Jobs, and their options beside --limit:
   lag           how groups do, judged by their snapshots
                 --tables --group --topic --since --until --window --html
   dlq-report    dead letters by group, origin, tag, reason, time
-                --group --since --until --tables
+                --group --since --until --tables --trace-topic
   audit         produced, stored, consumed every 10 minutes: duplicates, losses, latency
-                --topic --group --since --until --tables
+                --topic --group --since --until --tables --trace-topic
   fleet-whatif  every group with other strategies and sizes, from the last snapshot
                 --tables --group --topic --since --until --strategy --change
 
@@ -52,6 +52,7 @@ _FLAGS = {
     "tags": "--tag", "sql": "--sql", "to": "--to", "to_table": "--to-table", "overwrite": "--overwrite",
     "run_id": "--run-id", "recordings": "--recording", "compact": "--compact", "window": "--window",
     "html": "--html", "strategies": "--strategy", "changes": "--change",
+    "trace_topic": "--trace-topic",
 }  # fmt: skip
 # How long a task waits for brokers that don't answer; --timeout says otherwise.
 _TIMEOUT_S = 30.0
@@ -98,6 +99,9 @@ def command(
     change: Annotated[
         list[str] | None, typer.Option("--change", metavar="CHANGE", help="Such as '+1 client'. May be repeated.")
     ] = None,
+    trace_topic: Annotated[
+        str | None, typer.Option("--trace-topic", metavar="TOPIC", help="The topic that clients write traces to.")
+    ] = None,
     limit: Annotated[
         int | None, typer.Option("--limit", metavar="N", help="Show so many rows of a job. [default: 20]")
     ] = None,
@@ -132,7 +136,8 @@ def command(
         now_ms=time.time_ns() // 1_000_000, tables=tables, topics=tuple(topic or ()), groups=tuple(group or ()),
         since=since, until=until, tags=tag, sql=sql, to=to, to_table=to_table, overwrite=overwrite, run_id=run_id,
         recordings=tuple(recording or ()), compact=compact, window=window, html=html,
-        strategies=tuple(strategy or ()), changes=tuple(change or ()), limit=limit,
+        strategies=tuple(strategy or ()), changes=tuple(change or ()), trace_topic=trace_topic,
+        limit=limit,
     )  # fmt: skip
     asks_cluster = any(job.asks_cluster(options) for job in chosen)
     invocation = Invocation(ctx, needs_cluster=asks_cluster)

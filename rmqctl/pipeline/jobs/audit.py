@@ -54,6 +54,8 @@ def _check(options: JobOptions) -> None:
 async def _look(client: Client, options: JobOptions) -> None:
     for topic in options.topics:
         await fetch_route(client, topic)
+    if options.trace_topic is not None:
+        await fetch_route(client, options.trace_topic)
 
 
 def _run(spark: SparkSession, options: JobOptions) -> Outcome:
@@ -70,13 +72,14 @@ def audit(spark: SparkSession, options: JobOptions, *, traces_after_s: float = _
     from rmqctl.pipeline import trace_rows
 
     access, topics = options.cluster(), tuple(dict.fromkeys(options.topics))
+    trace_topic = options.trace_topic or TRACE_TOPIC
     since_ms, until_ms = _hours(options)
     clock = SystemClock()
     asked_s = clock.monotonic_s()
 
     async def ask() -> Found:
         async with await access.connect() as client:
-            return await fetch_audit_start(client, topics, options.now_ms)
+            return await fetch_audit_start(client, topics, trace_topic, options.now_ms)
 
     found = asyncio.run(ask())
     span = rows.Span(since_ms, until_ms, found.held_since_ms, options.now_ms - _OPEN_MS)
@@ -94,7 +97,7 @@ def audit(spark: SparkSession, options: JobOptions, *, traces_after_s: float = _
         stored_count = stored.count()
         if found.has_traces:
             asyncio.run(pause(clock, max(0.0, asked_s + traces_after_s - clock.monotonic_s())))
-            traces = read((TRACE_TOPIC,), "body binary", until_ms=None)
+            traces = read((trace_topic,), "body binary", until_ms=None)
         else:
             traces = spark.createDataFrame([], "body binary")
         records = keep(trace_rows.trace_records(traces))
@@ -171,7 +174,7 @@ def _write(windows: DataFrame, options: JobOptions, held_since_ms: int) -> tuple
 
 JOB = Job(
     name="audit",
-    takes=frozenset({"topics", "groups", "since", "until", "tables"}),
+    takes=frozenset({"topics", "groups", "since", "until", "tables", "trace_topic"}),
     needs=frozenset({"topics"}),
     fields=(
         Field("windowStart", "WINDOW", Kind.TIME),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from rmqctl.admin.queues import fetch_route
 from rmqctl.admin.results import all_failed, ask_all
 from rmqctl.admin.trace import TRACE_TOPIC, fetch_trace
 from rmqctl.client.access import Access
@@ -57,6 +58,8 @@ def _check(options: JobOptions) -> None:
 
 async def _look(client: Client, options: JobOptions) -> None:
     await _names(client, options.groups)
+    if options.trace_topic is not None:
+        await fetch_route(client, options.trace_topic)
 
 
 async def _names(client: Client, patterns: Sequence[str]) -> tuple[str, ...]:
@@ -120,7 +123,8 @@ def _run(spark: SparkSession, options: JobOptions) -> Outcome:
             frame.unpersist()
     if not totals.rows:
         return _nothing(found, options, since_ms, until_ms, written)
-    results = asyncio.run(_asked(access, partial(_last_results, items=items)))
+    trace_topic = options.trace_topic or TRACE_TOPIC
+    results = asyncio.run(_asked(access, partial(_last_results, items=items, trace_topic=trace_topic)))
     for item in items:
         item["lastResult"] = results.get((item["group"], item["sample"]["msgId"]))
     facts = {
@@ -171,17 +175,19 @@ def _write(letters: DataFrame, options: JobOptions, held_since_ms: int) -> tuple
     return (Written(path, written.get.get("row_count", 0)),)
 
 
-async def _last_results(client: Client, items: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], str | None]:
+async def _last_results(
+    client: Client, items: Sequence[Mapping[str, Any]], trace_topic: str
+) -> dict[tuple[str, str], str | None]:
     """Return what the group's listener last made of each sample, by the traces of its group; None where none tells."""
     try:
-        await client.route(TRACE_TOPIC)
+        await client.route(trace_topic)
     except NotFoundError:
         return {}
     keys = {(item["group"], item["sample"]["msgId"]) for item in items}
 
     async def ask(key: tuple[str, str]) -> str | None:
         group, msg_id = key
-        trace = await fetch_trace(client, TRACE_TOPIC, key=msg_id)
+        trace = await fetch_trace(client, trace_topic, key=msg_id)
         ended = [
             step for step in trace.steps
             if step.event is TraceEvent.DELIVERED and step.result is not None
@@ -303,7 +309,7 @@ def _notes(
 
 JOB = Job(
     name="dlq-report",
-    takes=frozenset({"groups", "since", "until", "tables"}),
+    takes=frozenset({"groups", "since", "until", "tables", "trace_topic"}),
     fields=(
         Field("group", "GROUP"),
         Field("originTopic", "ORIGIN"),
