@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 from rmqctl.client.core import Client
@@ -83,6 +84,8 @@ class BrokerOffsets(MemoryOffsets):
         # Two offsets of a queue that are under way at once could be stored in either order, and the older one would
         # undo a reset. Not one a broker: many queues that are dropped at once would wait for a silent one in turn.
         self._locks: defaultdict[MessageQueue, asyncio.Lock] = defaultdict(asyncio.Lock)
+        # By broker and topic: done once an offset was stored there.
+        self._begun: dict[tuple[str, str], asyncio.Future[UnreachableError | None]] = {}
         # Monotonic: when a queue's stored offset was last known to be ours.
         self._sure_at_s: dict[MessageQueue, float] = {}
 
@@ -155,7 +158,8 @@ class BrokerOffsets(MemoryOffsets):
         if offset is None:
             return None
         command = writes.update_consumer_offset(self._group, mq.topic, mq.queue_id, offset)
-        answer = await self._client.ask(self._require_address(mq), command)
+        async with self._first_alone(mq):
+            answer = await self._client.ask(self._require_address(mq), command)
         if mq in self._offsets:
             self._note_sure(mq)
         if mq not in self._offsets or answer.remark != writes.OFFSET_HELD:
@@ -163,6 +167,30 @@ class BrokerOffsets(MemoryOffsets):
         else:
             self.held.add(mq)
         return None
+
+    @asynccontextmanager
+    async def _first_alone(self, mq: MessageQueue) -> AsyncIterator[None]:
+        """Let the first offset of a topic go to its broker before any other.
+
+        Brokers make a table for the topic then, and of two that come at once one is lost, though both are answered with
+        success (ConsumerOffsetManager.commitOffset). Where the first finds nobody, the others are not tried.
+        """
+        place = mq.broker_name, mq.topic
+        first = self._begun.get(place)
+        if first is not None:
+            silence = await asyncio.shield(first)
+            if silence is not None:
+                raise silence
+            yield
+            return
+        first = self._begun[place] = asyncio.get_running_loop().create_future()
+        try:
+            yield
+        except BaseException as error:
+            del self._begun[place]
+            first.set_result(error if isinstance(error, UnreachableError) else None)
+            raise
+        first.set_result(None)
 
     def _require_address(self, mq: MessageQueue) -> str:
         address = self._address_of(mq)

@@ -287,6 +287,29 @@ def test_queues_that_are_dropped_at_once_do_not_wait_for_a_silent_broker_in_turn
     assert _with(cluster, call) < 4  # an attempt has 3 s
 
 
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_the_first_offset_of_a_topic_goes_alone(is_refused: bool) -> None:
+    """Of two first ones that come at once brokers lose one (ConsumerOffsetManager.commitOffset)."""
+    cluster = _cluster()
+    server, broker = cluster.servers["broker-a"], cluster.brokers["broker-a"]
+    if is_refused:
+        server.fail_next(Q.UPDATE_CONSUMER_OFFSET, refused(R.NO_PERMISSION))
+    server.fail_next(Q.UPDATE_CONSUMER_OFFSET, lambda request: Late(1.0, lambda _: broker._store_offset(request)))
+
+    async def call(store: BrokerOffsets) -> list[object]:
+        queues = [MessageQueue("T", "broker-a", number) for number in range(2)]
+        for mq in queues:
+            store.update(mq, 9, increase_only=True)
+        first = asyncio.ensure_future(store.persist())
+        await cluster.clock.await_idle()
+        asked = [len(server.asked)]
+        failures = [len(await first), len(await store.persist())]
+        return [*asked, *failures, [_stored(cluster, mq) for mq in queues]]
+
+    # After a refusal the other queue is tried at once.
+    assert _with(cluster, call) == ([2, 1, 0, [9, 9]] if is_refused else [1, 0, 0, [9, 9]])
+
+
 class _Machine(RuleBasedStateMachine):
     """Against two dicts, what is in memory and what each broker stores; brokers fail and hold back now and then."""
 

@@ -96,20 +96,9 @@ def test_each_verdict_is_reached_and_avoided(
         _look(spark, cluster, tmp_path / "tables", [name for name in groups if name != "New" or number >= _LOOKS - 2])
 
     page = tmp_path / "page.html"
-    words = [
-        "--tables",
-        str(tmp_path / "tables"),
-        "--window",
-        "15m",
-        "--html",
-        str(page),
-        "--limit",
-        "100",
-        "-o",
-        "json",
-    ]
+    words = ("--tables", str(tmp_path / "tables"), "--html", str(page), "--window", "15m", "--limit", "100")
     # These jobs need no cluster.
-    done = rmqctl("pipeline", "run", "lag", "fleet-whatif", *words, namesrv=closed_address(), limit_s=200)
+    done = rmqctl("pipeline", "run", "lag", "fleet-whatif", *words, "-o", "json", namesrv=closed_address(), limit_s=200)
     assert (done.exit_code, done.stderr) == (0, "")
     items = done.document["items"]
     judged = {row["group"]: (row["health"], row["cause"]) for row in items if row["job"] == "lag"}
