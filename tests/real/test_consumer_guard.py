@@ -123,6 +123,8 @@ def _run(cluster: Cluster, group: str, *, is_guarded: bool) -> tuple[dict[str, i
                     await retries.anew(1)
                 await asyncio.sleep(SETTLED_S + 1)
             await retries.anew(12)
+            # Brokers answer before their queues show what they took.
+            await asyncio.sleep(1)
             return await retries.dead_counts(), retries.reports
 
     return asyncio.run(go())
