@@ -63,6 +63,14 @@ def parse_queue_choice(text: str) -> QueueChoice:
     return QueueChoice(match[1], first_id, last_id)
 
 
+async def find_route(client: Client, topic: str) -> TopicRoute | None:
+    """Return a topic's route, None where name servers know of no such topic."""
+    try:
+        return await client.route(topic)
+    except NotFoundError:
+        return None
+
+
 async def fetch_route(client: Client, topic: str) -> TopicRoute:
     """Return a topic's route. Raises NotFoundError, with names that look alike."""
     try:

@@ -11,7 +11,7 @@ from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, NotFoundError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker, QueueData, TopicRoute
+from rmqctl.model.route import Broker, QueueData
 from rmqctl.model.stats import TopicOffset
 from rmqctl.model.topic import TopicConfig, TopicFinding
 from rmqctl.protocol import bodies, headers
@@ -20,6 +20,7 @@ from rmqctl.rules.names import closest
 from rmqctl.rules.topics import compare_with_route, config_findings
 
 from .brokers import fetch_cluster
+from .queues import find_route
 from .results import Answers, all_failed, ask_all, slave_failures
 from .topics import TopicStats, fetch_topic_stats
 
@@ -78,7 +79,7 @@ class _Told(Struct, frozen=True):
 
 async def fetch_topic_status(client: Client, topic: str) -> TopicStatus:
     """Ask all brokers about a topic. Raises NotFoundError, and the brokers' error when none of them answers."""
-    cluster, route = await asyncio.gather(fetch_cluster(client), _fetch_route(client, topic))
+    cluster, route = await asyncio.gather(fetch_cluster(client), find_route(client, topic))
     answers = await ask_all(cluster.brokers, lambda broker: _ask_broker(client, broker, topic))
     if not answers.ok:
         raise all_failed(answers.failed.values())
@@ -118,13 +119,6 @@ async def fetch_topic_status(client: Client, topic: str) -> TopicStatus:
         failures=(*failures, *slave_failures(client)),
         is_static=route is not None and route.is_static,
     )
-
-
-async def _fetch_route(client: Client, topic: str) -> TopicRoute | None:
-    try:
-        return await client.route(topic)
-    except NotFoundError:
-        return None
 
 
 async def _not_found(client: Client, topic: str, answers: Answers[Broker, _Told | None]) -> RmqctlError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rmqctl.admin.trace import TRACE_TOPIC
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.wildcards import matching
 from rmqctl.rules.words import counted
@@ -146,7 +145,7 @@ def audit_notes(outcome: Outcome, found: Found, options: JobOptions, *, has_mess
         notes.append("The topics have no messages of this time.")
     if not found.has_traces:
         notes.append(
-            f"There is no topic {options.trace_topic or TRACE_TOPIC}, so nobody writes traces to it: what was produced"
+            f"There is no topic {options.traces()}, so nobody writes traces to it: what was produced"
             " and consumed is not known. --trace-topic names another one."
         )
     elif facts["notTracedAsProducedCount"]:

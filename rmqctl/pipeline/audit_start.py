@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from rmqctl.admin.brokers import fetch_cluster
 from rmqctl.admin.clients import fetch_connections
+from rmqctl.admin.queues import find_route
 from rmqctl.admin.results import all_failed, ask_all
 from rmqctl.client.core import Client
-from rmqctl.errors import NotFoundError
 from rmqctl.model.group import BROADCASTING, GroupConnections
 from rmqctl.model.names import is_system_group
 from rmqctl.protocol import bodies, headers
@@ -38,7 +38,7 @@ class Found(Struct, frozen=True):
 async def fetch_audit_start(client: Client, topics: Iterable[str], trace_topic: str, now_ms: int) -> Found:
     """Ask all that an audit of topics has to know of brokers. Raises their errors: half of it would mislead."""
     offsets = await _fetch_offsets(client, frozenset(topics))
-    has_traces, has_timers = await _is_there(client, trace_topic), await _is_there(client, TIMER_TOPIC)
+    has_traces = await find_route(client, trace_topic) is not None
     retained = await fetch_retained(client, [*topics, *([trace_topic] if has_traces else [])])
     for failure in retained.failures.values():
         raise failure.error
@@ -48,16 +48,8 @@ async def fetch_audit_start(client: Client, topics: Iterable[str], trace_topic: 
         groups=await _fetch_groups(client, sorted({(topic, group) for topic, _, _, group, _ in offsets})),
         held_since_ms=await fetch_held_since(client, spans, now_ms),
         has_traces=has_traces,
-        has_timers=has_timers,
+        has_timers=await find_route(client, TIMER_TOPIC) is not None,
     )
-
-
-async def _is_there(client: Client, topic: str) -> bool:
-    try:
-        await client.route(topic)
-    except NotFoundError:
-        return False
-    return True
 
 
 async def _fetch_offsets(client: Client, topics: frozenset[str]) -> list[Offset]:

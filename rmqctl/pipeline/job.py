@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
+from rmqctl.admin.trace import TRACE_TOPIC
 from rmqctl.client.access import Access
 from rmqctl.client.core import Client
 from rmqctl.errors import UsageError
@@ -65,6 +66,10 @@ class JobOptions(Struct, frozen=True, kw_only=True):
         if self.access is None:
             raise UsageError("The job asks a cluster: name its name servers.")
         return self.access
+
+    def traces(self) -> str:
+        """Return the topic that clients write their traces to."""
+        return self.trace_topic or TRACE_TOPIC
 
 
 class Kind(StrEnum):

@@ -14,6 +14,8 @@ import pytest
 import rmqctl
 from tests.real.harness.cluster import Cluster
 
+from .process import call
+
 pytestmark = pytest.mark.parametrize("cluster", ["5.4.0"], indirect=True)
 
 _CONNECT = """
@@ -79,7 +81,7 @@ def test_a_job_under_spark_submit(cluster: Cluster, tmp_path: Path) -> None:
     cluster.create_topic("Submitted", queue_count=2)
     cluster.java.produce("Submitted", 30)
     bin_folder = Path(sys.executable).parent
-    subprocess.run([bin_folder / "rmqctl", "pipeline", "package", str(tmp_path)], check=True, timeout=60)
+    assert call("pipeline", "package", str(tmp_path)).returncode == 0
     conf = ["--conf", "spark.ui.enabled=false", "--conf", "spark.driver.host=127.0.0.1"]
     done = subprocess.run(
         [bin_folder / "spark-submit", "--master", "local-cluster[2,1,1024]", *conf, "--py-files", "rmqctl.zip",

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqctl.admin.queues import fetch_route
-from rmqctl.admin.trace import TRACE_TOPIC
 from rmqctl.client.access import Access
 from rmqctl.client.core import Client
 from rmqctl.errors import UsageError
@@ -72,14 +71,13 @@ def audit(spark: SparkSession, options: JobOptions, *, traces_after_s: float = _
     from rmqctl.pipeline import trace_rows
 
     access, topics = options.cluster(), tuple(dict.fromkeys(options.topics))
-    trace_topic = options.trace_topic or TRACE_TOPIC
     since_ms, until_ms = _hours(options)
     clock = SystemClock()
     asked_s = clock.monotonic_s()
 
     async def ask() -> Found:
         async with await access.connect() as client:
-            return await fetch_audit_start(client, topics, trace_topic, options.now_ms)
+            return await fetch_audit_start(client, topics, options.traces(), options.now_ms)
 
     found = asyncio.run(ask())
     span = rows.Span(since_ms, until_ms, found.held_since_ms, options.now_ms - _OPEN_MS)
@@ -97,7 +95,7 @@ def audit(spark: SparkSession, options: JobOptions, *, traces_after_s: float = _
         stored_count = stored.count()
         if found.has_traces:
             asyncio.run(pause(clock, max(0.0, asked_s + traces_after_s - clock.monotonic_s())))
-            traces = read((trace_topic,), "body binary", until_ms=None)
+            traces = read((options.traces(),), "body binary", until_ms=None)
         else:
             traces = spark.createDataFrame([], "body binary")
         records = keep(trace_rows.trace_records(traces))
@@ -105,7 +103,7 @@ def audit(spark: SparkSession, options: JobOptions, *, traces_after_s: float = _
         published = rows.published_messages(
             _renamed(trace_rows.publications(records), names), _renamed(trace_rows.decisions(records), names)
         )
-        if found.has_timers:
+        if found.has_traces and found.has_timers:
             timers = read((TIMER_TOPIC,), rows.TIMERS, until_ms=None)
             published = rows.with_timers(published, rows.timers_ahead(timers, span))
         groups = spark.createDataFrame(found.groups, rows.GROUPS)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from rmqctl.admin.queues import fetch_route
+from rmqctl.admin.queues import fetch_route, find_route
 from rmqctl.admin.results import all_failed, ask_all
-from rmqctl.admin.trace import TRACE_TOPIC, fetch_trace
+from rmqctl.admin.trace import fetch_trace
 from rmqctl.client.access import Access
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, UsageError
@@ -123,8 +123,8 @@ def _run(spark: SparkSession, options: JobOptions) -> Outcome:
             frame.unpersist()
     if not totals.rows:
         return _nothing(found, options, since_ms, until_ms, written)
-    trace_topic = options.trace_topic or TRACE_TOPIC
-    results = asyncio.run(_asked(access, partial(_last_results, items=items, trace_topic=trace_topic)))
+    ask_results = partial(_last_results, items=items, trace_topic=options.traces())
+    results = asyncio.run(_asked(access, ask_results))
     for item in items:
         item["lastResult"] = results.get((item["group"], item["sample"]["msgId"]))
     facts = {
@@ -179,9 +179,7 @@ async def _last_results(
     client: Client, items: Sequence[Mapping[str, Any]], trace_topic: str
 ) -> dict[tuple[str, str], str | None]:
     """Return what the group's listener last made of each sample, by the traces of its group; None where none tells."""
-    try:
-        await client.route(trace_topic)
-    except NotFoundError:
+    if await find_route(client, trace_topic) is None:
         return {}
     keys = {(item["group"], item["sample"]["msgId"]) for item in items}
 
