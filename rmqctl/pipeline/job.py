@@ -82,12 +82,17 @@ class Kind(StrEnum):
 
 
 class Field(Struct, frozen=True):
-    """A column of a report: its key in JSON, its heading in tables. `is_wide`: shown with -o wide only."""
+    """A column of a report: its key in JSON, its heading in tables. `is_wide`: shown with -o wide only.
+
+    `gives_way`: not shown on a terminal that is too narrow. `is_sentence`: shown below its row there.
+    """
 
     key: str
     heading: str
     kind: Kind = Kind.TEXT
     is_wide: bool = False
+    gives_way: bool = False
+    is_sentence: bool = False
 
 
 class Written(Struct, frozen=True):

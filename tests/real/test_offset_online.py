@@ -16,6 +16,8 @@ from .harness.rmqctl import Result, Rmqctl
 
 _BROKER = "broker-a"
 _QUEUES = (f"{_BROKER}:0", f"{_BROKER}:1")
+# What a client that takes a queue up again may read twice: what one answer to a pull holds.
+_READ_AGAIN = 32
 
 
 @pytest.fixture(autouse=True)
@@ -227,11 +229,14 @@ def test_two_topics_on_two_brokers_are_pushed_back(pushing: Cluster, rmqctl: Rmq
         _wait_for(lambda group=group, targets=targets: _is_past(cluster, group, targets), 120)  # type: ignore[misc]
         for key, numbers in _numbers_by_queue(cluster, group).items():
             turns = [index for index in range(1, len(numbers)) if numbers[index] != numbers[index - 1] + 1]
-            # Each queue goes back once, to its target, and is read on from there without a gap; others go on.
+            seen = [(numbers[index - 1], numbers[index]) for index in turns]
+            # Each queue goes back once, to its target, and is read on from there without a gap; others go on. Clients
+            # on a busy machine now and then take a queue up again by themselves, and read a few messages twice.
+            sent_back = [turn for turn in seen if not turn[0] - _READ_AGAIN < turn[1] <= turn[0]]
             assert numbers[0] == 0
-            assert [numbers[index] for index in turns] == ([targets[key]["target"]] if key in targets else []), key
+            assert [to for _, to in sent_back] == ([targets[key]["target"]] if key in targets else []), (key, seen)
             if key in targets:
-                assert numbers[turns[0] - 1] >= targets[key]["before"] - 1
+                assert sent_back[0][0] >= targets[key]["before"] - 1
         cluster.java.stop(group)
 
 

@@ -112,7 +112,7 @@ def _result(items: Sequence[Item]) -> tuple[Column, ...]:
 
 def _note(items: Sequence[Item]) -> Column:
     is_empty = not any(item["note"] for item in items)
-    return Column("NOTE", "note", show=lambda item: item["note"] or "-", is_wide=is_empty)
+    return Column("NOTE", "note", show=lambda item: item["note"] or "-", is_wide=is_empty, is_sentence=True)
 
 
 # All that there can be, which rows decide on: what is asked for is checked before there are any.

@@ -114,7 +114,7 @@ PLAN_COLUMNS = (
         "FIRST-STORED", "firstStoreTimestamp", show=lambda item: item["firstStoreTimestampIso"] or "-", gives_way=True
     ),
     Column("BY", "route", is_wide=True),
-    Column("NOTE", "note", show=lambda item: item["note"] or "-", gives_way=True),
+    Column("NOTE", "note", show=lambda item: item["note"] or "-", is_sentence=True),
 )
 RECEIPT_COLUMNS = (
     *_PLACE,
@@ -123,5 +123,5 @@ RECEIPT_COLUMNS = (
     Column("AFTER", "after", show=_after, is_number=True),
     Column("RESULT", "result", is_alarm=lambda item: item["result"] != "CONFIRMED"),
     Column("BY", "route", is_wide=True),
-    Column("NOTE", "note", show=lambda item: item["note"] or "-"),
+    Column("NOTE", "note", show=lambda item: item["note"] or "-", is_sentence=True),
 )

@@ -109,5 +109,5 @@ _COLUMNS = (
     Column("HOST", "host", is_wide=True),
     Column("CONTEXT", "context", is_wide=True),
     Column("CLUSTER", "cluster", is_wide=True),
-    Column("REASON", "reason", gives_way=True),
+    Column("REASON", "reason", is_sentence=True),
 )

@@ -21,7 +21,7 @@ def _plain(item: Item, key: str) -> str:
 class Column(Struct, frozen=True):
     """One column. `key` is the item's JSON key; `show` makes its cell, "-" standing for unknown.
 
-    `gives_way`: left out of a table for which the terminal is too narrow.
+    `gives_way`: left out of a table for which the terminal is too narrow. `is_sentence`: below its row there.
     """
 
     heading: str
@@ -30,6 +30,7 @@ class Column(Struct, frozen=True):
     is_number: bool = False
     is_wide: bool = False
     gives_way: bool = False
+    is_sentence: bool = False
     is_alarm: Callable[[Item], bool] | None = None
 
     def cell(self, item: Item) -> str:

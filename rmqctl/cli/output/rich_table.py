@@ -1,14 +1,15 @@
-"""Tables on a terminal: colour, and long names folded instead of cut."""
+"""Tables on a terminal: colour, long names folded instead of cut, sentences below their rows where there is no room."""
 
 from __future__ import annotations
 
 import io
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -19,6 +20,7 @@ from .text import printable, to_stderr
 
 _GAP = 2  # blanks between two columns
 _FOLDED = 8  # no text is folded into less
+_INDENT = 4  # of a sentence below its row
 
 
 def rich_table(items: Sequence[Item], columns: Sequence[Column], display: Display) -> str:
@@ -26,31 +28,56 @@ def rich_table(items: Sequence[Item], columns: Sequence[Column], display: Displa
     width = max(shutil.get_terminal_size().columns, 20)
     columns = list(columns)
     widths = _widths(items, columns)
+    below: list[Column] = []
+    if _total(columns, widths) > width:
+        below = [column for column in columns if column.is_sentence][: len(columns) - 1]
+        columns = [column for column in columns if column not in below]
     if display.format == "table" and not display.columns:
         columns = _fit(columns, widths, width, display)
-    narrowest = [widths[column.key] if column.is_number else min(widths[column.key], _FOLDED) for column in columns]
-    width = max(width, sum(narrowest) + _GAP * (len(columns) - 1))
+    widths = _folded(columns, widths, width)
+    width = max(width, _total(columns, widths))
     with_color = display.with_color and not os.environ.get("NO_COLOR")
-    table = Table(box=None, pad_edge=False, show_header=display.with_headers, header_style="bold" if with_color else "")
+    header_style = "bold" if with_color else ""
+    if not below:
+        table = _table(columns, widths, header_style, show_header=display.with_headers)
+        for item in items:
+            table.add_row(*(_cell(column, item) for column in columns))
+        return _written([table], width, with_color=with_color)
+    parts: list[RenderableType] = [_table(columns, widths, header_style)] if display.with_headers else []
+    for item in items:
+        row = _table(columns, widths, header_style, show_header=False)
+        row.add_row(*(_cell(column, item) for column in columns))
+        parts += [row, *(_sentence(column, item) for column in below if column.cell(item) != "-")]
+    return _written(parts, width, with_color=with_color)
+
+
+def _table(
+    columns: Sequence[Column], widths: Mapping[str, int], header_style: str, *, show_header: bool = True
+) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=show_header, header_style=header_style)
     for column in columns:
         table.add_column(
             column.heading,
             justify="right" if column.is_number else "left",
             no_wrap=column.is_number,
             overflow="fold",
+            width=widths[column.key],
         )
-    for item in items:
-        table.add_row(*(_cell(column, item) for column in columns))
-    return _written(table, width, with_color=with_color)
+    return table
+
+
+def _sentence(column: Column, item: Item) -> Padding:
+    said = _cell(column, item)
+    return Padding(Text(f"{column.heading.lower()}: ").append_text(said), (0, 0, 0, _INDENT))
 
 
 def rich_heading(title: str, display: Display) -> str:
     """Return the title of a section as a line."""
     with_color = display.with_color and not os.environ.get("NO_COLOR")
-    return _written(Text(printable(title), style="bold" if with_color else ""), 10_000, with_color=with_color)
+    return _written([Text(printable(title), style="bold" if with_color else "")], 10_000, with_color=with_color)
 
 
-def _written(shown: Table | Text, width: int, *, with_color: bool) -> str:
+def _written(shown: Iterable[RenderableType], width: int, *, with_color: bool) -> str:
     out = io.StringIO()
     console = Console(
         file=out,
@@ -61,7 +88,8 @@ def _written(shown: Table | Text, width: int, *, with_color: bool) -> str:
         markup=False,
         emoji=False,
     )
-    console.print(shown)
+    for part in shown:
+        console.print(part)
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
@@ -77,7 +105,7 @@ def _fit(columns: list[Column], widths: Mapping[str, int], width: int, display: 
     """Leave out columns that give way until the rest fits, and say so."""
     kept, left_out = list(columns), []
     for column in reversed(columns):
-        if sum(widths[kept_column.key] + _GAP for kept_column in kept) - _GAP <= width:
+        if _total(kept, widths) <= width:
             break
         if column.gives_way:
             kept.remove(column)
@@ -85,6 +113,24 @@ def _fit(columns: list[Column], widths: Mapping[str, int], width: int, display: 
     if left_out and display.with_notes:
         to_stderr(f"No room for {', '.join(reversed(left_out))}: -o wide shows all columns.")
     return kept
+
+
+def _total(columns: Sequence[Column], widths: Mapping[str, int]) -> int:
+    return sum(widths[column.key] + _GAP for column in columns) - _GAP
+
+
+def _folded(columns: Sequence[Column], widths: Mapping[str, int], width: int) -> dict[str, int]:
+    """Return how wide each column is on a terminal of this width: the widest texts are folded until all fits."""
+    least = {
+        column.key: widths[column.key] if column.is_number else min(widths[column.key], _FOLDED) for column in columns
+    }
+    folded = {key: max(least[key], min(widths[key], width)) for key in least}
+    while _total(columns, folded) > width:
+        wide = [key for key in folded if folded[key] > least[key]]
+        if not wide:
+            break
+        folded[max(wide, key=folded.__getitem__)] -= 1
+    return folded
 
 
 def _cell(column: Column, item: Item) -> Text:

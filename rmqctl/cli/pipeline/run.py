@@ -189,6 +189,8 @@ def _column(field: "Field") -> Column:
         show=lambda item: show(item.get(field.key)),
         is_number=kind == "number",
         is_wide=field.is_wide,
+        gives_way=field.gives_way,
+        is_sentence=field.is_sentence,
     )
 
 

@@ -141,7 +141,7 @@ COLUMNS = (
     Column("CONSUMES", "modes", show=_modes),
     Column("QUEUES", "queueCount", is_number=True),
     Column("VERDICT", "verdict", is_alarm=lambda item: item["verdict"] == "BLOCKS"),
-    Column("WHY", "why", gives_way=True),
+    Column("WHY", "why", is_sentence=True),
     Column(
         "RETRY-AT",
         "retryBrokers",

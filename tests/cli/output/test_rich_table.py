@@ -99,6 +99,44 @@ def test_columns_give_way_on_a_narrow_terminal_and_that_is_said(
     assert capsys.readouterr().err == ""
 
 
+_WITH_SENTENCE = (COLUMNS[0], COLUMNS[1], Column("NOTE", "note", is_sentence=True))
+
+
+def _sentences(*notes: str) -> Listing:
+    return listing(
+        columns=_WITH_SENTENCE, items=[{"name": f"name{n}", "count": n, "note": note} for n, note in enumerate(notes)]
+    )
+
+
+def test_sentences_are_beside_their_rows_where_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = _table(monkeypatch, _sentences("a b", "c d"), 80).splitlines()
+    assert len(lines) == 3
+    assert lines[0].endswith("NOTE")
+    assert lines[1].endswith("a b")
+
+
+def test_sentences_are_below_their_rows_where_there_is_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "it stood still for long " * 6
+    lines = _table(monkeypatch, _sentences(said, "-", "short"), 80).splitlines()
+    assert "NOTE" not in lines[0]
+    rows = [index for index, line in enumerate(lines) if line.startswith("name")]
+    assert [lines[index].split()[0] for index in rows] == ["name0", "name1", "name2"]
+    assert " ".join(map(str.strip, lines[rows[0] + 1 : rows[1]])) == f"note: {said.strip()}"
+    assert rows[2] == rows[1] + 1
+    assert lines[-1] == "    note: short"
+    assert max(map(len, lines)) <= 80
+    assert capsys.readouterr().err == ""
+    # Rows stay below one another, whatever is between them.
+    assert len({lines[index].index(lines[index].split()[1]) for index in rows}) == 1
+
+
+def test_a_sentence_alone_stays_a_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = listing(columns=_WITH_SENTENCE[2:], items=[{"note": "word " * 40}])
+    assert _table(monkeypatch, made, 80).startswith("NOTE\n")
+
+
 # On a terminal of its own
 
 
