@@ -41,12 +41,13 @@ _SYSTEM_TOPICS = frozenset(
     }
 )
 _SYSTEM_PREFIXES = ("rmq_sys_", "RMQ_SYS_")
-_DELAY_TOPIC = "SCHEDULE_TOPIC_XXXX"
+# Where brokers put messages away until their time: those of delay levels, a queue each, and timers of 5.x.
+DELAY_TOPIC, TIMER_TOPIC = "SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer"
 
 
 def is_system_topic(topic: str) -> bool:
     """Tell RocketMQ's own topics, which brokers make by themselves (TopicValidator)."""
-    return topic in _SYSTEM_TOPICS or topic == _DELAY_TOPIC or topic.startswith(_SYSTEM_PREFIXES)
+    return topic in _SYSTEM_TOPICS or topic == DELAY_TOPIC or topic.startswith(_SYSTEM_PREFIXES)
 
 
 def is_system_group(group: str) -> bool:

@@ -10,6 +10,8 @@ from msgspec import Struct
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
 
+from rmqctl.model.names import TIMER_TOPIC
+
 from .hours import partition_columns
 
 WINDOW_MS = 600_000
@@ -27,8 +29,12 @@ MESSAGES = (
     "topic string, broker_name string, queue_id int, queue_offset bigint, msg_id string, uniq_key string,"
     " tags string, properties map<string,string>, born_ts timestamp, store_ts timestamp"
 )
-# Of timer messages that wait for their time.
-TIMERS = "uniq_key string, properties map<string,string>"
+# Of messages that brokers have put away until their time, and up to where those of delay levels were delivered.
+HELD = (
+    "topic string, broker_name string, queue_id int, queue_offset bigint, uniq_key string,"
+    " properties map<string,string>"
+)
+DELIVERED = "broker_name string, queue_id int, delivered_offset bigint"
 # Up to so many latencies are counted exactly, beyond that with an error of 1 in so many.
 _ACCURACY = 10_000
 
@@ -37,13 +43,15 @@ class Span(Struct, frozen=True):
     """Windows of messages born from since_ms to until_ms, both whole hours.
 
     Brokers hold everything since held_since_ms: windows that begin before it are CUT. Those that end after settled_ms
-    are OPEN: traces of them may still be on their way.
+    are OPEN: traces of them may still be on their way. Topics were read up to what was stored at read_until_ms, None:
+    all that there is.
     """
 
     since_ms: int
     until_ms: int
     held_since_ms: int
     settled_ms: int
+    read_until_ms: int | None = None
 
 
 def stored_messages(messages: DataFrame, offsets: DataFrame) -> DataFrame:
@@ -96,24 +104,37 @@ def published_messages(publications: DataFrame, decisions: DataFrame) -> DataFra
     is_committed = F.coalesce("is_committed", F.lit(False))
     is_withdrawn = F.coalesce("is_withdrawn", F.lit(False)) & ~is_committed
     return decided.where(~is_withdrawn).select(
-        *sent.columns[:-1], (F.col("is_half") & ~is_committed).alias("is_undecided")
+        *sent.columns[:-1], (F.col("is_half") & ~is_committed).alias("is_undecided"), F.lit(False).alias("is_later")
     )
 
 
-def timers_ahead(timers: DataFrame, span: Span) -> DataFrame:
-    """Return what 5.x brokers have put away until its time, which has not come: topic, id; a row a message.
+def held_back(held: DataFrame, delivered: DataFrame, span: Span) -> DataFrame:
+    """Return what brokers have put away until its time: topic, id, is_ahead, is_later; a row a message.
 
-    `timers` are the messages of their topic, with the columns TIMERS. Producers trace them like any other.
+    `held` has the columns HELD, `delivered` DELIVERED. What is_ahead will still come; what is_later may have come after
+    the messages that were read. Anything else should be among them.
     """
     due_ms = F.col("properties")["TIMER_OUT_MS"].try_cast("bigint")
-    ahead = timers.where(due_ms > span.settled_ms)
-    return ahead.select(F.col("properties")["REAL_TOPIC"].alias("topic"), F.col("uniq_key").alias("id")).distinct()
+    is_timer, read_until_ms = F.col("topic") == TIMER_TOPIC, F.lit(span.read_until_ms).cast("bigint")
+    is_waiting = F.col("queue_offset") >= F.coalesce("delivered_offset", F.lit(0))
+    rows = held.join(F.broadcast(delivered), ["broker_name", "queue_id"], "left").select(
+        F.col("properties")["REAL_TOPIC"].alias("topic"),
+        F.col("uniq_key").alias("id"),
+        F.when(is_timer, due_ms > span.settled_ms).otherwise(is_waiting).alias("is_ahead"),
+        # When a broker has delivered a message of a delay level it does not tell.
+        F.when(is_timer, due_ms >= read_until_ms).otherwise(read_until_ms.isNotNull()).alias("is_later"),
+    )
+    return rows.groupBy("topic", "id").agg(*(F.bool_or(name).alias(name) for name in ("is_ahead", "is_later")))
 
 
-def with_timers(published: DataFrame, ahead: DataFrame) -> DataFrame:
-    """Return the rows of published_messages(), is_delayed also where timers_ahead() has the message."""
-    marked = published.join(ahead.withColumn("is_ahead", F.lit(True)), ["topic", "id"], "left")
-    return marked.withColumn("is_delayed", F.col("is_delayed") | F.col("is_ahead").isNotNull()).drop("is_ahead")
+def with_held_back(published: DataFrame, held: DataFrame, *, has_levels: bool) -> DataFrame:
+    """Return the rows of published_messages() with what held_back() says in place of is_delayed, and with is_later.
+
+    Without levels in `held` the trace is believed of those: what is_delayed will come.
+    """
+    marked = published.drop("is_later").join(held, ["topic", "id"], "left").fillna(False, ["is_ahead", "is_later"])
+    is_ahead = F.col("is_ahead") if has_levels else F.col("is_ahead") | F.col("is_delayed")
+    return marked.withColumn("is_delayed", is_ahead).drop("is_ahead")
 
 
 def deliveries_by_message(deliveries: DataFrame) -> DataFrame:
@@ -132,8 +153,8 @@ def audited_messages(stored: DataFrame, published: DataFrame, delivered: DataFra
     """Return a row a message that was sent or stored, with its window, the window's state, and its `fate`.
 
     The fate of what was sent and is not stored: LOST, WAITING (delayed, or too new), UNKNOWN (its transaction is not
-    decided, brokers may have deleted it, or somebody got it); FAILED where its producer was told so. Stored ones have
-    null.
+    decided, it may have come later than what was read, brokers may have deleted it, or somebody got it); FAILED where
+    its producer was told so. Stored ones have null.
     """
     both = stored.join(published, ["topic", "id"], "full").join(delivered, "id", "left")
     both = both.withColumn("born_ms", F.coalesce("born_ms", "at_ms"))
@@ -150,6 +171,7 @@ def audited_messages(stored: DataFrame, published: DataFrame, delivered: DataFra
         .when(F.col("published_count") == 0, FAILED)
         .when(F.col("is_undecided") | F.col("deliveries").isNotNull() | (F.col("state") == CUT), UNKNOWN)
         .when(F.col("is_delayed") | (F.col("state") == OPEN), WAITING)
+        .when(F.col("is_later"), UNKNOWN)
         .otherwise(LOST)
     )
     return (

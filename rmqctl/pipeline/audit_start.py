@@ -12,32 +12,35 @@ from rmqctl.admin.queues import find_route
 from rmqctl.admin.results import all_failed, ask_all
 from rmqctl.client.core import Client
 from rmqctl.model.group import BROADCASTING, GroupConnections
-from rmqctl.model.names import is_system_group
+from rmqctl.model.names import DELAY_TOPIC, TIMER_TOPIC, is_system_group
+from rmqctl.model.route import ClusterInfo
 from rmqctl.protocol import bodies, headers
 from rmqctl.rules.tags import parse_tags
 
 from .retained import fetch_held_since, fetch_retained
 
 Offset = tuple[str, str, int, str, int]
-# Where 5.x brokers put messages away until their time (TimerMessageStore).
-TIMER_TOPIC = "rmq_sys_wheel_timer"
+# Broker, queue of DELAY_TOPIC, and up to where its messages were delivered.
+Delivered = tuple[str, int, int]
 # Topic, group and wanted tags: none for all, None for not known.
 Group = tuple[str, str, list[str] | None]
 
 
 class Found(Struct, frozen=True):
-    """What brokers tell before anything is read."""
+    """What brokers tell before anything is read; `held_topics` are those in which they put messages away."""
 
     offsets: list[Offset]
     groups: list[Group]
     held_since_ms: int
     has_traces: bool
-    has_timers: bool
+    held_topics: tuple[str, ...]
+    delivered: list[Delivered]
 
 
 async def fetch_audit_start(client: Client, topics: Iterable[str], trace_topic: str, now_ms: int) -> Found:
     """Ask all that an audit of topics has to know of brokers. Raises their errors: half of it would mislead."""
-    offsets = await _fetch_offsets(client, frozenset(topics))
+    cluster = await fetch_cluster(client)
+    offsets = await _fetch_offsets(client, cluster, frozenset(topics))
     has_traces = await find_route(client, trace_topic) is not None
     retained = await fetch_retained(client, [*topics, *([trace_topic] if has_traces else [])])
     for failure in retained.failures.values():
@@ -45,16 +48,16 @@ async def fetch_audit_start(client: Client, topics: Iterable[str], trace_topic: 
     spans = [span for each in retained.spans.values() for span in each]
     return Found(
         offsets=offsets,
-        groups=await _fetch_groups(client, sorted({(topic, group) for topic, _, _, group, _ in offsets})),
+        groups=await _fetch_groups(client, cluster, sorted({(topic, group) for topic, _, _, group, _ in offsets})),
         held_since_ms=await fetch_held_since(client, spans, now_ms),
         has_traces=has_traces,
-        has_timers=await find_route(client, TIMER_TOPIC) is not None,
+        held_topics=tuple([each for each in (TIMER_TOPIC, DELAY_TOPIC) if await find_route(client, each) is not None]),
+        delivered=await _fetch_delivered(client, cluster),
     )
 
 
-async def _fetch_offsets(client: Client, topics: frozenset[str]) -> list[Offset]:
+async def _fetch_offsets(client: Client, cluster: ClusterInfo, topics: frozenset[str]) -> list[Offset]:
     """Return what groups store of the topics. Raises the weightiest error where a broker does not tell."""
-    cluster = await fetch_cluster(client)
     answers = await ask_all(
         cluster.brokers, lambda broker: client.ask_broker(broker, headers.get_all_consumer_offsets())
     )
@@ -71,8 +74,19 @@ async def _fetch_offsets(client: Client, topics: frozenset[str]) -> list[Offset]
     ]
 
 
-async def _fetch_groups(client: Client, pairs: Iterable[tuple[str, str]]) -> list[Group]:
-    cluster = await fetch_cluster(client)
+async def _fetch_delivered(client: Client, cluster: ClusterInfo) -> list[Delivered]:
+    """Return up to where messages of delay levels were delivered. Raises the weightiest error."""
+    answers = await ask_all(cluster.brokers, lambda broker: client.ask_broker(broker, headers.get_all_delay_offsets()))
+    if answers.failed:
+        raise all_failed(answers.failed.values())
+    return [
+        (broker.broker_name, level - 1, queue_offset)
+        for broker, answer in answers.ok.items()
+        for level, queue_offset in bodies.decode_delay_offsets(answer.command.body).items()
+    ]
+
+
+async def _fetch_groups(client: Client, cluster: ClusterInfo, pairs: Iterable[tuple[str, str]]) -> list[Group]:
     names = {group for _, group in pairs}
     places = [(broker, group) for broker in cluster.brokers for group in sorted(names)]
     answers = await ask_all(places, lambda place: fetch_connections(client, *place))

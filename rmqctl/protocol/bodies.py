@@ -439,6 +439,12 @@ def decode_consumer_offsets(body: bytes) -> StoredOffsets:
 
 
 @_body
+def decode_delay_offsets(body: bytes) -> dict[int, int]:
+    """Read the answer of GET_ALL_DELAY_OFFSET (DelayOffsetSerializeWrapper): by level, from 1."""
+    return {_int_text(level): _int(offset) for level, offset in (loads(body).get("offsetTable") or {}).items()}
+
+
+@_body
 def decode_key_values(body: bytes) -> dict[str, str]:
     """Read the answer of GET_BROKER_RUNTIME_INFO (KVTable)."""
     return {_str(key): _text(value) for key, value in loads(body)["table"].items()}

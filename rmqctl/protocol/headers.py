@@ -106,6 +106,11 @@ def get_all_consumer_offsets() -> Command:
     return Command(RequestCode.GET_ALL_CONSUMER_OFFSET)
 
 
+def get_all_delay_offsets() -> Command:
+    """Ask how many messages of each delay level a broker has delivered."""
+    return Command(RequestCode.GET_ALL_DELAY_OFFSET)
+
+
 def query_consumer_offset(group: str, topic: str, queue_id: int, *, zero_when_new: bool = False) -> Command:
     """Ask for one stored offset (QueryConsumerOffsetRequestHeader).
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from rmqctl.model.names import is_system_topic
+from rmqctl.model.names import DELAY_TOPIC, TIMER_TOPIC, is_system_topic
 from rmqctl.model.route import Broker, ClusterInfo, QueueData
 from rmqctl.model.topic import READ, WRITE, TopicConfig, TopicFinding, TopicKind
 
 _INHERIT = 1  # PermName: new topics are made after this one
 
-_DELAY_TOPICS = frozenset({"SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer"})
+_DELAY_TOPICS = frozenset({DELAY_TOPIC, TIMER_TOPIC})
 _KINDS = (("%RETRY%", TopicKind.RETRY), ("%DLQ%", TopicKind.DEAD_LETTER), ("%LMQ%", TopicKind.LIGHT))
 
 

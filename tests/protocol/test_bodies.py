@@ -52,6 +52,7 @@ DECODERS: dict[str, tuple[Callable[[bytes], Any], str]] = {
     "groups": (bodies.decode_groups, answer(answers(201)[0]).body.decode()),
     "pop_shares": (partial(bodies.decode_pop_shares, "G"), MODES),
     "consumer_offsets": (bodies.decode_consumer_offsets, OFFSETS),
+    "delay_offsets": (bodies.decode_delay_offsets, '{"offsetTable":{1:2,18:0}}'),
     "topic_configs": (bodies.decode_topic_configs, f'{{"topicConfigTable":{{"T":{TOPIC}}}}}'),
     "topic_config": (bodies.decode_topic_config, TOPIC),
     "pushed_reset": (
@@ -348,6 +349,13 @@ def test_consumer_offsets() -> None:
     # The third is of a broadcasting client behind a proxy: topic@group@client.
     assert stored.groups == {"G": {"T": {0: 4, 1: 6}, "%RETRY%G": {0: 0}}}
     assert bodies.decode_consumer_offsets(b"{}").groups == {}
+
+
+def test_delay_offsets() -> None:
+    """As 5.4.0 and 4.9.7 answered."""
+    of_5 = b'{"dataVersion":{"counter":0,"stateVersion":0,"timestamp":1795387027090},"offsetTable":{1:2}}'
+    assert bodies.decode_delay_offsets(of_5) == {1: 2}
+    assert bodies.decode_delay_offsets(b'{"offsetTable":{}}') == {}
 
 
 def test_consume_time_span() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from rmqctl.model.names import DELAY_TOPIC, TIMER_TOPIC
 from rmqctl.model.trace import TraceEvent
 from rmqctl.pipeline import audit_rows as rows
 from rmqctl.pipeline import trace_rows
@@ -24,7 +25,7 @@ _HOUR_0 = 1_795_341_600_000  # 2026-11-22T10:00Z
 _MINUTE = 60_000
 PUBLISHED = (
     "topic string, id string, published_count bigint, failed_count bigint, at_ms bigint, cost_ms bigint,"
-    " is_delayed boolean, is_undecided boolean"
+    " is_delayed boolean, is_undecided boolean, is_later boolean"
 )
 DELIVERED = (
     "id string, deliveries array<struct<consumer_group:string,delivery_count:bigint,success_count:bigint,"
@@ -104,18 +105,35 @@ def test_traces_are_read_as_one_by_one(spark: SparkSession) -> None:
     }  # fmt: skip
 
 
-def test_timers_hold_back_what_is_not_due(spark: SparkSession) -> None:
-    span = rows.Span(0, HOUR_MS, 0, 1_000)
-    due = {"M1": "1001", "M2": "1000", "M3": "soon", "M4": None}
-    timers = [(msg_id, {"REAL_TOPIC": "T", "TIMER_OUT_MS": text}) for msg_id, text in due.items()]
-    timers += [timers[0], ("M5", {"REAL_TOPIC": "U", "TIMER_OUT_MS": "9000"}), ("M6", {})]
-    published = [("T", f"M{number}", 1, 0, 10, 5, number == 2, False) for number in range(1, 7)]
-    ahead = rows.timers_ahead(spark.createDataFrame(timers, rows.TIMERS), span)
-    marked = rows.with_timers(spark.createDataFrame(published, PUBLISHED), ahead).collect()
-    # M2 was delayed by its trace, M5 waits in another topic.
-    assert sorted((row.id, row.is_delayed) for row in marked) == [
-        ("M1", True), ("M2", True), ("M3", False), ("M4", False), ("M5", False), ("M6", False),
-    ]  # fmt: skip
+def test_brokers_hold_back_what_is_not_due(spark: SparkSession) -> None:
+    """Timers are due at a time, delay levels are delivered up to an offset; the broker b2 has not said up to where."""
+    timers = {"M1": "1001", "M2": "1000", "M3": "soon", "M4": None, "M5": "700", "M6": "699"}
+    held: list[tuple[Any, ...]] = [
+        (TIMER_TOPIC, "b1", 4, at, msg_id, {"REAL_TOPIC": "T", "TIMER_OUT_MS": due})
+        for at, (msg_id, due) in enumerate(timers.items())
+    ]
+    held += [held[0], (TIMER_TOPIC, "b1", 4, 9, "M7", {"REAL_TOPIC": "U", "TIMER_OUT_MS": "9000"})]
+    held += [(TIMER_TOPIC, "b1", 4, 10, "M8", {})]
+    levels = [("b1", 4, 0, "L1"), ("b1", 4, 1, "L2"), ("b1", 4, 2, "L3"), ("b2", 4, 0, "L4")]
+    held += [(DELAY_TOPIC, *place, {"REAL_TOPIC": "T"}) for place in levels]
+    given = spark.createDataFrame(held, rows.HELD), spark.createDataFrame([("b1", 4, 2)], rows.DELIVERED)
+    ids = [f"M{number}" for number in range(1, 9)] + [f"L{number}" for number in range(1, 6)]
+    # By their traces L5, which no broker holds, L1 and M6 are delayed.
+    sent = [("T", msg_id, 1, 0, 10, 5, msg_id in ("L1", "L5", "M6"), False, False) for msg_id in ids]
+    published = spark.createDataFrame(sent, PUBLISHED)
+    ahead = {"M1", "L3", "L4"}
+    for read_until_ms, has_levels, is_delayed, is_later in (
+        (None, True, ahead, set()),
+        (None, False, ahead | {"L1", "L5", "M6"}, set()),
+        (700, True, ahead, {"M1", "M2", "M5", "L1", "L2", "L3", "L4"}),
+    ):
+        back = rows.held_back(*given, rows.Span(0, HOUR_MS, 0, 1_000, read_until_ms))
+        marked = rows.with_held_back(published, back, has_levels=has_levels)
+        assert sorted(marked.columns) == sorted(published.columns)
+        told = marked.collect()
+        assert len(told) == len(ids)
+        assert {row.id for row in told if row.is_delayed} == is_delayed
+        assert {row.id for row in told if row.is_later} == is_later
 
 
 class _History:
@@ -152,7 +170,7 @@ class _History:
             "born_ms": _HOUR_0 + dice.randrange(-5 * _MINUTE, HOUR_MS + 5 * _MINUTE),
             "tag": dice.choice(["A", "B", None]), "region": dice.random() < 0.7,
             "sent": dice.choice([0, 1, 1, 1, 2]), "refused": dice.choice([0, 0, 0, 1]),
-            "delayed": dice.random() < 0.1, "undecided": dice.random() < 0.1,
+            "delayed": dice.random() < 0.1, "undecided": dice.random() < 0.1, "later": dice.random() < 0.05,
             "stored": [], "got": {},
         }  # fmt: skip
         for _ in range(dice.choice([0, 0, 1, 1, 1, 1, 2, 3])):
@@ -186,6 +204,7 @@ class _History:
                     5,
                     each["delayed"],
                     each["undecided"],
+                    each["later"],
                 )
             )
         if each["got"]:
@@ -217,6 +236,8 @@ class _History:
                 stored["unknown_count"] += 1
             elif each["delayed"] or state == "OPEN":
                 stored["waiting_count"] += 1
+            elif each["later"]:
+                stored["unknown_count"] += 1
             else:
                 stored["lost_count"] += 1
         if not each["stored"]:

@@ -11,10 +11,11 @@ from rmqctl.admin.queues import fetch_route
 from rmqctl.client.access import Access
 from rmqctl.client.core import Client
 from rmqctl.errors import UsageError
+from rmqctl.model.names import DELAY_TOPIC
 from rmqctl.net.clock import SystemClock, pause
 from rmqctl.pipeline import FORMAT
 from rmqctl.pipeline.audit_report import SHOWN_COUNT, audit_notes, audit_outcome
-from rmqctl.pipeline.audit_start import TIMER_TOPIC, Found, fetch_audit_start
+from rmqctl.pipeline.audit_start import Found, fetch_audit_start
 from rmqctl.pipeline.hours import HOUR_MS, ceil_hour_ms, floor_hour_ms
 from rmqctl.pipeline.job import Field, Job, JobOptions, Kind, Outcome, Written, always
 from rmqctl.pipeline.options import options_of
@@ -80,7 +81,9 @@ def audit(spark: SparkSession, options: JobOptions, *, traces_after_s: float = _
             return await fetch_audit_start(client, topics, options.traces(), options.now_ms)
 
     found = asyncio.run(ask())
-    span = rows.Span(since_ms, until_ms, found.held_since_ms, options.now_ms - _OPEN_MS)
+    ending_ms = until_ms + _MARGIN_MS
+    read_until_ms = ending_ms if ending_ms < options.now_ms else None
+    span = rows.Span(since_ms, until_ms, found.held_since_ms, options.now_ms - _OPEN_MS, read_until_ms)
     read = partial(_read, spark, access, since_ms=since_ms - _MARGIN_MS)
     kept = []
 
@@ -89,8 +92,7 @@ def audit(spark: SparkSession, options: JobOptions, *, traces_after_s: float = _
         return kept[-1]
 
     try:
-        ending_ms = until_ms + _MARGIN_MS
-        messages = read(topics, rows.MESSAGES, until_ms=ending_ms if ending_ms < options.now_ms else None)
+        messages = read(topics, rows.MESSAGES, until_ms=read_until_ms)
         stored = keep(rows.stored_messages(messages, spark.createDataFrame(found.offsets, rows.OFFSETS)))
         stored_count = stored.count()
         if found.has_traces:
@@ -103,9 +105,10 @@ def audit(spark: SparkSession, options: JobOptions, *, traces_after_s: float = _
         published = rows.published_messages(
             _renamed(trace_rows.publications(records), names), _renamed(trace_rows.decisions(records), names)
         )
-        if found.has_traces and found.has_timers:
-            timers = read((TIMER_TOPIC,), rows.TIMERS, until_ms=None)
-            published = rows.with_timers(published, rows.timers_ahead(timers, span))
+        if found.has_traces and found.held_topics:
+            delivered_levels = spark.createDataFrame(found.delivered, rows.DELIVERED)
+            held = rows.held_back(read(found.held_topics, rows.HELD, until_ms=None), delivered_levels, span)
+            published = rows.with_held_back(published, held, has_levels=DELAY_TOPIC in found.held_topics)
         groups = spark.createDataFrame(found.groups, rows.GROUPS)
         delivered = rows.deliveries_by_message(_full_groups(spark, trace_rows.deliveries(records), found))
         audited = keep(rows.audited_messages(stored, published, delivered, span))
