@@ -147,9 +147,9 @@ def _log_file(is_quiet: bool) -> Iterator[_Log]:
     logging.getLogger().addHandler(handler)
     try:
         yield log
-    except BaseException as error:
-        log.is_wanted = isinstance(error, RmqctlError) and type(error) is RmqctlError
-        if log.is_wanted and isinstance(error, RmqctlError) and error.hint is None:
+    except RmqctlError as error:
+        log.is_wanted = type(error) is RmqctlError
+        if log.is_wanted and error.hint is None:
             raise error.reworded(error.sentence, hint=f"What Spark said is in {log.path}.") from None
         raise
     finally:
@@ -207,10 +207,18 @@ def explain(error: Exception) -> RmqctlError:
 
 _PACKAGE = re.compile(r"^(?:\w+\.)+(?=\w+: )")
 _LOST_TASK = re.compile(r"Lost task .*?\): (?:\w+\.)+(\w+: .+)")
+_NO_MODULE = (
+    "Executors need a Python with rmqctl's libraries: pip install 'rmqctl[spark]' there;"
+    " --conf spark.pyspark.python=FILE names it."
+)
 _KNOWN = (
     ("PATH_ALREADY_EXISTS", "The path {path} exists already.", "--overwrite replaces what is there."),
     ("TABLE_OR_VIEW_ALREADY_EXISTS", "The table exists already.", "--overwrite replaces what is there."),
     ("OutOfMemoryError", "Spark has too little memory.", "--conf spark.driver.memory=4g gives it more."),
+    (
+        "Cannot run program", "Spark could not start the Python of its tasks.",
+        "What spark.pyspark.python or PYSPARK_PYTHON names must be there on every machine, this one too.",
+    ),
     ("No space left on device", "A disk is full.", "--conf spark.local.dir=DIR names another one."),
 )  # fmt: skip
 
@@ -220,6 +228,11 @@ def _sparks_own(text: str) -> RmqctlError:
         if mark in text:
             path = re.search(r"[Pp]ath (\S+) already exists", text)
             return RmqctlError(sentence.format(path=path.group(1) if path else "").replace("  ", " "), hint=hint)
+    if (raised := _python_error(text)) is not None:
+        is_missing = raised.startswith("ModuleNotFoundError")
+        return RmqctlError(
+            f"Spark failed: a Python worker ended with {raised[:300]}", hint=_NO_MODULE if is_missing else None
+        )
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if lines and lines[0].startswith("An error occurred while calling"):
         # The JVM's error stands below what py4j says of it.
@@ -228,6 +241,15 @@ def _sparks_own(text: str) -> RmqctlError:
     if (failed := _LOST_TASK.search(first)) is not None:
         first = failed.group(1)
     return RmqctlError(f"Spark failed: {first[:300]}")
+
+
+def _python_error(text: str) -> str | None:
+    """Return the line that ends the last traceback of a text."""
+    before, mark, after = text.rpartition("Traceback (most recent call last):")
+    indent = before.rpartition("\n")[2]
+    depth = len(indent) if indent.isspace() else 0
+    lines = (line for line in after.splitlines() if mark and line.strip())
+    return next((line.strip() for line in lines if len(line) - len(line.lstrip()) <= depth), None)
 
 
 @contextmanager

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING
 from rmqctl.errors import RmqctlError, UnreachableError, UsageError
 
 from . import register
+from .packaging import write_package
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,11 +35,12 @@ _DEFAULTS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # A task that is run twice at once would send, or write, twice.
     "spark.speculation": "false",
-    # Half the time of a small task is that of its connection to Python.
-    "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 _DEFAULTS_HERE = {
+    # Half the time of a small task is that of its connection to Python. Not on clusters: folders of YARN's containers
+    # have longer paths than such a socket may have.
+    "spark.python.unix.domain.socket.enabled": "true",
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -46,6 +50,8 @@ _DEFAULTS_HERE = {
 }
 # How long a server of Spark Connect may take to answer.
 _SERVER_S = 10
+_PYTHON = "spark.pyspark.python"
+_MODULES = {"pyspark": "PySpark", "pyarrow": "PyArrow", "numpy": "NumPy", "pandas": "pandas"}
 _JAVA = "Install Java 17 or newer (JAVA_HOME or PATH leads to it), or name a Spark Connect server with --remote."
 
 
@@ -60,9 +66,9 @@ def start_session(
     """Return a session in which format("rocketmq") is known.
 
     Without `master` and `remote` (sc://host:port) it runs in this process on all cores; a task that fails is run
-    again, up to four times. Under spark-submit the session is the one that was asked for there. What Spark and its
-    workers say goes to `log_path`, else to stderr. Raises UsageError where Spark or Java is missing, UnreachableError
-    for a server that does not answer.
+    again, up to four times. Executors elsewhere are sent rmqctl, in this version. Under spark-submit the session is the
+    one that was asked for there. What Spark and its workers say goes to `log_path`, else to stderr. Raises UsageError
+    where Spark or Java is missing, UnreachableError for a server that does not answer.
     """
     require_spark(remote)
     from pyspark.sql import SparkSession
@@ -77,6 +83,9 @@ def start_session(
             settings |= _DEFAULTS_HERE
             # Else workers take whatever python3 is, which may not have what is installed here.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        if conf is not None and _PYTHON in conf:
+            # Only spark-submit heeds the setting; PySpark by itself has the variable.
+            os.environ["PYSPARK_PYTHON"] = conf[_PYTHON]
     if remote is not None:
         builder = builder.remote(remote)
         # The others belong to the server's own start.
@@ -94,16 +103,38 @@ def start_session(
             if remote is not None:
                 # Connect asks nobody before the first question.
                 _ = spark.version
+            if not is_submitted() and not _is_here(remote or str(master)):
+                _send_rmqctl(spark)
     except Exception as error:  # noqa: BLE001 -- py4j, grpc and pyspark each have their own
         raise _explained(error, remote, master) from None
     register(spark)
     return spark
 
 
+def _is_here(master: str) -> bool:
+    """Tell whether tasks run in this process, and not in executors of their own."""
+    return master == "local" or master.startswith("local[")
+
+
+def _send_rmqctl(spark: SparkSession) -> None:
+    """Have executors, or a server of Spark Connect for this session, take rmqctl from here.
+
+    Executors ask for it when they begin, so it stays until this process ends.
+    """
+    folder = tempfile.mkdtemp(prefix="rmqctl-spark-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    archive, _ = write_package(Path(folder))
+    if hasattr(spark, "_jsparkSession"):
+        spark.sparkContext.addPyFile(str(archive))
+    else:
+        spark.addArtifacts(str(archive), pyfile=True)
+
+
 def require_spark(remote: str | None = None) -> None:
-    """Raise UsageError where PySpark, or for a session of this machine Java, is missing."""
-    if find_spec("pyspark") is None:
-        raise UsageError("PySpark is not installed.", hint="pip install 'rmqctl[spark]' installs it.")
+    """Raise UsageError where PySpark or what it needs, or for a session of this machine Java, is missing."""
+    for module, name in _MODULES.items():
+        if find_spec(module) is None:
+            raise UsageError(f"{name} is not installed.", hint="pip install 'rmqctl[spark]' installs it.")
     if not is_submitted() and (remote is None or remote.startswith("local")):
         _require_java()
 

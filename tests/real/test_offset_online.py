@@ -149,6 +149,8 @@ def test_filtered_groups_go_back_to_what_they_want(cluster: Cluster, rmqctl: Rmq
     cluster.java.consume("online-sql", "OnlineSql", topic, collect=1, sql="at >= 5")
     cluster.java.wait_consumed("online-tag", 20)
     cluster.java.wait_consumed("online-sql", 15)
+    for name, group in (("online-tag", "OnlineTag"), ("online-sql", "OnlineSql")):
+        _wait_for(lambda name=name, group=group: _has_stored(cluster, rmqctl, name, group, topic, 30))  # type: ignore[misc]
     _reset_all(rmqctl, topic, {"OnlineTag": ("--to-offset", "5"), "OnlineSql": ("--shift-by", "-17")})
     # 5 to 29, and 13 to 29.
     again = {
@@ -161,6 +163,11 @@ def test_filtered_groups_go_back_to_what_they_want(cluster: Cluster, rmqctl: Rmq
     for name, (before, expected) in again.items():
         assert sorted(_bodies(cluster, name)[before:]) == expected
         cluster.java.stop(name)
+
+
+def _has_stored(cluster: Cluster, rmqctl: Rmqctl, name: str, group: str, topic: str, offset: int) -> bool:
+    cluster.java.persist(name)
+    return _stored(rmqctl, group, topic)[_BROKER, 0] == offset
 
 
 # Many queues

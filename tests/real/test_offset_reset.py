@@ -198,7 +198,7 @@ def test_a_group_at_work_is_sent_back(kind: str, cluster: Cluster, rmqctl: Rmqct
     is_pushed = cluster.version == "4.9.7"
     assert receipt["route"] == ("CLIENT_PUSH" if is_pushed else "SERVER_SIDE")
     assert _results(receipt) == {"CONFIRMED"}, receipt["items"]
-    cluster.java.wait_consumed(group, count + 100)
+    cluster.java.wait_consumed(group, count + 100, 120)
     _wait_for(lambda: _numbers(cluster, group)[-1] == count - 1)
     numbers = _numbers(cluster, group)
     # The highest number before it went back is how far it was: clients now and then read a few again by themselves.

@@ -310,10 +310,17 @@ def _assigned(cluster: Cluster, members: _Members) -> _Shares:
                 "clientId": client_id, "consumerGroup": members.group, "messageModel": "CLUSTERING",
                 "strategyName": "AVG", "topic": topic,
             }  # fmt: skip
-            answers = {_queues_of(asker("broker", RequestCode.QUERY_ASSIGNMENT, wanted), topic) for asker in askers}
-            (assigned,) = answers
-            shares[client_id] |= assigned
+            # A broker that has not heard of the last member yet shares as before it.
+            give_up_at = time.monotonic() + 30
+            while len(answers := {_ask_queues(asker, wanted) for asker in askers}) > 1:
+                assert time.monotonic() < give_up_at, answers
+                time.sleep(0.5)
+            shares[client_id] |= answers.pop()
     return shares
+
+
+def _ask_queues(asker: Asker, wanted: dict[str, str]) -> frozenset[_Queue]:
+    return _queues_of(asker("broker", RequestCode.QUERY_ASSIGNMENT, wanted), wanted["topic"])
 
 
 def _queues_of(answer: Command | None, topic: str) -> frozenset[_Queue]:

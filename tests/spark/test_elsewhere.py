@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
+import time
 import zipfile
+from collections.abc import Iterator
+from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -54,6 +60,27 @@ def place(_):
 
 places = sorted(set(spark.sparkContext.parallelize(range(4), 4).map(place).collect()))
 print(json.dumps([spark.sparkContext.master, bodies, places]))
+"""
+
+_SENT = """
+import json, sys
+from rmqctl.pipeline.session import start_session
+
+place, namesrv, topic = sys.argv[1:]
+if place.startswith("sc:"):
+    spark = start_session(remote=place)
+else:
+    spark = start_session(master=place, conf={"spark.pyspark.python": sys.executable})
+reader = spark.read.format("rocketmq").option("nameServers", namesrv).option("topic", topic)
+bodies = sorted(row.body.decode() for row in reader.load().collect())
+
+def find(_):
+    import pyarrow
+    import rmqctl.pipeline.reading
+    yield pyarrow.RecordBatch.from_pydict({"file": [rmqctl.pipeline.reading.__file__]})
+
+files = [row.file for row in spark.range(1).mapInArrow(find, "file string").collect()]
+print(json.dumps([type(spark).__module__, bodies, files]))
 """
 
 
@@ -114,3 +141,58 @@ def test_on_executors_that_get_a_zip(cluster: Cluster, tmp_path: Path) -> None:
     assert bodies == sorted(f"m{number}" for number in range(30))
     assert isinstance(places, list)
     assert all("rmqctl.zip" in str(place) for place in places), places
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """Run a server of Spark Connect; return its address."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as found:
+        port = found.getsockname()[1]
+    home = Path(str(find_spec("pyspark").submodule_search_locations[0]))  # type: ignore[union-attr,index]
+    conf = (
+        f"spark.connect.grpc.binding.port={port}", "spark.connect.grpc.binding.address=127.0.0.1",
+        "spark.driver.host=127.0.0.1", "spark.driver.bindAddress=127.0.0.1", "spark.ui.enabled=false",
+    )  # fmt: skip
+    command = ["bash", home / "sbin" / "start-connect-server.sh", "--master", "local[2]"]
+    environment = {"SPARK_NO_DAEMONIZE": "1", "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
+    with (tmp_path / "server.log").open("wb") as log:
+        running = subprocess.Popen(
+            [*command, *(word for each in conf for word in ("--conf", each))],
+            env={**os.environ, **environment}, cwd=tmp_path, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+        give_up_at = time.monotonic() + 90
+        while not _is_open(port):
+            assert running.poll() is None, (tmp_path / "server.log").read_text()[-2000:]
+            assert time.monotonic() < give_up_at
+            time.sleep(0.3)
+        yield f"sc://127.0.0.1:{port}"
+        os.killpg(running.pid, signal.SIGTERM)
+        running.wait(60)
+
+
+def _is_open(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("place", ["local-cluster[1,1,1024]", "server"])
+def test_executors_elsewhere_are_sent_rmqctl(
+    cluster: Cluster, tmp_path: Path, place: str, request: pytest.FixtureRequest
+) -> None:
+    topic = f"Sent{place.partition('[')[0]}"
+    cluster.create_topic(topic, queue_count=2)
+    cluster.java.produce(topic, 30)
+    if place == "server":
+        place = request.getfixturevalue("server")
+    script = tmp_path / "sent.py"
+    script.write_text(_SENT)
+    command = [sys.executable, str(script), place, cluster.namesrv, topic]
+    module, bodies, files = _last_line(command, TMPDIR=str(tmp_path))
+    assert str(module).startswith("pyspark.sql.connect") == place.startswith("sc:")
+    assert bodies == sorted(f"m{number}" for number in range(30))
+    assert isinstance(files, list)
+    assert all("rmqctl.zip" in str(file) for file in files), files
+    assert not list(tmp_path.glob("rmqctl-spark-*")), "what was sent is still there"

@@ -93,6 +93,24 @@ def test_a_session_that_does_not_start_says_where_the_reason_is(cluster: Cluster
 
 
 @_NEW
+def test_what_spark_said_of_a_job_that_failed_stays(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.create_topic("RunFailing", queue_count=1)
+    run = ("-n", cluster.namesrv, "pipeline", "run", "read", "--topic", "RunFailing", "--to")
+    done = call(*run, "nowhere://bucket/table", TMPDIR=str(tmp_path))
+    assert (done.returncode, done.stdout) == (1, "")
+    said = done.stderr.splitlines()
+    assert said[0].startswith("rmqctl: Spark failed: ")
+    assert "nowhere" in said[0]
+    (log,) = tmp_path.glob("rmqctl-spark-*.log")
+    assert said[1:] == [f"        What Spark said is in {log}."]
+    assert "UnsupportedFileSystemException" in log.read_text()
+    done = call(*run, str(tmp_path), TMPDIR=str(tmp_path))
+    assert done.returncode == 1
+    assert "exists already" in done.stderr
+    assert list(tmp_path.glob("rmqctl-spark-*.log")) == [log]
+
+
+@_NEW
 def test_ctrl_c_leaves_nothing_behind(cluster: Cluster, tmp_path: Path) -> None:
     """While Spark starts, when PySpark itself would leave a JVM, and when it is at work."""
     cluster.create_topic("RunStopped", queue_count=1)
@@ -190,6 +208,28 @@ def test_spark_s_texts_become_our_errors_again(spark: SparkSession) -> None:
     assert error.sentence.startswith("Spark failed: [DIVIDE_BY_ZERO]")
 
 
+_LIBRARIES = (
+    "Executors need a Python with rmqctl's libraries: pip install 'rmqctl[spark]' there; "
+    "--conf spark.pyspark.python=FILE names it."
+)
+# As YARN's containers failed: a socket's path was too long, and a library was missing.
+_NO_WORKER = """Exception thrown in awaitResult:
+\tat org.apache.spark.util.SparkThreadUtils$.awaitResult(SparkThreadUtils.scala:70)
+Caused by: org.apache.spark.SparkException: Job aborted: Lost task 0.3 (TID 13) (h executor 1): org.x.SparkException:
+Error from python worker:
+  Traceback (most recent call last):
+    File "<frozen runpy>", line 88, in _run_code
+  OSError: AF_UNIX path too long
+PYTHONPATH was:
+  /tmp/pyspark.zip"""
+_NO_MODULE = """[PYTHON_DATA_SOURCE_ERROR] Failed to create Python data source: Traceback (most recent call last):
+  File "pyspark/serializers.py", line 483, in loads
+    return cloudpickle.loads(obj, encoding=encoding)
+           ^^^^^^^^^^^^^^^^^
+ModuleNotFoundError: No module named 'msgspec'
+ SQLSTATE: 38000"""
+
+
 @pytest.mark.parametrize(
     ("text", "kind", "sentence", "hint"),
     [
@@ -209,6 +249,17 @@ def test_spark_s_texts_become_our_errors_again(spark: SparkSession) -> None:
         (
             "An error occurred while calling o1.x.\n: java.lang.IllegalStateException: shut\n\tat x",
             RmqctlError, "Spark failed: IllegalStateException: shut", None,
+        ),
+        (_NO_WORKER, RmqctlError, "Spark failed: a Python worker ended with OSError: AF_UNIX path too long", None),
+        (
+            _NO_MODULE, RmqctlError,
+            "Spark failed: a Python worker ended with ModuleNotFoundError: No module named 'msgspec'",
+            _LIBRARIES,
+        ),
+        (
+            'java.io.IOException: Cannot run program "./env/bin/python": error=2, No such file or directory',
+            RmqctlError, "Spark could not start the Python of its tasks.",
+            "What spark.pyspark.python or PYSPARK_PYTHON names must be there on every machine, this one too.",
         ),
         (
             "Job aborted: Lost task 0.3 in stage 0.0 (TID 7) (127.0.0.1 executor 1): java.io.IOException: Shut\n\tat y",

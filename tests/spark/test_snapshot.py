@@ -240,10 +240,13 @@ def test_runs_hours_and_merging(spark: SparkSession, access: Access, tmp_path: P
     assert rows.total() == len(rows) == 4 * count
 
     # The current hour is not over.
-    assert take(AT_MS, compact=True).facts["mergedHourCount"] == 0
+    none = take(AT_MS, compact=True)
+    assert none.facts["mergedHourCount"] == 0
+    assert none.notes[-1] == "No hour that is over has more than one file, so none was merged."
     assert _rows(spark, tmp_path) == rows
     done = take(AT_MS + HOUR_MS, run_id="noon", compact=True, access=NOBODY)
     assert (done.facts["isThere"], done.facts["mergedHourCount"], done.facts["mergedFileCount"]) == (True, 1, 3)
+    assert done.notes[-1] == "3 files of 1 hour became one an hour."
     assert _rows(spark, tmp_path) == rows
     (merged,) = _files(tmp_path, hour_of(AT_MS))
     assert "/part=merged/" in merged

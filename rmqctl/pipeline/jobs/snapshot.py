@@ -38,6 +38,7 @@ from rmqctl.pipeline.table_files import TableFiles
 from rmqctl.pipeline.tables import OFFSET_SNAPSHOTS, table_path
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.wildcards import matching
+from rmqctl.rules.words import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,7 +92,11 @@ def run(spark: SparkSession, options: JobOptions) -> Outcome:
     if options.compact and files is not None:
         done = compact(spark, files, path, options.now_ms)
         facts = {**outcome.facts, "mergedHourCount": done.hour_count, "mergedFileCount": done.file_count}
-        outcome = replace(outcome, facts=facts)
+        if done.hour_count:
+            note = f"{counted(done.file_count, 'file')} of {counted(done.hour_count, 'hour')} became one an hour."
+        else:
+            note = "No hour that is over has more than one file, so none was merged."
+        outcome = replace(outcome, facts=facts, notes=(*outcome.notes, note))
     return outcome
 
 
