@@ -34,7 +34,6 @@ class Listener:
         self._max_connection_count = max_connection_count
         self._serving: set[asyncio.Task[None]] = set()
         self._socket: socket.socket | None = None
-        self._accepting: asyncio.Task[None] | None = None
         self.host = ""
         self.port = 0
 
@@ -59,26 +58,31 @@ class Listener:
                 reason = "another program listens there"
             raise UnreachableError(f"{host}:{port}", reason) from None
         self.host, self.port = self._socket.getsockname()[:2]
-        self._accepting = asyncio.create_task(self._accept(self._socket))
+        self._accept_from(self._socket)
 
-    async def _accept(self, listening: socket.socket) -> None:
-        # asyncio's own server takes a thousand connections before the first one is served, and writes as many
-        # tracebacks where the process runs out of files.
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                connection, name = await loop.sock_accept(listening)
-            except OSError as error:
-                # Else the peer went away before it was accepted.
-                await asyncio.sleep(_OUT_OF_FILES_S if error.errno in _OUT_OF_FILES else 0)
-                continue
-            if len(self._serving) >= self._max_connection_count:
-                connection.close()
-            else:
-                task = asyncio.create_task(self._serve_socket(connection, name))
-                self._serving.add(task)
-                task.add_done_callback(self._serving.discard)
-            await asyncio.sleep(0)
+    def _accept_from(self, listening: socket.socket) -> None:
+        # One connection a turn, and begun with in the same turn: asyncio's own server takes a thousand before the
+        # first one is served, and writes as many tracebacks where the process runs out of files; loop.sock_accept()
+        # loses the connection that it has accepted when it is cancelled.
+        if listening is self._socket:
+            asyncio.get_running_loop().add_reader(listening, self._accept, listening)
+
+    def _accept(self, listening: socket.socket) -> None:
+        try:
+            connection, name = listening.accept()
+        except OSError as error:
+            # Else the peer went away before it was accepted.
+            if error.errno in _OUT_OF_FILES:
+                loop = asyncio.get_running_loop()
+                loop.remove_reader(listening)
+                loop.call_later(_OUT_OF_FILES_S, self._accept_from, listening)
+            return
+        if len(self._serving) >= self._max_connection_count:
+            connection.close()
+            return
+        task = asyncio.create_task(self._serve_socket(connection, name))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
 
     async def _serve_socket(self, connection: socket.socket, name: tuple[str, int]) -> None:
         peer = format_address(name[0], name[1])
@@ -96,17 +100,15 @@ class Listener:
 
     def close_port(self) -> None:
         """Accept nobody any more."""
-        if self._accepting is not None:
-            self._accepting.cancel()
-            self._accepting = None
         if self._socket is not None:
-            # In the next turn, when nobody waits for it any more.
-            asyncio.get_running_loop().call_soon(self._socket.close)
+            asyncio.get_running_loop().remove_reader(self._socket)
+            self._socket.close()
             self._socket = None
 
     async def aclose(self) -> None:
         """Close the port and every connection."""
         self.close_port()
+        await asyncio.sleep(0)  # a task that is cancelled before it began would leave its connection open
         await stop_tasks(self._serving)
         await asyncio.sleep(0)
 

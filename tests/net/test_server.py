@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
+import warnings
+from contextlib import suppress
 
 import pytest
 
@@ -115,3 +118,24 @@ def test_a_peer_that_never_reads_does_not_hold_up_the_end() -> None:
             await asyncio.wait_for(listener.aclose(), 5)
 
     run(scenario())
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_a_connection_that_comes_while_the_port_closes_is_closed(turns: int) -> None:
+    async def scenario() -> None:
+        listener = Listener(_echo, 5)
+        await listener.open("127.0.0.1", 0)
+        await asyncio.sleep(0)
+        with socket.create_connection((listener.host, listener.port)) as connection:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await listener.aclose()
+            connection.setblocking(False)
+            with suppress(ConnectionResetError):  # the port closed before it was accepted
+                assert await asyncio.wait_for(asyncio.get_running_loop().sock_recv(connection, 1), 5) == b""
+
+    with warnings.catch_warnings(record=True) as left_open:
+        warnings.simplefilter("always")
+        run(scenario())
+        gc.collect()
+    assert left_open == []
