@@ -52,7 +52,7 @@ async def ask_all(keys: Iterable[K], call: Callable[[K], Awaitable[V]], *, at_on
 
 
 def all_failed(failures: Iterable[RmqctlError]) -> RmqctlError:
-    """Return the error that stands for all when nobody answered: the first of those with the most weight."""
+    """Return the error that stands for all of some that failed: the first of those with the most weight."""
     order = {4: 0, 6: 1}
     return min(failures, key=lambda error: order.get(error.exit_code, 2))
 
@@ -67,6 +67,13 @@ def only_or_failed(answers: Answers[K, V]) -> list[V]:
     if answers.failed and not answers.ok:
         raise all_failed(answers.failed.values())
     return list(answers.ok.values())
+
+
+def all_or_failed(answers: Answers[K, V]) -> Mapping[K, V]:
+    """Return what came back, which is everything. Raises the weightiest error when anything failed."""
+    if answers.failed:
+        raise all_failed(answers.failed.values())
+    return answers.ok
 
 
 def merge_failures(by_group: Mapping[str, Sequence[Failure]]) -> list[Failure]:

@@ -110,7 +110,6 @@ class Listener:
         self.close_port()
         await asyncio.sleep(0)  # a task that is cancelled before it began would leave its connection open
         await stop_tasks(self._serving)
-        await asyncio.sleep(0)
 
 
 def is_own_address(address: str) -> bool:

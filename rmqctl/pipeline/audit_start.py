@@ -9,7 +9,7 @@ from msgspec import Struct
 from rmqctl.admin.brokers import fetch_cluster
 from rmqctl.admin.clients import fetch_connections
 from rmqctl.admin.queues import find_route
-from rmqctl.admin.results import all_failed, ask_all
+from rmqctl.admin.results import all_or_failed, ask_all
 from rmqctl.client.core import Client
 from rmqctl.model.group import BROADCASTING, GroupConnections
 from rmqctl.model.names import DELAY_TOPIC, TIMER_TOPIC, is_system_group
@@ -61,11 +61,9 @@ async def _fetch_offsets(client: Client, cluster: ClusterInfo, topics: frozenset
     answers = await ask_all(
         cluster.brokers, lambda broker: client.ask_broker(broker, headers.get_all_consumer_offsets())
     )
-    if answers.failed:
-        raise all_failed(answers.failed.values())
     return [
         (topic, broker.broker_name, queue_id, group, queue_offset)
-        for broker, answer in answers.ok.items()
+        for broker, answer in all_or_failed(answers).items()
         for group, of_topics in bodies.decode_consumer_offsets(answer.command.body).groups.items()
         if not is_system_group(group)
         for topic in topics.intersection(of_topics)
@@ -77,11 +75,9 @@ async def _fetch_offsets(client: Client, cluster: ClusterInfo, topics: frozenset
 async def _fetch_delivered(client: Client, cluster: ClusterInfo) -> list[Delivered]:
     """Return up to where messages of delay levels were delivered. Raises the weightiest error."""
     answers = await ask_all(cluster.brokers, lambda broker: client.ask_broker(broker, headers.get_all_delay_offsets()))
-    if answers.failed:
-        raise all_failed(answers.failed.values())
     return [
         (broker.broker_name, level - 1, queue_offset)
-        for broker, answer in answers.ok.items()
+        for broker, answer in all_or_failed(answers).items()
         for level, queue_offset in bodies.decode_delay_offsets(answer.command.body).items()
     ]
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from rmqctl.admin.queues import QueueSpan, chosen_queues, fetch_route, fetch_spans
-from rmqctl.admin.results import all_failed, ask_all
+from rmqctl.admin.results import all_failed, all_or_failed, ask_all
 from rmqctl.admin.stored_offsets import fetch_stored_offsets
 from rmqctl.admin.time_search import find_first_since
 from rmqctl.client.core import Client
@@ -53,9 +53,7 @@ async def fetch_found(client: Client, topics: Sequence[str]) -> Found:
         return found
 
     answers = await ask_all(topics, ask)
-    if answers.failed:
-        raise all_failed(answers.failed.values())
-    return Found({span.mq: span for found in answers.ok.values() for span in found})
+    return Found({span.mq: span for found in all_or_failed(answers).values() for span in found})
 
 
 async def fetch_places(

@@ -244,11 +244,13 @@ def _sparks_own(text: str) -> RmqctlError:
 
 
 def _python_error(text: str) -> str | None:
-    """Return the line that ends the last traceback of a text."""
+    """Return the line that ends the last traceback of a text, None where there is none."""
     before, mark, after = text.rpartition("Traceback (most recent call last):")
+    if not mark:
+        return None
     indent = before.rpartition("\n")[2]
     depth = len(indent) if indent.isspace() else 0
-    lines = (line for line in after.splitlines() if mark and line.strip())
+    lines = (line for line in after.splitlines() if line.strip())
     return next((line.strip() for line in lines if len(line) - len(line.lstrip()) <= depth), None)
 
 

@@ -103,7 +103,7 @@ def start_session(
             if remote is not None:
                 # Connect asks nobody before the first question.
                 _ = spark.version
-            if not is_submitted() and not _is_here(remote or str(master)):
+            if not is_submitted() and _has_executors(remote or str(master)):
                 _send_rmqctl(spark)
     except Exception as error:  # noqa: BLE001 -- py4j, grpc and pyspark each have their own
         raise _explained(error, remote, master) from None
@@ -111,9 +111,9 @@ def start_session(
     return spark
 
 
-def _is_here(master: str) -> bool:
-    """Tell whether tasks run in this process, and not in executors of their own."""
-    return master == "local" or master.startswith("local[")
+def _has_executors(master: str) -> bool:
+    """Tell whether tasks run in processes of their own, and not in this one."""
+    return master != "local" and not master.startswith("local[")
 
 
 def _send_rmqctl(spark: SparkSession) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from .harness.cluster import Cluster
-from .harness.consumer import OurConsumer, OurConsumers, our_consumers, settled_members, wait_until
+from .harness.consumer import OurConsumer, OurConsumers, our_consumers, settled_members
 from .harness.jars import VERSIONS
 from .harness.mqadmin import (
     ClientRow,
@@ -23,6 +23,7 @@ from .harness.mqadmin import (
 )
 from .harness.relay import Relay
 from .harness.rmqctl import Rmqctl
+from .harness.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(120)
 

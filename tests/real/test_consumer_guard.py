@@ -18,7 +18,7 @@ from rmqctl.protocol.message import StoredMessage, iter_messages
 from rmqctl.rules.retry_locks import SETTLED_S
 
 from .harness.cluster import Cluster
-from .harness.consumer import wait_until
+from .harness.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(120)
 

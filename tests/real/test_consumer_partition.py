@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from .harness.cluster import Cluster
-from .harness.consumer import OurConsumers, our_consumers, wait_until
+from .harness.consumer import OurConsumers, our_consumers
 from .harness.outages import run_outage
 from .harness.relay import Relay
+from .harness.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(150)
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from .harness.cluster import Cluster
-from .harness.consumer import Heard, OurConsumer, OurConsumers, our_consumers, settled_members, wait_until
+from .harness.consumer import Heard, OurConsumer, OurConsumers, our_consumers, settled_members
 from .harness.rmqctl import Rmqctl
+from .harness.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(90)
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from .harness.cluster import Broker, Cluster
-from .harness.consumer import OurConsumer, OurConsumers, our_consumers, wait_until
+from .harness.consumer import OurConsumer, OurConsumers, our_consumers
 from .harness.jars import VERSIONS
 from .harness.process import QUICK_START
 from .harness.rmqctl import Rmqctl
+from .harness.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,11 +13,11 @@ import pytest
 
 from .harness.cluster import Cluster
 from .harness.rmqctl import Result, Rmqctl
+from .harness.waiting import wait_until
+from .harness.workbench import READ_AGAIN_COUNT
 
 _BROKER = "broker-a"
 _QUEUES = (f"{_BROKER}:0", f"{_BROKER}:1")
-# What a client that takes a queue up again may read twice: what one answer to a pull holds.
-_READ_AGAIN = 32
 
 
 @pytest.fixture(autouse=True)
@@ -49,13 +49,6 @@ def _stored(rmqctl: Rmqctl, group: str, topic: str) -> dict[tuple[str, int], int
 
 def _bodies(cluster: Cluster, consumer_id: str) -> list[str]:
     return [each.body for each in cluster.java.attempts(consumer_id)]
-
-
-def _wait_for(what: Callable[[], bool], timeout_s: float = 40) -> None:
-    give_up_at = time.monotonic() + timeout_s
-    while not what():
-        assert time.monotonic() < give_up_at
-        time.sleep(0.2)
 
 
 # Beside mqadmin
@@ -150,7 +143,7 @@ def test_filtered_groups_go_back_to_what_they_want(cluster: Cluster, rmqctl: Rmq
     cluster.java.wait_consumed("online-tag", 20)
     cluster.java.wait_consumed("online-sql", 15)
     for name, group in (("online-tag", "OnlineTag"), ("online-sql", "OnlineSql")):
-        _wait_for(lambda name=name, group=group: _has_stored(cluster, rmqctl, name, group, topic, 30))  # type: ignore[misc]
+        wait_until(lambda name=name, group=group: _has_stored(cluster, rmqctl, name, group, topic, 30), 40)  # type: ignore[misc]
     _reset_all(rmqctl, topic, {"OnlineTag": ("--to-offset", "5"), "OnlineSql": ("--shift-by", "-17")})
     # 5 to 29, and 13 to 29.
     again = {
@@ -203,7 +196,7 @@ def test_two_topics_on_two_brokers_are_pushed_back(pushing: Cluster, rmqctl: Rmq
             cluster.java.produce(topic, 8000, queue=f"{broker_name}:0", prefix=letter, batch=100)
     for group in groups:
         cluster.java.consume(group, group, "OnlineManyA", also="OnlineManyB", collect=1, threads=1, each=4)
-    _wait_for(lambda: all(_has_consumed(cluster, group, 400) for group in groups))
+    wait_until(lambda: all(_has_consumed(cluster, group, 400) for group in groups), 40)
     for group in groups:
         cluster.java.persist(group)
     path = tmp_path / "offsets.csv"
@@ -233,13 +226,12 @@ def test_two_topics_on_two_brokers_are_pushed_back(pushing: Cluster, rmqctl: Rmq
             # It had gone on by as much since the plan.
             assert all(100 < item["target"] <= item["before"] - 300 for item in targets.values()), receipt["items"]
         # A listener takes 4 ms a message and more on a busy machine, and two groups have thousands of them.
-        _wait_for(lambda group=group, targets=targets: _is_past(cluster, group, targets), 120)  # type: ignore[misc]
+        wait_until(lambda group=group, targets=targets: _is_past(cluster, group, targets), 120)  # type: ignore[misc]
         for key, numbers in _numbers_by_queue(cluster, group).items():
             turns = [index for index in range(1, len(numbers)) if numbers[index] != numbers[index - 1] + 1]
             seen = [(numbers[index - 1], numbers[index]) for index in turns]
-            # Each queue goes back once, to its target, and is read on from there without a gap; others go on. Clients
-            # on a busy machine now and then take a queue up again by themselves, and read a few messages twice.
-            sent_back = [turn for turn in seen if not turn[0] - _READ_AGAIN < turn[1] <= turn[0]]
+            # Each queue goes back once, to its target, and is read on from there without a gap; others go on.
+            sent_back = [turn for turn in seen if not turn[0] - READ_AGAIN_COUNT < turn[1] <= turn[0]]
             assert numbers[0] == 0
             assert [to for _, to in sent_back] == ([targets[key]["target"]] if key in targets else []), (key, seen)
             if key in targets:
@@ -285,7 +277,7 @@ def test_groups_that_pull_are_left_alone_until_they_are_stopped(cluster: Cluster
     for name in _PULLING:
         cluster.java.wait_consumed(first[name], 30)
         # They store their offsets by themselves, the first of them late.
-        _wait_for(lambda name=name: _stored(rmqctl, name, name) == {(_BROKER, 0): 30})  # type: ignore[misc]
+        wait_until(lambda name=name: _stored(rmqctl, name, name) == {(_BROKER, 0): 30}, 40)  # type: ignore[misc]
         does = "ignore a reset" if cluster.version == "4.9.7" else "store their own offset over it"
         for words in (("--to-earliest",), ("--to-latest",), ("--to-offset", "3", "--assume-offline")):
             refused = rmqctl("offset", "reset", name, "--topic", name, *words, "--yes")
@@ -303,12 +295,12 @@ def test_groups_that_pull_are_left_alone_until_they_are_stopped(cluster: Cluster
         cluster.java.wait_consumed(first[name], 35)
     everything = [*(f"m{number}" for number in range(30)), *(f"later{number}" for number in range(5))]
     for name in _PULLING:
-        _wait_for(lambda name=name: _stored(rmqctl, name, name) == {(_BROKER, 0): 35})  # type: ignore[misc]
+        wait_until(lambda name=name: _stored(rmqctl, name, name) == {(_BROKER, 0): 35}, 40)  # type: ignore[misc]
         assert _bodies(cluster, first[name]) == everything
         cluster.java.stop(first[name])
     for name in _PULLING:
         done: list[Result] = []
-        _wait_for(lambda name=name, done=done: _is_reset(rmqctl, name, done))  # type: ignore[misc]
+        wait_until(lambda name=name, done=done: _is_reset(rmqctl, name, done), 40)  # type: ignore[misc]
         assert done[-1].document["route"] == "BROKER_WRITE"
         _require_confirmed(done[-1])
         second = _start_pulling(cluster, name, "-2")
@@ -341,7 +333,7 @@ def test_what_a_broker_resets_under_those_that_pull_is_ignored_or_undone(cluster
         assert _stored(rmqctl, name, name) == {(_BROKER, 0): target}
     # LitePull goes to the end, stores the old offset over it, and so its next start reads what was skipped.
     cluster.java.release("half-1")
-    _wait_for(lambda: _stored(rmqctl, lite, lite) != {(_BROKER, 0): count})
+    wait_until(lambda: _stored(rmqctl, lite, lite) != {(_BROKER, 0): count}, 40)
     time.sleep(1)
     polled = len(_bodies(cluster, "half-1"))
     assert polled < count
@@ -353,6 +345,6 @@ def test_what_a_broker_resets_under_those_that_pull_is_ignored_or_undone(cluster
     cluster.java.stop("half-2")
     # A program with a position of its own goes on from it, and stores it.
     cluster.java.produce(keeper, 1, prefix="later")
-    _wait_for(lambda: _stored(rmqctl, keeper, keeper) == {(_BROKER, 0): count + 1})
+    wait_until(lambda: _stored(rmqctl, keeper, keeper) == {(_BROKER, 0): count + 1}, 40)
     assert _bodies(cluster, "keeper") == [*(f"m{number}" for number in range(count)), "later0"]
     cluster.java.stop("keeper")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from itertools import product
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from .differential.asker import Asker
 from .harness.cluster import Cluster
 from .harness.held import held, held_when_quiet
 from .harness.rmqctl import Rmqctl
+from .harness.waiting import wait_until
 
 _BROKERS = ("broker-a", "broker-b")
 _CLASSES = {
@@ -311,16 +312,21 @@ def _assigned(cluster: Cluster, members: _Members) -> _Shares:
                 "strategyName": "AVG", "topic": topic,
             }  # fmt: skip
             # A broker that has not heard of the last member yet shares as before it.
-            give_up_at = time.monotonic() + 30
-            while len(answers := {_ask_queues(asker, wanted) for asker in askers}) > 1:
-                assert time.monotonic() < give_up_at, answers
-                time.sleep(0.5)
-            shares[client_id] |= answers.pop()
+            shares[client_id] |= _agreed(askers, wanted)
     return shares
 
 
-def _ask_queues(asker: Asker, wanted: dict[str, str]) -> frozenset[_Queue]:
-    return _queues_of(asker("broker", RequestCode.QUERY_ASSIGNMENT, wanted), wanted["topic"])
+def _agreed(askers: Sequence[Asker], wanted: dict[str, str]) -> frozenset[_Queue]:
+    answers: set[frozenset[_Queue]] = set()
+
+    def is_agreed() -> bool:
+        answers.clear()
+        for asker in askers:
+            answers.add(_queues_of(asker("broker", RequestCode.QUERY_ASSIGNMENT, wanted), wanted["topic"]))
+        return len(answers) == 1
+
+    wait_until(is_agreed, 30, lambda: answers)
+    return answers.pop()
 
 
 def _queues_of(answer: Command | None, topic: str) -> frozenset[_Queue]:

@@ -25,6 +25,7 @@ from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.times import iso_time
 from tests.real.harness.cluster import Cluster
 from tests.real.harness.jars import VERSIONS
+from tests.real.harness.waiting import wait_until
 
 from .by_hand import ask, put_offset, send, stored
 
@@ -348,10 +349,7 @@ def test_what_brokers_hold_back_is_still_to_come(cluster: Cluster, spark: SparkS
     send(cluster, "RMQ_SYS_TRACE_TOPIC", OutgoingMessage(traces.encode(), {}))
     is_5 = cluster.version.startswith("5")
     stored_count = 4 + 6 if is_5 else 4 + 6 + 5  # 4.9 knows no timers, and stores such messages as any other
-    give_up_at = time.monotonic() + 20
-    while len(stored(cluster, "Timed")) < stored_count:
-        assert time.monotonic() < give_up_at
-        time.sleep(0.5)
+    wait_until(lambda: len(stored(cluster, "Timed")) >= stored_count, 20)
     outcome = JOB.run(spark, _options(cluster, since_ms, "Timed"))
     told = [_summed(outcome, tier, None) for tier in ("produced", "stored")]
     counts = [(each["count"], each["waitingCount"], each["lostCount"]) for each in told]

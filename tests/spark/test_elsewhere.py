@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
 import zipfile
 from collections.abc import Iterator
-from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,6 +16,8 @@ import pytest
 
 import rmqctl
 from tests.real.harness.cluster import Cluster
+from tests.real.harness.process import free_port, is_listening
+from tests.real.harness.waiting import wait_until
 
 from .process import call
 
@@ -146,8 +145,7 @@ def test_on_executors_that_get_a_zip(cluster: Cluster, tmp_path: Path) -> None:
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[str]:
     """Run a server of Spark Connect; return its address."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as found:
-        port = found.getsockname()[1]
+    port = free_port()
     home = Path(str(find_spec("pyspark").submodule_search_locations[0]))  # type: ignore[union-attr,index]
     conf = (
         f"spark.connect.grpc.binding.port={port}", "spark.connect.grpc.binding.address=127.0.0.1",
@@ -160,22 +158,15 @@ def server(tmp_path: Path) -> Iterator[str]:
             [*command, *(word for each in conf for word in ("--conf", each))],
             env={**os.environ, **environment}, cwd=tmp_path, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
-        give_up_at = time.monotonic() + 90
-        while not _is_open(port):
-            assert running.poll() is None, (tmp_path / "server.log").read_text()[-2000:]
-            assert time.monotonic() < give_up_at
-            time.sleep(0.3)
-        yield f"sc://127.0.0.1:{port}"
-        os.killpg(running.pid, signal.SIGTERM)
-        running.wait(60)
-
-
-def _is_open(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), 1).close()
-    except OSError:
-        return False
-    return True
+        say = (tmp_path / "server.log").read_text
+        try:
+            wait_until(lambda: running.poll() is not None or is_listening(port), 90, say)
+            assert running.poll() is None, say()[-2000:]
+            yield f"sc://127.0.0.1:{port}"
+        finally:
+            if running.poll() is None:
+                os.killpg(running.pid, signal.SIGTERM)
+            running.wait(60)
 
 
 @pytest.mark.parametrize("place", ["local-cluster[1,1,1024]", "server"])

@@ -7,8 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import msgspec
 
 from .rmqctl import Rmqctl
+from .waiting import wait_until
 
 _LISTENER = Path(__file__).with_name("listener.py")
 _JOINED = re.compile(r"Joined \S+ as (\S+), for ")
@@ -34,14 +34,6 @@ class Heard(msgspec.Struct, frozen=True):
     queue: str
     from_topic: str
     offset: int
-
-
-def wait_until(what: Callable[[], object], timeout_s: float = 20, why: Callable[[], object] | None = None) -> None:
-    """Look until it is so."""
-    give_up_at = time.monotonic() + timeout_s
-    while not what():
-        assert time.monotonic() < give_up_at, why() if why is not None else "it did not come to be so"
-        time.sleep(0.05)
 
 
 def settled_members(rmqctl: Rmqctl, group: str, topic: str, queue_count: int) -> dict[str, Any]:

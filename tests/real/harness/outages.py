@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from .cluster import Cluster
-from .consumer import OurConsumer, OurConsumers, wait_until
+from .consumer import OurConsumer, OurConsumers
 from .traffic import Traffic
+from .waiting import wait_until
 
 # Offsets are stored every 5 s, the first after 10 s.
 _SETTLED_S = 12.0

@@ -40,6 +40,13 @@ def _is_free(port: int) -> bool:
     return True
 
 
+def is_listening(port: int) -> bool:
+    """Tell whether something accepts connections on a loopback port."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 # Tests want JVMs that start fast; benchmarks give none of these, to have them as their users run them.
 QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
@@ -70,13 +77,7 @@ class JavaProcess:
 
     def wait_for_port(self, port: int, timeout_s: float = 60) -> None:
         """Wait until something listens on the port; raise when the process ends first."""
-
-        def listening() -> bool:
-            with socket.socket() as probe:
-                probe.settimeout(1)
-                return probe.connect_ex(("127.0.0.1", port)) == 0
-
-        self.wait_until(listening, f"port {port} to open", timeout_s)
+        self.wait_until(lambda: is_listening(port), f"port {port} to open", timeout_s)
 
     def wait_until(self, ready: Callable[[], bool], what: str, timeout_s: float) -> None:
         """Poll until ready() is true; on failure the process's last log lines are part of the error."""

@@ -11,6 +11,9 @@ from typing import NamedTuple
 from .jars import helper_classes, rocketmq_jars
 from .process import JavaProcess
 
+# So many messages a client may read twice that takes a queue up again by itself, as those on a busy machine now and
+# then do: one answer to a pull.
+READ_AGAIN_COUNT = 32
 _LOG_LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (?:DEBUG|INFO|WARN|ERROR) .*\n?", re.MULTILINE)
 
 
