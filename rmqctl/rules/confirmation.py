@@ -259,6 +259,8 @@ class _ByOwner:
         self._dropped_by: set[str] = set()
         self._members: set[tuple[str, ...]] = set()
         self._owner_ids: set[str] = set()
+        # Who began the queue, and when, at its old position: it had consumed nothing by then that could have led it there.
+        self._begun_past: set[tuple[str, int | None]] = set()
         # The first look at which the mark stood: the owner was still where it had been.
         self._marked: _Look | None = None
         if first is not None:
@@ -309,6 +311,9 @@ class _ByOwner:
                 self._dropped_by.add(owner.client_id)
             if owner.begun_at_ms is not None:
                 self._begun_at_ms.setdefault(owner.client_id, owner.begun_at_ms)
+                position = owner.commit_offset
+                if position is not None and not self._is_side(position) and _has_consumed(owner) is False:
+                    self._begun_past.add((owner.client_id, owner.begun_at_ms))
                 if is_baseline or is_still:
                     self._unmoved_at_ms[owner.client_id] = owner.begun_at_ms
         if self._written.route is Route.SERVER_SIDE and look.stored == self._written.target and look.owner is not None:
@@ -333,7 +338,8 @@ class _ByOwner:
         if route is Route.SERVER_SIDE and look.stored == target:
             return False
         if owner.begun_at_ms is not None or owner.client_id in self._dropped_by:
-            return self._has_begun_anew(owner)
+            # A Java client stores the target at its broker and asks at once where to go on: that question can overtake.
+            return self._has_begun_anew(owner) and (owner.client_id, owner.begun_at_ms) not in self._begun_past
         # It can't be told when it took the queue; but its pull has taken the mark away, and it has consumed since.
         before_ms = self._marked.owner.consumed_at_ms if self._marked is not None and self._marked.owner else None
         return before_ms is not None and owner.consumed_at_ms not in (None, before_ms)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from typing import NamedTuple
 
@@ -21,6 +22,8 @@ from rmqctl.observe.sampling import sample_every, sample_group
 from rmqctl.observe.wait_stable import Waited, wait_until_confirmed
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.protocol.command import Command
+from rmqctl.protocol.connection import Connection
+from rmqctl.protocol.flags import CommandFlag
 from rmqctl.rules.confirmation import Outcome
 
 from .harness.cluster import Cluster
@@ -230,3 +233,47 @@ def test_plain_offsets_hold_offline_and_are_lost_online_and_pushes_take_ten_seco
     assert lost.seconds < 20
     assert push.outcomes == [Outcome.CONFIRMED, Outcome.CONFIRMED], push.waited.verdicts
     assert 10 < push.seconds < 18
+
+
+def _store_over(address: str, commands: Sequence[Command], since_s: float, until_s: float) -> None:
+    """Send commands again and again, and ask for no answer, from since_s to until_s of the monotonic clock."""
+    protocol = Connection()
+    frames = [
+        protocol.send_request(Command(each.code, each.ext_fields, flag=CommandFlag.ONEWAY))[1] for each in commands
+    ]
+    host, port = address.rsplit(":", 1)
+    time.sleep(max(0.0, since_s - time.monotonic()))
+    with socket.create_connection((host, int(port))) as connection:
+        while time.monotonic() < until_s:
+            connection.sendall(b"".join(frames) * 20)
+            time.sleep(0.0005)
+
+
+def test_members_that_take_the_queue_anew_where_they_were_are_not_confirmed(pushing: Cluster) -> None:
+    """A client stores its target and asks at once where to go on. Somebody else stores the old offset in between."""
+    mq, groups = MessageQueue("StableOver", "broker-a", 0), [f"StableOver{number}" for number in range(5)]
+    pushing.create_topic(mq.topic, queue_count=1, brokers=("broker-a",))
+    pushing.java.produce(mq.topic, 500, batch=100)
+    for group in groups:
+        pushing.java.consume(group, group, mq.topic)
+    for group in groups:
+        _until_stored(pushing, group, group, mq, 500)
+    address, commands = pushing.addresses["broker-a"], [_store(group, mq, 500) for group in groups]
+    begun_s = time.monotonic()
+    storing = [
+        threading.Thread(target=_store_over, args=(address, commands, begun_s + 7, begun_s + 13)) for _ in range(2)
+    ]
+    for thread in storing:
+        thread.start()
+    seen = _write_and_wait(pushing, *(_Reset(group, {mq: 0}, Route.CLIENT_PUSH, _push_to_start) for group in groups))
+    for thread in storing:
+        thread.join()
+    went = [int(pushing.java.call("consumed", id=group)) > 500 for group in groups]
+    for group in groups:
+        pushing.java.stop(group)
+
+    assert not all(went), "nobody came in between"
+    for each, has_gone in zip(seen, went, strict=True):
+        verdict = each.waited.verdicts[mq]
+        assert verdict.outcome is (Outcome.CONFIRMED if has_gone else Outcome.UNKNOWN), verdict
+        assert has_gone or "or never went there" in verdict.reason

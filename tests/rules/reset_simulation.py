@@ -59,6 +59,8 @@ class Case:
     joins_at_s: float | None = None
     stranger_pulls_at_s: float | None = None
     is_push_lost: bool = False
+    # The member asks the broker where to go on before the broker has the target from it.
+    is_store_overtaken: bool = False
     sharing_s: float = 0.3
 
 
@@ -152,13 +154,13 @@ class Simulation:
         if owner.moves_at_s is not None:
             if now_s >= owner.moves_at_s:
                 owner.moves_at_s = None
-                owner.position = case.target
+                if not case.is_store_overtaken:
+                    owner.position = self.reached = case.target
                 owner.begun_s = owner.consumed_s = now_s
                 owner.stores_at_s = now_s + case.storing_s
                 if case.dies_after_moving_s is not None:
                     case.dies_at_s = now_s + case.dies_after_moving_s
                 owner.pulls_at_s, owner.held_until_s = now_s + 0.5, -1.0
-                self.reached = case.target
                 self._store(owner)
             return
         is_held = owner.held_until_s > now_s and owner.position >= math.floor(self.max_offset)

@@ -86,6 +86,17 @@ LOST = [
     pytest.param(
         Case(PUSH, 5000, 6000, backlog=2000, is_push_lost=True, consuming_per_s=1), Outcome.LOST, id="... forward"
     ),
+    pytest.param(
+        Case(PUSH, 5000, 100, is_store_overtaken=True), Outcome.UNKNOWN,
+        id="the member takes the queue anew where it was",
+    ),
+    pytest.param(
+        Case(PUSH, 5000, 100, is_store_overtaken=True, arriving_per_s=1, held_s=2), Outcome.UNKNOWN,
+        id="... and goes on from there",
+    ),
+    pytest.param(
+        Case(SERVER, 5000, 100, is_store_overtaken=True, moving_s=10.0), Outcome.UNKNOWN, id="... sent by its pull"
+    ),
     pytest.param(Case(WRITE, 5000, 100, backlog=20000), Outcome.LOST, id="a plain offset under a running member"),
     pytest.param(Case(WRITE, 5000, 9000, consuming_per_s=1), Outcome.LOST, id="... forward"),
 ]  # fmt: skip
