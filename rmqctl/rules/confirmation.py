@@ -259,7 +259,7 @@ class _ByOwner:
         self._dropped_by: set[str] = set()
         self._members: set[tuple[str, ...]] = set()
         self._owner_ids: set[str] = set()
-        # Who began the queue, and when, at its old position: it had consumed nothing by then that could have led it there.
+        # Who began the queue, and when, at its old position: nothing that it had consumed can have led it there.
         self._begun_past: set[tuple[str, int | None]] = set()
         # The first look at which the mark stood: the owner was still where it had been.
         self._marked: _Look | None = None
