@@ -6,11 +6,14 @@ RmqctlError                 1  something failed
 ├── NotAuthorisedError      4  the cluster refused the credentials or the right
 ├── NotFoundError           5  the group, topic, broker or code does not exist
 ├── UnreachableError        6  nobody answered: refused, reset, unresolvable
-│   └── DeadlineError       6  nobody answered in time
+│   ├── DeadlineError       6  nobody answered in time
+│   ├── NotRegisteredError  6  a broker that should be there is not registered
+│   └── NoBrokerError       6  the name servers list no broker at all
 ├── ProtocolError           1
 │   ├── LocalProtocolError  1  we were about to send something that the protocol forbids
 │   └── RemoteProtocolError 1  the peer sent something that the protocol forbids
 ├── BrokerError             1  the peer answered with an error code (code, remark, address)
+├── NameServersDifferError  1  a name server leaves out what another one lists
 ├── RefusedError            1  the group's situation does not allow the change
 ├── StaleError              7  what a plan was made for has changed
 ├── AlreadyRunningError     1  a sandbox has that port
@@ -105,6 +108,30 @@ class DeadlineError(UnreachableError):
         self.waited_s = waited_s
 
 
+class NotRegisteredError(UnreachableError):
+    """A broker that should be there is not registered with any name server; `last_seen_ms` is None if never seen."""
+
+    name = "NOT_REGISTERED"
+
+    def __init__(self, broker_name: str, reason: str, last_seen_ms: int | None) -> None:
+        hint = f"If it is gone for good: rmqctl doctor --forget-broker {broker_name}"
+        super().__init__(broker_name, reason, hint=hint)
+        self.last_seen_ms = last_seen_ms
+
+
+class NoBrokerError(UnreachableError):
+    """The name servers list no broker at all."""
+
+    name = "NO_BROKER"
+
+    def __init__(self, name_servers: tuple[str, ...]) -> None:
+        hint = "Brokers register every 30 s: wait, start one, or check its namesrvAddr."
+        super().__init__(name_servers[0], "no broker is registered", hint=hint)
+        where = f"name server{'s' if len(name_servers) > 1 else ''} {', '.join(name_servers)}"
+        self.sentence = f"No broker has registered with {where} (yet)."
+        self.args = (self.sentence,)
+
+
 class ProtocolError(RmqctlError):
     """The remoting protocol was broken."""
 
@@ -130,6 +157,12 @@ class BrokerError(RmqctlError):
         self.code = code
         self.name = code_name
         self.remark = remark
+
+
+class NameServersDifferError(RmqctlError):
+    """A name server leaves out what another one lists."""
+
+    name = "NAME_SERVERS_DIFFER"
 
 
 class RefusedError(RmqctlError):

@@ -14,6 +14,7 @@ from rmqctl.model.route import MASTER_ID, Broker, ClusterInfo
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.versions import version_name
 from rmqctl.rules.broker_config import differing, redacted
+from rmqctl.rules.cluster_memory import not_registered
 from rmqctl.rules.names import closest
 from rmqctl.rules.runtime_table import BrokerRuntime, read_runtime
 
@@ -61,6 +62,8 @@ async def fetch_broker_details(client: Client, wanted: str, address: str | None 
     Raises NotFoundError, and the replicas' error when none of them answers.
     """
     broker, addresses = _find(await fetch_cluster(client), wanted, address)
+    if broker.absence is not None:
+        raise not_registered(broker, client.clock.now_ms())
     if not addresses:
         raise UnreachableError(broker.broker_name, "the name server knows no address of it")
     answers = await ask_all(addresses, lambda broker_id: _ask(client, addresses[broker_id]))
@@ -87,6 +90,8 @@ def _find(cluster: ClusterInfo, wanted: str, address: str | None) -> tuple[Broke
     broker = names.get(wanted) or places.get(wanted)
     if broker is None:
         raise NotFoundError("Broker", wanted, suggestions=closest(wanted, [*names, *places]))
+    if broker.absence is not None:
+        return broker, {}
     one = address if address is not None else wanted if wanted not in names else None
     if one is not None and one not in broker.addresses.values():
         hint = f"It has {', '.join(broker.read_addresses)}."

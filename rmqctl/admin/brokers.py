@@ -5,35 +5,39 @@ from __future__ import annotations
 from msgspec import Struct
 
 from rmqctl.client.core import Client
-from rmqctl.errors import NotFoundError, UnreachableError
+from rmqctl.errors import NoBrokerError, UnreachableError
 from rmqctl.model.failure import Failure
-from rmqctl.model.route import Broker, ClusterInfo
+from rmqctl.model.route import MASTER_ID, Broker, ClusterInfo
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.versions import version_name
+from rmqctl.rules.cluster_memory import not_registered
 from rmqctl.rules.runtime_table import BrokerRuntime, read_runtime
 
 from .results import ask_all
 
 
 async def fetch_cluster(client: Client) -> ClusterInfo:
-    """Return all brokers that the name server knows. Raises NotFoundError when it knows none."""
+    """Return all brokers that name servers list, and those that are expected and not registered.
+
+    Raises NoBrokerError when there are none of either.
+    """
     cluster = await client.cluster()
     if not cluster.brokers:
-        raise NotFoundError(
-            "A broker", f"at name server {client.name_servers[0]}", hint="No broker has registered with it, or not yet."
-        )
+        raise NoBrokerError(client.name_servers)
     return cluster
 
 
 class BrokerStatus(Struct, frozen=True):
     """One replica of a broker: how it runs. None: it didn't answer, or didn't say; `error` tells which.
 
+    A broker that is expected and not registered has its last known address, None for one that was never seen.
+
     Rates are messages a second over the last 10 s; disk ratios are 0 to 1.
     """
 
     broker: Broker
     broker_id: int
-    address: str
+    address: str | None
     version: str | None = None
     in_tps: float | None = None
     out_tps: float | None = None
@@ -82,7 +86,12 @@ async def fetch_broker_statuses(client: Client, cluster: ClusterInfo) -> tuple[l
         else:
             rows.append(BrokerStatus(broker, broker_id, address, error=error.name))
             failures.append(Failure(broker.broker_name, "runtime", error))
-    for broker in cluster.brokers:
+    for broker in cluster.missing:
+        error = not_registered(broker, client.clock.now_ms())
+        last_address = None if broker.absence is None else broker.absence.address
+        rows.append(BrokerStatus(broker, MASTER_ID, last_address, error=error.name))
+        failures.append(Failure(broker.broker_name, "runtime", error))
+    for broker in cluster.registered:
         if not broker.addresses:
             gone = UnreachableError(broker.broker_name, "the name server knows no address of it")
             failures.append(Failure(broker.broker_name, "runtime", gone))

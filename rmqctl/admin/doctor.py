@@ -9,8 +9,11 @@ from rmqctl.client.identity import ServerKind
 from rmqctl.errors import NotAuthorisedError, RmqctlError
 from rmqctl.model.finding import Finding, Status
 from rmqctl.model.route import MASTER_ID
+from rmqctl.rules.cluster_memory import not_registered
 from rmqctl.rules.durations import short_duration
+from rmqctl.rules.times import short_time
 from rmqctl.rules.views import differing_views
+from rmqctl.rules.words import counted
 
 from .probe import fetch_refused_reads, measure_clock
 from .servers import ClusterServer, fetch_servers
@@ -33,6 +36,7 @@ async def fetch_cluster_findings(client: Client, *, is_signed: bool, tls_verify:
     if any(server.error is None for server in name_servers) and not brokers:
         hint = "Start one, or wait 30 s."
         findings.append(Finding("brokers", "cluster", Status.WARN, "no broker has registered", hint))
+    findings += await _expected(client)
     findings += _masters(brokers)
     findings += _versions(brokers)
     found = await asyncio.gather(
@@ -81,6 +85,30 @@ def _agreement(name_servers: list[ClusterServer]) -> list[Finding]:
     hint = "Brokers register with each name server on their own: check namesrvAddr of those that are missing."
     found = "; ".join(f"{address} does not list {', '.join(names)}" for address, names in missing.items())
     return [Finding("name servers agree", "cluster", Status.WARN, found, hint)]
+
+
+async def _expected(client: Client) -> list[Finding]:
+    """Compare the brokers that are registered with those that were, or that the context names."""
+    try:
+        cluster = await client.cluster()
+    except RmqctlError:
+        return []  # each name server has a finding of its own
+    now_ms, expectation = client.clock.now_ms(), client.expectation
+    findings = [
+        Finding("brokers", broker.broker_name, Status.WARN, error.reason, error.hint, error=error)
+        for broker in cluster.missing
+        for error in [not_registered(broker, now_ms)]
+    ]
+    if expectation.brokers and not findings:
+        count = counted(len(expectation.brokers), "broker")
+        by = "the context names" if expectation.is_named else "were seen before"
+        findings.append(Finding("brokers", "cluster", Status.OK, f"{count} that {by}: registered"))
+    there = {broker.broker_name for broker in cluster.registered}
+    for name, seen in sorted(expectation.faded.items()):
+        if name not in there:
+            found = f"last seen {short_time(seen.last_seen_ms, now_ms)}, not expected any more"
+            findings.append(Finding("brokers", name, Status.OK, found))
+    return findings
 
 
 def _masters(brokers: list[ClusterServer]) -> list[Finding]:

@@ -28,6 +28,7 @@ from rmqctl.rules.wildcards import is_pattern, matching, require_matching
 from .brokers import fetch_cluster
 from .clients import ask_running_info, fetch_connections, find_proxies
 from .group_names import fetch_configs, pick, require_group
+from .held_queues import note_held
 from .offset_reading import BrokerView, GroupProgress, Reading, conclude
 from .results import Answers, all_failed, ask_all, merge_failures, only_or_failed, slave_failures
 from .stored_offsets import fetch_stored_offsets
@@ -166,6 +167,7 @@ class _Reader:
             return None
         await self._find_routes(reading)
         await asyncio.gather(self._ask_topics(reading), self._settle(group, reading), self._ask_proxies(reading))
+        note_held(self._client, reading.orphans())
         return reading
 
     async def _ask_group(self, name: str, group: str) -> BrokerView:

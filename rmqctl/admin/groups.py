@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from rmqctl.client.core import Client
-from rmqctl.errors import BrokerError, RmqctlError
+from rmqctl.errors import BrokerError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import BROADCASTING, GroupConnections, GroupState, Proxies
 from rmqctl.model.names import is_system_group
 from rmqctl.model.progress import Unknown
-from rmqctl.model.route import Broker
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.route import Broker, ClusterInfo
 from rmqctl.model.stats import TopicOffset
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
@@ -21,10 +22,12 @@ from rmqctl.protocol.versions import version_name
 from rmqctl.rules.group_state import agreed, group_state, reason_of, unseen_reason
 from rmqctl.rules.progress import compute_lag
 from rmqctl.rules.wildcards import is_pattern
+from rmqctl.rules.words import counted
 
 from .brokers import fetch_cluster, plain_version
 from .clients import fetch_connections, find_proxies
 from .group_names import pick
+from .held_queues import find_held_elsewhere
 from .results import Answers, all_failed, ask_all, slave_failures
 
 # Queue id to stored offset, by topic.
@@ -92,6 +95,7 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
 
     group_places = [(broker, name) for broker in tables.ok for name in shown]
     member_answers = await ask_all(group_places, lambda place: fetch_connections(client, *place))
+    elsewhere = await _find_elsewhere(client, cluster, member_answers.ok) if client.expectation.is_first else {}
     topics = {topic for table in tables.ok.values() for name in shown for topic in table.offsets.get(name, {})}
     topics.update(topic for found in member_answers.ok.values() if found is not None for topic in found.subscriptions)
     # At every broker: one that has the topic, but no offset of the group, holds messages that it never read.
@@ -99,6 +103,7 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
     topic_answers = await ask_all(topic_places, lambda place: _fetch_topic(client, *place))
     proxies, proxy_failures = await find_proxies(client, tables.ok)
     failures = [Failure(broker.broker_name, "groups", error) for broker, error in tables.failed.items()]
+    failures += _held_failures(elsewhere)
     failures += _first_of_each_broker(topic_answers.failed, "max offsets")
     failures += _first_of_each_broker(member_answers.failed, "members")
     failures += slave_failures(client)
@@ -109,6 +114,7 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
             topic_answers,
             member_answers,
             tables.failed,
+            is_held_elsewhere=name in elsewhere,
             proxies=Proxies.ABSENT if is_system_group(name) else proxies,
         )
         for name in shown
@@ -116,6 +122,29 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
     if any(summary.state is GroupState.UNKNOWN for summary in summaries):
         failures += proxy_failures
     return GroupList(tuple(summaries), tuple(failures), len(names) - len(shown))
+
+
+async def _find_elsewhere(
+    client: Client, cluster: ClusterInfo, members: Mapping[tuple[Broker, str], GroupConnections | None]
+) -> dict[str, set[MessageQueue]]:
+    """Return by group the queues that members hold at brokers which are not registered."""
+    groups: dict[str, dict[str, GroupConnections]] = {}
+    for (broker, name), found in members.items():
+        if found is not None and found.members and broker.read_addresses:
+            groups.setdefault(name, {})[broker.read_addresses[0]] = found
+    return await find_held_elsewhere(client, groups, {broker.broker_name for broker in cluster.registered})
+
+
+def _held_failures(elsewhere: Mapping[str, set[MessageQueue]]) -> list[Failure]:
+    queues: dict[str, set[MessageQueue]] = {}
+    for held in elsewhere.values():
+        for mq in held:
+            queues.setdefault(mq.broker_name, set()).add(mq)
+    reason = "not registered at the name server, but members hold its queues"
+    return [
+        Failure(name, f"offsets of its {counted(len(each), 'queue')}", UnreachableError(name, reason))
+        for name, each in sorted(queues.items())
+    ]
 
 
 def _first_of_each_broker(failed: Mapping[tuple[Broker, str], RmqctlError], what: str) -> list[Failure]:
@@ -159,6 +188,7 @@ def _summarise(
     members: Answers[tuple[Broker, str], GroupConnections | None],
     failed: Mapping[Broker, RmqctlError],
     *,
+    is_held_elsewhere: bool,
     proxies: Proxies,
 ) -> GroupSummary:
     knowing = [broker for broker, table in tables.items() if name in table.names]
@@ -180,6 +210,8 @@ def _summarise(
         lag, lost, lag_reason = 0, 0, Unknown.BROADCASTING
     elif failed:
         lag_reason = reason_of(failed.values())
+    elif is_held_elsewhere:
+        lag_reason = Unknown.BROKER_NOT_REGISTERED
     elif not with_offsets:
         lag_reason = Unknown.NEVER_COMMITTED
     if lag_reason is not None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from rmqctl.errors import RmqctlError, UnreachableError
+from rmqctl.errors import NotRegisteredError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import (
     BROADCASTING,
@@ -25,6 +25,7 @@ from rmqctl.model.stats import ConsumeStats, ConsumeTimeSpan, TopicOffset
 from rmqctl.protocol.versions import V5_0_0
 from rmqctl.rules.group_state import agreed, group_state, reason_of, unseen_reason
 from rmqctl.rules.progress import compute_progress, pull_window, pulled_to
+from rmqctl.rules.words import counted
 
 from .results import Answers
 
@@ -87,7 +88,8 @@ class Reading(Struct):
 
     def queues(self) -> set[MessageQueue]:
         """Return every queue to show: those that consumers share by the routes, with an offset, or held by a member."""
-        queues = {mq for topic in self.topics if topic in self.routes for mq in self.routes[topic].readable_queues()}
+        routes = [self.routes[topic] for topic in self.topics if topic in self.routes]
+        queues = {mq for route in routes for mq in (*route.readable_queues(), *route.missing_queues())}
         for view in self.views.values():
             queues.update(mq for mq in view.stats.queues if mq.topic in self.topics)
         return queues | self.orphans()
@@ -97,7 +99,8 @@ class Reading(Struct):
 
         5.x drops a broker from every route the moment that it dies: without these its queues would just be missing.
         """
-        known = {*self.views, *self.failed_brokers}
+        unregistered = {name for name, error in self.failed_brokers.items() if isinstance(error, NotRegisteredError)}
+        known = {*self.views, *self.failed_brokers} - unregistered
         return {
             mq
             for info in self.running.ok.values()
@@ -141,15 +144,25 @@ def conclude(group: str, reading: Reading) -> GroupProgress:
         consume_type=agreed(found.consume_type for found in connected),
         consume_tps=None if is_partial else sum(view.stats.consume_tps for view in reading.views.values()),
         rows=rows,
-        failures=(*reading.failures, *_missing_brokers(reading)),
+        failures=(*(_counted(failure, rows) for failure in reading.failures), *_missing_brokers(reading)),
         notes=tuple(_notes(reading, is_broadcasting=is_broadcasting, is_pop=is_pop)),
     )
 
 
 def _missing_brokers(reading: Reading) -> list[Failure]:
-    names = sorted({mq.broker_name for mq in reading.orphans()})
+    names = sorted({mq.broker_name for mq in reading.orphans()} - reading.failed_brokers.keys())
     reason = "not registered at the name server, but members hold its queues"
     return [Failure(name, "offsets", UnreachableError(name, reason)) for name in names]
+
+
+def _counted(failure: Failure, rows: Sequence[QueueProgress]) -> Failure:
+    """Return the failure of a broker that is not registered with the number of its queues, which are missing here."""
+    if not isinstance(failure.error, NotRegisteredError) or failure.what != "offsets":
+        return failure
+    count = sum(row.mq.broker_name == failure.broker_name for row in rows)
+    return (
+        Failure(failure.broker_name, f"offsets of its {counted(count, 'queue')}", failure.error) if count else failure
+    )
 
 
 def _notes(reading: Reading, *, is_broadcasting: bool, is_pop: bool) -> list[str]:

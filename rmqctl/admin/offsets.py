@@ -23,6 +23,7 @@ from rmqctl.rules.wildcards import is_pattern
 from .brokers import fetch_cluster
 from .clients import fetch_connections, fetch_running_infos, find_proxies
 from .group_names import fetch_matching_groups, pick, require_group
+from .held_queues import note_held
 from .offset_reading import BrokerView, GroupProgress, Reading, conclude
 from .queues import fetch_route
 from .results import all_failed, ask_all, only_or_failed, slave_failures
@@ -109,6 +110,7 @@ async def read_group(client: Client, group: str, topics: Sequence[str] = (), *, 
         reading.topics |= untold
         await _find_routes(client, reading, list(reading.routes.values()))
         await _ask_topics(client, group, reading, untold)
+    note_held(client, reading.orphans())
     reading.failures += slave_failures(client)
     return reading
 

@@ -13,7 +13,8 @@ from rmqctl.errors import NotFoundError, UnreachableError, UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker, TopicRoute
-from rmqctl.protocol import bodies, headers
+from rmqctl.protocol import headers
+from rmqctl.rules.cluster_memory import not_registered
 from rmqctl.rules.names import closest
 
 from .results import ask_all
@@ -72,23 +73,41 @@ async def find_route(client: Client, topic: str) -> TopicRoute | None:
 
 
 async def fetch_route(client: Client, topic: str) -> TopicRoute:
-    """Return a topic's route. Raises NotFoundError, with names that look alike."""
+    """Return a topic's route.
+
+    Raises NotFoundError, with names that look alike; the error of a broker that is not registered now where only such a
+    broker has the topic, or may have it.
+    """
     try:
-        return await client.route(topic)
+        route = await client.route(topic)
     except NotFoundError:
-        response = await client.ask_name_server(headers.get_all_topics())
-        names = bodies.decode_topic_names(response.body)
-        raise NotFoundError("Topic", topic, suggestions=closest(topic, names)) from None
+        missing = (await client.cluster()).missing
+        if missing:
+            error = not_registered(missing[0], client.clock.now_ms())
+            names = ", ".join(broker.broker_name for broker in missing)
+            raise error.reworded(
+                f"No name server has a route of topic {topic}. It may be on {names}: {error.reason}."
+            ) from None
+        raise NotFoundError("Topic", topic, suggestions=closest(topic, await client.topic_names())) from None
+    if not route.queue_data and route.missing:
+        error = not_registered(route.brokers[0], client.clock.now_ms())
+        names = ", ".join(data.broker_name for data in route.missing)
+        raise error.reworded(f"Topic {topic} is on {names}: {error.reason}.")
+    return route
 
 
 def chosen_queues(route: TopicRoute, choices: Sequence[QueueChoice]) -> list[MessageQueue]:
-    """Return the readable queues that were asked for, all without a choice. Raises UsageError for one there is not."""
-    queues = route.readable_queues()
+    """Return the readable queues that were asked for, all without a choice; those of missing brokers as well.
+
+    Raises UsageError for a queue that does not exist.
+    """
+    queues = (*route.readable_queues(), *route.missing_queues())
     if not queues:
         raise UsageError(f"Topic {route.topic} has no queue that can be read.", hint="Its permission forbids it.")
     for choice in choices:
         if not any(choice.has(mq) for mq in queues):
-            there = ", ".join(f"{data.broker_name}:0-{data.read_queue_count - 1}" for data in route.queue_data)
+            every = (*route.queue_data, *route.missing)
+            there = ", ".join(f"{data.broker_name}:0-{data.read_queue_count - 1}" for data in every)
             raise UsageError(f"Topic {route.topic} has no readable queue {choice}.", hint=f"It has {there}.")
     return [mq for mq in queues if not choices or any(choice.has(mq) for choice in choices)]
 

@@ -6,16 +6,19 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from rmqctl.client.core import Client, unanswered
+from rmqctl.client.core import Client
+from rmqctl.client.name_servers import unanswered
 from rmqctl.errors import BrokerError, NotFoundError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.route import Broker, QueueData, TopicRoute
 from rmqctl.model.topic import StaticMapping, TopicFinding
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
+from rmqctl.rules.cluster_memory import not_registered
 from rmqctl.rules.names import closest
 from rmqctl.rules.topics import route_findings
 
+from .queues import find_route
 from .results import Answers, all_failed, ask_all
 
 _ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"  # NamesrvUtil.NAMESPACE_ORDER_TOPIC_CONFIG
@@ -59,7 +62,7 @@ class RouteReport(Struct, frozen=True):
 
 
 async def fetch_route_report(client: Client, topic: str) -> RouteReport:
-    """Ask every name server for a topic's route.
+    """Ask every name server for a topic's route; queues of brokers that are not registered now are parts of it as well.
 
     Raises NotFoundError when those that answer have none, and their error when none of them answers.
     """
@@ -68,16 +71,21 @@ async def fetch_route_report(client: Client, topic: str) -> RouteReport:
     if not answers.ok:
         raise unanswered(all_failed(answers.failed.values()), len(asked))
     routes = {address: route for address in asked if (route := answers.ok.get(address)) is not None}
-    if not routes:
+    union = await find_route(client, topic)
+    if union is None:
         raise await _not_found(client, topic, answers)
+    absent = {
+        broker.broker_name: not_registered(broker, client.clock.now_ms()) for broker in union.brokers if broker.absence
+    }
     without_route = tuple(address for address, route in answers.ok.items() if route is None)
     answering = tuple(answers.ok)
     confs = await ask_all(answering, lambda address: _fetch_order_conf(client, address, topic))
     failures = [Failure(None, f"route at name server {name}", error) for name, error in answers.failed.items()]
     failures += [Failure(None, f"order at name server {name}", error) for name, error in confs.failed.items()]
+    failures += [Failure(name, f"queues of {topic}", error) for name, error in absent.items()]
     return RouteReport(
         topic=topic,
-        parts=tuple(_parts(routes, answering)),
+        parts=(*_parts(routes, answering), *_missing_parts(union)),
         asked=asked,
         without_route=without_route,
         order_confs=confs.ok,
@@ -85,6 +93,12 @@ async def fetch_route_report(client: Client, topic: str) -> RouteReport:
         is_static=any(route.is_static for route in routes.values()),
         failures=tuple(failures),
     )
+
+
+def _missing_parts(route: TopicRoute) -> list[RoutePart]:
+    brokers = {broker.broker_name: broker for broker in route.brokers}
+    findings = (TopicFinding.BROKER_MISSING,)
+    return [RoutePart(data, brokers[data.broker_name], None, (), findings) for data in route.missing]
 
 
 async def _fetch_route(client: Client, address: str, topic: str) -> TopicRoute | None:
@@ -109,7 +123,7 @@ async def _not_found(client: Client, topic: str, answers: Answers[str, TopicRout
         silent = ", ".join(answers.failed)
         sentence = f"The name servers that answered have no route of topic {topic}, and {silent} did not answer."
         return all_failed(answers.failed.values()).reworded(sentence)
-    names = bodies.decode_topic_names((await client.ask_name_server(headers.get_all_topics())).body)
+    names = await client.topic_names()
     return NotFoundError("Topic", topic, suggestions=closest(topic, names))
 
 

@@ -11,11 +11,12 @@ from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, NotFoundError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker, QueueData
+from rmqctl.model.route import Broker, QueueData, TopicRoute
 from rmqctl.model.stats import TopicOffset
 from rmqctl.model.topic import TopicConfig, TopicFinding
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
+from rmqctl.rules.cluster_memory import may_hold
 from rmqctl.rules.names import closest
 from rmqctl.rules.topics import compare_with_route, config_findings
 
@@ -86,12 +87,12 @@ async def fetch_topic_status(client: Client, topic: str) -> TopicStatus:
     told = {broker: found for broker, found in answers.ok.items() if found is not None}
     if not told and route is None:
         raise await _not_found(client, topic, answers)
-    in_route = {data.broker_name: data for data in route.queue_data} if route is not None else {}
-    # A broker that failed and that the route does not name is no part of this topic, as far as anybody knows.
+    in_route = {data.broker_name: data for data in (*route.queue_data, *route.missing)} if route is not None else {}
+    # A registered broker that failed and that the route does not name has no queues of this topic.
     failed = {
         broker.broker_name: error
         for broker, error in answers.failed.items()
-        if route is None or broker.broker_name in in_route
+        if route is None or broker.broker_name in in_route or _may_be_missing(client, topic, broker)
     }
     for name in set(in_route) - {broker.broker_name for broker in cluster.brokers}:
         failed[name] = UnreachableError(name, "the route names it, and the name server knows no address of it")
@@ -115,10 +116,14 @@ async def fetch_topic_status(client: Client, topic: str) -> TopicStatus:
         topic=topic,
         queues=tuple(sorted(queues, key=lambda row: row.mq)),
         brokers=tuple(sorted(brokers, key=lambda item: item.broker_name)),
-        findings=tuple(_findings(answers, queues, in_route, has_route=route is not None)),
+        findings=tuple(_findings(answers, queues, in_route, route)),
         failures=(*failures, *slave_failures(client)),
         is_static=route is not None and route.is_static,
     )
+
+
+def _may_be_missing(client: Client, topic: str, broker: Broker) -> bool:
+    return broker.absence is not None and may_hold(topic, broker.broker_name, client.expectation)
 
 
 async def _not_found(client: Client, topic: str, answers: Answers[Broker, _Told | None]) -> RmqctlError:
@@ -126,7 +131,7 @@ async def _not_found(client: Client, topic: str, answers: Answers[Broker, _Told 
         silent = ", ".join(sorted(broker.broker_name for broker in answers.failed))
         sentence = f"Topic {topic} is not known to those that answered, and {silent} did not answer."
         return all_failed(answers.failed.values()).reworded(sentence)
-    names = bodies.decode_topic_names((await client.ask_name_server(headers.get_all_topics())).body)
+    names = await client.topic_names()
     return NotFoundError("Topic", topic, suggestions=closest(topic, names))
 
 
@@ -212,13 +217,14 @@ def _findings(
     answers: Answers[Broker, _Told | None],
     queues: list[QueueStatus],
     in_route: Mapping[str, QueueData],
-    *,
-    has_route: bool,
+    route: TopicRoute | None,
 ) -> list[TopicFinding]:
     told = {broker.broker_name: found for broker, found in answers.ok.items()}
     configs = {name: None if found is None else found.config for name, found in told.items()}
     found = config_findings(config for config in configs.values() if config is not None)
-    if has_route:
+    if route is not None and route.missing:
+        found.insert(0, TopicFinding.BROKER_MISSING)
+    if route is not None:
         found += sorted(set(compare_with_route(configs, in_route).values()))
     else:
         found.insert(0, TopicFinding.NOT_AT_NAME_SERVER)

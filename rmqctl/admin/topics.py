@@ -9,12 +9,14 @@ from msgspec import Struct
 
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError
+from rmqctl.model.cluster_memory import SeenQueues
 from rmqctl.model.failure import Failure
 from rmqctl.model.route import Broker, ClusterInfo
 from rmqctl.model.stats import TopicOffset
 from rmqctl.model.topic import TopicConfig, TopicFinding, TopicKind
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
+from rmqctl.rules.cluster_memory import topics_of_missing
 from rmqctl.rules.topics import compare_with_route, config_findings, kind_of, own_topics
 from rmqctl.rules.wildcards import matching, require_matching
 
@@ -68,15 +70,14 @@ async def fetch_topic_list(
 
     Raises NotFoundError for a pattern or name that nothing matches, and the brokers' error when none of them answers.
     """
-    cluster, names_answer = await asyncio.gather(
-        fetch_cluster(client), client.ask_name_server(headers.get_all_topics())
-    )
-    names = bodies.decode_topic_names(names_answer.body)
+    cluster, names = await asyncio.gather(fetch_cluster(client), client.topic_names())
     tables = await ask_all(cluster.brokers, lambda broker: _fetch_configs(client, broker))
     if not tables.ok:
         raise all_failed(tables.failed.values())
     own = own_topics(cluster)
-    known = sorted({*names, *(topic for table in tables.ok.values() for topic in table)})
+    note_configs(client, tables.ok)
+    lost = topics_of_missing(client.expectation, cluster.missing)
+    known = sorted({*names, *lost, *(topic for table in tables.ok.values() for topic in table)})
     if among:
         known = list(matching(among, known))
     if patterns:
@@ -99,7 +100,9 @@ async def fetch_topic_list(
             at_name_server=topic in at_name_server,
             configs=configs[topic],
             is_whole=not tables.failed,
-            findings=tuple(_findings(configs[topic], topic in at_name_server, disagreeing.get(topic, ()))),
+            findings=tuple(
+                _findings(configs[topic], topic in at_name_server, disagreeing.get(topic, ()), is_missing=topic in lost)
+            ),
             stats=None if stats is None else stats.get(topic, {}),
         )
         for topic in wanted
@@ -108,10 +111,22 @@ async def fetch_topic_list(
 
 
 def _findings(
-    configs: Mapping[str, TopicConfig], at_name_server: bool, disagreeing: Sequence[TopicFinding]
-) -> list[TopicFinding]:
-    found = [] if at_name_server else [TopicFinding.NOT_AT_NAME_SERVER]
+    configs: Mapping[str, TopicConfig], at_name_server: bool, disagreeing: Sequence[TopicFinding], *,
+    is_missing: bool,
+) -> list[TopicFinding]:  # fmt: skip
+    found = [TopicFinding.BROKER_MISSING] if is_missing else []
+    if configs and not at_name_server:
+        found.append(TopicFinding.NOT_AT_NAME_SERVER)
     return [*found, *config_findings(configs.values()), *disagreeing]
+
+
+def note_configs(client: Client, tables: Mapping[Broker, Mapping[str, TopicConfig]]) -> None:
+    """Remember how many queues of each topic each broker has."""
+    now_ms = client.clock.now_ms()
+    for broker, table in tables.items():
+        for topic, config in table.items():
+            seen = SeenQueues(config.read_queue_count, config.write_queue_count, config.perm, now_ms)
+            client.sightings.topics.setdefault(topic, {}).setdefault(broker.broker_name, seen)
 
 
 async def _fetch_configs(client: Client, broker: Broker) -> dict[str, TopicConfig]:

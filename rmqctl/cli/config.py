@@ -26,7 +26,7 @@ from rmqctl.rules.names import closest
 from .config_place import config_path
 
 # Settings of a context that are texts, flags, and tables of texts, by their names in the file.
-TEXTS = ("namesrv", "description", "namespace", "credentials", "header", "timeout", "output")
+TEXTS = ("namesrv", "description", "namespace", "credentials", "header", "timeout", "output", "brokers", "memory")
 FLAGS = ("readonly", "protected")
 TABLES = ("tls", "map-address")
 
@@ -34,7 +34,8 @@ TABLES = ("tls", "map-address")
 class ContextConfig(Struct, frozen=True):
     """One context: texts as written, None where it says nothing. File names are relative to the file's folder.
 
-    `readonly` contexts refuse every change, `protected` ones want the name of what is changed typed.
+    `readonly` contexts refuse every change, `protected` ones want the name of what is changed typed. `brokers` names
+    the brokers that the cluster must have, separated by commas; `memory` is how long one that was seen is expected.
     """
 
     name: str
@@ -46,6 +47,8 @@ class ContextConfig(Struct, frozen=True):
     header: str | None = None
     timeout: str | None = None
     output: str | None = None
+    brokers: str | None = None
+    memory: str | None = None
     readonly: bool = False
     protected: bool = False
     tls: Mapping[str, str] | None = None

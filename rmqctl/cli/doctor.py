@@ -2,7 +2,7 @@
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,7 +10,8 @@ from rmqctl.cli.config_place import config_path
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.cli.output.render import choose_columns, render
-from rmqctl.errors import RmqctlError, UsageError
+from rmqctl.cli.output.text import note_to_stderr, printable
+from rmqctl.errors import NotFoundError, RmqctlError, UsageError
 from rmqctl.model.finding import Finding, Status
 from rmqctl.rules.times import iso_time
 
@@ -23,6 +24,7 @@ Examples:
   rmqctl doctor -n 10.0.0.5:9876
   rmqctl doctor --context prod --where status!=OK
   rmqctl doctor -o json | jq '.items[] | select(.check == "clock")'
+  rmqctl doctor --forget-broker broker-b
 
 \b
 States:
@@ -31,14 +33,26 @@ States:
   FAIL      does not work; exit code 6 when a server can't be reached, 4 for want of a right, else 1
   UNKNOWN   could not be checked
 
+A broker that was registered within the last 24 hours and is not now is expected: every command that it concerns
+names it. --forget-broker ends that for one that is gone for good; RMQCTL_MEMORY, or memory in a context, is another
+time than 24h (0: expect none), and brokers=A,B in a context names those that the cluster must have.
+
 Clocks are compared by a question that a broker answers with its own time; the bounds are the question's round trip.
 Nothing is changed and no trace is left."""
 
 
-def command(ctx: typer.Context) -> int:
+def command(
+    ctx: typer.Context,
+    forget_broker: Annotated[
+        str | None,
+        typer.Option("--forget-broker", metavar="BROKER", help="Stop expecting a broker that is gone for good."),
+    ] = None,
+) -> int:
     """Run the command; its help is the registry's line and HELP."""
     from rmqctl.cli.installation import fetch_installation_findings
 
+    if forget_broker is not None:
+        _forget(Invocation(ctx), forget_broker)
     invocation = Invocation(ctx, needs_cluster=False)
     choose_columns(_COLUMNS, invocation.display)
     display = invocation.display
@@ -52,6 +66,24 @@ def command(ctx: typer.Context) -> int:
         findings.append(Finding("connection", "cluster", Status.FAIL, sentence, error.hint, error=error))
     render(to_listing(findings), display)
     return _exit_code(findings)
+
+
+def _forget(invocation: Invocation, broker_name: str) -> None:
+    """Forget a broker. Raises NotFoundError for one that is not remembered, UsageError for one that a context names."""
+    from rmqctl.cli.cluster_memory import forget
+
+    if broker_name in invocation.expected_brokers():
+        sentence = f"Context {invocation.context_name} names broker {broker_name}."
+        raise UsageError(sentence, hint=f"rmqctl context set {invocation.context_name} brokers=...")
+
+    async def name_servers(client: "Client") -> tuple[str, ...]:
+        return client.name_servers
+
+    if not forget(invocation.ask(name_servers), broker_name):
+        sentence = f"Broker {broker_name} is not remembered: nothing expects it."
+        raise NotFoundError("Broker", broker_name).reworded(sentence)
+    if invocation.display.with_notes:
+        note_to_stderr(printable(f"Broker {broker_name} is forgotten: nothing expects it any more."))
 
 
 def _cluster_findings(invocation: Invocation) -> list[Finding]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rmqctl.errors import RefusedError, UsageError
+from rmqctl.model.failure import Failure
 from rmqctl.model.names import with_namespace
 from rmqctl.model.tls import TLS_KEYS, TLS_VERIFICATIONS
 from rmqctl.rules.durations import parse_duration_ms
@@ -21,6 +23,8 @@ from .globals import FORMATS, RunState, given_globals
 
 if TYPE_CHECKING:
     from rmqctl.client.access import Access
+    from rmqctl.client.core import Client
+    from rmqctl.model.cluster_memory import Expectation
 
 HEADER_ENCODINGS = ("JSON", "ROCKETMQ")
 _T = TypeVar("_T")
@@ -30,7 +34,10 @@ _OF_ANY_CLUSTER = ("timeout", "debug")
 
 
 class Display(Struct, frozen=True):
-    """How to show a result."""
+    """How to show a result, and what has to be said beside any result of this run.
+
+    `failures` make every result of the run a partial one: name servers that told less than others, or nothing.
+    """
 
     format: str = "table"
     columns: tuple[str, ...] = ()
@@ -39,6 +46,8 @@ class Display(Struct, frozen=True):
     with_color: bool = True
     conditions: tuple[Condition, ...] = ()
     sort_keys: tuple[str, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class Invocation:
@@ -182,13 +191,68 @@ class Invocation:
         """
         access = self.access()
         open_ended = is_service or (open_ended and "timeout" not in self._given)
+        expect = None if is_service else self._expect
         import asyncio
 
         async def run() -> _T:
-            async with await access.connect(open_ended=open_ended) as client:
-                return await question(client)
+            async with await access.connect(open_ended=open_ended, expect=expect) as client:
+                try:
+                    answer = await question(client)
+                    if not is_service:
+                        await self._note_name_servers(client)
+                    return answer
+                finally:
+                    if not is_service:
+                        note_sightings(client.name_servers, client.sightings, client.clock.now_ms())
+
+        from .cluster_memory import note_sightings
 
         return asyncio.run(run())
+
+    def _expect(self, name_servers: Sequence[str]) -> Expectation:
+        """Return what the cluster should have: by its context, and by what was seen of it before."""
+        import time
+
+        from rmqctl.rules.cluster_memory import expect
+
+        from .cluster_memory import read_memory
+
+        return expect(
+            read_memory(name_servers),
+            named=self.expected_brokers(),
+            now_ms=time.time_ns() // 1_000_000,
+            counts_ms=self.memory_ms(),
+        )
+
+    def expected_brokers(self) -> tuple[str, ...]:
+        """Return the brokers that the context names."""
+        text = "" if self._context is None else self._context.brokers or ""
+        return tuple(name for part in text.split(",") if (name := part.strip()))
+
+    def memory_ms(self) -> int:
+        """Return how long a broker that was seen is expected to be there. Raises UsageError."""
+        from .cluster_memory import DEFAULT_COUNTS_MS
+
+        text = None if self._context is None else self._context.memory
+        where = "RMQCTL_MEMORY" if text is None or self._context is None else f"memory of context {self._context.name}"
+        text = os.environ.get("RMQCTL_MEMORY") if text is None else text
+        try:
+            return parse_duration_ms(text) if text else DEFAULT_COUNTS_MS
+        except ValueError as error:
+            raise UsageError(f"{where}: {error}.") from None
+
+    async def _note_name_servers(self, client: Client) -> None:
+        """Keep for the display what makes every result of this run partial, or has to be known."""
+        failures, silences = await client.name_server_failures()
+        warnings = [
+            f"{failure.what}: {failure.error.sentence} The others list all brokers that are expected."
+            for failure in silences
+        ]
+        self.display = replace(
+            self.display,
+            failures=tuple(dict.fromkeys((*self.display.failures, *failures))),
+            warnings=tuple(dict.fromkeys((*self.display.warnings, *warnings))),
+        )
 
     def of(self, context: ContextConfig) -> Invocation:
         """Return the same run for another context's cluster; what was given for a cluster stays behind."""

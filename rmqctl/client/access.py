@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from msgspec import Struct, field
 
+from rmqctl.model.cluster_memory import Expectation
 from rmqctl.net.address import parse_address, parse_name_servers
 from rmqctl.net.clock import Deadline, SystemClock
 from rmqctl.net.stream import connect_tcp
@@ -39,10 +40,13 @@ class Access(Struct, frozen=True):
             credentials_of_environment() if self.credentials_path is None else read_credentials(self.credentials_path)
         )
 
-    async def connect(self, *, open_ended: bool = False) -> Client:
+    async def connect(
+        self, *, open_ended: bool = False, expect: Callable[[Sequence[str]], Expectation] | None = None
+    ) -> Client:
         """Return a client; a look-up of name servers by URL takes its time from the same deadline.
 
-        Raises UsageError, and what the look-up raises.
+        `expect` returns what the cluster of these name servers should have. Raises UsageError, and what the look-up
+        raises.
         """
         clock = SystemClock()
         deadline = Deadline(clock, self.timeout_s, open_ended=open_ended)
@@ -72,4 +76,5 @@ class Access(Struct, frozen=True):
             address_map=self.address_map,
             encoding=HeaderEncoding[self.header],
             open_ended=open_ended,
+            expectation=None if expect is None else expect(name_servers),
         )

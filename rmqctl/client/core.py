@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Coroutine, Hashable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
@@ -20,6 +20,8 @@ from rmqctl.errors import (
     RmqctlError,
     UnreachableError,
 )
+from rmqctl.model.cluster_memory import Expectation, Sightings, WholeView
+from rmqctl.model.failure import Failure
 from rmqctl.model.route import MASTER_ID, Broker, ClusterInfo, TopicRoute
 from rmqctl.net.clock import Clock, Deadline, SystemClock, pause
 from rmqctl.net.stream import SocketStream, Stream, connect_tcp
@@ -27,10 +29,22 @@ from rmqctl.net.tls import TlsFacts
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command, HeaderEncoding
+from rmqctl.rules.cluster_memory import (
+    is_vouched_for,
+    lost_brokers,
+    not_registered,
+    seen_broker,
+    seen_queues,
+    with_missing_brokers,
+    with_missing_queues,
+)
+from rmqctl.rules.name_server_views import merge_clusters, merge_routes
+from rmqctl.rules.words import listed
 
 from .auth import Credentials, signed
 from .identity import misplaced_name_server
 from .link import Handler
+from .name_servers import NameServers, unanswered
 from .pool import Connect, Pool
 from .refusal import refusal
 
@@ -70,10 +84,14 @@ class Client:
         address_map: Mapping[str, str] | None = None,
         encoding: HeaderEncoding = HeaderEncoding.JSON,
         open_ended: bool = False,
+        expectation: Expectation | None = None,
     ) -> None:
         self.clock = clock or SystemClock()
         self.deadline = Deadline(self.clock, timeout_s, open_ended=open_ended)
         self.name_servers = tuple(name_servers)
+        self.name_server_views = NameServers(self.clock)
+        self.expectation = expectation or Expectation()
+        self.sightings = Sightings()
         # By broker name: why the master did not answer, for brokers whose slave did.
         self.silent_masters: dict[str, RmqctlError] = {}
         self._credentials = credentials
@@ -203,6 +221,8 @@ class Client:
 
         Raises the master's error when nobody answers.
         """
+        if broker.absence is not None:
+            raise not_registered(broker, self.clock.now_ms())
         first_error: RmqctlError | None = None
         if broker.addresses and broker.master_address is None:
             first_error = UnreachableError(broker.broker_name, "no master is registered")
@@ -227,9 +247,7 @@ class Client:
                 response = await self.ask(address, command)
             except (UnreachableError, RemoteProtocolError) as error:
                 first_error = first_error or error
-                if isinstance(error, DeadlineError) and self.deadline.is_open_ended:
-                    # As above. Name servers don't mind; a broker that is only slow would take us for gone.
-                    await self._pool.drop_address(address)
+                await self._give_up_silent(address, error)
                 continue
             except RmqctlError:
                 self._prefer(address)
@@ -239,6 +257,11 @@ class Client:
         if first_error is None:
             raise AssertionError("a client needs a name server")
         raise unanswered(first_error, len(self.name_servers))
+
+    async def _give_up_silent(self, address: str, error: RmqctlError) -> None:
+        if isinstance(error, DeadlineError) and self.deadline.is_open_ended:
+            # As in _ask_once. Name servers don't mind; a broker that is only slow would take us for gone.
+            await self._pool.drop_address(address)
 
     def _prefer(self, address: str) -> None:
         """Ask this name server first from now on: it answered, and a silent one before it has cost time enough."""
@@ -253,42 +276,149 @@ class Client:
         return cast("_T", await asyncio.shield(known))
 
     async def cluster(self) -> ClusterInfo:
-        """Return all brokers that the name server knows, asked once; there may be none."""
+        """Return all brokers that any name server lists, asked once; there may be none.
+
+        Brokers that are expected and not registered are among them, without addresses.
+        """
         return await self.once("cluster", self._fetch_cluster)
 
     async def _fetch_cluster(self) -> ClusterInfo:
+        async def ask(address: str) -> ClusterInfo:
+            return bodies.decode_cluster_info((await self.ask(address, headers.get_cluster_info())).body)
+
+        asked = self.name_servers
         try:
-            response = await self.ask_name_server(headers.get_cluster_info())
+            views = await self._ask_name_servers(ask)
         except (BrokerError, NotAuthorisedError) as error:
             if isinstance(error, BrokerError) and error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 raise
-            raise await misplaced_name_server(self.ask, self.name_servers[0], error) from None
-        cluster = bodies.decode_cluster_info(response.body)
-        self.map_addresses(cluster.brokers)
+            raise await misplaced_name_server(self.ask, self.name_server_views.first_refused, error) from None
+        self.name_server_views.note_clusters(views)
+        live = merge_clusters(views)
+        self.map_addresses(live.brokers)
+        now_ms = self.clock.now_ms()
+        self.sightings.brokers |= {broker.broker_name: seen_broker(broker, now_ms) for broker in live.brokers}
+        if set(asked) <= views.keys():
+            self.sightings.whole = WholeView(tuple(sorted(asked)), now_ms)
+        cluster = with_missing_brokers(live, self.expectation)
+        self.sightings.has_missing = bool(cluster.missing)
         return cluster
 
+    async def _ask_name_servers(self, ask: Callable[[str], Awaitable[_T]]) -> Mapping[str, _T]:
+        asked = self.name_servers
+        try:
+            told = await self.name_server_views.ask_each(asked, ask)
+        except (UnreachableError, RemoteProtocolError) as error:
+            raise unanswered(error, len(asked)) from None
+        self._prefer(next(iter(told)))
+        return told
+
+    async def topic_names(self) -> tuple[str, ...]:
+        """Return the names of all topics that any name server knows, sorted."""
+        return await self.once("topic names", self._fetch_topic_names)
+
+    async def _fetch_topic_names(self) -> tuple[str, ...]:
+        async def ask(address: str) -> tuple[str, ...]:
+            return bodies.decode_topic_names((await self.ask(address, headers.get_all_topics())).body)
+
+        told = await self._ask_name_servers(ask)
+        return tuple(sorted({name for names in told.values() for name in names}))
+
     async def route(self, topic: str) -> TopicRoute:
-        """Return a topic's route, asked once. Raises NotFoundError."""
+        """Return a topic's route, the union of all name servers' routes, asked once.
+
+        Queues that missing brokers had are in its `missing`. Raises NotFoundError when no name server has a route; when
+        one of them was silent and nothing vouches for the others, its error.
+        """
         return await self.once(("route", topic), lambda: self._fetch_route(topic))
 
-    async def fresh_route(self, topic: str) -> TopicRoute:
-        """Return a topic's route as it is now, for those that stay for long. Raises NotFoundError."""
-        return await self._fetch_route(topic)
-
     async def _fetch_route(self, topic: str) -> TopicRoute:
+        async def ask(address: str) -> TopicRoute | None:
+            return await self._route_at(address, topic)
+
+        routes = await self._ask_name_servers(ask)
+        self.name_server_views.note_routes(topic, routes)
+        known = {address: route for address, route in routes.items() if route is not None}
+        live = merge_routes(topic, known) if known else None
+        if live is not None:
+            self.map_addresses(live.brokers)
+        self.sightings.topics[topic] = {} if live is None else seen_queues(live, self.clock.now_ms())
+        route = live
+        if lost_brokers(topic, live, self.expectation):
+            route = with_missing_queues(topic, live, (await self.cluster()).missing, self.expectation)
+        if route is not None:
+            return route
+        silent = self.name_server_views.silent
+        if silent and not await self._is_vouched_for():
+            error = next(iter(silent.values()))
+            sentence = (
+                f"The name servers that answered have no route of topic {topic}; {_addresses(silent)} did not answer."
+            )
+            raise error.reworded(sentence)
+        raise NotFoundError("Topic", topic)
+
+    async def _is_vouched_for(self) -> bool:
+        """Tell whether the name servers that answered are known to list all brokers."""
+        registered = [broker.broker_name for broker in (await self.cluster()).registered]
+        return is_vouched_for(self.expectation, self.name_servers, registered)
+
+    async def name_server_failures(self) -> tuple[list[Failure], list[Failure]]:
+        """Return what makes the answers of this run partial, and what only has to be known.
+
+        Name servers that leave something out are the first; so are missing brokers that may have queues of the topics
+        that were asked for, and silent name servers, unless the others are known to list all brokers.
+        """
+        differences, silences = self.name_server_views.differences(), self.name_server_views.silences()
+        if (self.sightings.topics and self.expectation.brokers) or silences:
+            differences += self._untold_queues(await self.cluster())
+        if silences and await self._is_vouched_for():
+            return differences, silences
+        return [*silences, *differences], []
+
+    def _untold_queues(self, cluster: ClusterInfo) -> list[Failure]:
+        """Name the missing brokers on which topics of this run may have queues that no memory tells of."""
+        unknown = [topic for topic in self.sightings.topics if topic not in self.expectation.topics]
+        if not unknown:
+            return []
+        now_ms = self.clock.now_ms()
+        return [
+            Failure(broker.broker_name, f"queues of {listed(unknown)}, if it has any", not_registered(broker, now_ms))
+            for broker in cluster.missing
+        ]
+
+    async def fresh_route(self, topic: str) -> TopicRoute:
+        """Return a topic's route as it is now, for those that stay for long, by the first name server that has one.
+
+        Clients ask one name server as well. Raises NotFoundError.
+        """
+        first_error: RmqctlError | None = None
+        has_answer = False
+        for address in self.name_servers:
+            try:
+                route = await self._route_at(address, topic)
+            except (UnreachableError, RemoteProtocolError) as error:
+                first_error = first_error or error
+                await self._give_up_silent(address, error)
+                continue
+            has_answer = True
+            if route is not None:
+                self._prefer(address)
+                self.map_addresses(route.brokers)
+                return route
+        if has_answer or first_error is None:
+            raise NotFoundError("Topic", topic)
+        raise unanswered(first_error, len(self.name_servers))
+
+    async def _route_at(self, address: str, topic: str) -> TopicRoute | None:
+        """Return the route that one name server has of a topic, None for none."""
         try:
-            response = await self.ask_name_server(headers.get_route(topic))
+            response = await self.ask(address, headers.get_route(topic))
         except BrokerError as error:
             if error.code == ResponseCode.TOPIC_NOT_EXIST:
-                raise NotFoundError("Topic", topic) from None
+                return None
             raise
-        route = bodies.decode_route(topic, response.body)
-        self.map_addresses(route.brokers)
-        return route
+        return bodies.decode_route(topic, response.body)
 
 
-def unanswered(first_error: RmqctlError, asked_count: int) -> RmqctlError:
-    """Return the error for a question that no name server answered; `first_error` is the first one's."""
-    others = f" None of the {asked_count} name servers answered." if asked_count > 1 else ""
-    hint = first_error.hint or "Check the address (-n, NAMESRV_ADDR) and that the name server runs."
-    return first_error.reworded(f"Name server {first_error.sentence}{others}", hint=hint)
+def _addresses(silent: Mapping[str, RmqctlError]) -> str:
+    return ", ".join(silent)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -12,12 +12,27 @@ from .topic import StaticMapping
 MASTER_ID = 0
 
 
+class Absence(Struct, frozen=True):
+    """Why a broker is expected although no name server lists it.
+
+    `last_seen_ms` and `address` are those of its last registration that rmqctl saw; None when a context names a broker
+    that rmqctl has never seen.
+    """
+
+    last_seen_ms: int | None
+    address: str | None = None
+
+
 class Broker(Struct, frozen=True):
-    """A broker name with its replicas: broker id (0 is the master) to host:port."""
+    """A broker name with its replicas: broker id (0 is the master) to host:port.
+
+    One with an `absence` has no addresses: it should be registered, and is not.
+    """
 
     cluster: str
     broker_name: str
     addresses: Mapping[int, str]
+    absence: Absence | None = None
 
     def __hash__(self) -> int:
         return hash((self.cluster, self.broker_name))
@@ -48,7 +63,10 @@ class QueueData(Struct, frozen=True):
 
 
 class TopicRoute(Struct, frozen=True):
-    """A topic's route as one name server tells it (TopicRouteData).
+    """A topic's route (TopicRouteData), of one name server or the union of several.
+
+    `missing` are the queues that brokers had when rmqctl saw them last, of brokers that are not registered now; those
+    brokers are among `brokers`, with an absence. Clients do not see either.
 
     `is_static`: a static topic, whose logical queues are mapped onto brokers; the queues here are the physical ones.
     `order_conf`: queues a broker for messages in order ("broker-a:4;broker-b:4"), None when the name server has none.
@@ -60,20 +78,39 @@ class TopicRoute(Struct, frozen=True):
     is_static: bool = False
     order_conf: str | None = None
     mappings: tuple[StaticMapping, ...] = ()
+    missing: tuple[QueueData, ...] = ()
 
     def readable_queues(self) -> tuple[MessageQueue, ...]:
         """Return the queues that consumers share, sorted (MQClientInstance.topicRouteData2TopicSubscribeInfo)."""
-        return tuple(
-            sorted(
-                MessageQueue(self.topic, data.broker_name, queue_id)
-                for data in self.queue_data
-                if data.is_readable
-                for queue_id in range(data.read_queue_count)
-            )
+        return _readable(self.topic, self.queue_data)
+
+    def missing_queues(self) -> tuple[MessageQueue, ...]:
+        """Return the readable queues of brokers that are not registered now, sorted."""
+        return _readable(self.topic, self.missing)
+
+
+def _readable(topic: str, queue_data: Iterable[QueueData]) -> tuple[MessageQueue, ...]:
+    return tuple(
+        sorted(
+            MessageQueue(topic, data.broker_name, queue_id)
+            for data in queue_data
+            if data.is_readable
+            for queue_id in range(data.read_queue_count)
         )
+    )
 
 
 class ClusterInfo(Struct, frozen=True):
-    """All brokers that a name server knows, sorted by cluster and name (RocketMQ's ClusterInfo)."""
+    """All brokers that name servers know, and those that should be there, sorted (RocketMQ's ClusterInfo)."""
 
     brokers: tuple[Broker, ...]
+
+    @property
+    def registered(self) -> tuple[Broker, ...]:
+        """The brokers that a name server lists now."""
+        return tuple(broker for broker in self.brokers if broker.absence is None)
+
+    @property
+    def missing(self) -> tuple[Broker, ...]:
+        """The brokers that should be there and are not registered."""
+        return tuple(broker for broker in self.brokers if broker.absence is not None)

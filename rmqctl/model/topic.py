@@ -37,6 +37,7 @@ class TopicFinding(StrEnum):
     NOT_WRITABLE = "NOT_WRITABLE"
     NO_MASTER = "NO_MASTER"
     NO_ADDRESS = "NO_ADDRESS"
+    BROKER_MISSING = "BROKER_MISSING"
 
 
 TOPIC_FINDINGS: Mapping[TopicFinding, str] = {
@@ -55,6 +56,7 @@ TOPIC_FINDINGS: Mapping[TopicFinding, str] = {
     TopicFinding.NOT_WRITABLE: "no write permission: producers are refused",
     TopicFinding.NO_MASTER: "no master is registered: nothing can be written",
     TopicFinding.NO_ADDRESS: "the route names the broker, and no address of it",
+    TopicFinding.BROKER_MISSING: "a broker that had queues of it is not registered now",
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TypeVar
 
-from rmqctl.errors import NotAuthorisedError, RmqctlError
+from rmqctl.errors import NotAuthorisedError, NotRegisteredError, RmqctlError
 from rmqctl.model.group import GroupState, Proxies
 from rmqctl.model.progress import Unknown
 
@@ -26,8 +26,11 @@ def agreed(values: Iterable[_T]) -> _T | None:
 
 
 def reason_of(errors: Iterable[RmqctlError]) -> Unknown:
-    """Return why brokers told nothing: they refused, or (some of them) did not answer."""
-    is_refused = all(isinstance(error, NotAuthorisedError) for error in errors)
+    """Return why brokers told nothing: they refused, are not registered, or (some of them) did not answer."""
+    told = list(errors)
+    if told and all(isinstance(error, NotRegisteredError) for error in told):
+        return Unknown.BROKER_NOT_REGISTERED
+    is_refused = all(isinstance(error, NotAuthorisedError) for error in told)
     return Unknown.NOT_AUTHORISED if is_refused else Unknown.BROKER_UNREACHABLE
 
 

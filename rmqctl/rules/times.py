@@ -32,6 +32,12 @@ def iso_time(at_ms: int | None) -> str | None:
     return f"{at:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03}Z"
 
 
+def short_time(at_ms: int, now_ms: int) -> str:
+    """Return a time in UTC for a sentence: the time of day, with the date where that is another day."""
+    at, now = (datetime.fromtimestamp(ms // 1000, UTC) for ms in (at_ms, now_ms))
+    return f"{at:%H:%M:%S} UTC" if at.date() == now.date() else f"{at:%Y-%m-%d %H:%M:%S} UTC"
+
+
 def parse_time(text: str, now_ms: int, zone: tzinfo | None = None) -> int | Edge:
     """Return a point in time in ms since the epoch, or an end of the queue.
 

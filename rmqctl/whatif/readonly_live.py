@@ -82,7 +82,10 @@ def _conclude(reading: Reading, consuming: Mapping[str, Mapping[str, int]], way:
         broker=broker,
         way=way,
         is_read_only=None if is_writable is None else not is_writable,
-        is_only_broker=[other.cluster for other in reading.brokers.values()].count(broker.cluster) == 1,
+        is_only_broker=not any(
+            other.cluster == broker.cluster and other.broker_name != name and other.absence is None
+            for other in reading.brokers.values()
+        ),
         effects=by_verdict(decide(reading.view(group, topics), way) for group, topics in consuming.items()),
         unwritable_topics=tuple(topic for topic, route in routes.items() if not is_writable_elsewhere(route, name)),
         wiped_topics=wiped,

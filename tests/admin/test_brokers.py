@@ -5,7 +5,7 @@ import json
 import pytest
 
 from rmqctl.admin.brokers import BrokerStatus, fetch_broker_statuses, fetch_cluster, plain_version
-from rmqctl.errors import NotFoundError
+from rmqctl.errors import NoBrokerError
 from rmqctl.model.failure import Failure
 from rmqctl.protocol.codes import RequestCode as Q
 from tests.scripted import SILENCE, ok, passing, run
@@ -96,9 +96,11 @@ def test_an_empty_runtime_table_is_all_unknown() -> None:
     assert row.error is None
 
 
-def test_a_name_server_that_knows_no_broker_is_not_found() -> None:
-    with pytest.raises(NotFoundError, match="at name server ns:1 does not exist"):
+def test_a_name_server_that_lists_no_broker_is_named() -> None:
+    with pytest.raises(NoBrokerError) as caught:
         _fetch(Cluster())
+    assert caught.value.sentence == "No broker has registered with name server ns:1 (yet)."
+    assert caught.value.exit_code == 6
 
 
 @pytest.mark.parametrize(

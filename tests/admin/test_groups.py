@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rmqctl.admin.groups import GroupList, GroupSummary, fetch_group_list
-from rmqctl.errors import NotFoundError, RemoteProtocolError, UnreachableError
+from rmqctl.errors import NoBrokerError, NotFoundError, RemoteProtocolError, UnreachableError
 from rmqctl.model.group import GroupState
 from rmqctl.model.names import PROXY_GROUP
 from rmqctl.model.progress import Unknown
@@ -215,8 +215,8 @@ def test_nobody_answering_is_unreachable() -> None:
         _fetch(cluster)
 
 
-def test_a_cluster_without_brokers_is_not_found() -> None:
-    with pytest.raises(NotFoundError):
+def test_a_cluster_without_brokers_is_unreachable() -> None:
+    with pytest.raises(NoBrokerError):
         _fetch(Cluster())
 
 

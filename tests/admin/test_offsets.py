@@ -7,7 +7,14 @@ import pytest
 
 from rmqctl.admin.offset_reading import GroupProgress
 from rmqctl.admin.offsets import fetch_group_progress
-from rmqctl.errors import BrokerError, NotAuthorisedError, NotFoundError, RemoteProtocolError, UnreachableError
+from rmqctl.errors import (
+    BrokerError,
+    NoBrokerError,
+    NotAuthorisedError,
+    NotFoundError,
+    RemoteProtocolError,
+    UnreachableError,
+)
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import PulledSource, QueueProgress, TimeLagSource, Unknown
 from rmqctl.model.queue import MessageQueue
@@ -412,9 +419,9 @@ def test_a_broker_with_an_address_that_is_none_is_a_failure_like_any_other() -> 
     assert (failure.broker_name, failure.error.exit_code) == ("broker-b", 6)
 
 
-def test_a_cluster_without_brokers_is_not_found() -> None:
+def test_a_cluster_without_brokers_is_unreachable() -> None:
     cluster = Cluster()
-    with pytest.raises(NotFoundError, match="A broker"):
+    with pytest.raises(NoBrokerError, match="No broker has registered"):
         _fetch(cluster)
 
 

@@ -13,7 +13,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from rmqctl.cli.invocation import Display
-from rmqctl.errors import UsageError
+from rmqctl.errors import NotRegisteredError, UsageError
+from rmqctl.model.failure import Failure
 from rmqctl.rules.filters import is_met, ordered, require_comparable
 from rmqctl.rules.names import closest
 
@@ -28,6 +29,7 @@ def render(listing: Listing, display: Display) -> int:
     """Write a listing in the wanted format and return the exit code."""
     columns = choose_columns(listing.columns, display)
     listing = _arranged(listing, display)
+    listing = replace(listing, failures=with_failures_of_run(listing.failures, display.failures))
     write = {"json": _json, "jsonl": _jsonl, "yaml": _yaml, "csv": _csv, "tsv": _tsv, "name": _names}.get(
         display.format
     )
@@ -39,7 +41,15 @@ def render(listing: Listing, display: Display) -> int:
             note_to_stderr(printable(note))
     if display.format not in ("json", "yaml"):
         _warn(listing)
+    for warning in display.warnings:
+        to_stderr(f"rmqctl: warning: {printable(warning)}")
     return listing.exit_code
+
+
+def with_failures_of_run(own: Sequence[Failure], of_run: Sequence[Failure]) -> tuple[Failure, ...]:
+    """Return the failures of a result and of its run; a broker that the result names as missing is named once."""
+    named = {failure.broker_name for failure in own if isinstance(failure.error, NotRegisteredError)}
+    return (*own, *(failure for failure in of_run if failure.broker_name is None or failure.broker_name not in named))
 
 
 def _warn(listing: Listing) -> None:

@@ -50,6 +50,7 @@ def command(
     detach: Annotated[bool, typer.Option("--detach", help="Run on in the background.")] = False,
 ) -> int:
     """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.cli.cluster_memory import forget_cluster
     from rmqctl.cli.output.render import choose_columns, render
     from rmqctl.sandbox.standing import Wanted, check, stand
 
@@ -72,6 +73,8 @@ def command(
         )
 
     def show(status: "SandboxStatus") -> None:
+        # What was seen at this address before was another sandbox.
+        forget_cluster(status.namesrv)
         notes = _next_steps(status, is_detached=detach)
         render(to_listing([status], notes=notes), invocation.display)
 

@@ -1,0 +1,59 @@
+"""Queues that members hold at brokers which no name server lists: a sign of a missing broker that needs no memory."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from msgspec.structs import replace
+
+from rmqctl.client.core import Client
+from rmqctl.model.group import GroupConnections
+from rmqctl.model.queue import MessageQueue
+
+from .clients import fetch_running_infos
+from .results import ask_all
+
+_GROUPS_AT_ONCE = 8
+_MEMBERS_ASKED = 16
+# A static topic's queues carry a made-up broker name (MixAll.LOGICAL_QUEUE_MOCK_BROKER_PREFIX).
+_MADE_UP = "__syslo__"
+
+
+def note_held(client: Client, queues: Iterable[MessageQueue]) -> None:
+    """Remember such queues: members forget them with their next rebalance, some 20 s later."""
+    for mq in queues:
+        counts = client.sightings.held.setdefault(mq.topic, {})
+        counts[mq.broker_name] = max(counts.get(mq.broker_name, 0), mq.queue_id + 1)
+
+
+async def find_held_elsewhere(
+    client: Client, groups: Mapping[str, Mapping[str, GroupConnections]], registered: Collection[str]
+) -> dict[str, set[MessageQueue]]:
+    """Return by group the queues that members hold at brokers which are not registered, and remember them.
+
+    `groups` are the connections by group and broker address. At most 16 members of a group are asked, evenly spread:
+    queues are shared in the order of brokers, so those of one broker are with neighbours. It is for a cluster of which
+    nothing is remembered yet; later memory tells without asking members.
+    """
+
+    async def ask(group: str) -> set[MessageQueue]:
+        ids = sorted({member.client_id for found in groups[group].values() for member in found.members})
+        asked = {ids[number * len(ids) // _MEMBERS_ASKED] for number in range(_MEMBERS_ASKED)} if ids else set()
+        chosen = {
+            address: replace(found, members=tuple(each for each in found.members if each.client_id in asked))
+            for address, found in groups[group].items()
+        }
+        infos = await fetch_running_infos(client, group, chosen)
+        return {
+            mq
+            for info in infos.ok.values()
+            for mq, held in info.process_queues.items()
+            if not held.dropped and mq.broker_name not in registered
+            if not mq.broker_name.startswith(_MADE_UP)
+        }
+
+    answers = await ask_all(groups, ask, at_once=_GROUPS_AT_ONCE)
+    found = {group: queues for group, queues in answers.ok.items() if queues}
+    for queues in found.values():
+        note_held(client, queues)
+    return found

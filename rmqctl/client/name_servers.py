@@ -1,0 +1,145 @@
+"""All name servers at once: the union of what they tell, and the names of those that tell less or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
+
+from rmqctl.errors import DeadlineError, NameServersDifferError, RemoteProtocolError, RmqctlError, UnreachableError
+from rmqctl.model.failure import Failure
+from rmqctl.model.route import ClusterInfo, TopicRoute
+from rmqctl.net.clock import Clock, wait_for
+from rmqctl.rules.name_server_views import differing_addresses, unlisted_brokers, without_queues
+from rmqctl.rules.words import listed
+
+_T = TypeVar("_T")
+
+# Once a name server has answered, the others get this long, or ten times as long as it took: they answer from memory,
+# and a dead one must not hold up every command for a third of its deadline.
+_PATIENCE_S = 1.0
+_PATIENCE_TIMES = 10
+
+
+class NameServers:
+    """Asks all name servers, and remembers for this run which are silent and which leave something out.
+
+    A silent one is not asked again: each attempt would take its time from the command.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        # By address: why it told nothing.
+        self.silent: dict[str, RmqctlError] = {}
+        # Whose error was raised last.
+        self.first_refused = ""
+        self._unlisted: dict[str, tuple[str, ...]] = {}
+        self._addresses: dict[str, dict[str, str]] = {}
+        self._without_route: dict[str, dict[str, tuple[str, ...]]] = {}
+
+    async def ask_each(self, addresses: Sequence[str], ask: Callable[[str], Awaitable[_T]]) -> Mapping[str, _T]:
+        """Return by name server what each told, in the order of `addresses`.
+
+        Raises the first one's error when none told anything; an error answer counts more than silence.
+        """
+        asked = [address for address in addresses if address not in self.silent] or list(addresses)
+        started_s = self._clock.monotonic_s()
+        told: dict[str, _T] = {}
+        failed: dict[str, RmqctlError] = {}
+        first = asyncio.Event()
+
+        async def one(address: str) -> None:
+            try:
+                told[address] = await ask(address)
+                first.set()
+            except RmqctlError as error:
+                failed[address] = error
+
+        if len(asked) == 1:
+            await one(asked[0])
+        else:
+            await self._gather([one(address) for address in asked], first, started_s)
+        waited_s = self._clock.monotonic_s() - started_s
+        for address in asked:
+            if address not in told:
+                failed.setdefault(address, DeadlineError(address, waited_s))
+        if not told:
+            self.first_refused = _weightiest(failed, asked)
+            raise failed[self.first_refused]
+        self.silent |= failed
+        return {address: told[address] for address in addresses if address in told}
+
+    async def _gather(self, calls: Sequence[Awaitable[None]], first: asyncio.Event, started_s: float) -> None:
+        """Wait for all calls; after the first that told something, for the others only a moment longer."""
+        rest = asyncio.gather(*calls)
+        told = asyncio.ensure_future(first.wait())
+        try:
+            await asyncio.wait((rest, told), return_when=asyncio.FIRST_COMPLETED)
+            took_s = self._clock.monotonic_s() - started_s
+            await wait_for(self._clock, rest, max(_PATIENCE_S, took_s * _PATIENCE_TIMES))
+        except TimeoutError:
+            pass
+        finally:
+            told.cancel()
+            rest.cancel()
+
+    def note_clusters(self, views: Mapping[str, ClusterInfo]) -> None:
+        """Note who leaves out a broker that others list, and who gives another address of one."""
+        self._unlisted = unlisted_brokers(views)
+        self._addresses = differing_addresses(views)
+
+    def note_routes(self, topic: str, routes: Mapping[str, TopicRoute | None]) -> None:
+        """Note who has no route of a topic, or one without a broker that others name."""
+        for address, brokers in without_queues(routes).items():
+            whole = routes[address] is None
+            # That a name server does not list a broker is said once, not again for each topic.
+            left = tuple(name for name in brokers if name not in self._unlisted.get(address, ()))
+            if whole and left:
+                self._without_route.setdefault(address, {})[topic] = ()
+            elif left:
+                self._without_route.setdefault(address, {})[topic] = left
+
+    def differences(self) -> list[Failure]:
+        """Return what name servers do not agree on, one failure per name server and kind."""
+        found = [
+            _differ(address, f"It does not list {_named(names)}, which other name servers do.")
+            for address, names in self._unlisted.items()
+        ]
+        found += [
+            _differ(address, f"It has no route of {listed(_topic_words(topics))}, which other name servers have.")
+            for address, topics in self._without_route.items()
+        ]
+        for broker_name, told in self._addresses.items():
+            words = " and ".join(f"{address} (by {name_server})" for name_server, address in told.items())
+            sentence = f"The name servers give different addresses: {words}."
+            found.append(Failure(broker_name, "address", NameServersDifferError(sentence)))
+        return found
+
+    def silences(self) -> list[Failure]:
+        """Return the name servers that told nothing, with the reason of each."""
+        return [Failure(None, f"name server {address}", error) for address, error in self.silent.items()]
+
+
+def _weightiest(failed: Mapping[str, RmqctlError], asked: Sequence[str]) -> str:
+    silence = (UnreachableError, RemoteProtocolError)
+    return next((address for address in asked if not isinstance(failed[address], silence)), asked[0])
+
+
+def _differ(address: str, sentence: str) -> Failure:
+    hint = "Brokers register with each name server on their own: check their namesrvAddr; rmqctl doctor compares them."
+    return Failure(None, f"name server {address}", NameServersDifferError(sentence, hint=hint))
+
+
+def _named(names: Sequence[str]) -> str:
+    return listed(names, 10)
+
+
+def _topic_words(topics: Mapping[str, tuple[str, ...]]) -> list[str]:
+    return [f"{topic} at {_named(names)}" if names else topic for topic, names in sorted(topics.items())]
+
+
+def unanswered(first_error: RmqctlError, asked_count: int) -> RmqctlError:
+    """Return the error for a question that no name server answered; `first_error` is the first one's."""
+    others = f" None of the {asked_count} name servers answered." if asked_count > 1 else ""
+    hint = first_error.hint or "Check the address (-n, NAMESRV_ADDR) and that the name server runs."
+    return first_error.reworded(f"Name server {first_error.sentence}{others}", hint=hint)

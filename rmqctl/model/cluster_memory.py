@@ -1,0 +1,69 @@
+"""What rmqctl remembers of a cluster: the brokers that it saw registered, their queues by topic, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct, field
+
+
+class SeenBroker(Struct, frozen=True):
+    """A broker as it was registered last. `address` is the master's, None when only slaves were registered."""
+
+    cluster: str
+    address: str | None
+    last_seen_ms: int
+
+
+class SeenQueues(Struct, frozen=True):
+    """A topic's queues on one broker, as a route told them last. `perm` are PermName bits."""
+
+    read_queue_count: int
+    write_queue_count: int
+    perm: int
+    last_seen_ms: int
+
+
+class WholeView(Struct, frozen=True):
+    """When all of these name servers answered together, so that no broker can have been overlooked."""
+
+    name_servers: tuple[str, ...]
+    at_ms: int
+
+
+class ClusterMemory(Struct, frozen=True):
+    """Brokers by name, queues by topic and broker name. Empty before the first command that asked the cluster."""
+
+    brokers: Mapping[str, SeenBroker] = field(default_factory=dict)
+    topics: Mapping[str, Mapping[str, SeenQueues]] = field(default_factory=dict)
+    whole: WholeView | None = None
+
+
+class Expectation(Struct, frozen=True):
+    """What should be there now: `brokers` by name, None for one that a context names and that was never seen.
+
+    `topics` as in the memory. `is_named`: a context names the brokers. `is_first`: nothing is remembered, so what is
+    missing cannot be known from it. `whole` is the last view of all name servers, None when there was none within the
+    time that memory counts. `faded` were seen too long ago to be expected.
+    """
+
+    brokers: Mapping[str, SeenBroker | None] = field(default_factory=dict)
+    topics: Mapping[str, Mapping[str, SeenQueues]] = field(default_factory=dict)
+    is_named: bool = False
+    is_first: bool = False
+    whole: WholeView | None = None
+    faded: Mapping[str, SeenBroker] = field(default_factory=dict)
+
+
+class Sightings(Struct):
+    """What one run saw: registered brokers, and queues by topic and broker, none for a topic without a route.
+
+    `held` are queues that members hold at brokers that are not registered: their number by topic and broker.
+    `has_missing`: brokers that should be there were not.
+    """
+
+    brokers: dict[str, SeenBroker] = field(default_factory=dict)
+    topics: dict[str, dict[str, SeenQueues]] = field(default_factory=dict)
+    held: dict[str, dict[str, int]] = field(default_factory=dict)
+    whole: WholeView | None = None
+    has_missing: bool = False

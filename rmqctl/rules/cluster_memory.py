@@ -1,0 +1,223 @@
+"""What a cluster should have, by what was seen of it before: which brokers and queues are missing now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from rmqctl.errors import NotRegisteredError
+from rmqctl.model.cluster_memory import ClusterMemory, Expectation, SeenBroker, SeenQueues, Sightings
+from rmqctl.model.route import Absence, Broker, ClusterInfo, QueueData, TopicRoute
+from rmqctl.model.topic import READ, WRITE
+
+from .times import short_time
+
+# Older sightings are dropped from the memory; until then `doctor` still notes them.
+_FORGOTTEN_MS = 30 * 86_400_000
+
+
+def merge_memories(memories: Collection[ClusterMemory]) -> ClusterMemory:
+    """Return what several name servers' memories hold together, the newest sighting of each thing."""
+    brokers: dict[str, SeenBroker] = {}
+    topics: dict[str, dict[str, SeenQueues]] = {}
+    for memory in memories:
+        for name, seen in memory.brokers.items():
+            if name not in brokers or brokers[name].last_seen_ms < seen.last_seen_ms:
+                brokers[name] = seen
+        for topic, by_broker in memory.topics.items():
+            known = topics.setdefault(topic, {})
+            for name, queues in by_broker.items():
+                if name not in known or known[name].last_seen_ms < queues.last_seen_ms:
+                    known[name] = queues
+    whole = [memory.whole for memory in memories if memory.whole is not None]
+    # The view of the most name servers tells most: one that was taken of a part proves nothing of the rest.
+    return ClusterMemory(
+        brokers, topics, max(whole, key=lambda view: (len(view.name_servers), view.at_ms), default=None)
+    )
+
+
+def expect(memory: ClusterMemory, *, named: Collection[str], now_ms: int, counts_ms: int) -> Expectation:
+    """Return what should be there: the brokers that a context names, else those seen within `counts_ms`.
+
+    Where a context names brokers or `counts_ms` is 0, memory expects no other broker.
+    """
+    recent = {name: seen for name, seen in memory.brokers.items() if now_ms - seen.last_seen_ms < counts_ms}
+    whole = memory.whole
+    expected = set(named) or set(recent)
+    return Expectation(
+        brokers={name: memory.brokers.get(name) for name in named} if named else dict(recent),
+        topics=memory.topics,
+        is_named=bool(named),
+        is_first=not memory.brokers,
+        whole=whole if whole is not None and now_ms - whole.at_ms < counts_ms else None,
+        faded={name: seen for name, seen in memory.brokers.items() if name not in expected},
+    )
+
+
+def with_missing_brokers(live: ClusterInfo, expectation: Expectation) -> ClusterInfo:
+    """Return a cluster with the expected brokers that no name server lists."""
+    there = {broker.broker_name for broker in live.brokers}
+    clusters = {broker.cluster for broker in live.brokers}
+    missing = [
+        Broker(
+            # A broker that was never seen belongs to the only cluster that there is.
+            cluster=seen.cluster if seen is not None else min(clusters, default=""),
+            broker_name=name,
+            addresses={},
+            absence=Absence(None) if seen is None else Absence(seen.last_seen_ms, seen.address),
+        )
+        for name, seen in expectation.brokers.items()
+        if name not in there
+    ]
+    brokers = sorted((*live.brokers, *missing), key=lambda broker: (broker.cluster, broker.broker_name))
+    return ClusterInfo(tuple(brokers))
+
+
+def not_registered(broker: Broker, now_ms: int) -> NotRegisteredError:
+    """Return the error of asking a broker that should be there and is not."""
+    absence = broker.absence
+    seen_ms = None if absence is None else absence.last_seen_ms
+    if seen_ms is None:
+        reason = "not registered with the name servers, though the context names it"
+    else:
+        reason = f"registered until {short_time(seen_ms, now_ms)}, not registered now"
+    return NotRegisteredError(broker.broker_name, reason, seen_ms)
+
+
+def lost_brokers(topic: str, live: TopicRoute | None, expectation: Expectation) -> set[str]:
+    """Return the brokers that had queues of a topic and are not in its route; they need not be missing."""
+    there = set() if live is None else {data.broker_name for data in live.queue_data}
+    return set(expectation.topics.get(topic, {})) - there
+
+
+def with_missing_queues(
+    topic: str, live: TopicRoute | None, missing: Collection[Broker], expectation: Expectation
+) -> TopicRoute | None:
+    """Return a route with the queues of missing brokers; None when there is neither a route nor such a queue."""
+    absent = {broker.broker_name: broker for broker in missing}
+    lost = {
+        name: queues
+        for name, queues in sorted(expectation.topics.get(topic, {}).items())
+        if name in absent and name in lost_brokers(topic, live, expectation)
+    }
+    if not lost:
+        return live
+    known = TopicRoute(topic, (), ()) if live is None else live
+    there = {broker.broker_name for broker in known.brokers}
+    return replace(
+        known,
+        brokers=(*known.brokers, *(absent[name] for name in lost if name not in there)),
+        missing=tuple(queue_data(name, queues) for name, queues in lost.items()),
+    )
+
+
+def topics_of_missing(expectation: Expectation, missing: Collection[Broker]) -> set[str]:
+    """Return the topics that had queues on brokers which are not registered now."""
+    names = {broker.broker_name for broker in missing}
+    return {topic for topic, by_broker in expectation.topics.items() if names & by_broker.keys()}
+
+
+def may_hold(topic: str, broker_name: str, expectation: Expectation) -> bool:
+    """Tell whether a missing broker has queues of a topic, or may have: nothing is known of a topic never seen."""
+    known = expectation.topics.get(topic)
+    return known is None or broker_name in known
+
+
+def queue_data(broker_name: str, seen: SeenQueues) -> QueueData:
+    """Return remembered queues as a route has them."""
+    return QueueData(
+        broker_name=broker_name,
+        read_queue_count=seen.read_queue_count,
+        write_queue_count=seen.write_queue_count,
+        is_readable=bool(seen.perm & READ),
+        is_writable=bool(seen.perm & WRITE),
+        perm=seen.perm,
+    )
+
+
+def seen_broker(broker: Broker, now_ms: int) -> SeenBroker:
+    """Return a registered broker as it is remembered."""
+    return SeenBroker(broker.cluster, broker.master_address, now_ms)
+
+
+def seen_queues(route: TopicRoute, now_ms: int) -> dict[str, SeenQueues]:
+    """Return a route's queues as they are remembered, by broker name."""
+    return {
+        data.broker_name: SeenQueues(data.read_queue_count, data.write_queue_count, data.perm, now_ms)
+        for data in route.queue_data
+    }
+
+
+def remember(memory: ClusterMemory, seen: Sightings, now_ms: int) -> ClusterMemory:
+    """Return the memory with what a run saw.
+
+    A topic's queues on a registered broker that the route no longer names were removed on purpose, and are forgotten;
+    those on brokers that are not registered stay. While brokers are missing no new topic is learned: it may be on those
+    as well. A queue that only members hold makes its broker one that was there.
+    """
+    brokers = {
+        name: each for name, each in memory.brokers.items() if now_ms - each.last_seen_ms < _FORGOTTEN_MS
+    } | seen.brokers
+    topics = {topic: dict(by_broker) for topic, by_broker in memory.topics.items()}
+    for topic, by_broker in seen.topics.items():
+        if seen.has_missing and topic not in topics:
+            continue  # on which brokers it lives cannot be learned now
+        kept = {name: each for name, each in topics.get(topic, {}).items() if name not in seen.brokers}
+        topics[topic] = kept | by_broker
+    for topic, counts in seen.held.items():
+        for name, count in counts.items():
+            brokers.setdefault(name, SeenBroker("", None, now_ms))
+            topics.setdefault(topic, {}).setdefault(name, SeenQueues(count, count, READ | WRITE, now_ms))
+    known = {
+        topic: kept
+        for topic, by_broker in topics.items()
+        if (kept := {name: each for name, each in by_broker.items() if name in brokers})
+    }
+    return ClusterMemory(brokers, known, seen.whole or memory.whole)
+
+
+def forget_broker(memory: ClusterMemory, name: str) -> ClusterMemory:
+    """Return the memory without a broker and its queues."""
+    topics = {
+        topic: {other: each for other, each in by_broker.items() if other != name}
+        for topic, by_broker in memory.topics.items()
+    }
+    return ClusterMemory(
+        {other: each for other, each in memory.brokers.items() if other != name},
+        {topic: by_broker for topic, by_broker in topics.items() if by_broker},
+        memory.whole,
+    )
+
+
+def is_vouched_for(expectation: Expectation, asked: Collection[str], registered: Collection[str]) -> bool:
+    """Tell whether the brokers that are registered are known to be all, though a name server is silent.
+
+    They are when a context names them, or when all of these name servers were heard before and nothing is missing.
+    """
+    if set(expectation.brokers) - set(registered) or not expectation.brokers:
+        return False
+    return expectation.is_named or (expectation.whole is not None and set(asked) <= set(expectation.whole.name_servers))
+
+
+def is_much_newer(before: ClusterMemory, after: ClusterMemory, step_ms: int) -> bool:
+    """Tell whether a memory is worth writing: something else stands in it, or it is newer by `step_ms`."""
+    if _shape(before) != _shape(after):
+        return True
+    pairs = [(before.brokers[name].last_seen_ms, seen.last_seen_ms) for name, seen in after.brokers.items()]
+    pairs += [
+        (before.topics[topic][name].last_seen_ms, seen.last_seen_ms)
+        for topic, by_broker in after.topics.items()
+        for name, seen in by_broker.items()
+    ]
+    return any(now_ms - then_ms >= step_ms for then_ms, now_ms in pairs)
+
+
+def _shape(memory: ClusterMemory) -> Any:
+    brokers = {name: (seen.cluster, seen.address) for name, seen in memory.brokers.items()}
+    topics: Mapping[str, Any] = {
+        topic: {name: (seen.read_queue_count, seen.write_queue_count, seen.perm) for name, seen in by_broker.items()}
+        for topic, by_broker in memory.topics.items()
+    }
+    return brokers, topics, None if memory.whole is None else memory.whole.name_servers
