@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, RmqctlError, UnreachableError
+from rmqctl.model.cluster_memory import SeenQueues
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import BROADCASTING, GroupConnections, GroupState, Proxies
 from rmqctl.model.names import is_system_group
@@ -16,6 +17,7 @@ from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker, ClusterInfo
 from rmqctl.model.stats import TopicOffset
+from rmqctl.model.topic import READ, WRITE
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.versions import version_name
@@ -101,6 +103,7 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
     # At every broker: one that has the topic, but no offset of the group, holds messages that it never read.
     topic_places = [(broker, topic) for broker in tables.ok for topic in sorted(topics)]
     topic_answers = await ask_all(topic_places, lambda place: _fetch_topic(client, *place))
+    _note_queues(client, topic_answers.ok)
     proxies, proxy_failures = await find_proxies(client, tables.ok)
     failures = [Failure(broker.broker_name, "groups", error) for broker, error in tables.failed.items()]
     failures += _held_failures(elsewhere)
@@ -122,6 +125,15 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
     if any(summary.state is GroupState.UNKNOWN for summary in summaries):
         failures += proxy_failures
     return GroupList(tuple(summaries), tuple(failures), len(names) - len(shown))
+
+
+def _note_queues(client: Client, topics: Mapping[tuple[Broker, str], Mapping[int, TopicOffset]]) -> None:
+    """Remember how many queues each broker has of topics that no route was asked for, and that are not known yet."""
+    now_ms = client.clock.now_ms()
+    for (broker, topic), queues in topics.items():
+        if queues and topic not in client.expectation.topics:
+            seen = SeenQueues(len(queues), len(queues), READ | WRITE, now_ms)
+            client.sightings.topics.setdefault(topic, {})[broker.broker_name] = seen
 
 
 async def _find_elsewhere(

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from rmqctl.client.core import Client
 from rmqctl.client.name_servers import unanswered
-from rmqctl.errors import BrokerError, NotFoundError, RmqctlError
+from rmqctl.errors import BrokerError, NotFoundError
 from rmqctl.model.failure import Failure
 from rmqctl.model.route import Broker, QueueData, TopicRoute
 from rmqctl.model.topic import StaticMapping, TopicFinding
@@ -19,7 +19,7 @@ from rmqctl.rules.names import closest
 from rmqctl.rules.topics import route_findings
 
 from .queues import find_route
-from .results import Answers, all_failed, ask_all
+from .results import all_failed, ask_all
 
 _ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"  # NamesrvUtil.NAMESPACE_ORDER_TOPIC_CONFIG
 
@@ -73,9 +73,10 @@ async def fetch_route_report(client: Client, topic: str) -> RouteReport:
     routes = {address: route for address in asked if (route := answers.ok.get(address)) is not None}
     union = await find_route(client, topic)
     if union is None:
-        raise await _not_found(client, topic, answers)
+        raise NotFoundError("Topic", topic, suggestions=closest(topic, await client.topic_names()))
+    now_ms = client.clock.now_ms()
     absent = {
-        broker.broker_name: not_registered(broker, client.clock.now_ms()) for broker in union.brokers if broker.absence
+        broker.broker_name: not_registered(broker, now_ms) for broker in union.brokers if broker.absence is not None
     }
     without_route = tuple(address for address, route in answers.ok.items() if route is None)
     answering = tuple(answers.ok)
@@ -116,15 +117,6 @@ async def _fetch_order_conf(client: Client, address: str, topic: str) -> str | N
     command = headers.get_kv_config(_ORDER_NAMESPACE, topic)
     answer = await client.ask(address, command, accept=(ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND))
     return answer.ext_fields.get("value") if answer.code == ResponseCode.SUCCESS else None
-
-
-async def _not_found(client: Client, topic: str, answers: Answers[str, TopicRoute | None]) -> RmqctlError:
-    if answers.failed:
-        silent = ", ".join(answers.failed)
-        sentence = f"The name servers that answered have no route of topic {topic}, and {silent} did not answer."
-        return all_failed(answers.failed.values()).reworded(sentence)
-    names = await client.topic_names()
-    return NotFoundError("Topic", topic, suggestions=closest(topic, names))
 
 
 def _parts(routes: Mapping[str, TopicRoute], answering: tuple[str, ...]) -> list[RoutePart]:

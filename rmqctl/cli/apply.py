@@ -6,7 +6,17 @@ from typing import Annotated
 
 import typer
 
-from rmqctl.cli.change.options import AssumeSameCluster, Confirm, Consent, DryRun, Strict, WaitStable, Yes, wait_s
+from rmqctl.cli.change.options import (
+    AssumeSameCluster,
+    Confirm,
+    Consent,
+    DryRun,
+    Partial,
+    Strict,
+    WaitStable,
+    Yes,
+    wait_s,
+)
 from rmqctl.cli.invocation import Invocation
 
 HELP = """\b
@@ -28,6 +38,7 @@ def command(
     strict: Strict = False,
     assume_same_cluster: AssumeSameCluster = False,
     wait_stable: WaitStable = None,
+    partial: Partial = False,
     dry_run: DryRun = False,
     confirm: Confirm = None,
     yes: Yes = False,
@@ -44,7 +55,7 @@ def command(
     invocation = Invocation(ctx)
     limit_s = wait_s(wait_stable)
     plan, _ = parse_plan(read_input("FILE", file), file)
-    consent = Consent(yes=yes, dry_run=dry_run, confirm=confirm)
+    consent = Consent(yes=yes, dry_run=dry_run, confirm=confirm, partial=partial)
     check_consent(invocation, consent, is_group_change=is_group_change(plan.operation))
     if assume_same_cluster:
         plan = invocation.ask(lambda client: follow_plan(client, plan))

@@ -351,9 +351,7 @@ class Client:
         silent = self.name_server_views.silent
         if silent and not await self._is_vouched_for():
             error = next(iter(silent.values()))
-            sentence = (
-                f"The name servers that answered have no route of topic {topic}; {_addresses(silent)} did not answer."
-            )
+            sentence = f"The name servers that answered have no route of topic {topic}, and {', '.join(silent)} did not answer."
             raise error.reworded(sentence)
         raise NotFoundError("Topic", topic)
 
@@ -418,7 +416,3 @@ class Client:
                 return None
             raise
         return bodies.decode_route(topic, response.body)
-
-
-def _addresses(silent: Mapping[str, RmqctlError]) -> str:
-    return ", ".join(silent)

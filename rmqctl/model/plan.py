@@ -33,7 +33,7 @@ class Route(StrEnum):
     (UPDATE_CONSUMER_OFFSET). SERVER_SIDE: the broker stores it and sends whoever pulls next there, too
     (INVOKE_BROKER_TO_RESET_OFFSET from 5.2.0 on). CLIENT_PUSH: the broker tells the clients, which stop for 10 s and go
     there (the same request before, or with useServerSideResetOffset=false). GROUP_CONFIG: the broker's configuration
-    of the group. MIXED: brokers differ.
+    of the group. MIXED: brokers differ. UNSEEN: the queue should be there and could not be read, so nothing is sent.
     """
 
     BROKER_WRITE = "BROKER_WRITE"
@@ -41,6 +41,7 @@ class Route(StrEnum):
     CLIENT_PUSH = "CLIENT_PUSH"
     GROUP_CONFIG = "GROUP_CONFIG"
     MIXED = "MIXED"
+    UNSEEN = "UNSEEN"
 
 
 class PlanItem(Struct, frozen=True):

@@ -197,7 +197,7 @@ def _check_items(document: _Document, where: str) -> None:
         if place in seen:
             raise UsageError(f"{where} names {item.broker_name}:{item.queue_id} of {item.topic} twice.")
         seen.add(place)
-        if item.broker_name not in document.brokers:
+        if item.broker_name not in document.brokers and item.route is not Route.UNSEEN:
             raise UsageError(f"{where} does not say where broker {item.broker_name} is.")
         is_queue = item.topic is not None and item.queue_id is not None
         wrong_kind = dict if is_queue else int

@@ -87,7 +87,7 @@ async def find_config(client: Client, group: str, broker_names: Collection[str] 
     offsets = await ask_all(tables.ok, lambda name: read_offsets(client, chosen[name], group))
     connections = await ask_all(every, lambda name: fetch_connections(client, every[name], group))
     connected = {name: found for name, found in connections.ok.items() if found is not None and found.members}
-    untold = [error for name, error in connections.failed.items() if name in chosen]
+    untold = [error for name, error in connections.failed.items() if name in offsets.ok]
     unseen = None
     if not any(name in chosen for name in connected):
         proxies, _ = await find_proxies(client, [every[name] for name in connections.ok])

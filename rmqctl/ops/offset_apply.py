@@ -103,7 +103,7 @@ class _Run:
         self.items = {
             index: ReceiptItem(
                 item.mq, checked.offsets.get(item.mq), item.target, item.route, Result.NOT_ATTEMPTED,
-                note="nothing was sent",
+                note=item.note if item.route is Route.UNSEEN else "nothing was sent",
             )
             for index, item in enumerate(plan.items)
         }  # fmt: skip
@@ -122,7 +122,8 @@ class _Run:
             )
         self._settle(there)
         by_broker: dict[str, list[int]] = {}
-        for index in sorted(self.items.keys() - set(there)):
+        unseen = {index for index, item in enumerate(self._plan.items) if item.route is Route.UNSEEN}
+        for index in sorted(self.items.keys() - set(there) - unseen):
             by_broker.setdefault(self._plan.items[index].mq.broker_name, []).append(index)
         await asyncio.gather(*(self._write_broker(name, indexes) for name, indexes in by_broker.items()))
         self._settle(self.items.keys() - self.written)

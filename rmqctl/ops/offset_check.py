@@ -33,7 +33,7 @@ class Checked(Struct, frozen=True):
 
 async def check_plan(client: Client, plan: Plan, *, strict: bool) -> Checked:
     """Return what stands now. Raises StaleError when the plan no longer holds, and what find_group raises."""
-    topics = tuple(sorted({item.mq.topic for item in plan.items}))
+    topics = tuple(sorted({item.mq.topic for item in plan.items if item.route is not Route.UNSEEN}))
     try:
         is_deletion = plan.operation is Operation.OFFSET_DELETE
         found = await (find_stored(client, plan.group) if is_deletion else find_group(client, plan.group, topics))

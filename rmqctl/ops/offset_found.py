@@ -13,14 +13,15 @@ from rmqctl.admin.offsets import read_group
 from rmqctl.admin.results import all_failed, ask_all
 from rmqctl.admin.stored_offsets import fetch_group_table
 from rmqctl.client.core import Client
-from rmqctl.errors import RmqctlError
+from rmqctl.errors import NotRegisteredError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import BROADCASTING, GroupState
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
 from rmqctl.protocol import bodies, headers
-from rmqctl.rules.group_state import agreed
+from rmqctl.rules.cluster_memory import may_hold
+from rmqctl.rules.group_state import agreed, group_state, unseen_reason
 from rmqctl.rules.reset_route import CONSUME_ACTIVELY, Situation
 
 _SERVER_SIDE = "useServerSideResetOffset"
@@ -61,6 +62,7 @@ async def find_group(client: Client, group: str, topics: Sequence[str]) -> Found
     progress = conclude(group, reading)
     brokers = {name: view.broker for name, view in reading.views.items()}
     settings = await ask_all(brokers, lambda name: _is_server_side(client, brokers[name]))
+    holding = {name for name in (*brokers, *reading.failed_brokers) if _may_hold(client, reading, name)}
     return Found(
         situation=_situation(group, progress, reading),
         rows={row.mq: row for row in progress.rows},
@@ -85,8 +87,18 @@ async def find_group(client: Client, group: str, topics: Sequence[str]) -> Found
             for failure in progress.failures
             # Neither is needed: a plan does not tell ages, and members who are silent are seen all the same.
             if not failure.what.startswith(("message ages", "retention", "running info"))
+            if not topics or failure.broker_name is None or failure.broker_name in holding
         ),
     )
+
+
+def _may_hold(client: Client, reading: Reading, name: str) -> bool:
+    """Tell whether a broker has queues of the topics that were read, or may have as far as anybody can tell."""
+    routes = [reading.routes[topic] for topic in reading.topics if topic in reading.routes]
+    if any(data.broker_name == name for route in routes for data in (*route.queue_data, *route.missing)):
+        return True
+    is_missing = isinstance(reading.failed_brokers.get(name), NotRegisteredError)
+    return is_missing and any(may_hold(topic, name, client.expectation) for topic in reading.topics)
 
 
 async def _is_server_side(client: Client, broker: Broker) -> bool:
@@ -96,10 +108,14 @@ async def _is_server_side(client: Client, broker: Broker) -> bool:
 
 def _situation(group: str, progress: GroupProgress, reading: Reading) -> Situation:
     connected = reading.connections()
+    # Members that consume from a broker are connected to it: those of brokers that were not heard consume nothing that
+    # can be changed now. Proxies hide theirs.
+    unseen = unseen_reason([], reading.proxies)
+    has_members = any(found.members for found in connected)
     return Situation(
         group=group,
-        state=progress.state,
-        unseen_reason=progress.unseen_reason,
+        state=group_state(unseen, has_members=has_members),
+        unseen_reason=None if has_members else unseen,
         consume_type=_agreed_unless(CONSUME_ACTIVELY, [found.consume_type for found in connected]),
         message_model=_agreed_unless(BROADCASTING, [found.message_model for found in connected]),
         is_popping=any(Unknown.POP in row.reasons.values() for row in progress.rows),

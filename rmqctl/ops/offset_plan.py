@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,14 +27,15 @@ from rmqctl.rules.reset_route import choose_route, describe_routes, require_rese
 from rmqctl.rules.words import counted, listed
 
 from .offset_found import Found, find_group
-from .plan_parts import cluster_label, new_id
+from .plan_parts import cluster_label, describe_unseen, new_id, unseen_item
 from .retry_topics import describe_waiting, find_retry_topics
 
 
 class Wish(Struct, frozen=True):
     """What is to be changed: `topics`, all that the group consumes without any; `queues` of them, all without any.
 
-    `given` are offsets by queue for Aim.GIVEN, None for none stored there.
+    `given` are offsets by queue for Aim.GIVEN, None for none stored there. `expect_queues` is how many queues the plan
+    must be about, None for any number.
     """
 
     operation: Operation
@@ -44,6 +45,7 @@ class Wish(Struct, frozen=True):
     given: Mapping[MessageQueue, int | None] = {}
     with_retry: bool = False
     assume_offline: bool = False
+    expect_queues: int | None = None
     asked: str = ""
     reason: str | None = None
 
@@ -53,6 +55,11 @@ class Planned(Struct, frozen=True):
 
     plan: Plan
     failures: tuple[Failure, ...]
+
+    @property
+    def unseen(self) -> str | None:
+        """What of the group was not seen, in a sentence's words; None when all of it was."""
+        return describe_unseen(self.plan, self.failures)
 
 
 async def plan_offsets(client: Client, group: str, wish: Wish) -> Planned:
@@ -75,20 +82,28 @@ async def plan_offsets(client: Client, group: str, wish: Wish) -> Planned:
     )
     await _require_known_group(client, group, found, names)
     looked, failures = await _look_up(client, found, wish, readable)
-    items = tuple(
+    _require_count(wish, len(looked))
+    seen = tuple(
         _item(row, looked[row.mq], found, wish)
         for row in readable
         if row.mq in looked and not looked[row.mq].choice.is_left
     )
-    _require_pushable(found, items)
-    routes = {item.route for item in items}
+    _require_pushable(found, seen)
+    reasons = {failure.broker_name: failure.error.sentence for failure in (*failures, *found.failures)}
+    unseen = [unseen_item(row.mq, reasons.get(row.mq.broker_name, ""), row) for row in rows if row.mq not in looked]
+    unseen += [
+        unseen_item(mq, reasons.get(mq.broker_name, "it does not exist now"))
+        for mq in sorted(wish.given.keys() - found.rows.keys())
+        if not wish.queues or any(choice.has(mq) for choice in wish.queues)
+    ]
+    items = (*seen, *unseen)
+    routes = {item.route for item in seen}
     left = Counter(each.choice.note for each in looked.values() if each.choice.is_left)
     consequences = (
         *describe_routes(found.situation, routes),
         *(Consequence("LEFT_ALONE", f"{_are(count)} left alone: {note}.") for note, count in sorted(left.items())),
         *_not_read(found),
-        *_left_out(rows, looked),
-        *_not_there(found, wish),
+        *_unseen_consequences(unseen),
         *_ahead(client, wish),
         *await _retry_left(client, found, wish),
     )
@@ -105,8 +120,9 @@ async def new_plan(
     """Return the plan of these items, for a group as it was found."""
     cluster = await fetch_cluster(client)
     now_ms, situation = client.clock.now_ms(), found.situation
-    routes = {item.route for item in items}
-    topics, names = {item.mq.topic for item in items}, sorted({item.mq.broker_name for item in items})
+    seen = [item for item in items if item.route is not Route.UNSEEN]
+    routes = {item.route for item in seen} or {Route.UNSEEN}
+    topics, names = {item.mq.topic for item in items}, sorted({item.mq.broker_name for item in seen})
     return Plan(
         id=new_id(now_ms),
         operation=operation,
@@ -161,24 +177,29 @@ def _require_pushable(found: Found, items: Sequence[PlanItem]) -> None:
 
 def _not_read(found: Found) -> Iterator[Consequence]:
     names = sorted(
-        {failure.broker_name for failure in found.failures if failure.what == "offsets" and failure.broker_name}
+        {
+            failure.broker_name
+            for failure in found.failures
+            if failure.what.startswith("offsets") and failure.broker_name
+        }
     )
     if names:
-        yield Consequence("NOT_READ", f"No word from {', '.join(names)}: queues there are left out.")
+        yield Consequence("NOT_READ", f"{', '.join(names)} could not be read: its queues will not be changed.")
 
 
-def _left_out(rows: Sequence[QueueProgress], looked: Collection[MessageQueue]) -> Iterator[Consequence]:
-    """Tell of queues that could not be looked up, so that a saved plan tells of them too."""
-    missing = [row.mq for row in rows if row.mq not in looked]
-    if missing:
-        text = f"{_are(len(missing))} left out, for it could not be read: {listed(missing)}."
+def _require_count(wish: Wish, count: int) -> None:
+    """Raise RefusedError for another number of queues than the operator expects."""
+    if wish.expect_queues is not None and wish.expect_queues != count:
+        sentence = f"The plan is about {counted(count, 'queue')}, not {wish.expect_queues} as --expect-queues says."
+        raise RefusedError(sentence, hint="rmqctl offset show GROUP lists them; rmqctl doctor checks the brokers.")
+
+
+def _unseen_consequences(unseen: Sequence[PlanItem]) -> Iterator[Consequence]:
+    """Tell of queues that could not be read, so that a saved plan tells of them too."""
+    if unseen:
+        names = listed([item.mq for item in unseen])
+        text = f"{counted(len(unseen), 'queue')} could not be read and will not be changed: {names}."
         yield Consequence("LEFT_OUT", text)
-
-
-def _not_there(found: Found, wish: Wish) -> Iterator[Consequence]:
-    missing = sorted(mq for mq in wish.given if mq not in found.rows)
-    if missing:
-        yield Consequence("NOT_THERE", f"{_are(len(missing))} not there, and left out: {listed(missing)}.")
 
 
 def _ahead(client: Client, wish: Wish) -> Iterator[Consequence]:

@@ -27,7 +27,7 @@ async def plan_undo(client: Client, receipt: Receipt, *, assume_offline: bool, r
         planned = await plan_offsets(client, receipt.group, wish)
     except NotFoundError as error:
         raise error.reworded(f"{receipt.id} can't be undone: {error.sentence}") from None
-    if not planned.plan.items and not planned.failures:
+    if not planned.plan.items and planned.unseen is None:
         sentence = f"There is nothing to undo in {receipt.id}: its queues are as before, or not there."
         raise RefusedError(sentence)
     return planned

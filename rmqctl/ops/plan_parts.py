@@ -7,8 +7,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from rmqctl.errors import StaleError
+from rmqctl.model.failure import Failure
+from rmqctl.model.plan import Plan, PlanItem, Route
+from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
+from rmqctl.rules.words import counted
 
 # Why a plan that only takes something away does not tell what that is worth.
 NOT_LOOKED_UP = dict.fromkeys(
@@ -16,7 +20,39 @@ NOT_LOOKED_UP = dict.fromkeys(
 )
 
 
+# What fails for a plan and leaves no part of the group unseen.
+_HARMLESS = ("first message", "master, its slave answered")
 _SHOWN = 5
+
+
+def unseen_item(mq: MessageQueue, why: str, row: QueueProgress | None = None) -> PlanItem:
+    """Return the item of a queue that should be there and could not be read; nothing will be sent for it."""
+    before = None if row is None else row.consumer_offset
+    reason = "NOT_THERE" if row is None else str(row.reasons.get("maxOffset", Unknown.NOT_REPORTED))
+    reasons = dict.fromkeys((*NOT_LOOKED_UP, "target"), reason)
+    if before is None:
+        reasons["before"] = reason
+    note = f"not seen: {why.rstrip('.')}" if why else "not seen"
+    return PlanItem(mq, before, None, Route.UNSEEN, note=note, reasons=reasons)
+
+
+def describe_unseen(plan: Plan, failures: Sequence[Failure]) -> str | None:
+    """Return what of a group a plan leaves out because it was not seen, in words; None when it saw everything."""
+    counts: dict[str, int] = {}
+    notes: dict[str, str] = {}
+    for item in plan.items:
+        if item.route is Route.UNSEEN:
+            name = item.mq.broker_name
+            counts[name] = counts.get(name, 0) + 1
+            notes.setdefault(name, item.note.removeprefix("not seen: "))
+    said = [f"{counted(count, 'queue')} at {name} ({notes[name]})" for name, count in sorted(counts.items())]
+    said += [
+        f"{failure.what}{'' if failure.broker_name is None else f' at {failure.broker_name}'} "
+        f"({failure.error.sentence.rstrip('.')})"
+        for failure in failures
+        if not failure.what.startswith(_HARMLESS) and failure.broker_name not in counts
+    ]
+    return "; ".join(dict.fromkeys(said)) or None
 
 
 def stale(drift: Sequence[str], *, has_moved: bool = False) -> StaleError:

@@ -49,7 +49,10 @@ def count_moved(plan: Plan, now: Now) -> Moved:
     moves = [
         after - item.before
         for item in plan.items
-        if item.before is not None and (after := now.offsets.get(item.mq)) is not None and after > item.before
+        if item.before is not None
+        and item.route is not Route.UNSEEN
+        and (after := now.offsets.get(item.mq)) is not None
+        and after > item.before
     ]
     return Moved(sum(moves), len(moves))
 
@@ -73,7 +76,8 @@ def _broker_drift(plan: Plan, now: Now) -> Iterator[str]:
         elif now.brokers[name] != address:
             yield f"Broker {name} was at {address} and is at {now.brokers[name]}: it may be another cluster."
         elif name in now.routes:
-            planned = {item.route for item in plan.items if item.mq.broker_name == name} - {now.routes[name]}
+            planned = {item.route for item in plan.items if item.mq.broker_name == name}
+            planned -= {now.routes[name], Route.UNSEEN}
             for route in sorted(planned):
                 yield f"Broker {name} would be changed by {route}, and now by {now.routes[name]}."
     topics = {topic for topic, _ in plan.read_queue_counts}
@@ -86,7 +90,7 @@ def _broker_drift(plan: Plan, now: Now) -> Iterator[str]:
 
 def _queue_drift(plan: Plan, now: Now, *, strict: bool) -> Iterator[str]:
     for item in plan.items:
-        if item.mq.broker_name not in now.brokers:
+        if item.mq.broker_name not in now.brokers or item.route is Route.UNSEEN:
             continue
         if item.mq not in now.offsets:
             yield f"{item.mq}: its stored offset could not be read."
@@ -100,6 +104,8 @@ def is_there(item: PlanItem, after: int | None) -> bool:
     """Tell whether nothing is to be written: the queue is where it was to go, or has gone on from there by itself."""
     if item.route is Route.BROKER_WRITE:
         return after == item.target
+    if item.route is Route.UNSEEN:
+        return False
     if after is None or item.target is None:
         return False
     return item.before == item.target or (item.target == item.max_offset and after >= item.target)

@@ -192,14 +192,18 @@ def test_a_broker_that_does_not_answer_leaves_the_rest_done(monkeypatch: pytest.
     cluster.addresses["broker-b"] = closed_address()
     with served(cluster) as address:
         monkeypatch.setenv("NAMESRV_ADDR", address)
-        result = call(capsys, "group", "update", "payments", "--retries", "3", "--yes", "-o", "json")
+        words = ("group", "update", "payments", "--retries", "3", "--yes", "-o", "json")
+        refused = call(capsys, *words)
+        assert (refused.code, refused.error["name"]) == (1, "REFUSED")
+        assert "broker-b" in refused.error["message"]
+        result = call(capsys, *words, "--partial")
         assert result.code == 8
         receipt = json.loads(result.out)
         assert [(item["brokerName"], item["result"]) for item in receipt["items"]] == [("broker-a", "CONFIRMED")]
         assert [error["brokerName"] for error in receipt["errors"]] == ["broker-b"]
         refused = call(capsys, "group", "delete", "payments", "--yes")
         assert refused.code == 1
-        assert "--assume-offline" in refused.err
+        assert "--partial" in refused.err
 
 
 @pytest.mark.parametrize(

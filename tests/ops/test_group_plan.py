@@ -172,7 +172,7 @@ def test_a_broker_that_does_not_answer_is_a_failure(case: Case) -> None:
     planned = case.update("G", "retryMaxTimes=3")
     assert [item.broker_name for item in planned.plan.configs] == ["broker-a"]
     assert [(failure.broker_name, failure.what) for failure in planned.failures] == [("broker-b", "configuration")]
-    assert planned.plan.state is GroupState.UNKNOWN
+    assert planned.unseen == "configuration at broker-b (b:1: connection refused)"
     with pytest.raises(UnreachableError, match="broker-b did not answer"):
         case.update("H", "retryMaxTimes=3")
     case.cluster.stop("broker-a")

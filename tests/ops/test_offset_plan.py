@@ -12,7 +12,7 @@ import pytest
 from rmqctl.admin.queues import QueueChoice
 from rmqctl.errors import NotAuthorisedError, NotFoundError, RefusedError, UnreachableError, UsageError
 from rmqctl.model.group import GroupState
-from rmqctl.model.plan import Operation, Route
+from rmqctl.model.plan import Operation, Plan, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.ops.documents import parse_plan, plan_document
 from rmqctl.protocol.codes import RequestCode as Q
@@ -180,31 +180,31 @@ def test_groups_that_would_not_notice_are_refused(settings: dict[str, Any], sent
         planned(cluster)
 
 
-def test_a_member_that_may_be_behind_a_broker_that_is_silent() -> None:
+def test_a_silent_broker_without_the_topic_is_no_part_of_the_plan() -> None:
     cluster = message_cluster(store(offsets={"T": {0: 60, 1: 60}}), store("broker-b", counts={"U": (5,)}))
     cluster.stop("broker-b")
-    # The broker resets by itself, and whoever is there notices.
+    # Members that consume from broker-a are connected to it, so broker-b has nothing to say about this topic.
     result = planned(cluster)
-    assert result.plan.route is Route.SERVER_SIDE
-    assert [item.code for item in result.plan.consequences] == ["SERVER_SIDE", "MEMBERS_UNSEEN", "NOT_READ"]
+    assert (result.plan.state, result.plan.route) == (GroupState.EMPTY, Route.BROKER_WRITE)
+    assert (result.failures, result.unseen) == ((), None)
+    # Of all topics that the group consumes, some may be there.
+    result = planned(cluster, topics=())
     assert {failure.broker_name for failure in result.failures} == {"broker-b"}
-    cluster.brokers["broker-a"].settings["useServerSideResetOffset"] = "false"
-    with pytest.raises(RefusedError, match=r"is not known \(BROKER_UNREACHABLE\)"):
-        planned(cluster)
-    plan = planned(cluster, assume_offline=True).plan
-    assert plan.route is Route.BROKER_WRITE
-    # It is the operator's word, and not what was seen.
-    assert [item.text.split(":")[0] for item in plan.consequences if item.code == "OFFLINE"] == [
-        "Nobody is taken to consume (--assume-offline)"
-    ]
+    assert result.unseen == "offsets at broker-b (b:1: connection refused)"
 
 
 def test_one_broker_that_is_silent_does_not_hide_the_others() -> None:
     cluster = _offline()
     cluster.stop("broker-b")
-    result = planned(cluster, assume_offline=True)
-    assert {item.mq.broker_name for item in result.plan.items} == {"broker-a"}
+    result = planned(cluster)
+    assert _unseen_names(result.plan) == {"broker-b"}
+    assert {item.mq.broker_name for item in result.plan.items} == {"broker-a", "broker-b"}
     assert any(failure.broker_name == "broker-b" for failure in result.failures)
+    assert "broker-b" in (result.unseen or "")
+
+
+def _unseen_names(plan: Plan) -> set[str]:
+    return {item.mq.broker_name for item in plan.items if item.route is Route.UNSEEN}
 
 
 def test_a_broker_that_can_not_be_changed_now_does_not_decide_about_the_others() -> None:
@@ -213,10 +213,7 @@ def test_a_broker_that_can_not_be_changed_now_does_not_decide_about_the_others()
     cluster = message_cluster(store(offsets=offsets), store("broker-b", offsets=offsets))
     cluster.stop("broker-b")
     result = planned(cluster)
-    assert (result.plan.route, {item.mq.broker_name for item in result.plan.items}) == (
-        Route.SERVER_SIDE,
-        {"broker-a"},
-    )
+    assert (result.plan.route, _unseen_names(result.plan)) == (Route.BROKER_WRITE, {"broker-b"})
     assert any(failure.broker_name == "broker-b" for failure in result.failures)
 
 
@@ -378,7 +375,8 @@ def test_a_message_that_can_not_be_read_costs_its_queue_and_no_other() -> None:
     message = a.queues["T", 0][1]
     message.record = damaged(message.record)
     result = planned(message_cluster(a), Aim.TIME, NOW_MS + 1000)
-    assert targets(result.plan) == {"T@broker-a:1": 1}
+    assert targets(result.plan) == {"T@broker-a:1": 1, "T@broker-a:0": None}
+    assert [str(item.mq) for item in result.plan.items if item.route is Route.UNSEEN] == ["T@broker-a:0"]
     (failure,) = result.failures
     assert (failure.broker_name, failure.what) == ("broker-a", "target of T:0")
 
@@ -401,7 +399,7 @@ def test_a_queue_of_which_something_is_not_known_is_left_and_told(code: int) -> 
     cluster = _offline()
     cluster.servers["broker-b"].table[code] = refused(R.SYSTEM_ERROR, "boom")
     result = planned(cluster)
-    assert {item.mq.broker_name for item in result.plan.items} == {"broker-a"}
+    assert _unseen_names(result.plan) == ({"broker-b"} if code == Q.GET_TOPIC_STATS_INFO else set())
     assert any("boom" in failure.error.sentence for failure in result.failures)
 
 
@@ -423,9 +421,10 @@ def test_given_offsets_and_what_is_left_alone() -> None:
 def test_given_queues_that_are_not_there_are_told(aim: Aim, lacking: MessageQueue) -> None:
     given = {MessageQueue("T", "broker-a", 0): 5, lacking: 7}
     result = planned(_offline(), aim, given=given)
-    assert targets(result.plan) == {"T@broker-a:0": 5}
-    told = [item.text for item in result.plan.consequences] + [str(failure) for failure in result.failures]
-    assert any(str(lacking) in text for text in told), told
+    assert targets(result.plan) == {"T@broker-a:0": 5, str(lacking): None}
+    (unseen,) = [item for item in result.plan.items if item.route is Route.UNSEEN]
+    assert (unseen.mq, unseen.note) == (lacking, "not seen: it does not exist now")
+    assert any(str(lacking) in item.text for item in result.plan.consequences)
 
 
 def test_queues_without_an_offset_are_left_and_counted() -> None:

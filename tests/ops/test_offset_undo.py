@@ -221,7 +221,8 @@ def test_queues_that_are_gone_are_told() -> None:
     receipt = _reset(cluster)
     del cluster.brokers["broker-a"].topics["T"][1]
     result = _undo(cluster, receipt)
-    assert targets(result.plan) == {"T@broker-a:0": 60}
+    assert targets(result.plan) == {"T@broker-a:0": 60, "T@broker-a:1": None}
+    assert result.unseen == "1 queue at broker-a (it does not exist now)"
     told = [item.text for item in result.plan.consequences] + [str(failure) for failure in result.failures]
     assert any("T@broker-a:1" in text for text in told)
 
@@ -232,7 +233,7 @@ def test_a_topic_that_is_gone_does_not_hide_the_others() -> None:
     receipt = apply(cluster, planned(cluster, Aim.EARLIEST, topics=("T", "U")).plan).receipt
     del cluster.brokers["broker-a"].topics["U"]
     result = _undo(cluster, receipt)
-    assert targets(result.plan) == {"T@broker-a:0": 6}
+    assert targets(result.plan) == {"T@broker-a:0": 6, "U@broker-a:0": None}
     told = [item.text for item in result.plan.consequences] + [str(failure) for failure in result.failures]
     assert any("U" in text for text in told)
 

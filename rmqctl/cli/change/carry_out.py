@@ -14,7 +14,7 @@ from rmqctl.cli.confirm import confirm, confirm_by_name
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.text import drop_rest, note_to_stderr, printable
 from rmqctl.cli.output_file import new_file, write_file
-from rmqctl.errors import NotAuthorisedError, RmqctlError, UsageError
+from rmqctl.errors import NotAuthorisedError, RefusedError, RmqctlError, UsageError
 from rmqctl.model.receipt import Who
 from rmqctl.ops.applied import Applied
 from rmqctl.ops.apply import apply_plan
@@ -77,9 +77,16 @@ def carry_out(invocation: Invocation, planned: Planned, consent: Consent, *, str
             # Columns were asked for of what comes of it, and nothing does.
             display = replace(display, columns=(), sort_keys=())
         code = render(plan_listing(plan, failures), display)
+        if code == 0 and planned.unseen is not None:
+            code = 8  # queues that are not there any more are named in the plan itself
         if consent.plan_path is not None and display.with_notes:
             note_to_stderr(f"Saved; nothing was changed. rmqctl apply {printable(consent.plan_path)} does it.")
         return code
+    if planned.unseen is not None and not consent.partial:
+        raise RefusedError(
+            f"Group {plan.group} is only partly seen: {planned.unseen}.",
+            hint="--dry-run shows what can be changed, and --partial changes that.",
+        )
     is_given = consent.confirm is not None if invocation.is_protected else consent.yes
     if display.format in FOR_PEOPLE or not is_given:
         # For scripts only one document: the plan, or what came of it.

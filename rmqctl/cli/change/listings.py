@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rmqctl.cli.output.listing import Column, Item, Listing
+from rmqctl.model.plan import Route
 from rmqctl.ops.documents import plan_document, receipt_document
 from rmqctl.rules.group_changes import is_group_change
 from rmqctl.rules.words import counted
@@ -80,8 +81,13 @@ def _receipt_notes(receipt: Receipt) -> Iterator[str]:
         yield f"To go back: rmqctl offset undo {receipt.id}"
 
 
-def _offset(key: str, nothing: str = "none") -> Callable[[Item], str]:
-    return lambda item: nothing if item[key] is None else str(item[key])
+def _offset(key: str) -> Callable[[Item], str]:
+    def show(item: Item) -> str:
+        if item[key] is not None:
+            return str(item[key])
+        return "-" if item["route"] == Route.UNSEEN.value else "none"
+
+    return show
 
 
 def _signed(item: Item) -> str:

@@ -41,13 +41,27 @@ AssumeSameCluster = Annotated[
 ]
 
 
+Partial = Annotated[
+    bool,
+    typer.Option(
+        "--partial/--all-or-nothing",
+        help="Change what can be seen when a broker is missing or silent, or refuse.",
+    ),
+]
+ExpectQueues = Annotated[
+    int | None,
+    typer.Option("--expect-queues", metavar="N", min=1, help="Refuse unless the plan is about N queues."),
+]
+
+
 class Consent(Struct, frozen=True):
-    """How far a command may go: show, save, ask, or do."""
+    """How far a command may go: show, save, ask, or do; with `partial` also where only a part of a group was seen."""
 
     yes: bool = False
     dry_run: bool = False
     plan_path: str | None = None
     confirm: str | None = None
+    partial: bool = False
 
     @property
     def is_plan_only(self) -> bool:

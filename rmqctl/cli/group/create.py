@@ -18,7 +18,7 @@ from rmqctl.cli.change.group_options import (
     asked_words,
     named_fields,
 )
-from rmqctl.cli.change.options import Confirm, Consent, DryRun, PlanFile, Reason, Yes
+from rmqctl.cli.change.options import Confirm, Consent, DryRun, Partial, PlanFile, Reason, Yes
 from rmqctl.cli.invocation import Invocation
 
 HELP = """\b
@@ -48,6 +48,7 @@ def command(
     broadcast: Broadcast = None,
     orderly: Orderly = None,
     notify: Notify = None,
+    partial: Partial = False,
     dry_run: DryRun = False,
     plan: PlanFile = None,
     reason: Reason = None,
@@ -61,7 +62,7 @@ def command(
     from rmqctl.rules.group_names import require_new_name
 
     invocation = Invocation(ctx)
-    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
+    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=partial)
     check_consent(invocation, consent, is_group_change=True)
     given = named_fields(
         retry_queues=retry_queues, retries=retries, consume=consume, broadcast=broadcast, orderly=orderly,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rmqctl.cli.change.group_options import Brokers, asked_words
-from rmqctl.cli.change.options import AssumeOffline, Confirm, Consent, DryRun, PlanFile, Reason, Yes
+from rmqctl.cli.change.options import AssumeOffline, Confirm, Consent, DryRun, Partial, PlanFile, Reason, Yes
 from rmqctl.cli.invocation import Invocation
 
 HELP = """\b
@@ -28,6 +28,7 @@ def command(
     with_offsets: Annotated[bool, typer.Option("--with-offsets", help="All of its offsets as well.")] = False,
     broker: Brokers = None,
     assume_offline: AssumeOffline = False,
+    partial: Partial = False,
     dry_run: DryRun = False,
     plan: PlanFile = None,
     reason: Reason = None,
@@ -39,7 +40,7 @@ def command(
     from rmqctl.ops.group_delete import plan_group_deletion
 
     invocation = Invocation(ctx)
-    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
+    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=partial)
     check_consent(invocation, consent, is_group_change=True)
     name, brokers = invocation.full_name(group), tuple(broker or ())
     asked = asked_words((), brokers, *["--with-offsets"] * with_offsets)

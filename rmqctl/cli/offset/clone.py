@@ -11,6 +11,8 @@ from rmqctl.cli.change.options import (
     Confirm,
     Consent,
     DryRun,
+    ExpectQueues,
+    Partial,
     PlanFile,
     Reason,
     Strict,
@@ -44,6 +46,8 @@ def command(
     assume_offline: AssumeOffline = False,
     strict: Strict = False,
     wait_stable: WaitStable = None,
+    partial: Partial = False,
+    expect_queues: ExpectQueues = None,
     dry_run: DryRun = False,
     plan: PlanFile = None,
     reason: Reason = None,
@@ -63,7 +67,7 @@ def command(
     if origin == name:
         raise UsageError(f"FROM and TO are the same group, {name}.")
     limit_s = wait_s(wait_stable)
-    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
+    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=partial)
     check_consent(invocation, consent)
     topics = topic_names(invocation, topic)
 
@@ -71,7 +75,7 @@ def command(
         given = await offsets_of_group(client, origin, topics)
         wish = Wish(
             Operation.OFFSET_CLONE, Spec(Aim.GIVEN), tuple(sorted({mq.topic for mq in given})), given=given,
-            assume_offline=assume_offline, asked=f"from {origin}", reason=reason,
+            assume_offline=assume_offline, expect_queues=expect_queues, asked=f"from {origin}", reason=reason,
         )  # fmt: skip
         return await plan_offsets(client, name, wish)
 

@@ -11,6 +11,7 @@ from rmqctl.cli.change.options import (
     Confirm,
     Consent,
     DryRun,
+    Partial,
     PlanFile,
     Reason,
     Strict,
@@ -44,6 +45,7 @@ def command(
     assume_offline: AssumeOffline = False,
     strict: Strict = False,
     wait_stable: WaitStable = None,
+    partial: Partial = False,
     dry_run: DryRun = False,
     plan: PlanFile = None,
     reason: Reason = None,
@@ -60,7 +62,7 @@ def command(
     if not topic and not leftovers:
         raise UsageError("Say which offsets.", hint="Give --topic TOPIC, or --leftovers.")
     limit_s = wait_s(wait_stable)
-    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
+    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=partial)
     check_consent(invocation, consent)
     topics = topic_names(invocation, topic)
 

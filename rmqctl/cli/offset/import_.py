@@ -11,6 +11,8 @@ from rmqctl.cli.change.options import (
     Confirm,
     Consent,
     DryRun,
+    ExpectQueues,
+    Partial,
     PlanFile,
     Reason,
     Strict,
@@ -48,6 +50,8 @@ def command(
     assume_offline: AssumeOffline = False,
     strict: Strict = False,
     wait_stable: WaitStable = None,
+    partial: Partial = False,
+    expect_queues: ExpectQueues = None,
     dry_run: DryRun = False,
     plan: PlanFile = None,
     reason: Reason = None,
@@ -65,7 +69,7 @@ def command(
 
     invocation = Invocation(ctx)
     limit_s = wait_s(wait_stable)
-    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
+    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=partial)
     check_consent(invocation, consent)
     offsets = parse_offsets(read_input("FILE", file))
     own = offsets.group
@@ -79,7 +83,7 @@ def command(
         named, given = await offsets_of_file(client, offsets, topics)
         wish = Wish(
             Operation.OFFSET_IMPORT, Spec(Aim.GIVEN), named, given=given, assume_offline=assume_offline,
-            asked=f"from {file}", reason=reason,
+            expect_queues=expect_queues,            asked=f"from {file}", reason=reason,
         )  # fmt: skip
         return await plan_offsets(client, name, wish)
 

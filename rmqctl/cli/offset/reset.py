@@ -11,6 +11,8 @@ from rmqctl.cli.change.options import (
     Confirm,
     Consent,
     DryRun,
+    ExpectQueues,
+    Partial,
     PlanFile,
     Reason,
     Strict,
@@ -81,6 +83,8 @@ def command(
     assume_offline: AssumeOffline = False,
     strict: Strict = False,
     wait_stable: WaitStable = None,
+    partial: Partial = False,
+    expect_queues: ExpectQueues = None,
     dry_run: DryRun = False,
     plan: PlanFile = None,
     reason: Reason = None,
@@ -101,7 +105,7 @@ def command(
         all_topics=all_topics,
     )  # fmt: skip
     limit_s, choices = wait_s(wait_stable), parse_queues(queue)
-    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
+    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=partial)
     check_consent(invocation, consent)
     name, topics = invocation.full_name(group), topic_names(invocation, topic)
     if asked.group is not None and invocation.full_name(asked.group) == name:
@@ -110,6 +114,7 @@ def command(
     async def make(client: "Client") -> Planned:
         wish = Wish(
             Operation.OFFSET_RESET, asked.spec, topics, choices, with_retry=with_retry, assume_offline=assume_offline,
+            expect_queues=expect_queues,
             asked=asked.spec.words, reason=reason,
         )  # fmt: skip
         return await plan_offsets(client, name, await resolve(client, invocation, asked, wish))

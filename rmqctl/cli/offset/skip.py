@@ -11,6 +11,8 @@ from rmqctl.cli.change.options import (
     Confirm,
     Consent,
     DryRun,
+    ExpectQueues,
+    Partial,
     PlanFile,
     Reason,
     Strict,
@@ -47,6 +49,8 @@ def command(
     assume_offline: AssumeOffline = False,
     strict: Strict = False,
     wait_stable: WaitStable = None,
+    partial: Partial = False,
+    expect_queues: ExpectQueues = None,
     dry_run: DryRun = False,
     plan: PlanFile = None,
     reason: Reason = None,
@@ -61,11 +65,12 @@ def command(
 
     invocation = Invocation(ctx)
     limit_s = wait_s(wait_stable)
-    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
+    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=partial)
     check_consent(invocation, consent)
     wish = Wish(
         Operation.OFFSET_SKIP, Spec(Aim.LATEST), topic_names(invocation, topic),
-        parse_queues(queue), with_retry=with_retry, assume_offline=assume_offline, asked="to the end", reason=reason,
+        parse_queues(queue), with_retry=with_retry, assume_offline=assume_offline,
+        expect_queues=expect_queues, asked="to the end", reason=reason,
     )  # fmt: skip
 
     async def make(client: "Client") -> Planned:

@@ -12,6 +12,7 @@ from rmqctl.cli.change.options import (
     Confirm,
     Consent,
     DryRun,
+    Partial,
     PlanFile,
     Reason,
     Strict,
@@ -47,6 +48,7 @@ def command(
     assume_same_cluster: AssumeSameCluster = False,
     strict: Strict = False,
     wait_stable: WaitStable = None,
+    partial: Partial = False,
     dry_run: DryRun = False,
     plan: PlanFile = None,
     reason: Reason = None,
@@ -63,7 +65,7 @@ def command(
 
     invocation = Invocation(ctx)
     limit_s = wait_s(wait_stable)
-    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
+    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=partial)
     if not consent.is_plan_only:
         invocation.require_writable()
     undone = find_receipt(receipt)

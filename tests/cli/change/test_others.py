@@ -268,10 +268,18 @@ def test_two_brokers_of_which_one_is_gone(capsys: Captured, monkeypatch: pytest.
         monkeypatch.setenv("NAMESRV_ADDR", sandbox.addr)
         assert call(capsys, *_RESET, "--to-offset", "2", "--yes").code == 0
         sandbox.faults.drop(RequestCode.GET_CONSUME_STATS, server="broker-b", count=None)
-        result = call(capsys, *_RESET, "--to-offset", "4", "--assume-offline", "--yes", "-o", "json")
+        words = (*_RESET, "--to-offset", "4", "--yes", "-o", "json")
+        refused = call(capsys, *words)
+        assert (refused.code, refused.out, refused.error["name"]) == (1, "", "REFUSED")
+        assert "broker-b" in refused.error["message"]
+        assert "--partial" in refused.error["hint"]
+        result = call(capsys, *words, "--partial")
         assert result.code == 8
         receipt = document(result)
-        assert {item["brokerName"] for item in receipt["items"]} == {"broker-a"}
+        assert {(item["brokerName"], item["result"]) for item in receipt["items"]} == {
+            ("broker-a", "CONFIRMED"),
+            ("broker-b", "NOT_ATTEMPTED"),
+        }
         assert {error["brokerName"] for error in receipt["errors"]} == {"broker-b"}
         assert (stored(sandbox), stored(sandbox, "broker-b")) == ({0: 4, 1: 4}, {0: 2, 1: 2})
 
