@@ -99,6 +99,11 @@ def _checked(key: str, name: str, value: str) -> str | bool | dict[str, str] | N
             raise UsageError(f"{key}: {error}.") from None
         if timeout_ms == 0:
             raise UsageError(f"{key}: 0 leaves no time to ask anybody.")
+    elif key == "memory":
+        try:
+            parse_duration_ms(value)
+        except ValueError as error:
+            raise UsageError(f"{key}: {error}.") from None
     elif key == "output":
         _require(key, value, FORMATS)
     elif key == "header":

@@ -351,8 +351,8 @@ class Client:
         silent = self.name_server_views.silent
         if silent and not await self._is_vouched_for():
             error = next(iter(silent.values()))
-            sentence = f"The name servers that answered have no route of topic {topic}, and {', '.join(silent)} did not answer."
-            raise error.reworded(sentence)
+            said = f"The name servers that answered have no route of topic {topic}"
+            raise error.reworded(f"{said}, and {', '.join(silent)} did not answer.")
         raise NotFoundError("Topic", topic)
 
     async def _is_vouched_for(self) -> bool:

@@ -14,7 +14,7 @@ from rmqctl.cli.confirm import confirm, confirm_by_name
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.text import drop_rest, note_to_stderr, printable
 from rmqctl.cli.output_file import new_file, write_file
-from rmqctl.errors import NotAuthorisedError, RefusedError, RmqctlError, UsageError
+from rmqctl.errors import NameServersDifferError, NotAuthorisedError, RefusedError, RmqctlError, UsageError
 from rmqctl.model.receipt import Who
 from rmqctl.ops.applied import Applied
 from rmqctl.ops.apply import apply_plan
@@ -128,7 +128,9 @@ def apply(
             note_to_stderr(printable(f"Interrupted: rmqctl offset history {plan.group} tells what was done till then."))
             raise
     _show_last(applied.receipt.id, receipt_listing(applied.receipt, (*failures, *applied.failures)), display)
-    return _exit_code(applied.exit_code, failures)
+    # A name server that leaves something out leaves nothing undone: the others told of it.
+    silent = [each for each in display.failures if not isinstance(each.error, NameServersDifferError)]
+    return _exit_code(applied.exit_code, (*failures, *silent))
 
 
 def _exit_code(code: int, failures: Sequence[Failure]) -> int:

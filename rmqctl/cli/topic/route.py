@@ -94,10 +94,11 @@ def _item(part: "RoutePart") -> dict[str, Any]:
 
 
 def _notes(report: "RouteReport") -> list[str]:
-    read = sum(part.data.read_queue_count for part in report.parts)
+    there = [part for part in report.parts if part.name_servers]
+    read = sum(part.data.read_queue_count for part in there)
     notes = []
     if report.is_agreed:
-        written = sum(part.data.write_queue_count for part in report.parts)
+        written = sum(part.data.write_queue_count for part in there)
         notes.append(f"Topic {report.topic}: {read} queues to read, {written} to write.")
     else:
         notes.append(

@@ -9,6 +9,7 @@ import typer
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.errors import NotRegisteredError
 from rmqctl.model.topic import TOPIC_FINDINGS
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.topics import permission_words
@@ -205,6 +206,8 @@ def _words(item: "BrokerTopic") -> str:
     told = "not named"
     if route is not None:
         told = f"{route.read_queue_count}r/{route.write_queue_count}w {permission_words(route.perm)}"
+    if isinstance(item.error, NotRegisteredError):
+        return f"  {item.broker_name}: {item.error.reason}; it had {told}."
     return f"  {item.broker_name}: {has}; in the route: {told}."
 
 
