@@ -124,11 +124,12 @@ class NoBrokerError(UnreachableError):
 
     name = "NO_BROKER"
 
-    def __init__(self, name_servers: tuple[str, ...]) -> None:
+    def __init__(self, name_servers: tuple[str, ...], before: str = "") -> None:
+        """`before` is a sentence about brokers that were registered."""
         hint = "Brokers register every 30 s: wait, start one, or check its namesrvAddr."
         super().__init__(name_servers[0], "no broker is registered", hint=hint)
         where = f"name server{'s' if len(name_servers) > 1 else ''} {', '.join(name_servers)}"
-        self.sentence = f"No broker has registered with {where} (yet)."
+        self.sentence = f"No broker has registered with {where} (yet). {before}".rstrip()
         self.args = (self.sentence,)
 
 

@@ -12,6 +12,7 @@ from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.versions import version_name
 from rmqctl.rules.cluster_memory import not_registered
 from rmqctl.rules.runtime_table import BrokerRuntime, read_runtime
+from rmqctl.rules.times import short_time
 
 from .results import ask_all
 
@@ -19,11 +20,14 @@ from .results import ask_all
 async def fetch_cluster(client: Client) -> ClusterInfo:
     """Return all brokers that name servers list, and those that are expected and not registered.
 
-    Raises NoBrokerError when there are none of either.
+    Raises NoBrokerError when none is registered.
     """
     cluster = await client.cluster()
-    if not cluster.brokers:
-        raise NoBrokerError(client.name_servers)
+    if not cluster.registered:
+        seen_ms = [each.absence.last_seen_ms for each in cluster.missing if each.absence and each.absence.last_seen_ms]
+        names = ", ".join(broker.broker_name for broker in cluster.missing)
+        until = f" until {short_time(max(seen_ms), client.clock.now_ms())}" if seen_ms else ""
+        raise NoBrokerError(client.name_servers, f"Registered before{until}: {names}." if names else "")
     return cluster
 
 

@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, field
 
 from rmqctl.errors import RefusedError, UsageError
 from rmqctl.model.failure import Failure
@@ -33,11 +32,23 @@ _DEFAULT_TIMEOUT_MS = 10_000
 _OF_ANY_CLUSTER = ("timeout", "debug")
 
 
-class Display(Struct, frozen=True):
-    """How to show a result, and what has to be said beside any result of this run.
+class RunFindings(Struct):
+    """What asking the cluster showed beside what was asked for, to be said with every result of the run.
 
-    `failures` make every result of the run a partial one: name servers that told less than others, or nothing.
+    `failures` make each result a partial one: name servers that told less than others, or nothing.
     """
+
+    failures: tuple[Failure, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def as_warnings(self) -> RunFindings:
+        """Return the same for a result that is whole all the same, such as messages that were all stored."""
+        said = [f"{failure.what}: {failure.error.sentence}" for failure in self.failures]
+        return RunFindings((), (*self.warnings, *said))
+
+
+class Display(Struct, frozen=True):
+    """How to show a result. `findings` fill up while the cluster is asked."""
 
     format: str = "table"
     columns: tuple[str, ...] = ()
@@ -46,8 +57,7 @@ class Display(Struct, frozen=True):
     with_color: bool = True
     conditions: tuple[Condition, ...] = ()
     sort_keys: tuple[str, ...] = ()
-    failures: tuple[Failure, ...] = ()
-    warnings: tuple[str, ...] = ()
+    findings: RunFindings = field(default_factory=RunFindings)
 
 
 class Invocation:
@@ -248,11 +258,9 @@ class Invocation:
             f"{failure.what}: {failure.error.sentence} The others list all brokers that are expected."
             for failure in silences
         ]
-        self.display = replace(
-            self.display,
-            failures=tuple(dict.fromkeys((*self.display.failures, *failures))),
-            warnings=tuple(dict.fromkeys((*self.display.warnings, *warnings))),
-        )
+        findings = self.display.findings
+        findings.failures = tuple(dict.fromkeys((*findings.failures, *failures)))
+        findings.warnings = tuple(dict.fromkeys((*findings.warnings, *warnings)))
 
     def of(self, context: ContextConfig) -> Invocation:
         """Return the same run for another context's cluster; what was given for a cluster stays behind."""

@@ -26,6 +26,7 @@ from .harness.secured import SecuredCluster
 # Files with brokers of their own, or none.
 _WITHOUT_CLUSTER = (
     "test_sandbox_", "test_brokers", "test_consumer_control", "test_consumer_faults", "test_secured", "test_security",
+    "test_truth_missing",
 )  # fmt: skip
 _LOGS = Path(__file__).parent.parent.parent / ".real-logs"
 _FAILED = pytest.StashKey[bool]()

@@ -129,7 +129,7 @@ def apply(
             raise
     _show_last(applied.receipt.id, receipt_listing(applied.receipt, (*failures, *applied.failures)), display)
     # A name server that leaves something out leaves nothing undone: the others told of it.
-    silent = [each for each in display.failures if not isinstance(each.error, NameServersDifferError)]
+    silent = [each for each in display.findings.failures if not isinstance(each.error, NameServersDifferError)]
     return _exit_code(applied.exit_code, (*failures, *silent))
 
 

@@ -203,7 +203,8 @@ def _hint(pairs: dict[str, str]) -> str | None:
 def _show(invocation: Invocation, sent: "Sent", *, is_delayed: bool) -> int:
     """Show what is stored. Returns the exit code: 8 when not all is, 9 when some may be lost with their broker."""
     items = [_stored_item(message, result, is_delayed=is_delayed) for message, result in sent.stored]
-    code = render(to_listing(items, sent.failures), invocation.display)
+    display = replace(invocation.display, findings=invocation.display.findings.as_warnings())
+    code = render(to_listing(items, sent.failures), display)
     is_safe = all(result.status is SendStatus.SEND_OK for _, result in sent.stored)
     return 9 if code == 0 and not is_safe else code
 

@@ -29,7 +29,7 @@ def render(listing: Listing, display: Display) -> int:
     """Write a listing in the wanted format and return the exit code."""
     columns = choose_columns(listing.columns, display)
     listing = _arranged(listing, display)
-    listing = replace(listing, failures=with_failures_of_run(listing.failures, display.failures))
+    listing = replace(listing, failures=with_failures_of_run(listing.failures, display.findings.failures))
     write = {"json": _json, "jsonl": _jsonl, "yaml": _yaml, "csv": _csv, "tsv": _tsv, "name": _names}.get(
         display.format
     )
@@ -41,7 +41,7 @@ def render(listing: Listing, display: Display) -> int:
             note_to_stderr(printable(note))
     if display.format not in ("json", "yaml"):
         _warn(listing)
-    for warning in display.warnings:
+    for warning in display.findings.warnings:
         to_stderr(f"rmqctl: warning: {printable(warning)}")
     return listing.exit_code
 

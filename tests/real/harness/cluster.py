@@ -8,13 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from .jars import rocketmq_jars
-from .process import BROKER_OPENS, QUICK_START, JavaProcess, free_port
+from .name_server import NameServer
+from .process import BROKER_OPENS, QUICK_START, JavaProcess, free_port, make_home
 from .workbench import Workbench
-
-# 4.9.7 looks for these files and logs to the terminal without them; a root at WARN keeps its logs small.
-_LOGBACK = """<configuration><appender name="C" class="ch.qos.logback.core.ConsoleAppender">
-<encoder><pattern>%d %p %t - %m%n</pattern></encoder></appender>
-<root level="WARN"><appender-ref ref="C"/></root></configuration>"""
 
 
 class Broker:
@@ -90,9 +86,7 @@ class Reachable:
     ) -> None:
         self.version, self.folder, self._jvm, self._credentials = version, folder, jvm, credentials
         self._workbench: Workbench | None = None
-        (folder / "conf").mkdir(parents=True)
-        for tool in ("namesrv", "broker", "tools"):
-            (folder / "conf" / f"logback_{tool}.xml").write_text(_LOGBACK)
+        make_home(folder)
 
     @property
     def java(self) -> Workbench:
@@ -150,28 +144,34 @@ class Cluster(Reachable):
         jvm: tuple[str, ...] = QUICK_START,
         conf: Mapping[str, str] | None = None,
         credentials: tuple[str, str] | None = None,
+        more_name_servers: Mapping[str, str] | None = None,
     ) -> None:
-        """`conf` are files for ROCKETMQ_HOME/conf, `credentials` (access key, secret key) are what Java signs with."""
+        """`conf` are files for ROCKETMQ_HOME/conf, `credentials` (access key, secret key) are what Java signs with.
+
+        `more_name_servers` are addresses by broker name, of those that register with another name server as well.
+        """
         super().__init__(version, folder, jvm=jvm, credentials=credentials)
         for name, text in (conf or {}).items():
             (folder / "conf" / name).write_text(text)
-        self.namesrv_port = free_port()
-        self.namesrv = f"127.0.0.1:{self.namesrv_port}"
-        config = folder / "namesrv.conf"
-        config.write_text(f"listenPort={self.namesrv_port}\n")
-        self.namesrv_java = JavaProcess(
-            "namesrv", folder, f"{rocketmq_jars(version)}/*", "org.apache.rocketmq.namesrv.NamesrvStartup",
-            "-c", str(config), jvm=("-Xmx256m", *jvm),
-        )  # fmt: skip
+        self.name_server = NameServer(version, folder, jvm=jvm).start()
+        self.namesrv_port, self.namesrv = self.name_server.port, self.name_server.address
         names = [f"broker-{chr(ord('a') + number)}" for number in range(broker_count)]
-        self.brokers = {name: Broker(version, folder, name, self.namesrv, settings or {}, jvm) for name in names}
+        more = more_name_servers or {}
+        servers = {name: f"{self.namesrv};{more[name]}" if name in more else self.namesrv for name in names}
+        self.brokers = {name: Broker(version, folder, name, servers[name], settings or {}, jvm) for name in names}
         slave = {**(settings or {}), "brokerId": 1, "brokerRole": "SLAVE"}
         self.slaves = {
-            name: Broker(version, folder, name, self.namesrv, slave, jvm) for name in (names if with_slaves else ())
+            name: Broker(version, folder, name, servers[name], slave, jvm) for name in (names if with_slaves else ())
         }
         self.addresses = {name: broker.address for name, broker in self.brokers.items()}
         for broker in self.all_brokers():
             broker.start()
+
+    @property
+    def namesrv_java(self) -> JavaProcess:
+        """The name server's process."""
+        assert self.name_server.java is not None
+        return self.name_server.java
 
     def _can_tell(self, broker: Broker) -> bool:
         """Tell whether a broker says how it runs; 4.9's answer with an exception in their first second."""
@@ -181,7 +181,7 @@ class Cluster(Reachable):
 
     def wait(self) -> Cluster:
         """Wait until every broker answers and is registered at the name server."""
-        self.namesrv_java.wait_for_port(self.namesrv_port)
+        self.name_server.wait()
         for broker in self.all_brokers():
             broker.wait()
         give_up_at = time.monotonic() + 60
@@ -203,4 +203,4 @@ class Cluster(Reachable):
         self.close_java()
         for broker in self.all_brokers():
             broker.kill()
-        self.namesrv_java.kill()
+        self.name_server.kill()

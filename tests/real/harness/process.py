@@ -19,6 +19,19 @@ BROKER_OPENS = (
 )
 
 
+# 4.9.7 looks for these files and logs to the terminal without them; a root at WARN keeps its logs small.
+_LOGBACK = """<configuration><appender name="C" class="ch.qos.logback.core.ConsoleAppender">
+<encoder><pattern>%d %p %t - %m%n</pattern></encoder></appender>
+<root level="WARN"><appender-ref ref="C"/></root></configuration>"""
+
+
+def make_home(folder: Path) -> None:
+    """Make a folder that can be ROCKETMQ_HOME."""
+    (folder / "conf").mkdir(parents=True, exist_ok=True)
+    for tool in ("namesrv", "broker", "tools"):
+        (folder / "conf" / f"logback_{tool}.xml").write_text(_LOGBACK)
+
+
 def free_port(*, neighbours: tuple[int, ...] = ()) -> int:
     """Return a free loopback port whose given neighbours (a broker uses port-2 and port+1) are free as well."""
     while True:

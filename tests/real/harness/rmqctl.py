@@ -35,8 +35,9 @@ class Result:
 class Rmqctl:
     """rmqctl with NAMESRV_ADDR set, unless a test names other servers."""
 
-    def __init__(self, namesrv: str) -> None:
-        self.namesrv = namesrv
+    def __init__(self, namesrv: str, *, cache: str = os.devnull) -> None:
+        """`cache` is the folder of what is remembered of clusters; by default nothing is."""
+        self.namesrv, self.cache = namesrv, cache
 
     def __call__(self, *args: str, namesrv: str | None = None, limit_s: float = 60) -> Result:
         """Run a command and return what it printed."""
@@ -44,8 +45,7 @@ class Rmqctl:
         started = time.monotonic()
         done = subprocess.run(
             [sys.executable, "-m", "rmqctl", *args],
-            # Names of these clusters are nothing to remember.
-            env={**env, "NAMESRV_ADDR": namesrv or self.namesrv, "RMQCTL_CACHE": os.devnull},
+            env={**env, "NAMESRV_ADDR": namesrv or self.namesrv, "RMQCTL_CACHE": self.cache},
             capture_output=True, text=True, timeout=limit_s, check=False,
         )  # fmt: skip
         seconds = time.monotonic() - started
