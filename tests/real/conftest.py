@@ -26,7 +26,7 @@ from .harness.secured import SecuredCluster
 # Files with brokers of their own, or none.
 _WITHOUT_CLUSTER = (
     "test_sandbox_", "test_brokers", "test_consumer_control", "test_consumer_faults", "test_secured", "test_security",
-    "test_truth_missing",
+    "test_truth_missing", "test_truth_random",
 )  # fmt: skip
 _LOGS = Path(__file__).parent.parent.parent / ".real-logs"
 _FAILED = pytest.StashKey[bool]()

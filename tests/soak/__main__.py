@@ -1,10 +1,12 @@
 """Runs the long proofs against real RocketMQ and prints what was seen: python -m tests.soak [MINUTES [RELEASE]].
 
-Each of the parts in which members come and go takes a sixth of the minutes; those with outages take 9 minutes more.
+Each of the parts in which members come and go takes a sixth of the minutes; those with outages take 9 minutes more, and
+twice the minutes go to random faults while rmqctl reads and changes.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
@@ -15,6 +17,7 @@ from tests.real.harness.jars import VERSIONS, missing_tools
 
 from .mixed_groups import run_flapping, run_mixed
 from .outages import run_outages
+from .random_faults import random_faults
 
 _STRATEGIES = ("averagely", "circle", "consistent-hash")
 
@@ -45,6 +48,17 @@ def main() -> int:
                 print(f"{version} {what}: {outage}{'' if is_well else ' (BAD)'}", flush=True)
         finally:
             cluster.stop()
+        os.environ["RMQCTL_STATE"] = str(folder / f"{version}-state")
+        with random_faults(version, folder / f"{version}-faults") as faults:
+            faults.run(minutes * 60 * 2 / len(sys.argv[2:] or VERSIONS))
+            is_good &= not faults.wrong
+            rounds = sum(faults.counts.values())
+            print(
+                f"{version} {rounds} rounds of random faults (seed {faults.seed}): {len(faults.wrong)} wrong",
+                flush=True,
+            )
+            for wrong in faults.wrong:
+                print(f"  {wrong}", flush=True)
     shutil.rmtree(folder, ignore_errors=True)
     return 0 if is_good else 1
 

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import pytest
+
+from rmqctl.model.cluster_memory import ClusterMemory, Expectation, SeenBroker, SeenQueues, Sightings, WholeView
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.route import Broker, ClusterInfo, QueueData, TopicRoute
+from rmqctl.rules.cluster_memory import (
+    expect,
+    forget_broker,
+    is_much_newer,
+    is_vouched_for,
+    may_hold,
+    merge_memories,
+    not_registered,
+    remember,
+    topics_of_missing,
+    with_missing_brokers,
+    with_missing_queues,
+)
+
+DAY_MS = 86_400_000
+NOW_MS = 1_800_000_000_000
+A, B = Broker("C", "broker-a", {0: "a:1"}), Broker("C", "broker-b", {0: "b:1"})
+
+
+def _seen(ago_ms: int = 0, address: str = "b:1") -> SeenBroker:
+    return SeenBroker("C", address, NOW_MS - ago_ms)
+
+
+def _queues(count: int = 4, ago_ms: int = 0) -> SeenQueues:
+    return SeenQueues(count, count, 6, NOW_MS - ago_ms)
+
+
+MEMORY = ClusterMemory(
+    {"broker-a": _seen(address="a:1"), "broker-b": _seen(60_000)},
+    {"T": {"broker-a": _queues(), "broker-b": _queues(3, 1_000)}, "U": {"broker-a": _queues()}},
+    WholeView(("ns:1",), NOW_MS - 60_000),
+)
+
+
+def _expect(memory: ClusterMemory = MEMORY, *named: str, counts_ms: int = DAY_MS) -> Expectation:
+    return expect(memory, named=named, now_ms=NOW_MS, counts_ms=counts_ms)
+
+
+def test_a_broker_that_was_registered_and_is_not_now_is_missing() -> None:
+    cluster = with_missing_brokers(ClusterInfo((A,)), _expect())
+    assert [broker.broker_name for broker in cluster.brokers] == ["broker-a", "broker-b"]
+    (missing,) = cluster.missing
+    assert (missing.cluster, dict(missing.addresses), missing.read_addresses) == ("C", {}, ())
+    assert cluster.registered == (A,)
+    error = not_registered(missing, NOW_MS)
+    assert error.sentence == "broker-b: registered until 07:59:00 UTC, not registered now."
+    assert (error.exit_code, error.name, error.last_seen_ms) == (6, "NOT_REGISTERED", NOW_MS - 60_000)
+    assert "--forget-broker broker-b" in (error.hint or "")
+
+
+def test_one_that_registers_elsewhere_has_only_moved() -> None:
+    moved = Broker("C", "broker-b", {0: "elsewhere:1"})
+    assert with_missing_brokers(ClusterInfo((A, moved)), _expect()).missing == ()
+
+
+def test_memory_counts_for_a_time_and_then_fades() -> None:
+    old = ClusterMemory({"broker-b": _seen(2 * DAY_MS)})
+    assert _expect(old).brokers == {}
+    assert list(_expect(old).faded) == ["broker-b"]
+    assert list(_expect(old, counts_ms=3 * DAY_MS).brokers) == ["broker-b"]
+    assert _expect(counts_ms=0).brokers == {}
+    assert _expect(counts_ms=0).whole is None
+
+
+def test_a_context_that_names_brokers_decides_alone() -> None:
+    expectation = _expect(MEMORY, "broker-a", "broker-z")
+    assert expectation.brokers == {"broker-a": MEMORY.brokers["broker-a"], "broker-z": None}
+    cluster = with_missing_brokers(ClusterInfo((A, B)), expectation)
+    (missing,) = cluster.missing
+    assert (missing.cluster, missing.broker_name) == ("C", "broker-z")
+    assert not_registered(missing, NOW_MS).sentence == (
+        "broker-z: not registered with the name servers, though the context names it."
+    )
+
+
+def test_queues_of_a_missing_broker_are_in_its_topics_routes() -> None:
+    expectation = _expect()
+    missing = with_missing_brokers(ClusterInfo((A,)), expectation).missing
+    live = TopicRoute("T", (QueueData("broker-a", 4, 4, is_readable=True, is_writable=True),), (A,))
+    route = with_missing_queues("T", live, missing, expectation)
+    assert route is not None
+    assert route.queue_data == live.queue_data
+    assert len(route.readable_queues()) == 4
+    assert route.missing_queues() == tuple(MessageQueue("T", "broker-b", number) for number in range(3))
+    assert [broker.broker_name for broker in route.brokers] == ["broker-a", "broker-b"]
+    # A topic that only the missing broker had has no route any more, and is known all the same.
+    alone = with_missing_queues("T", None, missing, expectation)
+    assert alone is not None
+    assert (alone.queue_data, len(alone.missing_queues())) == ((), 3)
+    assert with_missing_queues("U", None, missing, expectation) is None
+    assert with_missing_queues("T", live, (), expectation) is live
+    assert topics_of_missing(expectation, missing) == {"T"}
+
+
+@pytest.mark.parametrize(("topic", "may"), [("T", True), ("U", False), ("never-seen", True)])
+def test_what_a_missing_broker_may_hold(topic: str, *, may: bool) -> None:
+    assert may_hold(topic, "broker-b", _expect()) is may
+
+
+def test_a_run_is_remembered_and_what_was_removed_on_purpose_is_not() -> None:
+    seen = Sightings(brokers={"broker-a": _seen(address="a:1")}, topics={"T": {}, "V": {"broker-a": _queues(1)}})
+    after = remember(MEMORY, seen, NOW_MS)
+    # T has no route any more: broker-a is there and was stripped of it, broker-b is away and keeps it.
+    assert {topic: set(by_broker) for topic, by_broker in after.topics.items()} == {
+        "T": {"broker-b"},
+        "U": {"broker-a"},
+        "V": {"broker-a"},
+    }
+    assert after.brokers["broker-b"] == MEMORY.brokers["broker-b"]
+    assert after.whole == MEMORY.whole
+
+
+def test_while_a_broker_is_missing_no_new_topic_is_learned() -> None:
+    seen = Sightings(brokers={"broker-a": _seen()}, topics={"V": {"broker-a": _queues(1)}}, has_missing=True)
+    after = remember(MEMORY, seen, NOW_MS)
+    assert "V" not in after.topics
+    assert may_hold("V", "broker-b", _expect(after))
+
+
+def test_queues_that_only_members_hold_make_their_broker_one_that_was_there() -> None:
+    seen = Sightings(brokers={"broker-a": _seen()}, held={"T": {"broker-x": 3}})
+    after = remember(ClusterMemory(), seen, NOW_MS)
+    assert after.brokers["broker-x"] == SeenBroker("", None, NOW_MS)
+    assert after.topics == {"T": {"broker-x": SeenQueues(3, 3, 6, NOW_MS)}}
+
+
+def test_a_broker_is_forgotten_with_its_queues_and_by_itself_after_a_month() -> None:
+    after = forget_broker(MEMORY, "broker-b")
+    assert list(after.brokers) == ["broker-a"]
+    assert after.topics == {"T": {"broker-a": _queues()}, "U": {"broker-a": _queues()}}
+    old = ClusterMemory({"broker-b": _seen(31 * DAY_MS)}, {"T": {"broker-b": _queues()}})
+    assert remember(old, Sightings(brokers={"broker-a": _seen()}), NOW_MS).topics == {}
+
+
+def test_several_name_servers_memories_are_one() -> None:
+    newer = ClusterMemory(
+        {"broker-b": _seen(), "broker-c": _seen()}, {"T": {"broker-b": _queues(5)}}, WholeView(("a", "b"), NOW_MS - 9)
+    )
+    merged = merge_memories([MEMORY, newer])
+    assert merged.brokers["broker-b"].last_seen_ms == NOW_MS
+    assert set(merged.brokers) == {"broker-a", "broker-b", "broker-c"}
+    assert merged.topics["T"]["broker-b"].read_queue_count == 5
+    assert merged.whole == newer.whole
+    assert merge_memories([]) == ClusterMemory()
+
+
+@pytest.mark.parametrize(
+    ("asked", "registered", "vouched"),
+    [
+        (["ns:1"], ["broker-a", "broker-b"], True),
+        (["ns:1", "ns:2"], ["broker-a", "broker-b"], False),  # what ns:2 alone knows was never seen
+        (["ns:1"], ["broker-a"], False),
+    ],
+)
+def test_who_answers_for_a_silent_name_server(asked: list[str], registered: list[str], *, vouched: bool) -> None:
+    assert is_vouched_for(_expect(), asked, registered) is vouched
+
+
+def test_a_context_vouches_and_nothing_does_where_nothing_is_known() -> None:
+    assert is_vouched_for(_expect(ClusterMemory(), "broker-a"), ["ns:1", "ns:2"], ["broker-a"])
+    assert not is_vouched_for(_expect(ClusterMemory()), ["ns:1"], ["broker-a"])
+
+
+def test_a_memory_is_written_again_when_it_says_something_else_or_is_old() -> None:
+    def later(ms: int) -> ClusterMemory:
+        return ClusterMemory({"broker-a": SeenBroker("C", "a:1", NOW_MS + ms)})
+
+    assert not is_much_newer(later(0), later(4_999), 5_000)
+    assert is_much_newer(later(0), later(5_000), 5_000)
+    assert is_much_newer(ClusterMemory(), later(0), 5_000)
+    assert is_much_newer(later(0), ClusterMemory({"broker-a": SeenBroker("C", "x:1", NOW_MS)}), 5_000)
