@@ -103,7 +103,8 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
     # At every broker: one that has the topic, but no offset of the group, holds messages that it never read.
     topic_places = [(broker, topic) for broker in tables.ok for topic in sorted(topics)]
     topic_answers = await ask_all(topic_places, lambda place: _fetch_topic(client, *place))
-    _note_queues(client, topic_answers.ok)
+    if not tables.failed and not topic_answers.failed:
+        _note_queues(client, topic_answers.ok)
     proxies, proxy_failures = await find_proxies(client, tables.ok)
     failures = [Failure(broker.broker_name, "groups", error) for broker, error in tables.failed.items()]
     failures += _held_failures(elsewhere)
@@ -133,7 +134,7 @@ def _note_queues(client: Client, topics: Mapping[tuple[Broker, str], Mapping[int
     for (broker, topic), queues in topics.items():
         if queues and topic not in client.expectation.topics:
             seen = SeenQueues(len(queues), len(queues), READ | WRITE, now_ms)
-            client.sightings.topics.setdefault(topic, {})[broker.broker_name] = seen
+            client.sightings.told.setdefault(topic, {})[broker.broker_name] = seen
 
 
 async def _find_elsewhere(

@@ -75,7 +75,8 @@ async def fetch_topic_list(
     if not tables.ok:
         raise all_failed(tables.failed.values())
     own = own_topics(cluster)
-    note_configs(client, tables.ok)
+    if not tables.failed:
+        note_configs(client, tables.ok)
     lost = topics_of_missing(client.expectation, cluster.missing)
     known = sorted({*names, *lost, *(topic for table in tables.ok.values() for topic in table)})
     if among:
@@ -126,7 +127,7 @@ def note_configs(client: Client, tables: Mapping[Broker, Mapping[str, TopicConfi
     for broker, table in tables.items():
         for topic, config in table.items():
             seen = SeenQueues(config.read_queue_count, config.write_queue_count, config.perm, now_ms)
-            client.sightings.topics.setdefault(topic, {}).setdefault(broker.broker_name, seen)
+            client.sightings.told.setdefault(topic, {})[broker.broker_name] = seen
 
 
 async def _fetch_configs(client: Client, broker: Broker) -> dict[str, TopicConfig]:

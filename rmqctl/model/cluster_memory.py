@@ -58,12 +58,13 @@ class Expectation(Struct, frozen=True):
 class Sightings(Struct):
     """What one run saw: registered brokers, and queues by topic and broker, none for a topic without a route.
 
-    `held` are queues that members hold at brokers that are not registered: their number by topic and broker.
+    `told` is what every broker of the cluster told of topics whose routes were not asked for. `held` are queues that members hold at brokers that are not registered: their number by topic and broker.
     `has_missing`: brokers that should be there were not.
     """
 
     brokers: dict[str, SeenBroker] = field(default_factory=dict)
     topics: dict[str, dict[str, SeenQueues]] = field(default_factory=dict)
+    told: dict[str, dict[str, SeenQueues]] = field(default_factory=dict)
     held: dict[str, dict[str, int]] = field(default_factory=dict)
     whole: WholeView | None = None
     has_missing: bool = False

@@ -166,6 +166,9 @@ def remember(memory: ClusterMemory, seen: Sightings, now_ms: int) -> ClusterMemo
             continue  # on which brokers it lives cannot be learned now
         kept = {name: each for name, each in topics.get(topic, {}).items() if name not in seen.brokers}
         topics[topic] = kept | by_broker
+    for topic, by_broker in seen.told.items():
+        if topic in topics or not seen.has_missing:
+            topics[topic] = topics.get(topic, {}) | by_broker
     for topic, counts in seen.held.items():
         for name, count in counts.items():
             brokers.setdefault(name, SeenBroker("", None, now_ms))

@@ -124,6 +124,18 @@ def test_while_a_broker_is_missing_no_new_topic_is_learned() -> None:
     assert may_hold("V", "broker-b", _expect(after))
 
 
+def test_what_brokers_tell_is_added_and_takes_nothing_away() -> None:
+    seen = Sightings(
+        brokers={"broker-a": _seen(), "broker-b": _seen()},
+        told={"T": {"broker-a": _queues(9)}, "V": {"broker-b": _queues(1)}},
+    )
+    after = remember(MEMORY, seen, NOW_MS)
+    assert {name: each.read_queue_count for name, each in after.topics["T"].items()} == {"broker-a": 9, "broker-b": 3}
+    assert list(after.topics["V"]) == ["broker-b"]
+    seen.has_missing = True
+    assert "V" not in remember(MEMORY, seen, NOW_MS).topics
+
+
 def test_queues_that_only_members_hold_make_their_broker_one_that_was_there() -> None:
     seen = Sightings(brokers={"broker-a": _seen()}, held={"T": {"broker-x": 3}})
     after = remember(ClusterMemory(), seen, NOW_MS)
