@@ -58,8 +58,9 @@ class Expectation(Struct, frozen=True):
 class Sightings(Struct):
     """What one run saw: registered brokers, and queues by topic and broker, none for a topic without a route.
 
-    `told` is what every broker of the cluster told of topics whose routes were not asked for. `held` are queues that members hold at brokers that are not registered: their number by topic and broker.
-    `has_missing`: brokers that should be there were not.
+    `told` is what all brokers of the cluster told of topics, without a question for their routes. `held` are queues
+    that members hold at brokers that are not registered: their number by topic and broker. `has_missing`: brokers that
+    should be there were not.
     """
 
     brokers: dict[str, SeenBroker] = field(default_factory=dict)
