@@ -48,7 +48,7 @@ def note_sightings(name_servers: Sequence[str], seen: Sightings, now_ms: int) ->
             _write(path, after)
 
 
-def forget(name_servers: Sequence[str], broker_name: str) -> bool:
+def forget(name_servers: Sequence[str], broker_name: str, now_ms: int) -> bool:
     """Drop a broker from the memory of these name servers; tell whether it was there. Never raises."""
     was_there = False
     for name_server in name_servers:
@@ -56,7 +56,7 @@ def forget(name_servers: Sequence[str], broker_name: str) -> bool:
         before = _read(path)
         if broker_name in before.brokers:
             was_there = True
-            _write(path, forget_broker(before, broker_name))
+            _write(path, forget_broker(before, broker_name, now_ms))
     return was_there
 
 

@@ -76,10 +76,11 @@ def _forget(invocation: Invocation, broker_name: str) -> None:
         sentence = f"Context {invocation.context_name} names broker {broker_name}."
         raise UsageError(sentence, hint=f"rmqctl context set {invocation.context_name} brokers=...")
 
-    async def name_servers(client: "Client") -> tuple[str, ...]:
-        return client.name_servers
+    async def ask(client: "Client") -> tuple[tuple[str, ...], int]:
+        return client.name_servers, client.clock.now_ms()
 
-    if not forget(invocation.ask(name_servers), broker_name):
+    name_servers, now_ms = invocation.ask(ask)
+    if not forget(name_servers, broker_name, now_ms):
         sentence = f"Broker {broker_name} is not remembered: nothing expects it."
         raise NotFoundError("Broker", broker_name).reworded(sentence)
     if invocation.display.with_notes:

@@ -23,7 +23,7 @@ from .globals import FORMATS, RunState, given_globals
 if TYPE_CHECKING:
     from rmqctl.client.access import Access
     from rmqctl.client.core import Client
-    from rmqctl.model.cluster_memory import Expectation
+    from rmqctl.model.cluster_memory import ClusterMemory, Expectation
 
 HEADER_ENCODINGS = ("JSON", "ROCKETMQ")
 _T = TypeVar("_T")
@@ -67,6 +67,8 @@ class Invocation:
         self._given = given_globals(ctx)
         self._context: ContextConfig | None = None
         self._is_context_named = False
+        # A change expects also what earlier changes were about.
+        self.is_change = False
         if needs_cluster:
             self._context = self._read_context()
         self.display = self._display()
@@ -223,16 +225,24 @@ class Invocation:
         """Return what the cluster should have: by its context, and by what was seen of it before."""
         import time
 
-        from rmqctl.rules.cluster_memory import expect
+        from rmqctl.rules.cluster_memory import expect, merge_memories
 
         from .cluster_memory import read_memory
 
-        return expect(
-            read_memory(name_servers),
-            named=self.expected_brokers(),
-            now_ms=time.time_ns() // 1_000_000,
-            counts_ms=self.memory_ms(),
-        )
+        now_ms, counts_ms = time.time_ns() // 1_000_000, self.memory_ms()
+        memory = read_memory(name_servers)
+        if self.is_change and counts_ms:
+            memory = merge_memories([memory, self._journal_memory(name_servers, now_ms - counts_ms)])
+        return expect(memory, named=self.expected_brokers(), now_ms=now_ms, counts_ms=counts_ms)
+
+    @staticmethod
+    def _journal_memory(name_servers: Sequence[str], since_ms: int) -> ClusterMemory:
+        """Return what the journal tells of the cluster, for the cache may have been emptied."""
+        from rmqctl.ops.journal import Journal
+        from rmqctl.ops.journal_memory import read_journal_memory
+
+        with Journal() as journal:
+            return read_journal_memory(journal, name_servers, since_ms)
 
     def expected_brokers(self) -> tuple[str, ...]:
         """Return the brokers that the context names."""

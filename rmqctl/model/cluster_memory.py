@@ -32,11 +32,15 @@ class WholeView(Struct, frozen=True):
 
 
 class ClusterMemory(Struct, frozen=True):
-    """Brokers by name, queues by topic and broker name. Empty before the first command that asked the cluster."""
+    """Brokers by name, queues by topic and broker name. Empty before the first command that asked the cluster.
+
+    `forgotten` is when the operator said of brokers that they are gone: older sightings, also elsewhere, do not count.
+    """
 
     brokers: Mapping[str, SeenBroker] = field(default_factory=dict)
     topics: Mapping[str, Mapping[str, SeenQueues]] = field(default_factory=dict)
     whole: WholeView | None = None
+    forgotten: Mapping[str, int] = field(default_factory=dict)
 
 
 class Expectation(Struct, frozen=True):

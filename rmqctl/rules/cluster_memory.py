@@ -22,8 +22,14 @@ def merge_memories(memories: Collection[ClusterMemory]) -> ClusterMemory:
     """Return what several name servers' memories hold together, the newest sighting of each thing."""
     brokers: dict[str, SeenBroker] = {}
     topics: dict[str, dict[str, SeenQueues]] = {}
+    forgotten: dict[str, int] = {}
+    for memory in memories:
+        for name, at_ms in memory.forgotten.items():
+            forgotten[name] = max(at_ms, forgotten.get(name, 0))
     for memory in memories:
         for name, seen in memory.brokers.items():
+            if seen.last_seen_ms <= forgotten.get(name, 0):
+                continue
             if name not in brokers or brokers[name].last_seen_ms < seen.last_seen_ms:
                 brokers[name] = seen
         for topic, by_broker in memory.topics.items():
@@ -34,7 +40,14 @@ def merge_memories(memories: Collection[ClusterMemory]) -> ClusterMemory:
     whole = [memory.whole for memory in memories if memory.whole is not None]
     # The view of the most name servers tells most: one that was taken of a part proves nothing of the rest.
     return ClusterMemory(
-        brokers, topics, max(whole, key=lambda view: (len(view.name_servers), view.at_ms), default=None)
+        brokers,
+        {
+            topic: kept
+            for topic, by_broker in topics.items()
+            if (kept := {name: each for name, each in by_broker.items() if name in brokers})
+        },
+        max(whole, key=lambda view: (len(view.name_servers), view.at_ms), default=None),
+        forgotten,
     )
 
 
@@ -178,11 +191,12 @@ def remember(memory: ClusterMemory, seen: Sightings, now_ms: int) -> ClusterMemo
         for topic, by_broker in topics.items()
         if (kept := {name: each for name, each in by_broker.items() if name in brokers})
     }
-    return ClusterMemory(brokers, known, seen.whole or memory.whole)
+    forgotten = {name: at_ms for name, at_ms in memory.forgotten.items() if name not in brokers}
+    return ClusterMemory(brokers, known, seen.whole or memory.whole, forgotten)
 
 
-def forget_broker(memory: ClusterMemory, name: str) -> ClusterMemory:
-    """Return the memory without a broker and its queues."""
+def forget_broker(memory: ClusterMemory, name: str, now_ms: int) -> ClusterMemory:
+    """Return the memory without a broker and its queues; what others remember of it until now does not count either."""
     topics = {
         topic: {other: each for other, each in by_broker.items() if other != name}
         for topic, by_broker in memory.topics.items()
@@ -191,6 +205,7 @@ def forget_broker(memory: ClusterMemory, name: str) -> ClusterMemory:
         {other: each for other, each in memory.brokers.items() if other != name},
         {topic: by_broker for topic, by_broker in topics.items() if by_broker},
         memory.whole,
+        {**memory.forgotten, name: now_ms},
     )
 
 

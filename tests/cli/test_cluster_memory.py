@@ -34,8 +34,8 @@ def test_a_memory_is_read_as_it_was_written_by_any_of_its_name_servers(tmp_path:
     files = list((tmp_path / "cache").glob("cluster-*.json"))
     assert len(files) == 2
     assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
-    assert forget(["ns:1"], "broker-a")
-    assert not forget(["ns:1"], "broker-a")
+    assert forget(["ns:1"], "broker-a", NOW_MS)
+    assert not forget(["ns:1"], "broker-a", NOW_MS)
     assert read_memory(["ns:1"]).brokers == {}
 
 
@@ -53,7 +53,7 @@ def test_where_nothing_can_be_written_nothing_is_expected(monkeypatch: pytest.Mo
     monkeypatch.setenv("RMQCTL_CACHE", os.devnull)
     note_sightings(("ns:1",), _sightings(), NOW_MS)
     assert read_memory(["ns:1"]) == ClusterMemory()
-    assert not forget(["ns:1"], "broker-a")
+    assert not forget(["ns:1"], "broker-a", NOW_MS)
 
 
 def test_a_broker_that_was_there_is_named_until_it_is_forgotten(
@@ -82,4 +82,21 @@ def test_a_broker_that_was_there_is_named_until_it_is_forgotten(
         assert found == [("broker-b", "WARN")]
         assert "broker-b is forgotten" in call(capsys, "doctor", "--forget-broker", "broker-b").err
         assert call(capsys, "doctor", "--forget-broker", "broker-b").code == 5
+        assert call(capsys, "offset", "show", "G").code == 0
+
+
+def test_a_change_remembers_by_its_journal_what_the_cache_has_lost(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RMQCTL_CACHE", os.devnull)
+    with seeded(brokers=2) as sandbox:
+        monkeypatch.setenv("NAMESRV_ADDR", sandbox.addr)
+        reset = ("offset", "reset", "G", "--topic", "T", "--to-offset")
+        assert call(capsys, *reset, "2", "--yes").code == 0
+        sandbox.stop_broker("broker-b")
+        result = call(capsys, *reset, "4", "--yes")
+        assert result.code == 1
+        assert "only partly seen: 2 queues at broker-b (broker-b: registered until " in result.err
+        assert call(capsys, *reset, "4", "--yes", "--partial").code == 8
+        # Reading does not open the journal.
         assert call(capsys, "offset", "show", "G").code == 0

@@ -144,11 +144,21 @@ def test_queues_that_only_members_hold_make_their_broker_one_that_was_there() ->
 
 
 def test_a_broker_is_forgotten_with_its_queues_and_by_itself_after_a_month() -> None:
-    after = forget_broker(MEMORY, "broker-b")
+    after = forget_broker(MEMORY, "broker-b", NOW_MS)
     assert list(after.brokers) == ["broker-a"]
     assert after.topics == {"T": {"broker-a": _queues()}, "U": {"broker-a": _queues()}}
     old = ClusterMemory({"broker-b": _seen(31 * DAY_MS)}, {"T": {"broker-b": _queues()}})
     assert remember(old, Sightings(brokers={"broker-a": _seen()}), NOW_MS).topics == {}
+
+
+def test_what_was_forgotten_counts_nowhere_until_it_is_seen_again() -> None:
+    forgotten = forget_broker(MEMORY, "broker-b", NOW_MS)
+    journal = ClusterMemory({"broker-b": _seen(60_000)}, {"T": {"broker-b": _queues(3)}})
+    merged = merge_memories([forgotten, journal])
+    assert "broker-b" not in merged.brokers
+    assert list(merged.topics["T"]) == ["broker-a"]
+    seen = Sightings(brokers={"broker-b": SeenBroker("C", "b:1", NOW_MS + 1)})
+    assert remember(forgotten, seen, NOW_MS + 1).forgotten == {}
 
 
 def test_several_name_servers_memories_are_one() -> None:
