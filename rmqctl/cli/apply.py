@@ -35,7 +35,7 @@ def command(
     """Run the command; its help is the registry's line and HELP."""
     from rmqctl.cli.change.carry_out import carry_out, check_consent
     from rmqctl.cli.input_file import read_input
-    from rmqctl.ops.apply import require_still_so
+    from rmqctl.ops.apply import look_again
     from rmqctl.ops.documents import parse_plan
     from rmqctl.ops.offset_plan import Planned
     from rmqctl.ops.same_cluster import follow_plan
@@ -48,6 +48,7 @@ def command(
     check_consent(invocation, consent, is_group_change=is_group_change(plan.operation))
     if assume_same_cluster:
         plan = invocation.ask(lambda client: follow_plan(client, plan))
-    if dry_run:
-        invocation.ask(lambda client: require_still_so(client, plan, strict=strict))
-    return carry_out(invocation, Planned(plan, ()), consent, strict=strict, wait_s=limit_s)
+    today = plan
+    if dry_run or not is_group_change(plan.operation):
+        today = invocation.ask(lambda client: look_again(client, plan, strict=strict))
+    return carry_out(invocation, Planned(plan, ()), consent, strict=strict, wait_s=limit_s, today=today)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rmqctl.admin.group_names import fetch_configs
 from rmqctl.admin.offset_reading import GroupProgress, Reading, conclude
 from rmqctl.admin.offset_writes import require_master
 from rmqctl.admin.offsets import read_group
@@ -16,6 +17,7 @@ from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import BROADCASTING, GroupState
+from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
@@ -31,6 +33,7 @@ class Found(Struct, frozen=True):
 
     `known_topics` are those that brokers name as the group's. `offsets` are those stored, None for none; a queue whose
     offset could not be read is not there. `unsettled` are brokers that did not tell whether they reset by themselves.
+    `filters` are what members subscribe to, by topic; `silent_count` members did not tell.
     """
 
     situation: Situation
@@ -44,12 +47,25 @@ class Found(Struct, frozen=True):
     client_ids: tuple[str, ...]
     read_queue_counts: Mapping[tuple[str, str], int]
     failures: tuple[Failure, ...]
+    filters: Mapping[str, tuple[str, ...]]
+    silent_count: int
 
     def require_settings(self, broker_names: Iterable[str]) -> None:
         """Raise the error of a broker that did not tell how it resets, which decides all where somebody consumes."""
         failed = [self.unsettled[name] for name in broker_names if name in self.unsettled]
         if failed and self.situation.state is not GroupState.EMPTY:
             raise all_failed(failed)
+
+    def is_consumed(self, topic: str) -> bool:
+        """Whether members may have messages of a topic: not where all of them tell that they subscribe to others."""
+        is_told = self.situation.state is GroupState.ONLINE and not self.silent_count
+        return not is_told or topic in self.filters or topic.startswith(RETRY_PREFIX)
+
+
+async def find_configured(client: Client, found: Found) -> frozenset[str]:
+    """Return the brokers that have the group configured; those that do not tell are left out."""
+    tables = await fetch_configs(client, found.brokers)
+    return frozenset(name for name, table in tables.ok.items() if found.situation.group in table)
 
 
 async def find_group(client: Client, group: str, topics: Sequence[str]) -> Found:
@@ -86,7 +102,22 @@ async def find_group(client: Client, group: str, topics: Sequence[str]) -> Found
             # Neither is needed: a plan does not tell ages, and members who are silent are seen all the same.
             if not failure.what.startswith(("message ages", "retention", "running info"))
         ),
+        filters=_filters(reading),
+        silent_count=len(reading.running.failed),
     )
+
+
+def _filters(reading: Reading) -> dict[str, tuple[str, ...]]:
+    """Return what members subscribe to: each broker names the words of one member, those who are asked their own."""
+    found: dict[str, set[str]] = {}
+    named = [item for view in reading.connections() for item in view.subscriptions.values()]
+    named += [item for info in reading.running.ok.values() for item in info.subscriptions]
+    for item in named:
+        found.setdefault(item.topic, set()).add(item.filter_key[1])
+    for info in reading.running.ok.values():
+        for mq in (*(mq for mq, held in info.process_queues.items() if not held.dropped), *info.pop_unacked):
+            found.setdefault(mq.topic, set())
+    return {topic: tuple(sorted(expressions)) for topic, expressions in found.items()}
 
 
 async def _is_server_side(client: Client, broker: Broker) -> bool:

@@ -12,8 +12,12 @@ from rmqctl.model.route import Broker
 
 # Why a plan that only takes something away does not tell what that is worth.
 NOT_LOOKED_UP = dict.fromkeys(
-    ("minOffset", "maxOffset", "change", "reconsumed", "skipped", "lost", "firstStoreTimestamp"), "NOT_LOOKED_UP"
-)
+    (
+        "minOffset", "maxOffset", "change", "reconsumed", "reconsumedMin", "reconsumedMax", "skipped", "skippedMin",
+        "skippedMax", "lost", "firstStoreTimestamp",
+    ),
+    "NOT_LOOKED_UP",
+)  # fmt: skip
 
 
 _SHOWN = 5

@@ -92,8 +92,11 @@ def test_a_plan_tells_what_a_queue_holds_and_what_a_change_costs(version: int) -
     none = the_item(plan, 0, broker_name="broker-b")
     assert (none.before, none.target, none.reconsumed, none.skipped, none.lost) == (None, 50, None, None, None)
     assert none.note == "80 is not written yet: 50 is the end"
-    assert set(none.reasons) == {"before", "change", "reconsumed", "skipped", "lost", "firstStoreTimestamp"}
-    assert {none.reasons[key] for key in ("before", "change", "lost")} == {"NEVER_COMMITTED"}
+    assert set(none.reasons) == {
+        "before", "change", "reconsumed", "reconsumedMin", "reconsumedMax", "skipped", "skippedMin", "skippedMax",
+        "lost", "firstStoreTimestamp",
+    }  # fmt: skip
+    assert {none.reasons[key] for key in ("before", "change", "lost", "skippedMax")} == {"NEVER_COMMITTED"}
 
 
 def test_a_plan_names_what_it_was_made_for() -> None:
@@ -194,8 +197,8 @@ def test_a_member_that_may_be_behind_a_broker_that_is_silent() -> None:
     plan = planned(cluster, assume_offline=True).plan
     assert plan.route is Route.BROKER_WRITE
     # It is the operator's word, and not what was seen.
-    assert [item.text.split(":")[0] for item in plan.consequences if item.code == "OFFLINE"] == [
-        "Nobody is taken to consume (--assume-offline)"
+    assert [item.text.split(".")[0] for item in plan.consequences if item.code == "OFFLINE"] == [
+        "The group is assumed to have no members (--assume-offline)"
     ]
 
 
