@@ -40,7 +40,7 @@ def _later_changes(later: Sequence[str]) -> tuple[Consequence, ...]:
     if not later:
         return ()
     what = f"{counted(len(later), 'later change')} {'is' if len(later) == 1 else 'are'}"
-    return (Consequence("LATER_CHANGES", f"{what} gone over as well: {listed(later)}."),)
+    return (Consequence("LATER_CHANGES", f"{what} overwritten as well: {listed(later)}."),)
 
 
 def find_later(journal: Journal, receipt: Receipt) -> list[str]:

@@ -212,7 +212,7 @@ def test_later_changes_of_the_same_queues_are_told() -> None:
         assert find_later(journal, other) == []
         later = find_later(journal, first)
     told = [item.text for item in _undo(cluster, first, later=later).plan.consequences if item.code == "LATER_CHANGES"]
-    assert told == [f"2 later changes are gone over as well: {third.id}, {second.id}."]
+    assert told == [f"2 later changes are overwritten as well: {third.id}, {second.id}."]
     assert "LATER_CHANGES" not in [item.code for item in _undo(cluster, third).plan.consequences]
 
 
