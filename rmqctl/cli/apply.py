@@ -16,10 +16,11 @@ Examples:
   rmqctl apply plan.json --strict                 any change since the plan is drift
   rmqctl apply plan.json --dry-run                only look whether it still holds
 
-Everything is looked at again first. A group that runs may have come further; a queue that went back or went over its
-target, another way of consuming, other queues or brokers are drift: they are shown, nothing is changed, and the exit
-code is 7. With a group in which nobody consumes any other offset is drift, but for the target itself: so the same
-file finishes a run that broke off. Then as with offset reset."""
+The cluster is read again first, and the plan is shown with today's numbers. A group that runs may have come further; a
+queue that went back or went over its target, another way of consuming, other queues or brokers, a topic that was
+created again, a deleted target or a group that is no longer configured are drift: nothing is changed, and the exit code
+is 7. For a group without members any other offset is drift, except the target itself: the same file finishes a run that
+broke off. Then as with offset reset."""
 
 
 def command(

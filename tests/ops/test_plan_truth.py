@@ -66,10 +66,9 @@ def test_members_that_are_ahead_make_ranges(
         is_exact = bounds[0] == bounds[1]
         assert getattr(item, name) == (bounds[0] if is_exact else None)
         assert item.reasons.get(name) == (None if is_exact else "IN_FLIGHT")
-    assert _texts(plan, "CLIENTS_AHEAD") == [
-        "Members have pulled 800 messages past the stored offsets and consumed up to 798 of them. "
-        "Those from the target on are redelivered."
-    ]
+    (told,) = _texts(plan, "CLIENTS_AHEAD")
+    assert told.startswith("Members have pulled 800 messages past the stored offsets and consumed up to 798 of them. ")
+    assert told.endswith("Those from the target on are redelivered.")
 
 
 def test_what_is_all_being_worked_on_is_not_consumed_yet() -> None:

@@ -41,8 +41,9 @@ _NOW_MS = 1_795_238_400_000  # 2026-11-21T05:20:00Z
 
 def _plan(**changes: Any) -> Plan:
     known: dict[str, Any] = {
-        "id": "p", "operation": Operation.OFFSET_RESET, "created_at_ms": _NOW_MS - 3 * 86_400_000, "cluster": "C@ns:9876",
-        "brokers": {"broker-a": "a:1"}, "group": "G", "route": Route.BROKER_WRITE, "asked": "--by-duration 2h",
+        "id": "p", "operation": Operation.OFFSET_RESET, "created_at_ms": _NOW_MS - 3 * 86_400_000,
+        "cluster": "C@ns:9876", "brokers": {"broker-a": "a:1"}, "group": "G",
+        "route": Route.BROKER_WRITE, "asked": "--by-duration 2h",
     }  # fmt: skip
     return Plan(**known | changes)
 
