@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from rmqctl.admin.stored_offsets import fetch_group_table
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import BROADCASTING, GroupState
+from rmqctl.model.group import BROADCASTING, GroupState, Proxies
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.model.queue import MessageQueue
@@ -24,6 +24,7 @@ from rmqctl.model.route import Broker
 from rmqctl.protocol import bodies, headers
 from rmqctl.rules.group_state import agreed
 from rmqctl.rules.reset_route import CONSUME_ACTIVELY, Situation
+from rmqctl.rules.words import counted, listed
 
 _SERVER_SIDE = "useServerSideResetOffset"
 
@@ -33,7 +34,7 @@ class Found(Struct, frozen=True):
 
     `known_topics` are those that brokers name as the group's. `offsets` are those stored, None for none; a queue whose
     offset could not be read is not there. `unsettled` are brokers that did not tell whether they reset by themselves.
-    `filters` are what members subscribe to, by topic; `silent_count` members did not tell.
+    `filters` are what members subscribe to, by topic; `unheard` are members that did not tell, in words.
     """
 
     situation: Situation
@@ -48,7 +49,7 @@ class Found(Struct, frozen=True):
     read_queue_counts: Mapping[tuple[str, str], int]
     failures: tuple[Failure, ...]
     filters: Mapping[str, tuple[str, ...]]
-    silent_count: int
+    unheard: tuple[str, ...]
 
     def require_settings(self, broker_names: Iterable[str]) -> None:
         """Raise the error of a broker that did not tell how it resets, which decides all where somebody consumes."""
@@ -58,7 +59,7 @@ class Found(Struct, frozen=True):
 
     def is_consumed(self, topic: str) -> bool:
         """Whether members may have messages of a topic: not where all of them tell that they subscribe to others."""
-        is_told = self.situation.state is GroupState.ONLINE and not self.silent_count
+        is_told = self.situation.state is GroupState.ONLINE and not self.unheard
         return not is_told or topic in self.filters or topic.startswith(RETRY_PREFIX)
 
 
@@ -103,8 +104,17 @@ async def find_group(client: Client, group: str, topics: Sequence[str]) -> Found
             if not failure.what.startswith(("message ages", "retention", "running info"))
         ),
         filters=_filters(reading),
-        silent_count=len(reading.running.failed),
+        unheard=tuple(_unheard(reading)),
     )
+
+
+def _unheard(reading: Reading) -> Iterator[str]:
+    if reading.running.failed:
+        yield f"{counted(len(reading.running.failed), 'member')} that did not answer"
+    if reading.proxies is not Proxies.ABSENT:
+        yield "members behind proxies"
+    if reading.failed_brokers:
+        yield f"members at {listed(sorted(reading.failed_brokers))}"
 
 
 def _filters(reading: Reading) -> dict[str, tuple[str, ...]]:

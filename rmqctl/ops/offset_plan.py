@@ -204,7 +204,7 @@ def _not_there(found: Found, wish: Wish) -> Iterator[Consequence]:
 
 
 def _time_ahead(client: Client, wish: Wish) -> Iterator[Consequence]:
-    if wish.spec.aim is Aim.TIME and wish.spec.value > client.clock.now_ms():
+    if wish.spec.aim is Aim.TIME and wish.spec.ago_ms is None and wish.spec.value > client.clock.now_ms():
         yield Consequence("TIME_AHEAD", "That time has not come yet: every queue goes to its end.")
 
 
@@ -295,7 +295,7 @@ def _route(broker_name: str, found: Found, wish: Wish) -> Route:
 def _unsubscribed(found: Found, topics: Collection[str]) -> tuple[Consequence, ...]:
     if found.situation.state is not GroupState.ONLINE:
         return ()
-    return tuple(describe_unsubscribed(topics, found.filters, found.silent_count))
+    return tuple(describe_unsubscribed(topics, found.filters, found.unheard))
 
 
 async def _retry_left(client: Client, found: Found, wish: Wish) -> tuple[Consequence, ...]:

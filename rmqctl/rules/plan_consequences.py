@@ -54,13 +54,13 @@ def narrowing(filters: Mapping[str, Collection[str]], topics: Collection[str]) -
 
 
 def describe_unsubscribed(
-    topics: Collection[str], subscribed: Collection[str], silent_count: int
+    topics: Collection[str], subscribed: Collection[str], unheard: Sequence[str]
 ) -> Iterator[Consequence]:
-    """Warn of topics that no member consumes; each member subscribes to its retry topic by itself."""
+    """Warn of topics that no member consumes, but for `unheard` ones; all subscribe to their retry topic themselves."""
     lacking = sorted(topic for topic in topics if topic not in subscribed and not topic.startswith(RETRY_PREFIX))
     if lacking:
-        unless = f", unless {counted(silent_count, 'member')} that did not answer does" if silent_count else ""
-        text = f"No member subscribes to {listed(lacking)}{unless}: nothing there is consumed."
+        unless = f" Unknown: {' and '.join(unheard)}." if unheard else ""
+        text = f"No member subscribes to {listed(lacking)}: nothing there is consumed.{unless}"
         yield Consequence("NOT_SUBSCRIBED", text)
 
 

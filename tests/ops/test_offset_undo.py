@@ -195,6 +195,7 @@ def test_a_plan_follows_its_brokers_as_a_plan_of_its_own() -> None:
     followed = ask(cluster, lambda client: follow_plan(client, moved))
     assert (followed.brokers, followed.items) == (plan.brokers, plan.items)
     assert followed.id != plan.id
+    assert followed.created_at_ms == plan.created_at_ms  # it is as old as it was
     assert followed.asked.endswith(f"(plan {plan.id})")
     assert apply(cluster, followed).exit_code == 0
     assert _stored(cluster) == {0: 20, 1: 20}

@@ -134,7 +134,7 @@ def test_a_member_that_is_silent_may_subscribe_to_it() -> None:
     cluster = _elsewhere("U")
     cluster.brokers["broker-a"].groups["G"].members["c2"] = refused(R.SYSTEM_ERROR, "silent")
     assert _texts(planned(cluster).plan, "NOT_SUBSCRIBED") == [
-        "No member subscribes to T, unless 1 member that did not answer does: nothing there is consumed."
+        "No member subscribes to T: nothing there is consumed. Unknown: 1 member that did not answer."
     ]
 
 
@@ -220,6 +220,13 @@ def test_a_time_back_is_counted_by_the_brokers_clock(skew_ms: int, said: list[st
         f"The clock of this machine is {words}. The time is counted back from the brokers' clock." for words in said
     ]
     assert _texts(plan, "CLOCK_SKEW") == told
+
+
+def test_a_time_back_is_never_ahead_whatever_this_machines_clock_says() -> None:
+    plan = _back(_telling(_stores(1), 3_600_000), 60_000)
+    assert plan.time_ms is not None
+    assert plan.time_ms > plan.created_at_ms
+    assert _texts(plan, "TIME_AHEAD") == []
 
 
 def test_brokers_whose_clocks_differ_are_told_and_their_middle_counts() -> None:

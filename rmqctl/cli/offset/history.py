@@ -51,7 +51,7 @@ def command(
         return render(replace(listing, notes=[*describe(found), *listing.notes]), invocation.display)
     from rmqctl.ops.journal import Journal
 
-    choose_columns(_columns(has_several_clusters=True), invocation.display)
+    choose_columns(_COLUMNS, invocation.display)
     with Journal() as journal:
         changes = journal.history(group=None if group is None else invocation.full_name(group), limit=limit + 1)
     is_cut, changes = len(changes) > limit, changes[:limit]
@@ -125,3 +125,6 @@ def _columns(*, has_several_clusters: bool) -> tuple[Column, ...]:
         Column("CONTEXT", "context", is_wide=True),
         Column("REASON", "reason", is_sentence=True),
     )
+
+
+_COLUMNS = _columns(has_several_clusters=True)
