@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from rmqctl.errors import StaleError
+from rmqctl.model.names import PROXY_GROUP
 from rmqctl.model.plan import Consequence, Operation, Plan
 from rmqctl.model.queue import MessageQueue
 from rmqctl.ops.apply import look_again
@@ -136,6 +137,16 @@ def test_a_member_that_is_silent_may_subscribe_to_it() -> None:
     assert _texts(planned(cluster).plan, "NOT_SUBSCRIBED") == [
         "No member subscribes to T: nothing there is consumed. Unknown: 1 member that did not answer."
     ]
+
+
+def test_members_behind_proxies_may_subscribe_to_it_and_be_ahead_in_it() -> None:
+    cluster = _elsewhere("U")
+    cluster.brokers["broker-a"].groups[PROXY_GROUP] = Group({"proxy": running()})
+    plan = planned(cluster, Aim.OFFSET, 20).plan
+    assert _texts(plan, "NOT_SUBSCRIBED") == [
+        "No member subscribes to T: nothing there is consumed. Unknown: members behind proxies."
+    ]
+    assert the_item(plan).reconsumed is None
 
 
 def test_without_members_nothing_is_said_of_subscriptions() -> None:
