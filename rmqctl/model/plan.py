@@ -72,7 +72,7 @@ class PlanItem(Struct, frozen=True):
 
     @property
     def reconsumed_bounds(self) -> tuple[int, int] | None:
-        """At least and at most so many messages are redelivered; plans of before have exact numbers only."""
+        """The least and the most messages that are redelivered; plans of older releases have exact numbers only."""
         return _bounds(self.reconsumed, self.reconsumed_min, self.reconsumed_max)
 
     @property
@@ -118,7 +118,7 @@ class Plan(Struct, frozen=True):
     those of each (topic, broker name). `state`, `consume_type`, `message_model` and `client_ids` are how the group was
     found. `asked` are the words that it was asked with, `reason` is what the operator says why. `time_ms` is the time
     that it was asked to go to. `filters` are what members subscribe to other than everything, by topic. `configured_at`
-    are the brokers that have the group configured. Plans of before have none of the last five.
+    are the brokers that have the group configured. Plans of older releases have none of the last five.
     """
 
     id: str

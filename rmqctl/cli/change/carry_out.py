@@ -69,7 +69,7 @@ def carry_out(
     invocation: Invocation, planned: Planned, consent: Consent, *, strict: bool, wait_s: float | None,
     today: Plan | None = None,
 ) -> int:  # fmt: skip
-    """Show a plan and do what is consented to. Returns the exit code. A saved plan comes with what it does `today`.
+    """Show a plan and do what is consented to. Returns the exit code. A saved plan comes with its numbers of `today`.
 
     Raises UsageError where nobody can be asked, DeclinedError for a no, and what apply_plan raises.
     """
@@ -94,7 +94,7 @@ def carry_out(
     if display.format in FOR_PEOPLE or not is_given:
         # For scripts only one document: the plan, or what came of it.
         _show_first(listing, replace(display, columns=(), sort_keys=()))
-        if not is_given and not display.with_notes:
+        if display.format in FOR_PEOPLE and not is_given and not display.with_notes:
             for line in said:  # -q silences notes, not what is asked about
                 note_to_stderr(printable(line))
     if not is_given and display.format not in FOR_PEOPLE:

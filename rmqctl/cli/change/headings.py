@@ -1,4 +1,4 @@
-"""What is said of a plan before its table: what it does, to whom, where, and who made it when."""
+"""The lines above a plan's table: what it does to which group, where, and who made it when."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def headings(plan: Plan, now_ms: int, *, is_saved: bool = False) -> Iterator[str]:
-    """Return the lines. A plan of before tells neither who made it nor its time."""
+    """Return the lines. A plan of an older release has no author and no target time."""
     cluster, _, servers = plan.cluster.partition("@")
     context = "" if plan.author is None or plan.author.context is None else f" (context {plan.author.context})"
     topics = sorted({item.mq.topic for item in plan.items})

@@ -119,7 +119,7 @@ def _offset(key: str, nothing: str = "none") -> Callable[[Item], str]:
 def _range(key: str) -> Callable[[Item], str]:
     def show(item: Item) -> str:
         low, high = item[f"{key}Min"], item[f"{key}Max"]
-        if low is None:  # a plan of before
+        if low is None:  # a plan of an older release
             low = high = item[key]
         return "-" if low is None else str(low) if low == high else f"{low}-{high}"
 
