@@ -247,6 +247,7 @@ def _read_queue(mq: MessageQueue, reading: Reading, *, has_members: bool) -> Que
         cached_count=held[0].cached_count if len(held) == 1 else None,
         pulled_to=up_to,
         pulled_source=source,
+        first_unfinished=held[0].cached_min_offset if len(held) == 1 and held[0].cached_count > 0 else None,
         reasons=reasons,
     )
 

@@ -26,10 +26,11 @@ Examples:
   rmqctl apply plan.json --strict                 any change since the plan is drift
   rmqctl apply plan.json --dry-run                only look whether it still holds
 
-Everything is looked at again first. A group that runs may have come further; a queue that went back or went over its
-target, another way of consuming, other queues or brokers are drift: they are shown, nothing is changed, and the exit
-code is 7. With a group in which nobody consumes any other offset is drift, but for the target itself: so the same
-file finishes a run that broke off. Then as with offset reset."""
+The cluster is read again first, and the plan is shown with today's numbers. A group that runs may have come further; a
+queue that went back or went over its target, another way of consuming, other queues or brokers, a topic that was
+created again, a deleted target or a group that is no longer configured are drift: nothing is changed, and the exit code
+is 7. For a group without members any other offset is drift, except the target itself: the same file finishes a run that
+broke off. Then as with offset reset."""
 
 
 def command(
@@ -46,7 +47,7 @@ def command(
     """Run the command; its help is the registry's line and HELP."""
     from rmqctl.cli.change.carry_out import carry_out, check_consent
     from rmqctl.cli.input_file import read_input
-    from rmqctl.ops.apply import require_still_so
+    from rmqctl.ops.apply import look_again
     from rmqctl.ops.documents import parse_plan
     from rmqctl.ops.offset_plan import Planned
     from rmqctl.ops.same_cluster import follow_plan
@@ -59,6 +60,7 @@ def command(
     check_consent(invocation, consent, is_group_change=is_group_change(plan.operation))
     if assume_same_cluster:
         plan = invocation.ask(lambda client: follow_plan(client, plan))
-    if dry_run:
-        invocation.ask(lambda client: require_still_so(client, plan, strict=strict))
-    return carry_out(invocation, Planned(plan, ()), consent, strict=strict, wait_s=limit_s)
+    today = plan
+    if dry_run or not is_group_change(plan.operation):
+        today = invocation.ask(lambda client: look_again(client, plan, strict=strict))
+    return carry_out(invocation, Planned(plan, ()), consent, strict=strict, wait_s=limit_s, today=today)

@@ -48,8 +48,10 @@ class PlanItem(Struct, frozen=True):
     """One queue: the stored offset before, None for none, and after, None for "it is taken away".
 
     `min_offset` and `max_offset` are what the queue held then; `first_store_time_ms` is that of the first message at
-    the target. `reconsumed`: messages that are consumed again; `skipped`: messages that never will be; `lost`: messages
-    that retention had deleted before the group read them. None is not known, `reasons` says why, by name.
+    the target. `reconsumed`: messages that are redelivered; `skipped`: messages that are never delivered; `lost`:
+    messages that retention had deleted before the group read them. None is not known, `reasons` says why, by name.
+    Where members have consumed messages past the stored offset only the bounds of the first two are known: `_min` and
+    `_max`, which are the number itself where it is exact.
     """
 
     mq: MessageQueue
@@ -64,6 +66,26 @@ class PlanItem(Struct, frozen=True):
     first_store_time_ms: int | None = None
     note: str = ""
     reasons: Mapping[str, str] = {}
+    reconsumed_min: int | None = None
+    reconsumed_max: int | None = None
+    skipped_min: int | None = None
+    skipped_max: int | None = None
+
+    @property
+    def reconsumed_bounds(self) -> tuple[int, int] | None:
+        """The least and the most messages that are redelivered; plans of older releases have exact numbers only."""
+        return _bounds(self.reconsumed, self.reconsumed_min, self.reconsumed_max)
+
+    @property
+    def skipped_bounds(self) -> tuple[int, int] | None:
+        """As reconsumed_bounds, of messages that are never delivered."""
+        return _bounds(self.skipped, self.skipped_min, self.skipped_max)
+
+
+def _bounds(exact: int | None, low: int | None, high: int | None) -> tuple[int, int] | None:
+    if low is not None and high is not None:
+        return low, high
+    return None if exact is None else (exact, exact)
 
 
 class ConfigItem(Struct, frozen=True):
@@ -82,12 +104,22 @@ class Consequence(Struct, frozen=True):
     text: str
 
 
+class Author(Struct, frozen=True):
+    """Who made a plan, from where."""
+
+    user: str
+    host: str
+    context: str | None
+
+
 class Plan(Struct, frozen=True):
     """A change, ready to be applied: `items` for offsets, `configs` for groups.
 
     `brokers` are the masters' addresses by name, so that no other cluster is taken for this one; `read_queue_counts`
     those of each (topic, broker name). `state`, `consume_type`, `message_model` and `client_ids` are how the group was
-    found. `asked` are the words that it was asked with, `reason` is what the operator says why.
+    found. `asked` are the words that it was asked with, `reason` is what the operator says why. `time_ms` is the time
+    that it was asked to go to. `filters` are what members subscribe to other than everything, by topic. `configured_at`
+    are the brokers that have the group configured. Plans of older releases have none of the last five.
     """
 
     id: str
@@ -107,3 +139,8 @@ class Plan(Struct, frozen=True):
     items: tuple[PlanItem, ...] = ()
     configs: tuple[ConfigItem, ...] = ()
     consequences: tuple[Consequence, ...] = ()
+    author: Author | None = None
+    name_servers: tuple[str, ...] = ()
+    time_ms: int | None = None
+    filters: Mapping[str, tuple[str, ...]] = {}
+    configured_at: tuple[str, ...] = ()

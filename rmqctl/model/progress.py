@@ -52,7 +52,8 @@ class QueueReading(Struct, frozen=True):
     """What was read about one queue, before anything is concluded. None: not known, `reasons` says why.
 
     `client_ids` are the clients that hold the queue now; `cached_count` what they have pulled and not finished;
-    `pulled_to` the offset after the last one that any of them pulled.
+    `pulled_to` the offset after the last one that any of them pulled; `first_unfinished` the first offset that its only
+    holder has pulled and not finished.
     """
 
     mq: MessageQueue
@@ -68,6 +69,7 @@ class QueueReading(Struct, frozen=True):
     cached_count: int | None = None
     pulled_to: int | None = None
     pulled_source: PulledSource | None = None
+    first_unfinished: int | None = None
     reasons: Mapping[str, Unknown] = field(default_factory=dict)
 
 
@@ -77,7 +79,7 @@ class QueueProgress(Struct, frozen=True):
     lag: messages still to be consumed. lost: messages that were deleted before this group read them.
     inflight: pulled and not committed. duplicate_risk: consumed but not committed, at most: a crash repeats them.
     time_lag_ms: age of the first unread message. retention_left_ms: time until it may be deleted, at the earliest;
-    0 or less is "at the next cleaning".
+    0 or less is "at the next cleaning". pulled_to and first_unfinished are the reading's.
     """
 
     mq: MessageQueue
@@ -96,3 +98,5 @@ class QueueProgress(Struct, frozen=True):
     retention_left_ms: int | None
     client_ids: tuple[str, ...]
     reasons: Mapping[str, Unknown]
+    pulled_to: int | None = None
+    first_unfinished: int | None = None

@@ -33,9 +33,12 @@ async def apply_plan(
     )
 
 
-async def require_still_so(client: Client, plan: Plan, *, strict: bool) -> None:
-    """Raise StaleError when a plan no longer holds, and what reading the group raises; nothing is written."""
+async def look_again(client: Client, plan: Plan, *, strict: bool) -> Plan:
+    """Return a plan with what it would do today, to be shown; nothing is written.
+
+    Raises StaleError when it no longer holds, and what reading the group raises.
+    """
     if is_group_change(plan.operation):
         await check_config_plan(client, plan, strict=strict)
-    else:
-        await check_plan(client, plan, strict=strict)
+        return plan
+    return (await check_plan(client, plan, strict=strict)).today

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from rmqctl.errors import UsageError
 from rmqctl.model.group import GroupState
-from rmqctl.model.plan import ConfigItem, Consequence, Operation, Plan, PlanItem, Route
+from rmqctl.model.plan import Author, ConfigItem, Consequence, Operation, Plan, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ChangeState, ConfigReceiptItem, Receipt, ReceiptItem, Result, Who
 from rmqctl.rules.times import iso_time
@@ -37,11 +37,19 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "group": plan.group,
         "route": plan.route.value,
         "asked": plan.asked,
+        "timeMs": plan.time_ms,
+        "timeIso": iso_time(plan.time_ms),
         "reason": plan.reason,
+        "nameServers": list(plan.name_servers),
+        "user": None if plan.author is None else plan.author.user,
+        "host": None if plan.author is None else plan.author.host,
+        "context": None if plan.author is None else plan.author.context,
         "state": plan.state.value,
         "consumeType": plan.consume_type,
         "messageModel": plan.message_model,
         "clientIds": list(plan.client_ids),
+        "filters": {topic: list(expressions) for topic, expressions in sorted(plan.filters.items())},
+        "configuredAt": list(plan.configured_at),
         "topics": [
             {"topic": topic, "brokerName": broker_name, "readQueueNums": count}
             for (topic, broker_name), count in sorted(plan.read_queue_counts.items())
@@ -63,7 +71,11 @@ def _plan_item(item: PlanItem) -> dict[str, Any]:
         "maxOffset": item.max_offset,
         "change": change,
         "reconsumed": item.reconsumed,
+        "reconsumedMin": item.reconsumed_min,
+        "reconsumedMax": item.reconsumed_max,
         "skipped": item.skipped,
+        "skippedMin": item.skipped_min,
+        "skippedMax": item.skipped_max,
         "lost": item.lost,
         "firstStoreTimestamp": item.first_store_time_ms,
         "firstStoreTimestampIso": iso_time(item.first_store_time_ms),
@@ -98,7 +110,11 @@ class _Item(Struct, frozen=True, rename="camel"):
     min_offset: int | None = None
     max_offset: int | None = None
     reconsumed: int | None = None
+    reconsumed_min: int | None = None
+    reconsumed_max: int | None = None
     skipped: int | None = None
+    skipped_min: int | None = None
+    skipped_max: int | None = None
     lost: int | None = None
     first_store_timestamp: int | None = None
     reasons: dict[str, str] = {}
@@ -133,6 +149,10 @@ class _Document(Struct, frozen=True, rename="camel"):
     client_ids: tuple[str, ...] = ()
     topics: list[_Topic] = []
     consequences: tuple[Consequence, ...] = ()
+    name_servers: tuple[str, ...] = ()
+    time_ms: int | None = None
+    filters: dict[str, tuple[str, ...]] = {}
+    configured_at: tuple[str, ...] = ()
     plan_id: str = ""
     plan_sha256: str = ""
     started_at_ms: int = 0
@@ -153,6 +173,7 @@ def parse_plan(data: bytes, where: str) -> tuple[Plan, str]:
             hint="Make a new plan; what a plan says is what was looked up for it.",
         )
     _check_items(document, where)
+    user, host = document.user, document.host
     items, configs = [], []
     for item in document.items:
         if item.topic is None or item.queue_id is None:
@@ -163,6 +184,7 @@ def parse_plan(data: bytes, where: str) -> tuple[Plan, str]:
                 MessageQueue(item.topic, item.broker_name, item.queue_id), _offset(item.before), _offset(item.target),
                 item.route, item.min_offset, item.max_offset, item.reconsumed, item.skipped, item.lost,
                 item.first_store_timestamp, item.note, item.reasons,
+                item.reconsumed_min, item.reconsumed_max, item.skipped_min, item.skipped_max,
             )
         )  # fmt: skip
     return (
@@ -184,6 +206,11 @@ def parse_plan(data: bytes, where: str) -> tuple[Plan, str]:
             items=tuple(items),
             configs=tuple(configs),
             consequences=document.consequences,
+            author=None if user is None or host is None else Author(user, host, document.context),
+            name_servers=document.name_servers,
+            time_ms=document.time_ms,
+            filters=document.filters,
+            configured_at=document.configured_at,
         ),
         document.sha256,
     )

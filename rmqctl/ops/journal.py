@@ -163,8 +163,13 @@ class Journal:
     ) -> list[Change]:
         """Return the changes, those that began last first."""
         counts = ", ".join(f"total(items.result = '{result}') AS {result}" for result in (*Result, ATTEMPTING))
+        topics = (
+            "(SELECT group_concat(topic, ' ') FROM (SELECT DISTINCT topic FROM items WHERE change = found.number "
+            "AND topic IS NOT NULL ORDER BY topic))"
+        )
         query = (
-            f"SELECT found.*, {counts} FROM (SELECT * FROM changes WHERE (?1 IS NULL OR cluster = ?1) "  # noqa: S608
+            f"SELECT found.*, {topics} AS topics, {counts} FROM (SELECT * FROM changes "  # noqa: S608
+            "WHERE (?1 IS NULL OR cluster = ?1) "
             "AND (?2 IS NULL OR group_name = ?2) ORDER BY number DESC LIMIT ?3) AS found "
             "LEFT JOIN items ON items.change = found.number GROUP BY found.number ORDER BY found.number DESC"
         )

@@ -40,7 +40,10 @@ TABLES = (
 
 
 class Change(Struct, frozen=True):
-    """One change that was made from this user's account. `counts` has every result, of items and configurations."""
+    """One change that was made from this user's account.
+
+    `counts` has every result, of items and configurations; `topics` are those of its offsets, none for configurations.
+    """
 
     receipt_id: str
     plan_id: str
@@ -55,6 +58,7 @@ class Change(Struct, frozen=True):
     reason: str | None
     counts: Mapping[Result, int]
     state: ChangeState
+    topics: tuple[str, ...] = ()
 
 
 def storable(values: Sequence[Any]) -> tuple[Any, ...]:
@@ -111,6 +115,7 @@ def read_change(row: sqlite3.Row, state: ChangeState) -> Change:
         reason=row["reason"],
         counts=counts,
         state=state,
+        topics=tuple((row["topics"] or "").split()),
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rmqctl.admin.group_names import fetch_configs
 from rmqctl.admin.offset_reading import GroupProgress, Reading, conclude
 from rmqctl.admin.offset_writes import require_master
 from rmqctl.admin.offsets import read_group
@@ -15,7 +16,8 @@ from rmqctl.admin.stored_offsets import fetch_group_table
 from rmqctl.client.core import Client
 from rmqctl.errors import NotRegisteredError, RmqctlError
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import BROADCASTING, GroupState
+from rmqctl.model.group import BROADCASTING, GroupState, Proxies
+from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
@@ -23,6 +25,7 @@ from rmqctl.protocol import bodies, headers
 from rmqctl.rules.cluster_memory import may_hold
 from rmqctl.rules.group_state import agreed, group_state, unseen_reason
 from rmqctl.rules.reset_route import CONSUME_ACTIVELY, Situation
+from rmqctl.rules.words import counted, listed
 
 _SERVER_SIDE = "useServerSideResetOffset"
 
@@ -32,6 +35,7 @@ class Found(Struct, frozen=True):
 
     `known_topics` are those that brokers name as the group's. `offsets` are those stored, None for none; a queue whose
     offset could not be read is not there. `unsettled` are brokers that did not tell whether they reset by themselves.
+    `filters` are what members subscribe to, by topic; `unheard` are members that did not tell, in words.
     """
 
     situation: Situation
@@ -45,12 +49,25 @@ class Found(Struct, frozen=True):
     client_ids: tuple[str, ...]
     read_queue_counts: Mapping[tuple[str, str], int]
     failures: tuple[Failure, ...]
+    filters: Mapping[str, tuple[str, ...]]
+    unheard: tuple[str, ...]
 
     def require_settings(self, broker_names: Iterable[str]) -> None:
         """Raise the error of a broker that did not tell how it resets, which decides all where somebody consumes."""
         failed = [self.unsettled[name] for name in broker_names if name in self.unsettled]
         if failed and self.situation.state is not GroupState.EMPTY:
             raise all_failed(failed)
+
+    def is_consumed(self, topic: str) -> bool:
+        """Whether members may have messages of a topic: not where all of them tell that they subscribe to others."""
+        is_told = self.situation.state is GroupState.ONLINE and not self.unheard
+        return not is_told or topic in self.filters or topic.startswith(RETRY_PREFIX)
+
+
+async def find_configured(client: Client, found: Found) -> frozenset[str]:
+    """Return the brokers that have the group configured; those that do not tell are left out."""
+    tables = await fetch_configs(client, found.brokers)
+    return frozenset(name for name, table in tables.ok.items() if found.situation.group in table)
 
 
 async def find_group(client: Client, group: str, topics: Sequence[str]) -> Found:
@@ -89,6 +106,8 @@ async def find_group(client: Client, group: str, topics: Sequence[str]) -> Found
             if not failure.what.startswith(("message ages", "retention", "running info"))
             if not topics or failure.broker_name is None or failure.broker_name in holding
         ),
+        filters=_filters(reading),
+        unheard=tuple(_unheard(reading)),
     )
 
 
@@ -99,6 +118,28 @@ def _may_hold(client: Client, reading: Reading, name: str) -> bool:
         return True
     is_missing = isinstance(reading.failed_brokers.get(name), NotRegisteredError)
     return is_missing and any(may_hold(topic, name, client.expectation) for topic in reading.topics)
+
+
+def _unheard(reading: Reading) -> Iterator[str]:
+    if reading.running.failed:
+        yield f"{counted(len(reading.running.failed), 'member')} that did not answer"
+    if reading.proxies is not Proxies.ABSENT:
+        yield "members behind proxies"
+    if reading.failed_brokers:
+        yield f"members at {listed(sorted(reading.failed_brokers))}"
+
+
+def _filters(reading: Reading) -> dict[str, tuple[str, ...]]:
+    """Return what members subscribe to: each broker names the words of one member, those who are asked their own."""
+    found: dict[str, set[str]] = {}
+    named = [item for view in reading.connections() for item in view.subscriptions.values()]
+    named += [item for info in reading.running.ok.values() for item in info.subscriptions]
+    for item in named:
+        found.setdefault(item.topic, set()).add(item.filter_key[1])
+    for info in reading.running.ok.values():
+        for mq in (*(mq for mq, held in info.process_queues.items() if not held.dropped), *info.pop_unacked):
+            found.setdefault(mq.topic, set())
+    return {topic: tuple(sorted(expressions)) for topic, expressions in found.items()}
 
 
 async def _is_server_side(client: Client, broker: Broker) -> bool:

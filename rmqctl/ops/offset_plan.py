@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,16 +17,21 @@ from rmqctl.admin.time_search import fetch_message_at, find_first_since
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError, RmqctlError, UsageError
 from rmqctl.model.failure import Failure
+from rmqctl.model.group import GroupState
 from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX
 from rmqctl.model.plan import Consequence, Operation, Plan, PlanItem, Route
-from rmqctl.model.progress import QueueProgress, Unknown
+from rmqctl.model.progress import QueueProgress
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.versions import V5_0_0
-from rmqctl.rules.reset import Aim, Choice, QueueFacts, Spec, choose_target, find_effects
+from rmqctl.rules.plan_consequences import describe_ahead, describe_delayed, describe_unsubscribed, narrowing
+from rmqctl.rules.reset import Aim, Choice, QueueFacts, Spec, choose_target
 from rmqctl.rules.reset_route import choose_route, describe_routes, require_resettable
+from rmqctl.rules.times import iso_time
 from rmqctl.rules.words import counted, listed
 
-from .offset_found import Found, find_group
+from .broker_times import resolve_ago
+from .offset_found import Found, find_configured, find_group
+from .plan_items import new_item
 from .plan_parts import cluster_label, describe_unseen, new_id, unseen_item
 from .retry_topics import describe_waiting, find_retry_topics
 
@@ -81,44 +86,51 @@ async def plan_offsets(client: Client, group: str, wish: Wish) -> Planned:
         is_server_side=[found.is_server_side.get(name, False) for name in names],
     )
     await _require_known_group(client, group, found, names)
+    brokers = {name: found.brokers[name] for name in names if name in found.brokers}
+    spec, of_clocks = await resolve_ago(client, brokers, wish.spec)
+    since = "" if spec.ago_ms is None else f" (since {iso_time(spec.value)})"
+    wish = replace(wish, spec=spec, asked=f"{wish.asked}{since}")
     looked, failures = await _look_up(client, found, wish, readable)
     _require_count(wish, len(looked))
     seen = tuple(
-        _item(row, looked[row.mq], found, wish)
+        new_item(
+            row, looked[row.mq].choice.target, _route(row.mq.broker_name, found, wish),
+            note=looked[row.mq].choice.note, first_store_time_ms=looked[row.mq].first_store_time_ms,
+            is_consumed=found.is_consumed(row.mq.topic),
+        )
         for row in readable
         if row.mq in looked and not looked[row.mq].choice.is_left
-    )
+    )  # fmt: skip
     _require_pushable(found, seen)
-    reasons = {failure.broker_name: failure.error.sentence for failure in (*failures, *found.failures)}
-    unseen = [unseen_item(row.mq, reasons.get(row.mq.broker_name, ""), row) for row in rows if row.mq not in looked]
-    unseen += [
-        unseen_item(mq, reasons.get(mq.broker_name, "it does not exist now"))
-        for mq in sorted(wish.given.keys() - found.rows.keys())
-        if not wish.queues or any(choice.has(mq) for choice in wish.queues)
-    ]
+    unseen = _unseen_items(found, wish, [row for row in rows if row.mq not in looked], (*failures, *found.failures))
     items = (*seen, *unseen)
     routes = {item.route for item in seen}
     left = Counter(each.choice.note for each in looked.values() if each.choice.is_left)
     consequences = (
         *describe_routes(found.situation, routes),
+        *describe_ahead(items, readable),
         *(Consequence("LEFT_ALONE", f"{_are(count)} left alone: {note}.") for note, count in sorted(left.items())),
         *_not_read(found),
         *_unseen_consequences(unseen),
-        *_ahead(client, wish),
+        *_time_ahead(client, wish),
+        *of_clocks,
+        *_unsubscribed(found, {row.mq.topic for row in rows}),
         *await _retry_left(client, found, wish),
     )
     plan = await new_plan(
-        client, found, items, consequences, operation=wish.operation, asked=wish.asked, reason=wish.reason
-    )
+        client, found, items, consequences, operation=wish.operation, asked=wish.asked, reason=wish.reason,
+        time_ms=wish.spec.value if wish.spec.aim is Aim.TIME else None,
+    )  # fmt: skip
     return Planned(plan, (*found.failures, *failures))
 
 
 async def new_plan(
     client: Client, found: Found, items: tuple[PlanItem, ...], consequences: tuple[Consequence, ...], *,
-    operation: Operation, asked: str, reason: str | None,
+    operation: Operation, asked: str, reason: str | None, time_ms: int | None = None,
 ) -> Plan:  # fmt: skip
     """Return the plan of these items, for a group as it was found."""
     cluster = await fetch_cluster(client)
+    configured_at = await find_configured(client, found)
     now_ms, situation = client.clock.now_ms(), found.situation
     seen = [item for item in items if item.route is not Route.UNSEEN]
     routes = {item.route for item in seen} or {Route.UNSEEN}
@@ -140,6 +152,10 @@ async def new_plan(
         read_queue_counts={place: count for place, count in found.read_queue_counts.items() if place[0] in topics},
         items=items,
         consequences=consequences,
+        name_servers=tuple(sorted(client.name_servers)),
+        time_ms=time_ms,
+        filters=narrowing(found.filters, topics),
+        configured_at=tuple(name for name in names if name in configured_at),
     )
 
 
@@ -194,6 +210,20 @@ def _require_count(wish: Wish, count: int) -> None:
         raise RefusedError(sentence, hint="rmqctl offset show GROUP lists them; rmqctl doctor checks the brokers.")
 
 
+def _unseen_items(
+    found: Found, wish: Wish, rows: Sequence[QueueProgress], failures: Sequence[Failure]
+) -> list[PlanItem]:
+    """Return the items of queues that could not be read, and of given ones that do not exist now."""
+    reasons = {failure.broker_name: failure.error.sentence for failure in failures}
+    items = [unseen_item(row.mq, reasons.get(row.mq.broker_name, ""), row) for row in rows]
+    gone = [mq for mq in wish.given if mq not in found.rows]
+    return items + [
+        unseen_item(mq, reasons.get(mq.broker_name, "it does not exist now"))
+        for mq in sorted(gone)
+        if not wish.queues or any(choice.has(mq) for choice in wish.queues)
+    ]
+
+
 def _unseen_consequences(unseen: Sequence[PlanItem]) -> Iterator[Consequence]:
     """Tell of queues that could not be read, so that a saved plan tells of them too."""
     if unseen:
@@ -202,8 +232,8 @@ def _unseen_consequences(unseen: Sequence[PlanItem]) -> Iterator[Consequence]:
         yield Consequence("LEFT_OUT", text)
 
 
-def _ahead(client: Client, wish: Wish) -> Iterator[Consequence]:
-    if wish.spec.aim is Aim.TIME and wish.spec.value > client.clock.now_ms():
+def _time_ahead(client: Client, wish: Wish) -> Iterator[Consequence]:
+    if wish.spec.aim is Aim.TIME and wish.spec.ago_ms is None and wish.spec.value > client.clock.now_ms():
         yield Consequence("TIME_AHEAD", "That time has not come yet: every queue goes to its end.")
 
 
@@ -286,48 +316,22 @@ def _failures(what: str, failed: Mapping[MessageQueue, RmqctlError]) -> list[Fai
     return [Failure(mq.broker_name, f"{what} of {mq.topic}:{mq.queue_id}", error) for mq, error in failed.items()]
 
 
-def _item(row: QueueProgress, looked: _Looked, found: Found, wish: Wish) -> PlanItem:
-    choice = looked.choice
-    min_offset, max_offset = row.min_offset or 0, row.max_offset or 0
-    effects = find_effects(row.consumer_offset, choice.target, min_offset, max_offset)
-    reasons: dict[str, str] = {}
-    if row.consumer_offset is None:
-        reasons["before"] = Unknown.NEVER_COMMITTED.value
-    if choice.target is None:
-        reasons["target"] = "NONE_STORED"
-    for name in ("reconsumed", "skipped", "lost"):
-        if getattr(effects, name) is None:
-            # Where a group without an offset begins is its clients' affair (ConsumeFromWhere).
-            reasons[name] = Unknown.NEVER_COMMITTED.value
-    if row.consumer_offset is None or choice.target is None:
-        reasons["change"] = Unknown.NEVER_COMMITTED.value
-    if looked.first_store_time_ms is None:
-        is_end = choice.target is None or choice.target >= max_offset
-        reasons["firstStoreTimestamp"] = "NO_MESSAGE" if is_end else Unknown.NOT_REPORTED.value
-    return PlanItem(
-        mq=row.mq,
-        before=row.consumer_offset,
-        target=choice.target,
-        route=_route(row.mq.broker_name, found, wish),
-        min_offset=min_offset,
-        max_offset=max_offset,
-        reconsumed=effects.reconsumed,
-        skipped=effects.skipped,
-        lost=effects.lost,
-        first_store_time_ms=looked.first_store_time_ms,
-        note=choice.note or ("it is there already" if row.consumer_offset == choice.target else ""),
-        reasons=reasons,
-    )
-
-
 def _route(broker_name: str, found: Found, wish: Wish) -> Route:
     is_server_side = found.is_server_side.get(broker_name, False)
     return choose_route(found.situation, assume_offline=wish.assume_offline, is_server_side=is_server_side)
 
 
-async def _retry_left(client: Client, found: Found, wish: Wish) -> tuple[Consequence, ...]:
-    if wish.with_retry or wish.operation not in (Operation.OFFSET_RESET, Operation.OFFSET_SKIP):
+def _unsubscribed(found: Found, topics: Collection[str]) -> tuple[Consequence, ...]:
+    if found.situation.state is not GroupState.ONLINE:
         return ()
+    return tuple(describe_unsubscribed(topics, found.filters, found.unheard))
+
+
+async def _retry_left(client: Client, found: Found, wish: Wish) -> tuple[Consequence, ...]:
+    if wish.operation not in (Operation.OFFSET_RESET, Operation.OFFSET_SKIP):
+        return ()
+    if wish.with_retry or any(topic.startswith(RETRY_PREFIX) for topic in wish.topics):
+        return (describe_delayed(),)
     return await describe_waiting(client, found, wish.topics)
 
 

@@ -16,8 +16,12 @@ from rmqctl.rules.words import counted
 
 # Why a plan that only takes something away does not tell what that is worth.
 NOT_LOOKED_UP = dict.fromkeys(
-    ("minOffset", "maxOffset", "change", "reconsumed", "skipped", "lost", "firstStoreTimestamp"), "NOT_LOOKED_UP"
-)
+    (
+        "minOffset", "maxOffset", "change", "reconsumed", "reconsumedMin", "reconsumedMax", "skipped", "skippedMin",
+        "skippedMax", "lost", "firstStoreTimestamp",
+    ),
+    "NOT_LOOKED_UP",
+)  # fmt: skip
 
 
 # What fails for a plan and leaves no part of the group unseen.

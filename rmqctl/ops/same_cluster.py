@@ -53,11 +53,9 @@ async def follow_plan(client: Client, plan: Plan) -> Plan:
     moved = await find_moved(client, plan.brokers, plan.id, assume=True)
     if not moved:
         return plan
-    now_ms = client.clock.now_ms()
     return replace(
         plan,
-        id=new_id(now_ms),
-        created_at_ms=now_ms,
+        id=new_id(client.clock.now_ms()),
         brokers={**plan.brokers, **moved},
         asked=f"{plan.asked} (plan {plan.id})".strip(),
         consequences=(*plan.consequences, *moved_consequences(plan.brokers, moved)),

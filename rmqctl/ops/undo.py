@@ -14,6 +14,7 @@ from rmqctl.rules.words import counted, listed
 
 from .group_undo import plan_group_undo
 from .journal import Journal
+from .journal_rows import Change
 from .offset_plan import Planned
 from .offset_undo import plan_undo
 from .same_cluster import follow_receipt
@@ -39,20 +40,30 @@ def _later_changes(later: Sequence[str]) -> tuple[Consequence, ...]:
     if not later:
         return ()
     what = f"{counted(len(later), 'later change')} {'is' if len(later) == 1 else 'are'}"
-    return (Consequence("LATER_CHANGES", f"{what} gone over as well: {listed(later)}."),)
+    return (Consequence("LATER_CHANGES", f"{what} overwritten as well: {listed(later)}."),)
 
 
 def find_later(journal: Journal, receipt: Receipt) -> list[str]:
     """Return the changes of this machine that came after one and changed what it did, those that began last first."""
     own = _changed(receipt)
     found = []
-    for change in journal.history(group=receipt.group):
-        if change.started_at_ms < receipt.started_at_ms:
-            break
+    for change in _since(journal.history(group=receipt.group), receipt):
         other = journal.receipt(change.receipt_id)
-        if other is not None and other.id != receipt.id and own & _changed(other):
+        if other is not None and own & _changed(other):
             found.append(other.id)
     return found
+
+
+def _since(changes: Sequence[Change], receipt: Receipt) -> Sequence[Change]:
+    """Return the changes that the journal noted after a receipt's, the newest first.
+
+    Its order tells, not the clock, which may have been set back. Only of another machine's receipt nothing else is
+    known.
+    """
+    ids = [change.receipt_id for change in changes]
+    if receipt.id in ids:
+        return changes[: ids.index(receipt.id)]
+    return [change for change in changes if change.started_at_ms >= receipt.started_at_ms]
 
 
 def _changed(receipt: Receipt) -> set[tuple[str, str, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -15,7 +15,8 @@ class Now(Struct, frozen=True):
     """What is found when a plan is to be applied, under the plan's own names.
 
     `offsets` are stored offsets of the plan's queues, None for none; a queue that could not be read is not there.
-    `routes` are the ways that would be chosen now, by broker name.
+    `routes` are the ways that would be chosen now, by broker name. `bounds` are the smallest and the next offset of the
+    plan's queues, where they were read. `lacking_config` are brokers that do not have the group configured.
     """
 
     state: GroupState
@@ -25,6 +26,8 @@ class Now(Struct, frozen=True):
     read_queue_counts: Mapping[tuple[str, str], int]
     offsets: Mapping[MessageQueue, int | None]
     routes: Mapping[str, Route]
+    bounds: Mapping[MessageQueue, tuple[int, int]] = {}
+    lacking_config: Collection[str] = ()
 
 
 class Moved(Struct, frozen=True):
@@ -80,6 +83,8 @@ def _broker_drift(plan: Plan, now: Now) -> Iterator[str]:
             planned -= {now.routes[name], Route.UNSEEN}
             for route in sorted(planned):
                 yield f"Broker {name} would be changed by {route}, and now by {now.routes[name]}."
+        if name in now.lacking_config and name in plan.configured_at:
+            yield f"Group {plan.group} was configured at {name} and no longer is."
     topics = {topic for topic, _ in plan.read_queue_counts}
     places = plan.read_queue_counts.keys() | {place for place in now.read_queue_counts if place[0] in topics}
     for topic, name in sorted(places):
@@ -96,8 +101,31 @@ def _queue_drift(plan: Plan, now: Now, *, strict: bool) -> Iterator[str]:
             yield f"{item.mq}: its stored offset could not be read."
             continue
         sentence = _moved(item, now.offsets[item.mq], strict=strict)
+        if sentence is None:
+            sentence = _out_of_bounds(item, now)
         if sentence is not None:
             yield f"{item.mq}: {sentence}"
+
+
+def _out_of_bounds(item: PlanItem, now: Now) -> str | None:
+    """Tell why the queue is not the one of the plan, or has no message at the target any more.
+
+    An end that went back also shows where no offset was stored: the topic was deleted and made again, or its broker
+    lost messages.
+    """
+    if item.max_offset is None:
+        return None
+    if item.mq not in now.bounds:
+        return "its first and last offset could not be read."
+    min_offset, max_offset = now.bounds[item.mq]
+    if max_offset < item.max_offset:
+        return (
+            f"its end went back from {item.max_offset} to {max_offset}: the topic was deleted and created again, or "
+            "its broker lost messages."
+        )
+    if item.target is not None and item.target < min_offset and item.target != item.before:
+        return f"its target {item.target} is deleted: the first message is {min_offset} now."
+    return None
 
 
 def is_there(item: PlanItem, after: int | None) -> bool:

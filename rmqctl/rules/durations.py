@@ -1,4 +1,4 @@
-"""Durations: 500ms, 10s, 1m30s, 2h, 3d, PT1H, a bare number of seconds; and back into short text."""
+"""Durations: 500ms, 10s, 1m30s, 2h, 3d, PT1H, 0 for none; and back into short text."""
 
 from __future__ import annotations
 
@@ -11,8 +11,14 @@ _MAX_MS = 100 * 365 * 86_400_000
 
 
 def parse_duration_ms(text: str) -> int:
-    """Return a duration in ms. Raises ValueError with a sentence for what is none, negative or beyond 100 years."""
+    """Return a duration in ms.
+
+    Raises ValueError with a sentence for anything else, a negative duration, one beyond 100 years, and a number without
+    a unit: who writes 2 for a reset means hours more often than seconds. Only 0 needs none.
+    """
     given = text.strip()
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", given) and float(given) != 0:
+        raise ValueError(f"{text!r} has no unit: write {given}h, {given}m or {given}s")
     duration_ms = _parse(given)
     if duration_ms is None or duration_ms > _MAX_MS:
         raise ValueError(f"{text!r} is no duration: write 500ms, 10s, 1m30s, 2h, 3d or PT1H")
@@ -23,7 +29,7 @@ def _parse(given: str) -> float | None:
     if not given.isascii():
         return None  # digits of other scripts, and letters that become ASCII ones by a change of case
     if re.fullmatch(r"\d+(\.\d+)?", given):
-        return float(given) * 1000
+        return 0.0  # any other number lacks a unit
     iso = re.fullmatch(_ISO, given.upper())
     if iso is not None and any(iso.groups()):
         days, hours, minutes, seconds = (float(part or 0) for part in iso.groups())

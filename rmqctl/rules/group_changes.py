@@ -16,3 +16,11 @@ WAYS_BACK: Mapping[Operation, Operation] = {
 def is_group_change(operation: Operation) -> bool:
     """Tell a change of a group's configuration from one of offsets alone."""
     return operation in WAYS_BACK
+
+
+def operation_name(operation: Operation, asked: str) -> str:
+    """Return what a change is called: one that takes another one back is named after that one."""
+    if asked.startswith("undo ") and is_group_change(operation):
+        undone = next(each for each, back in WAYS_BACK.items() if back is operation)
+        return f"undo of {undone}"
+    return operation.value

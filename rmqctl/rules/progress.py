@@ -32,6 +32,8 @@ def compute_progress(reading: QueueReading, *, is_broadcasting: bool = False, is
         retention_left_ms=_retention_left(reading, lag, time_lag_ms, reasons),
         client_ids=reading.client_ids,
         reasons=reasons,
+        pulled_to=reading.pulled_to,
+        first_unfinished=reading.first_unfinished,
     )
 
 

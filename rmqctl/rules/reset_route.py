@@ -82,39 +82,39 @@ def describe_routes(situation: Situation, routes: Collection[Route]) -> tuple[Co
     found: list[Consequence] = []
     if Route.BROKER_WRITE in routes:
         said = (
-            "Nobody consumes"
+            "The group has no members"
             if situation.state is GroupState.EMPTY
-            else "Nobody is taken to consume (--assume-offline)"
+            else "The group is assumed to have no members (--assume-offline)"
         )
-        text = f"{said}: the offsets are stored at the brokers, and who comes begins there."
+        text = f"{said}. Offsets are written to the brokers; the next member starts from them."
         found.append(Consequence("OFFLINE", text))
     if Route.SERVER_SIDE in routes:
         text = (
-            "Brokers store the offsets, and send clients there with their next pull; until then they store no other. "
-            "A client that waits for messages notices within 15 s, a blocked one when it pulls again."
+            "The brokers store the offsets and send each client there with its next pull. A client that waits for "
+            "messages notices within 15 s, a blocked one when it pulls again."
         )
         found.append(Consequence("SERVER_SIDE", text))
     if Route.CLIENT_PUSH in routes:
+        # One topic and one broker after the other, 10 s each; 5.x clients need some 16 s.
         text = (
-            "Clients are told: each stops consuming all of its topics for 10 s, one topic and one broker after the "
-            "other (5.x some 16 s each), and goes on from there. Until its turn a queue is consumed as before: more is "
-            "consumed again then, or less skipped. Queues that are not named go on from their stored offset, which can "
-            "be 5 s old. Nobody may join meanwhile: what moves to it is not reset."
+            f"All members of {situation.group} stop for 10-16 s per topic and broker; until then they go on, so more "
+            "than RECONSUMED may be redelivered. Do not start members meanwhile: the queues that they take over are "
+            "not reset."
         )
         found.append(Consequence("CLIENTS_PAUSE", text))
     if GO in situation.languages and Route.SERVER_SIDE in routes:
         text = (
-            "Go clients stop for 10 s where they are sent away, and take the queue again within 20 s more. Of several "
-            "queues at once they can forget some: what did not go there is told, and can be reset again."
+            "Go clients release a queue for 10-30 s when they are reset. Of several queues at once they can forget "
+            "some: those are reported and can be reset again."
         )
         found.append(Consequence("GO_FORGETS", text))
     if GO in situation.languages and Route.CLIENT_PUSH in routes:
-        text = "Go clients: queues that are not named can stand still for 30 s as well."
+        text = "Go clients may stop consuming other queues for up to 30 s as well."
         found.append(Consequence("GO_PAUSES", text))
     if situation.is_popping and Route.SERVER_SIDE in routes:
-        text = "Messages that are popped and not acknowledged come back when their time is over, wherever it is sent."
+        text = "Messages that are popped and not acknowledged are redelivered when their invisible time ends."
         found.append(Consequence("POPPED_COME_BACK", text))
     if situation.state is GroupState.UNKNOWN:
-        text = f"Whether there are members is not known ({situation.unseen_reason})."
+        text = f"It is unknown whether the group has members ({situation.unseen_reason})."
         found.append(Consequence("MEMBERS_UNSEEN", text))
     return tuple(found)

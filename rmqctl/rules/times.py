@@ -6,6 +6,8 @@ import re
 from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
 
+from msgspec import Struct
+
 from .durations import parse_duration_ms
 
 _MAX_MS = 253_402_300_799_999  # the last ms of the year 9999
@@ -22,6 +24,12 @@ class Edge(StrEnum):
 
     EARLIEST = "earliest"
     LATEST = "latest"
+
+
+class Ago(Struct, frozen=True):
+    """A time that is counted back from now, by whatever clock is asked."""
+
+    ago_ms: int
 
 
 def iso_time(at_ms: int | None) -> str | None:
@@ -41,21 +49,36 @@ def short_time(at_ms: int, now_ms: int) -> str:
 def parse_time(text: str, now_ms: int, zone: tzinfo | None = None) -> int | Edge:
     """Return a point in time in ms since the epoch, or an end of the queue.
 
-    A time without a zone is in `zone`, None being the machine's. A duration, with or without a minus, is counted back
-    from now. An epoch time has 10 digits (s) or 13 (ms): other numbers could be dates, and are refused.
-    Raises ValueError with a sentence.
+    A duration is counted back from `now_ms`. The rest is as for parse_moment().
+    """
+    moment = parse_moment(text, zone)
+    return resolve_ago(moment, text, now_ms) if isinstance(moment, Ago) else moment
+
+
+def parse_moment(text: str, zone: tzinfo | None = None) -> int | Edge | Ago:
+    """Return a point in time in ms since the epoch, an end of the queue, or a time that is counted back from now.
+
+    A time without a zone is in `zone`, None being the machine's. A duration has a minus or not, "now" is none. An epoch
+    time has 10 digits (s) or 13 (ms): other numbers could be dates, and are refused. Raises ValueError with a sentence.
     """
     given = text.strip()
     word = given.lower()
     if word in (Edge.EARLIEST, Edge.LATEST):
         return Edge(word)
     if word == "now":
-        return now_ms
+        return Ago(0)
     if re.fullmatch(r"[0-9]+", given):
-        return _epoch_ms(given, text)
+        return _require_era(_epoch_ms(given, text), text)
     at_ms = _date_ms(given, text, zone)
-    if at_ms is None:
-        at_ms = _ago_ms(given, text, now_ms)
+    return _ago(given, text) if at_ms is None else _require_era(at_ms, text)
+
+
+def resolve_ago(ago: Ago, text: str, now_ms: int) -> int:
+    """Return the time in ms. Raises ValueError for one before 1970."""
+    return _require_era(now_ms - ago.ago_ms, text)
+
+
+def _require_era(at_ms: int, text: str) -> int:
     if not 0 <= at_ms <= _MAX_MS:
         raise ValueError(f"{text!r} is not between the years 1970 and 9999")
     return at_ms
@@ -106,9 +129,12 @@ def _ms(at: datetime, text: str) -> int:
         raise ValueError(f"{text!r} is not between the years 1970 and 9999") from None
 
 
-def _ago_ms(given: str, text: str, now_ms: int) -> int:
+def _ago(given: str, text: str) -> Ago:
+    number = given.removeprefix("-")
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", number):
+        raise ValueError(f"{text!r} has no unit: write {given}h, {given}m or {given}s")
     try:
-        return now_ms - parse_duration_ms(given.removeprefix("-"))
+        return Ago(parse_duration_ms(number))
     except ValueError:
         raise ValueError(f"{text!r} is no time: {_KNOWN}") from None
 

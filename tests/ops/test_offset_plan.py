@@ -92,8 +92,11 @@ def test_a_plan_tells_what_a_queue_holds_and_what_a_change_costs(version: int) -
     none = the_item(plan, 0, broker_name="broker-b")
     assert (none.before, none.target, none.reconsumed, none.skipped, none.lost) == (None, 50, None, None, None)
     assert none.note == "80 is not written yet: 50 is the end"
-    assert set(none.reasons) == {"before", "change", "reconsumed", "skipped", "lost", "firstStoreTimestamp"}
-    assert {none.reasons[key] for key in ("before", "change", "lost")} == {"NEVER_COMMITTED"}
+    assert set(none.reasons) == {
+        "before", "change", "reconsumed", "reconsumedMin", "reconsumedMax", "skipped", "skippedMin", "skippedMax",
+        "lost", "firstStoreTimestamp",
+    }  # fmt: skip
+    assert {none.reasons[key] for key in ("before", "change", "lost", "skippedMax")} == {"NEVER_COMMITTED"}
 
 
 def test_a_plan_names_what_it_was_made_for() -> None:

@@ -195,6 +195,7 @@ def test_a_plan_follows_its_brokers_as_a_plan_of_its_own() -> None:
     followed = ask(cluster, lambda client: follow_plan(client, moved))
     assert (followed.brokers, followed.items) == (plan.brokers, plan.items)
     assert followed.id != plan.id
+    assert followed.created_at_ms == plan.created_at_ms  # it is as old as it was
     assert followed.asked.endswith(f"(plan {plan.id})")
     assert apply(cluster, followed).exit_code == 0
     assert _stored(cluster) == {0: 20, 1: 20}
@@ -212,7 +213,7 @@ def test_later_changes_of_the_same_queues_are_told() -> None:
         assert find_later(journal, other) == []
         later = find_later(journal, first)
     told = [item.text for item in _undo(cluster, first, later=later).plan.consequences if item.code == "LATER_CHANGES"]
-    assert told == [f"2 later changes are gone over as well: {third.id}, {second.id}."]
+    assert told == [f"2 later changes are overwritten as well: {third.id}, {second.id}."]
     assert "LATER_CHANGES" not in [item.code for item in _undo(cluster, third).plan.consequences]
 
 

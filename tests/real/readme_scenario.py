@@ -33,16 +33,16 @@ def set_the_scene(cluster: Cluster) -> None:
 
 
 def run_example(command: str, namesrv: str) -> str:
-    """Run an example as a user would, in a pipe; return what it printed, notes below the data."""
+    """Run an example as a user would, in a pipe; return what it printed, notes where they came."""
     words = shlex.split(command)
     assert words[0] == "rmqctl", command
     env = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     done = subprocess.run(
         [sys.executable, "-m", "rmqctl", *words[1:]],
         env={**env, "NAMESRV_ADDR": namesrv, "COLUMNS": "100"},
-        capture_output=True, text=True, timeout=60, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False,
     )  # fmt: skip
-    return "\n".join(line.rstrip() for line in (done.stdout + done.stderr).splitlines())
+    return "\n".join(line.rstrip() for line in done.stdout.splitlines())
 
 
 def main() -> None:

@@ -157,7 +157,8 @@ def test_a_plan_that_no_longer_holds_changes_nothing(cluster: Cluster, rmqctl: R
     assert shown == {**json.loads(plan.read_text()), "errors": []}
     _reset(rmqctl, "ResetStaleGroup", "ResetStale", "--to-offset", "5")
     stale = rmqctl("apply", str(plan), "--yes")
-    assert (stale.exit_code, stale.stdout.count("NOTE")) == (7, 1)
+    # Its numbers are of another day: what has changed is said instead.
+    assert (stale.exit_code, stale.stdout) == (7, "")
     assert "its offset was 10 and is 5" in stale.stderr
     assert _stored(rmqctl, "ResetStaleGroup", "ResetStale") == {(_BROKER, 0): 5}
     _reset(rmqctl, "ResetStaleGroup", "ResetStale", "--to-offset", "10")

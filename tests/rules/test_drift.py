@@ -51,6 +51,7 @@ def _now(plan: Plan, **changes: Any) -> Now:
         read_queue_counts=plan.read_queue_counts,
         offsets={item.mq: item.before for item in plan.items},
         routes={item.mq.broker_name: item.route for item in plan.items},
+        bounds={item.mq: (item.min_offset or 0, item.max_offset or 0) for item in plan.items},
     )
     return replace(now, **changes)
 

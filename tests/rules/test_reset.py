@@ -7,7 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.reset import NONE_STORED, Aim, Choice, Effects, QueueFacts, Spec, choose_target, find_effects
+from rmqctl.rules.reset import (
+    NONE_STORED,
+    Ahead,
+    Aim,
+    Choice,
+    Effects,
+    QueueFacts,
+    Range,
+    Spec,
+    choose_target,
+    find_effects,
+)
 
 _MQ = MessageQueue("T", "broker-a", 0)
 _OFFSETS = st.integers(0, 2**63 - 1)
@@ -79,7 +90,12 @@ def test_what_is_not_there_leads_to_the_nearer_end_and_says_so(
 ) -> None:
     choice = choose_target(spec, _facts(*bounds, current))
     assert choice.target == target
-    told = f"{wanted} is deleted: {target} is the first that is left"
+    is_before = wanted < 0 or bounds[0] == 0
+    told = (
+        f"before the first message: {target}"
+        if is_before
+        else f"{wanted} is deleted: {target} is the first that is left"
+    )
     assert choice.note == (told if wanted < bounds[0] else f"{wanted} is not written yet: {target} is the end")
 
 
@@ -134,27 +150,32 @@ def test_a_target_is_always_a_message_that_is_there_or_the_end(
 @pytest.mark.parametrize(
     ("before", "target", "bounds", "effects"),
     [
-        (90, 80, _CUT, Effects(10, 0, 0)),
-        (80, 90, _CUT, Effects(0, 10, 0)),
-        (90, 90, _CUT, Effects(0, 0, 0)),
+        (90, 80, _CUT, (10, 0, 0)),
+        (80, 90, _CUT, (0, 10, 0)),
+        (90, 90, _CUT, (0, 0, 0)),
         # 30 messages were deleted before they were read: going back can't bring them again.
-        (40, 70, _CUT, Effects(0, 0, 30)),
-        (40, 80, _CUT, Effects(0, 10, 30)),
-        (40, 70, _EXPIRED, Effects(0, 0, 30)),
+        (40, 70, _CUT, (0, 0, 30)),
+        (40, 80, _CUT, (0, 10, 30)),
+        (40, 70, _EXPIRED, (0, 0, 30)),
         # Stored beyond the end: a client is sent to the end, and consumes what comes.
-        (999, 80, _CUT, Effects(20, 0, 0)),
-        (999, 100, _CUT, Effects(0, 0, 0)),
-        (0, 0, _NEW, Effects(0, 0, 0)),
+        (999, 80, _CUT, (20, 0, 0)),
+        (999, 100, _CUT, (0, 0, 0)),
+        (0, 0, _NEW, (0, 0, 0)),
         # Where a group without an offset begins is its clients' affair.
-        (None, 80, _CUT, Effects(None, None, None)),
+        (None, 80, _CUT, (None, None, None)),
         # Taken away.
-        (90, None, _CUT, Effects(None, None, 0)),
-        (40, None, _CUT, Effects(None, None, 30)),
-        (None, None, _CUT, Effects(None, None, None)),
+        (90, None, _CUT, (None, None, 0)),
+        (40, None, _CUT, (None, None, 30)),
+        (None, None, _CUT, (None, None, None)),
     ],
 )
-def test_effects(before: int | None, target: int | None, bounds: tuple[int, int], effects: Effects) -> None:
-    assert find_effects(before, target, *bounds) == effects
+def test_effects(
+    before: int | None, target: int | None, bounds: tuple[int, int], effects: tuple[int | None, ...]
+) -> None:
+    found = find_effects(before, target, *bounds)
+    exact = [None if span is None else (span.low, span.high) for span in (found.reconsumed, found.skipped)]
+    assert exact == [None if count is None else (count, count) for count in effects[:2]]
+    assert found.lost == effects[2]
 
 
 @given(st.integers(-5, 300), st.integers(-5, 300), st.integers(0, 200), st.integers(0, 100))
@@ -163,5 +184,83 @@ def test_effects_count_messages_one_by_one(before: int, target: int, min_offset:
     effects = find_effects(before, target, there.start, there.stop)
     # Messages that would have come from `before` on, and those that come from `target` on.
     had, gets = {at for at in there if at >= before}, {at for at in there if at >= target}
-    assert (effects.reconsumed, effects.skipped) == (len(gets - had), len(had - gets))
+    assert effects.reconsumed is not None
+    assert effects.skipped is not None
+    assert (effects.reconsumed.exact, effects.skipped.exact) == (len(gets - had), len(had - gets))
     assert effects.lost == len(range(before, min_offset))
+
+
+def _bounds(effects: Effects) -> tuple[Range | None, Range | None]:
+    return effects.reconsumed, effects.skipped
+
+
+# Of 500 messages 10 are committed, and members have pulled up to 410: all but the stuck one are consumed.
+_STUCK = Ahead(410, 399, first_unfinished=10)
+
+
+@pytest.mark.parametrize(
+    ("target", "reconsumed", "skipped"),
+    [
+        (0, (10, 409), (0, 0)),
+        (5, (5, 404), (0, 0)),
+        # It stays where it is: nothing is written.
+        (10, (0, 0), (0, 0)),
+        (11, (0, 399), (1, 1)),
+        (60, (0, 350), (1, 50)),
+        (409, (0, 1), (1, 399)),
+        (410, (0, 0), (1, 400)),
+        (450, (0, 0), (41, 440)),
+        (500, (0, 0), (91, 490)),
+    ],
+)
+def test_what_members_consumed_past_the_stored_offset_makes_ranges(
+    target: int, reconsumed: tuple[int, int], skipped: tuple[int, int]
+) -> None:
+    assert _bounds(find_effects(10, target, 0, 500, _STUCK)) == (reconsumed, skipped)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "target", "reconsumed", "skipped"),
+    [
+        # Members hold nothing: all is committed.
+        (Ahead(50, 0), 20, (30, 30), (0, 0)),
+        (Ahead(50, 0), 80, (0, 0), (30, 30)),
+        # All that was pulled is still being worked on.
+        (Ahead(70, 0, first_unfinished=50), 60, (0, 0), (10, 10)),
+        # A position that is older than what is stored.
+        (Ahead(30, 0), 20, (30, 30), (0, 0)),
+        # Fewer than were pulled.
+        (Ahead(90, 30), 20, (30, 60), (0, 0)),
+        # It is not known how far they are: as far as there are messages.
+        (Ahead(100, 100), 20, (30, 80), (0, 0)),
+        (Ahead(100, 100), 80, (0, 20), (0, 30)),
+    ],
+)
+def test_bounds_of_other_groups(
+    ahead: Ahead, target: int, reconsumed: tuple[int, int], skipped: tuple[int, int]
+) -> None:
+    assert _bounds(find_effects(50, target, 0, 100, ahead)) == (reconsumed, skipped)
+
+
+@given(st.data())
+def test_the_truth_is_always_within_the_bounds(data: st.DataObject) -> None:
+    min_offset, count = data.draw(st.integers(0, 20)), data.draw(st.integers(0, 40))
+    max_offset = min_offset + count
+    before, target = data.draw(st.integers(0, 70)), data.draw(st.integers(min_offset, max_offset))
+    pulled_to = data.draw(st.integers(0, max_offset + 5))
+    past = range(max(before, min_offset), min(pulled_to, max_offset))
+    done = {at for at in past if data.draw(st.booleans())}
+    # Members may have consumed fewer than is taken as the most, and tell of one that they are not through with.
+    consumed_count = len(done) + data.draw(st.integers(0, 3))
+    unfinished = [at for at in past if at not in done]
+    first = data.draw(st.sampled_from(unfinished)) if unfinished and data.draw(st.booleans()) else None
+    effects = find_effects(before, target, min_offset, max_offset, Ahead(pulled_to, consumed_count, first))
+    consumed = {at for at in range(min_offset, max_offset) if at < before} | done
+    if before == target:
+        return
+    again = [at for at in range(target, max_offset) if at in consumed]
+    never = [at for at in range(min_offset, target) if at not in consumed]
+    assert effects.reconsumed is not None
+    assert effects.skipped is not None
+    assert effects.reconsumed.low <= len(again) <= effects.reconsumed.high
+    assert effects.skipped.low <= len(never) <= effects.skipped.high

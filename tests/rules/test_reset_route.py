@@ -176,3 +176,11 @@ def test_each_way_says_what_it_does_to_the_group() -> None:
     assert codes(empty) == []
     for item in describe_routes(_situation(GroupState.UNKNOWN, is_popping=True), list(Route)):
         assert item.text.endswith(".")
+
+
+def test_a_push_is_described_in_two_short_sentences() -> None:
+    (item,) = describe_routes(_situation(), [Route.CLIENT_PUSH])
+    sentences = item.text.removesuffix(".").split(". ")
+    assert len(sentences) == 2
+    assert max(len(sentence.split()) for sentence in sentences) <= 25
+    assert sentences[0].startswith(f"All members of {_situation().group} stop for 10-16 s per topic and broker")

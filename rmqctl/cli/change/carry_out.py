@@ -6,6 +6,7 @@ import getpass
 import json
 import os
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.text import drop_rest, note_to_stderr, printable
 from rmqctl.cli.output_file import new_file, write_file
 from rmqctl.errors import NameServersDifferError, NotAuthorisedError, RefusedError, RmqctlError, UsageError
+from rmqctl.model.plan import Author
 from rmqctl.model.receipt import Who
 from rmqctl.ops.applied import Applied
 from rmqctl.ops.apply import apply_plan
@@ -23,7 +25,8 @@ from rmqctl.ops.group_lock import cool_down_ms, group_lock
 from rmqctl.ops.journal import Journal
 
 from .config_listings import CONFIG_PLAN_COLUMNS, CONFIG_RECEIPT_COLUMNS
-from .listings import PLAN_COLUMNS, RECEIPT_COLUMNS, plan_listing, receipt_listing
+from .headings import headings
+from .listings import PLAN_COLUMNS, RECEIPT_COLUMNS, is_changing, plan_listing, receipt_listing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,21 +66,28 @@ def check_consent(invocation: Invocation, consent: Consent, *, is_group_change: 
     choose_columns(receipt_columns, replace(display, columns=tuple(key.removeprefix("-") for key in display.sort_keys)))
 
 
-def carry_out(invocation: Invocation, planned: Planned, consent: Consent, *, strict: bool, wait_s: float | None) -> int:
-    """Show a plan and do what is consented to. Returns the exit code.
+def carry_out(
+    invocation: Invocation, planned: Planned, consent: Consent, *, strict: bool, wait_s: float | None,
+    today: Plan | None = None,
+) -> int:  # fmt: skip
+    """Show a plan and do what is consented to. Returns the exit code. A saved plan comes with its numbers of `today`.
 
     Raises UsageError where nobody can be asked, DeclinedError for a no, and what apply_plan raises.
     """
     plan, failures, display = planned.plan, planned.failures, invocation.display
+    if today is None:
+        plan = replace(plan, author=Author(_user(), os.uname().nodename, invocation.context_name))
     document = plan_document(plan)
-    if consent.is_plan_only or not (plan.items or plan.configs):
+    said = list(headings(plan, time.time_ns() // 1_000_000, is_saved=today is not None))
+    listing = plan_listing(today or plan, failures, headings=said)
+    if consent.is_plan_only or not is_changing(plan):
         if consent.plan_path is not None:
-            text = json.dumps(document, indent=2) + "\n"
+            text = json.dumps({**document, "errors": listing.errors()}, indent=2) + "\n"
             write_file(new_file("--plan", consent.plan_path), text)
         if not consent.is_plan_only:
             # Columns were asked for of what comes of it, and nothing does.
             display = replace(display, columns=(), sort_keys=())
-        code = render(plan_listing(plan, failures), display)
+        code = render(listing, display)
         if code == 0 and planned.unseen is not None:
             code = 8  # queues that are not there any more are named in the plan itself
         if consent.plan_path is not None and display.with_notes:
@@ -91,7 +101,10 @@ def carry_out(invocation: Invocation, planned: Planned, consent: Consent, *, str
     is_given = consent.confirm is not None if invocation.is_protected else consent.yes
     if display.format in FOR_PEOPLE or not is_given:
         # For scripts only one document: the plan, or what came of it.
-        _show_first(plan_listing(plan, failures), replace(display, columns=(), sort_keys=()))
+        _show_first(listing, replace(display, columns=(), sort_keys=()))
+        if display.format in FOR_PEOPLE and not is_given and not display.with_notes:
+            for line in said:  # -q silences notes, not what is asked about
+                note_to_stderr(printable(line))
     if not is_given and display.format not in FOR_PEOPLE:
         option = f"--confirm {plan.group}" if invocation.is_protected else "--yes"
         raise UsageError(f"Nothing was changed: with -o {display.format} this needs {option}.")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.model.plan import Route
@@ -19,11 +21,13 @@ if TYPE_CHECKING:
     from rmqctl.model.plan import Plan
     from rmqctl.model.receipt import Receipt
 
+_NOTHING = "Nothing would be changed."
 
-def plan_listing(plan: Plan, failures: Sequence[Failure] = ()) -> Listing:
+
+def plan_listing(plan: Plan, failures: Sequence[Failure] = (), *, headings: Sequence[str] = ()) -> Listing:
     """Show what would be done, queue by queue, with its consequences."""
     if is_group_change(plan.operation):
-        return config_plan_listing(plan, failures)
+        return replace(config_plan_listing(plan, failures), headings=headings)
     document = plan_document(plan)
     return Listing(
         kind="Plan",
@@ -33,7 +37,8 @@ def plan_listing(plan: Plan, failures: Sequence[Failure] = ()) -> Listing:
         failures=failures,
         extra=extra_keys(document),
         notes=list(_plan_notes(plan)),
-        empty="Nothing would be changed.",
+        headings=headings,
+        empty=_NOTHING,
     )
 
 
@@ -60,16 +65,45 @@ def _name(item: Item) -> str:
 
 def _plan_notes(plan: Plan) -> Iterator[str]:
     yield from (item.text for item in plan.consequences)
-    sums = {
-        name: sum(value for item in plan.items if (value := getattr(item, name)) is not None)
-        for name in ("reconsumed", "skipped", "lost")
-    }
-    unknown = sum(item.reconsumed is None for item in plan.items)
-    if unknown < len(plan.items):
-        lost = f"; {sums['lost']} {'is' if sums['lost'] == 1 else 'are'} deleted already" if sums["lost"] else ""
-        yield f"{counted(sums['reconsumed'], 'message')} would be consumed again, {sums['skipped']} skipped{lost}."
+    known = [item for item in plan.items if item.reconsumed_bounds is not None]
+    unknown = len(plan.items) - len(known)
+    if known:
+        again = _sum(item.reconsumed_bounds for item in known)
+        skipped = _sum(item.skipped_bounds for item in known)
+        noun = "message" if again == "1" else "messages"
+        lost_count = sum(item.lost or 0 for item in known)
+        lost = f"; {lost_count} {'is' if lost_count == 1 else 'are'} deleted already" if lost_count else ""
+        yield f"{again} {noun}{_before_filters(plan)} would be redelivered, {skipped} skipped{lost}."
     if unknown:
-        yield f"How many messages of {counted(unknown, 'queue')} would be consumed again, or skipped, is not known."
+        yield f"How many messages of {counted(unknown, 'queue')} would be redelivered or skipped is unknown."
+    if plan.items and not is_changing(plan):
+        yield _NOTHING
+
+
+def _sum(bounds: Iterable[tuple[int, int] | None]) -> str:
+    """Return how many messages all queues have together, as a range where those of one are."""
+    known = [each for each in bounds if each is not None]
+    low, high = sum(low for low, _ in known), sum(high for _, high in known)
+    return str(low) if low == high else f"{low}-{high}"
+
+
+def _before_filters(plan: Plan) -> str:
+    """Say that offsets are counted, of which members do not consume all."""
+    every = {" and ".join(expressions) for expressions in plan.filters.values()}
+    topics = {item.mq.topic for item in plan.items}
+    if not every:
+        return ""
+    if len(every) == 1 and topics <= plan.filters.keys():
+        return f" (before the group's filter {every.pop()})"
+    said = "; ".join(f"{topic}: {' and '.join(expressions)}" for topic, expressions in plan.filters.items())
+    return f" (before the group's filters, {said})"
+
+
+def is_changing(plan: Plan) -> bool:
+    """Tell whether a plan would write anything: a queue that is where it is to go is left alone."""
+    return bool(plan.configs) or any(
+        item.before != item.target and item.route is not Route.UNSEEN for item in plan.items
+    )
 
 
 def _receipt_notes(receipt: Receipt) -> Iterator[str]:
@@ -88,6 +122,20 @@ def _offset(key: str) -> Callable[[Item], str]:
         return "-" if item["route"] == Route.UNSEEN.value else "none"
 
     return show
+
+
+def _range(key: str) -> Callable[[Item], str]:
+    def show(item: Item) -> str:
+        low, high = item[f"{key}Min"], item[f"{key}Max"]
+        if low is None:  # a plan of an older release
+            low = high = item[key]
+        return "-" if low is None else str(low) if low == high else f"{low}-{high}"
+
+    return show
+
+
+def _costs(key: str) -> Callable[[Item], bool]:
+    return lambda item: bool(item[f"{key}Max"] or item[key])
 
 
 def _signed(item: Item) -> str:
@@ -113,8 +161,12 @@ PLAN_COLUMNS = (
     Column("BEFORE", "before", show=_offset("before"), is_number=True),
     Column("TARGET", "target", show=_offset("target"), is_number=True),
     Column("CHANGE", "change", show=_signed, is_number=True),
-    Column("AGAIN", "reconsumed", is_number=True, is_alarm=lambda item: bool(item["reconsumed"])),
-    Column("SKIPPED", "skipped", is_number=True, is_alarm=lambda item: bool(item["skipped"])),
+    Column("RECONSUMED", "reconsumed", show=_range("reconsumed"), is_number=True, is_alarm=_costs("reconsumed")),
+    Column("SKIPPED", "skipped", show=_range("skipped"), is_number=True, is_alarm=_costs("skipped")),
+    Column("RECONSUMED-MIN", "reconsumedMin", is_number=True, is_wide=True),
+    Column("RECONSUMED-MAX", "reconsumedMax", is_number=True, is_wide=True),
+    Column("SKIPPED-MIN", "skippedMin", is_number=True, is_wide=True),
+    Column("SKIPPED-MAX", "skippedMax", is_number=True, is_wide=True),
     Column("LOST", "lost", is_number=True, is_wide=True),
     Column(
         "FIRST-STORED", "firstStoreTimestamp", show=lambda item: item["firstStoreTimestampIso"] or "-", gives_way=True

@@ -69,11 +69,18 @@ class Consent(Struct, frozen=True):
         return self.dry_run or self.plan_path is not None
 
 
+def group_name(invocation: Invocation, group: str) -> str:
+    """Return the full name of a group. Raises UsageError for a pattern: what is changed is named."""
+    if is_pattern(group):
+        raise UsageError(f"GROUP {group}: a change accepts no wildcards.", hint="Name one group.")
+    return invocation.full_name(group)
+
+
 def topic_names(invocation: Invocation, topics: Sequence[str] | None) -> tuple[str, ...]:
     """Return the full names of topics. Raises UsageError for patterns: what is changed is named."""
     for topic in topics or ():
         if is_pattern(topic):
-            sentence = f"--topic {topic}: a change takes no wildcards."
+            sentence = f"--topic {topic}: a change accepts no wildcards."
             raise UsageError(sentence, hint="Name each topic; --topic may be repeated.")
     return tuple(invocation.full_name(topic) for topic in topics or ())
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rmqctl.errors import UsageError
 from rmqctl.rules.durations import parse_duration_ms
 from rmqctl.rules.reset import Aim, Spec
-from rmqctl.rules.times import Edge, iso_time, parse_time
+from rmqctl.rules.times import Ago, Edge, iso_time, parse_moment, resolve_ago
 
 from ..input_file import read_input
 
@@ -25,7 +25,10 @@ _LONG_MAX = 2**63 - 1
 
 
 class Asked(Struct, frozen=True):
-    """What was asked for, before anything is looked up: `group` or `path` is where given offsets come from."""
+    """What was asked for, before anything is looked up: `group` or `path` is where given offsets come from.
+
+    A time that is counted back from now is resolved when the brokers have told theirs.
+    """
 
     spec: Spec
     group: str | None = None
@@ -50,22 +53,25 @@ def parse_asked(*, topics: Sequence[str], all_topics: bool, **given: Any) -> Ask
 
 def _time(text: str) -> Asked:
     try:
-        at_ms = parse_time(text, _now_ms())
+        moment = parse_moment(text)
+        if isinstance(moment, Ago):
+            resolve_ago(moment, text, _now_ms())
+            return Asked(Spec(Aim.TIME, words=f"--to-time {text.strip()}", ago_ms=moment.ago_ms))
     except ValueError as error:
         raise UsageError(f"--to-time: {error}.") from None
-    if isinstance(at_ms, Edge):
-        return _edge(Aim.EARLIEST if at_ms is Edge.EARLIEST else Aim.LATEST)
-    return Asked(Spec(Aim.TIME, at_ms, f"--to-time {iso_time(at_ms)}"))
+    if isinstance(moment, Edge):
+        return _edge(Aim.EARLIEST if moment is Edge.EARLIEST else Aim.LATEST)
+    return Asked(Spec(Aim.TIME, moment, f"--to-time {iso_time(moment)}"))
 
 
 def _ago(text: str) -> Asked:
     try:
-        at_ms = _now_ms() - parse_duration_ms(text.removeprefix("-"))
+        ago_ms = parse_duration_ms(text.removeprefix("-"))
     except ValueError as error:
         raise UsageError(f"--by-duration: {error}.") from None
-    if at_ms < 0:
+    if ago_ms > _now_ms():
         raise UsageError(f"--by-duration: {text!r} goes back before 1970.")
-    return Asked(Spec(Aim.TIME, at_ms, f"--by-duration {text} (since {iso_time(at_ms)})"))
+    return Asked(Spec(Aim.TIME, words=f"--by-duration {text}", ago_ms=ago_ms))
 
 
 def _now_ms() -> int:

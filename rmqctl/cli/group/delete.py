@@ -7,7 +7,17 @@ from typing import Annotated
 import typer
 
 from rmqctl.cli.change.group_options import Brokers, asked_words
-from rmqctl.cli.change.options import AssumeOffline, Confirm, Consent, DryRun, Partial, PlanFile, Reason, Yes
+from rmqctl.cli.change.options import (
+    AssumeOffline,
+    Confirm,
+    Consent,
+    DryRun,
+    Partial,
+    PlanFile,
+    Reason,
+    Yes,
+    group_name,
+)
 from rmqctl.cli.invocation import Invocation
 
 HELP = """\b
@@ -42,7 +52,7 @@ def command(
     invocation = Invocation(ctx)
     consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=partial)
     check_consent(invocation, consent, is_group_change=True)
-    name, brokers = invocation.full_name(group), tuple(broker or ())
+    name, brokers = group_name(invocation, group), tuple(broker or ())
     asked = asked_words((), brokers, *["--with-offsets"] * with_offsets)
     planned = invocation.ask(
         lambda client: plan_group_deletion(

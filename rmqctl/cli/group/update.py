@@ -18,7 +18,7 @@ from rmqctl.cli.change.group_options import (
     asked_words,
     named_fields,
 )
-from rmqctl.cli.change.options import Confirm, Consent, DryRun, Partial, PlanFile, Reason, Yes
+from rmqctl.cli.change.options import Confirm, Consent, DryRun, Partial, PlanFile, Reason, Yes, group_name
 from rmqctl.cli.invocation import Invocation
 
 HELP = """\b
@@ -68,7 +68,7 @@ def command(
     changes, brokers = parse_changes(settings or (), given), tuple(broker or ())
     if not changes.names:
         raise UsageError("Name what is to be changed.", hint="Such as --retries 3, or --set FIELD=VALUE for any field.")
-    name = invocation.full_name(group)
+    name = group_name(invocation, group)
     wish = ConfigWish(name, changes, brokers, asked_words(changes.words, brokers), reason)
     planned = invocation.ask(lambda client: plan_update(client, wish))
     return carry_out(invocation, planned, consent, strict=False, wait_s=0)

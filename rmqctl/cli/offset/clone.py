@@ -18,6 +18,7 @@ from rmqctl.cli.change.options import (
     Strict,
     WaitStable,
     Yes,
+    group_name,
     topic_names,
     wait_s,
 )
@@ -63,7 +64,7 @@ def command(
     from rmqctl.rules.reset import Aim, Spec
 
     invocation = Invocation(ctx)
-    origin, name = invocation.full_name(source), invocation.full_name(group)
+    origin, name = group_name(invocation, source), group_name(invocation, group)
     if origin == name:
         raise UsageError(f"FROM and TO are the same group, {name}.")
     limit_s = wait_s(wait_stable)

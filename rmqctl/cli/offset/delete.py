@@ -17,6 +17,7 @@ from rmqctl.cli.change.options import (
     Strict,
     WaitStable,
     Yes,
+    group_name,
     topic_names,
     wait_s,
 )
@@ -64,11 +65,11 @@ def command(
     limit_s = wait_s(wait_stable)
     consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=partial)
     check_consent(invocation, consent)
-    topics = topic_names(invocation, topic)
+    name, topics = group_name(invocation, group), topic_names(invocation, topic)
 
     async def make(client: "Client") -> Planned:
         return await plan_deletion(
-            client, invocation.full_name(group), topics, leftovers=leftovers, assume_offline=assume_offline,
+            client, name, topics, leftovers=leftovers, assume_offline=assume_offline,
             asked=" ".join([*(f"--topic {each}" for each in topics), *["--leftovers"] * leftovers]), reason=reason,
         )  # fmt: skip
 

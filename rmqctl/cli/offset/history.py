@@ -9,7 +9,10 @@ import typer
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.model.plan import Operation
+from rmqctl.rules.group_changes import operation_name
 from rmqctl.rules.times import iso_time
+from rmqctl.rules.words import listed
 
 if TYPE_CHECKING:
     from rmqctl.ops.journal_rows import Change
@@ -54,7 +57,7 @@ def command(
     is_cut, changes = len(changes) > limit, changes[:limit]
     listing = Listing(
         kind="ChangeList",
-        columns=_COLUMNS,
+        columns=_columns(has_several_clusters=len({change.cluster for change in changes}) > 1),
         items=[_item(change) for change in changes],
         name=lambda item: str(item["id"]),
         notes=[f"There are older ones; --limit {limit * 2} shows more."] if is_cut else [],
@@ -80,6 +83,7 @@ def _item(change: "Change") -> dict[str, Any]:
         "context": change.who.context,
         "cluster": change.cluster,
         "group": change.group,
+        "topics": list(change.topics),
         "route": change.route.value,
         "asked": change.asked,
         "reason": change.reason,
@@ -94,20 +98,33 @@ def _is_open(item: Item) -> bool:
     return bool(item["state"] != "DONE")
 
 
-_COLUMNS = (
-    Column("ID", "id"),
-    Column("STARTED", "startedAtMs", show=lambda item: item["startedAtIso"] or "-", is_wide=True),
-    Column("WHAT", "operation"),
-    Column("GROUP", "group"),
-    Column("ASKED", "asked", gives_way=True),
-    Column("STATE", "state", is_alarm=_is_open),
-    Column("CONFIRMED", "confirmedCount", is_number=True),
-    Column("UNCHANGED", "unchangedCount", is_number=True, is_alarm=lambda item: bool(item["unchangedCount"])),
-    Column("UNKNOWN", "unknownCount", is_number=True, is_alarm=lambda item: bool(item["unknownCount"])),
-    Column("NOT-SENT", "notAttemptedCount", is_number=True, is_alarm=lambda item: bool(item["notAttemptedCount"])),
-    Column("USER", "user", gives_way=True),
-    Column("HOST", "host", is_wide=True),
-    Column("CONTEXT", "context", is_wide=True),
-    Column("CLUSTER", "cluster", is_wide=True),
-    Column("REASON", "reason", is_sentence=True),
-)
+def _when(item: Item) -> str:
+    return f"{item['startedAtIso'][:19]}Z" if item["startedAtIso"] else "-"
+
+
+def _what(item: Item) -> str:
+    return operation_name(Operation(item["operation"]), item["asked"])
+
+
+def _columns(*, has_several_clusters: bool) -> tuple[Column, ...]:
+    return (
+        Column("ID", "id"),
+        Column("WHEN", "startedAtMs", show=_when, gives_way=True),
+        Column("WHAT", "operation", show=_what),
+        Column("CLUSTER", "cluster", is_wide=not has_several_clusters),
+        Column("GROUP", "group"),
+        Column("TOPIC", "topics", show=lambda item: listed(item["topics"]) or "-"),
+        Column("ASKED", "asked", gives_way=True),
+        Column("STATE", "state", is_alarm=_is_open),
+        Column("CONFIRMED", "confirmedCount", is_number=True),
+        Column("UNCHANGED", "unchangedCount", is_number=True, is_alarm=lambda item: bool(item["unchangedCount"])),
+        Column("UNKNOWN", "unknownCount", is_number=True, is_alarm=lambda item: bool(item["unknownCount"])),
+        Column("NOT-SENT", "notAttemptedCount", is_number=True, is_alarm=lambda item: bool(item["notAttemptedCount"])),
+        Column("USER", "user", gives_way=True),
+        Column("HOST", "host", is_wide=True),
+        Column("CONTEXT", "context", is_wide=True),
+        Column("REASON", "reason", is_sentence=True),
+    )
+
+
+_COLUMNS = _columns(has_several_clusters=True)

@@ -18,6 +18,7 @@ from rmqctl.cli.change.options import (
     Strict,
     WaitStable,
     Yes,
+    group_name,
     topic_names,
     wait_s,
 )
@@ -76,7 +77,7 @@ def command(
     if group is None and own is None:
         raise UsageError("The file names no group.", hint="--group says which one it is for.")
     # What a file names is a whole name; what is typed is one of this namespace.
-    name = invocation.full_name(group) if group is not None else own or ""
+    name = group_name(invocation, group) if group is not None else own or ""
     topics = topic_names(invocation, topic)
 
     async def make(client: "Client") -> Planned:

@@ -18,6 +18,7 @@ from rmqctl.cli.change.options import (
     Strict,
     WaitStable,
     Yes,
+    group_name,
     topic_names,
     wait_s,
 )
@@ -42,7 +43,8 @@ Examples:
 Ways, chosen by how the group is found, and said in the plan:
   BROKER_WRITE  nobody consumes: the offset is stored at the broker
   SERVER_SIDE   the broker stores it, and sends clients there with their next pull (from 5.2.0 on)
-  CLIENT_PUSH   the broker tells the clients, which stop for 10 s (4.9, or useServerSideResetOffset=false)
+  CLIENT_PUSH   the broker tells the clients, which stop for 10 s (4.9, or useServerSideResetOffset=false);
+                their other queues resume from the stored offset, which can be 5 s old
 Members that pull by themselves, and broadcasting groups, ignore a reset: it is refused.
 
 The plan is shown first; without a terminal --yes is needed. Then it is checked again, applied and read back. With a
@@ -60,10 +62,18 @@ def command(
     all_topics: Annotated[bool, typer.Option("--all-topics", help="All topics of the group.")] = False,
     queue: Queues = None,
     to_time: Annotated[
-        str | None, typer.Option("--to-time", metavar="TIME", help="To the first message stored then or later.")
+        str | None,
+        typer.Option(
+            "--to-time",
+            metavar="TIME",
+            help="To the first message stored then or later; -30m and now go by the brokers' time.",
+        ),
     ] = None,
     by_duration: Annotated[
-        str | None, typer.Option("--by-duration", metavar="TIME", help="So long back from now, such as 2h or PT2H.")
+        str | None,
+        typer.Option(
+            "--by-duration", metavar="TIME", help="Go back this long from the brokers' time, for example 2h or PT2H."
+        ),
     ] = None,
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first message that is left.")] = False,
     to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end of each queue.")] = False,
@@ -107,8 +117,8 @@ def command(
     limit_s, choices = wait_s(wait_stable), parse_queues(queue)
     consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=partial)
     check_consent(invocation, consent)
-    name, topics = invocation.full_name(group), topic_names(invocation, topic)
-    if asked.group is not None and invocation.full_name(asked.group) == name:
+    name, topics = group_name(invocation, group), topic_names(invocation, topic)
+    if asked.group is not None and group_name(invocation, asked.group) == name:
         raise UsageError(f"--to-group {name} is the group itself.", hint="Name another one.")
 
     async def make(client: "Client") -> Planned:

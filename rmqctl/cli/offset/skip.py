@@ -18,6 +18,7 @@ from rmqctl.cli.change.options import (
     Strict,
     WaitStable,
     Yes,
+    group_name,
     topic_names,
     wait_s,
 )
@@ -67,6 +68,7 @@ def command(
     limit_s = wait_s(wait_stable)
     consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=partial)
     check_consent(invocation, consent)
+    name = group_name(invocation, group)
     wish = Wish(
         Operation.OFFSET_SKIP, Spec(Aim.LATEST), topic_names(invocation, topic),
         parse_queues(queue), with_retry=with_retry, assume_offline=assume_offline,
@@ -74,7 +76,7 @@ def command(
     )  # fmt: skip
 
     async def make(client: "Client") -> Planned:
-        return await plan_offsets(client, invocation.full_name(group), wish)
+        return await plan_offsets(client, name, wish)
 
     planned = invocation.ask(make)
     return carry_out(invocation, planned, consent, strict=strict, wait_s=limit_s)

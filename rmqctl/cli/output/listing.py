@@ -50,6 +50,8 @@ class Section(Struct, frozen=True):
 class Listing(Struct, frozen=True):
     """One result. `extra` are more top-level JSON keys, `notes` sentences for people; `name` names an item alone.
 
+    `headings` are notes that come before the table.
+
     With `sections`, people see each item in full, one part after the other, instead of a row; its flag is "wide".
     """
 
@@ -61,6 +63,7 @@ class Listing(Struct, frozen=True):
     extra: Mapping[str, Any] = field(default_factory=dict)
     notes: Sequence[str] = ()
     empty: str = "Nothing to show."
+    headings: Sequence[str] = ()
     sections: Callable[[Item, bool], Sequence[Section]] | None = None
 
     @property

@@ -33,6 +33,9 @@ def render(listing: Listing, display: Display) -> int:
     write = {"json": _json, "jsonl": _jsonl, "yaml": _yaml, "csv": _csv, "tsv": _tsv, "name": _names}.get(
         display.format
     )
+    if write is None and display.with_notes:
+        for heading in listing.headings:
+            note_to_stderr(printable(heading))
     text = write(listing, columns, display) if write is not None else _table(listing, columns, display)
     sys.stdout.write(text)
     sys.stdout.flush()

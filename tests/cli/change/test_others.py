@@ -97,7 +97,7 @@ def test_offsets_are_taken_away(sandbox: ThreadedSandbox, capsys: Captured) -> N
 
 def test_what_taking_offsets_away_is_worth_is_said_to_be_unknown(sandbox: ThreadedSandbox, capsys: Captured) -> None:
     result = call(capsys, "offset", "delete", "G", "--topic", "T", "--dry-run")
-    assert "How many messages of 2 queues would be consumed again, or skipped, is not known." in result.err
+    assert "How many messages of 2 queues would be redelivered or skipped is unknown." in result.err
     assert "0 messages" not in result.err
 
 

@@ -1,0 +1,96 @@
+"""What follows from a plan of offsets beyond its numbers, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.plan import Consequence, PlanItem
+from rmqctl.model.progress import QueueProgress
+
+from .clock_skew import SkewBounds
+from .durations import short_duration
+from .words import counted, listed
+
+EVERYTHING = "*"
+CLIENTS_AHEAD, CLOCK_SKEW = "CLIENTS_AHEAD", "CLOCK_SKEW"
+_SKEW_LIMIT_MS = 5_000
+
+
+def is_range(item: PlanItem) -> bool:
+    """Tell whether a plan has only bounds of what a queue's change does."""
+    return any(
+        bounds is not None and bounds[0] != bounds[1] for bounds in (item.reconsumed_bounds, item.skipped_bounds)
+    )
+
+
+def describe_ahead(items: Sequence[PlanItem], rows: Sequence[QueueProgress]) -> Iterator[Consequence]:
+    """Tell what members have consumed past the stored offsets, which makes ranges of numbers."""
+    ranged = {item.mq for item in items if is_range(item)}
+    open_rows = [row for row in rows if row.mq in ranged]
+    held_count = sum(
+        max(0, row.pulled_to - (row.consumer_offset or 0)) for row in open_rows if row.pulled_to is not None
+    )
+    consumed_count = sum(row.duplicate_risk or 0 for row in open_rows)
+    if held_count:
+        text = (
+            f"Members have pulled {counted(held_count, 'message')} past the stored offsets and consumed up to "
+            f"{consumed_count} of them. Those from the target on are redelivered."
+        )
+        yield Consequence(CLIENTS_AHEAD, text)
+    unknown = [row.mq for row in open_rows if row.pulled_to is None]
+    if unknown:
+        text = f"How far members have pulled is unknown in {counted(len(unknown), 'queue')}: {listed(unknown)}."
+        yield Consequence(CLIENTS_AHEAD, text)
+
+
+def narrowing(filters: Mapping[str, Collection[str]], topics: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Return the filters of these topics that let only some messages through."""
+    return {
+        topic: expressions
+        for topic in sorted(topics)
+        if (expressions := tuple(sorted(set(filters.get(topic, ())) - {EVERYTHING})))
+    }
+
+
+def describe_unsubscribed(
+    topics: Collection[str], subscribed: Collection[str], unheard: Sequence[str]
+) -> Iterator[Consequence]:
+    """Warn of topics that no member consumes, but for `unheard` ones; all subscribe to their retry topic themselves."""
+    lacking = sorted(topic for topic in topics if topic not in subscribed and not topic.startswith(RETRY_PREFIX))
+    if lacking:
+        unless = f" Unknown: {' and '.join(unheard)}." if unheard else ""
+        text = f"No member subscribes to {listed(lacking)}: nothing there is consumed.{unless}"
+        yield Consequence("NOT_SUBSCRIBED", text)
+
+
+def describe_delayed() -> Consequence:
+    """Tell of messages that no change of offsets reaches: they wait in SCHEDULE_TOPIC_XXXX, or on the timer wheel."""
+    text = (
+        "Failed messages that still wait for their retry delay (up to 2 h by default) are not in the retry topic yet. "
+        "They cannot be moved or skipped, and are redelivered later."
+    )
+    return Consequence("DELAYED_STAY", text)
+
+
+def describe_clocks(skews: Mapping[str, SkewBounds], untold: Collection[str]) -> Iterator[Consequence]:
+    """Tell where this machine's clock is not the brokers', which a time that is counted back from now goes by."""
+    far = {name: skew.middle_ms for name, skew in sorted(skews.items()) if skew.exceeds(_SKEW_LIMIT_MS)}
+    if far:
+        said = listed(
+            f"{short_duration(abs(skew_ms))} {'behind' if skew_ms > 0 else 'ahead of'} {name}"
+            for name, skew_ms in far.items()
+        )
+        text = f"The clock of this machine is {said}. The time is counted back from the brokers' clock."
+        yield Consequence(CLOCK_SKEW, text)
+    if not skews:
+        text = f"{listed(sorted(untold))} did not report the time: it is counted back from this machine's clock."
+        yield Consequence("CLOCK_UNKNOWN", text)
+    elif max(skew.low_ms for skew in skews.values()) - min(skew.high_ms for skew in skews.values()) > _SKEW_LIMIT_MS:
+        yield Consequence("CLOCKS_DIFFER", "The brokers' clocks differ: the time is counted back from their middle.")
+
+
+def middle_skew_ms(skews: Mapping[str, SkewBounds]) -> int:
+    """Return how far the brokers' clocks are ahead of this machine's; the lower of two in the middle, 0 without any."""
+    each = sorted(skew.middle_ms for skew in skews.values())
+    return each[(len(each) - 1) // 2] if each else 0
