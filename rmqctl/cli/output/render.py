@@ -14,8 +14,9 @@ from msgspec.structs import replace
 
 from rmqctl.cli.invocation import Display
 from rmqctl.errors import UsageError
-from rmqctl.rules.filters import is_met, ordered, require_comparable
+from rmqctl.rules.filters import is_met, ordered, require_comparable, undecided_counts
 from rmqctl.rules.names import closest
+from rmqctl.rules.words import counted
 
 from .listing import Column, Item, Listing, Section
 from .plain_table import plain_table
@@ -37,14 +38,18 @@ def render(listing: Listing, display: Display) -> int:
     if write is None and display.with_notes:
         for note in listing.notes:
             note_to_stderr(printable(note))
-    if display.format not in ("json", "yaml"):
-        _warn(listing)
+    _warn(listing, with_failures=display.format not in ("json", "yaml"))
     return listing.exit_code
 
 
-def _warn(listing: Listing) -> None:
-    """Say what could not be read. A partial result must never look whole, so -q does not silence this."""
-    for failure in listing.failures:
+def _warn(listing: Listing, *, with_failures: bool) -> None:
+    """Write warnings and what could not be read. A partial result must never look whole, so -q does not silence this.
+
+    Documents hold their failures themselves.
+    """
+    for warning in listing.warnings:
+        to_stderr(f"rmqctl: {printable(warning)}")
+    for failure in listing.failures if with_failures else ():
         where = f"{failure.broker_name}: " if failure.broker_name else ""
         what = printable(where + failure.what)
         to_stderr(f"rmqctl: not read: {what}: {printable(failure.error.sentence)}")
@@ -85,7 +90,16 @@ def _arranged(listing: Listing, display: Display) -> Listing:
         except ValueError as error:
             raise UsageError(f"--where: {error}.") from None
     kept = [item for item in listing.items if all(is_met(condition, item) for condition in display.conditions)]
-    return replace(listing, items=ordered(kept, display.sort_keys), empty="No row meets the conditions.")
+    undecided = [
+        f"{counted(count, 'row')} with unknown {key} {'was' if count == 1 else 'were'} not compared (--where)."
+        for key, count in undecided_counts(display.conditions, listing.items).items()
+    ]
+    return replace(
+        listing,
+        items=ordered(kept, display.sort_keys),
+        empty="No rows match." if display.conditions else listing.empty,
+        warnings=[*listing.warnings, *undecided],
+    )
 
 
 def _selected(listing: Listing, columns: list[Column], display: Display) -> list[dict[str, Any]]:
