@@ -6,7 +6,8 @@ RmqctlError                 1  something failed
 ├── NotAuthorisedError      4  the cluster refused the credentials or the right
 ├── NotFoundError           5  the group, topic, broker or code does not exist
 ├── UnreachableError        6  nobody answered: refused, reset, unresolvable
-│   └── DeadlineError       6  nobody answered in time
+│   ├── DeadlineError       6  nobody answered in time
+│   └── NotAskedError       6  the command's own deadline was over before the request was sent
 ├── ProtocolError           1
 │   ├── LocalProtocolError  1  we were about to send something that the protocol forbids
 │   └── RemoteProtocolError 1  the peer sent something that the protocol forbids
@@ -24,6 +25,14 @@ shell's for Ctrl-C.
 from __future__ import annotations
 
 from typing import ClassVar, Self
+
+# A remark can fill a frame of megabytes. What is longer is a stack trace, and its beginning names the exception.
+_REMARK_LENGTH = 300
+
+
+def shortened(remark: str) -> str:
+    """Return what a peer says, at most 300 characters of it: a sentence has no room for more."""
+    return remark if len(remark) <= _REMARK_LENGTH else f"{remark[:_REMARK_LENGTH]}..."
 
 
 class RmqctlError(Exception):
@@ -105,6 +114,16 @@ class DeadlineError(UnreachableError):
         self.waited_s = waited_s
 
 
+class NotAskedError(UnreachableError):
+    """The request to `address` was never sent: the command's own deadline was over. The server is not to blame."""
+
+    name = "NOT_ASKED"
+
+    def __init__(self, address: str, deadline_s: float) -> None:
+        reason = f"not asked: the command's deadline of {deadline_s:g} s was over"
+        super().__init__(address, reason, hint="--timeout gives the command more time.")
+
+
 class ProtocolError(RmqctlError):
     """The remoting protocol was broken."""
 
@@ -123,7 +142,7 @@ class BrokerError(RmqctlError):
     """The peer at `address` answered with an error code; `code_name` is RocketMQ's name for it."""
 
     def __init__(self, address: str, code: int, code_name: str, remark: str | None, *, hint: str | None = None) -> None:
-        words = " ".join(remark.split()) if remark else ""  # 5.x ends some with a line of its own that names a web page
+        words = shortened(" ".join(remark.split())) if remark else ""  # 5.x ends some with a line that names a web page
         says = f": {words}" if words else ""
         super().__init__(f"{address} answered {code_name} ({code}){says}", hint=hint)
         self.address = address

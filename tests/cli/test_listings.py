@@ -255,6 +255,18 @@ def test_when_nothing_is_behind_that_is_said(capsys: Captured) -> None:
     assert "it has never consumed" in capsys.readouterr().err
 
 
+def test_that_a_group_never_consumed_is_said_only_when_all_brokers_answered(capsys: Captured) -> None:
+    a, b = BrokerState("broker-a", configured={"G"}), BrokerState("broker-b", configured={"G"})
+    cluster = Cluster(a, b)
+    assert render(_matching(cluster, "G"), Display()) == 0
+    assert "it has never consumed" in capsys.readouterr().err
+    cluster.stop("broker-b")
+    assert render(_matching(cluster, "G"), Display()) == 8
+    err = capsys.readouterr().err
+    assert "never consumed" not in err
+    assert err.startswith("What was read has no offsets and no subscription of group G. Not everything was read.\n")
+
+
 def test_groups_that_are_not_behind_can_be_left_out(capsys: Captured) -> None:
     cluster = _cluster()
     for broker in cluster.brokers.values():

@@ -91,7 +91,9 @@ def to_listing(
             "summaries": [{"group": progress.group, **summarise(progress)} for progress in found],
         },
         notes=[note for progress in found for note in _notes(progress)],
-        empty="No queue is behind." if only_with_lag and items else _never_consumed(groups),
+        empty="No queue is behind."
+        if only_with_lag and items
+        else _never_consumed(groups, is_whole=not (failures or failed)),
     )
 
 
@@ -99,7 +101,10 @@ def _queue_name(item: Item) -> str:
     return f"{item['topic']}@{item['brokerName']}:{item['queueId']}"
 
 
-def _never_consumed(groups: list[str]) -> str:
+def _never_consumed(groups: list[str], *, is_whole: bool) -> str:
+    if not is_whole:
+        name = f"of group {groups[0]}" if len(groups) == 1 else "of these groups"
+        return f"What was read has no offsets and no subscription {name}. Not everything was read."
     if len(groups) == 1:
         return f"Group {groups[0]} has no offsets and no subscription: it has never consumed."
     return "None of these groups has offsets or a subscription: they have never consumed."

@@ -13,7 +13,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from rmqctl.cli.invocation import Display
-from rmqctl.errors import UsageError
+from rmqctl.errors import NotAskedError, UsageError
+from rmqctl.model.failure import Failure
 from rmqctl.rules.filters import is_met, ordered, require_comparable, undecided_counts
 from rmqctl.rules.names import closest
 from rmqctl.rules.words import counted
@@ -49,10 +50,28 @@ def _warn(listing: Listing, *, with_failures: bool) -> None:
     """
     for warning in listing.warnings:
         to_stderr(f"rmqctl: {printable(warning)}")
-    for failure in listing.failures if with_failures else ():
+    for failure, more_count in _merged(listing.failures) if with_failures else ():
         where = f"{failure.broker_name}: " if failure.broker_name else ""
-        what = printable(where + failure.what)
+        what = printable(where + failure.what) + (f" and {more_count} more" if more_count else "")
         to_stderr(f"rmqctl: not read: {what}: {printable(failure.error.sentence)}")
+
+
+# So many lines with one reason are shown one by one.
+_LINES_ALIKE = 3
+
+
+def _merged(failures: Sequence[Failure]) -> list[tuple[Failure, int]]:
+    """Return failures to show, each with the number of those that it stands for. Documents list all of them."""
+    alike: dict[tuple[object, ...], list[Failure]] = {}
+    for failure in failures:
+        is_ours = isinstance(failure.error, NotAskedError)
+        key = (NotAskedError.name,) if is_ours else (failure.broker_name, failure.error.sentence)
+        alike.setdefault(key, []).append(failure)
+    return [
+        shown
+        for each in alike.values()
+        for shown in ([(each[0], len(each) - 1)] if len(each) > _LINES_ALIKE else [(failure, 0) for failure in each])
+    ]
 
 
 def choose_columns(known: Sequence[Column], display: Display) -> list[Column]:
