@@ -95,6 +95,7 @@ class GroupConnections(Struct, frozen=True):
 class MemberView(Struct, frozen=True):
     """One client as all brokers see it: its connections by broker name, and the brokers that should see it and don't.
 
+    `untold_at` are brokers that should see it and did not answer.
     More than one address at one broker means that two clients share an id. Each connection has a port of its own.
     """
 
@@ -103,6 +104,7 @@ class MemberView(Struct, frozen=True):
     unseen_at: tuple[str, ...]
     languages: tuple[str, ...]
     versions: tuple[int, ...]
+    untold_at: tuple[str, ...] = ()
 
 
 class SubscriptionView(Struct, frozen=True):

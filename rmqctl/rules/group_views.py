@@ -55,6 +55,7 @@ def member_views(
                 unseen_at=tuple(sorted(wanted & set(connections) - set(by_broker))),
                 languages=tuple(sorted(languages[client_id])),
                 versions=tuple(sorted(versions[client_id])),
+                untold_at=tuple(sorted(wanted - set(connections))),
             )
         )
     return tuple(views)

@@ -11,6 +11,7 @@ import typer
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.cli.output.unreadable import unreadable_items, unreadable_sentences
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import QueueProgress, Unknown
@@ -79,6 +80,7 @@ def to_listing(
     items = [_item(progress.group, row) for progress in found for row in progress.rows]
     failed = merge_failures({progress.group: progress.failures for progress in found})
     groups = [progress.group for progress in found]
+    unreadable = {mq: count for progress in found for mq, count in progress.unreadable.items()}
     return Listing(
         kind="OffsetList",
         columns=_columns(is_many=is_many),
@@ -87,10 +89,12 @@ def to_listing(
         failures=[*failures, *failed],
         extra={
             "group": groups[0] if len(groups) == 1 else None,
+            "unreadableQueues": unreadable_items(unreadable),
             "summary": summarise(found[0]) if len(found) == 1 else None,
             "summaries": [{"group": progress.group, **summarise(progress)} for progress in found],
         },
         notes=[note for progress in found for note in _notes(progress)],
+        warnings=unreadable_sentences(unreadable_items(unreadable)),
         empty="No queue is behind."
         if only_with_lag and items
         else _never_consumed(groups, is_whole=not (failures or failed)),
