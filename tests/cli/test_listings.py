@@ -316,3 +316,34 @@ def test_hostile_names_from_a_cluster_are_harmless_in_every_format(capsys: Captu
 def test_nothing_here_waits_for_real_time() -> None:
     with pytest.raises(RuntimeError):
         asyncio.get_running_loop()
+
+
+def test_one_rule_for_queues_that_no_consumer_can_read(capsys: Captured) -> None:
+    cluster = _cluster()
+    for broker in cluster.brokers.values():
+        broker.topics["T"] += [Queue(7), Queue(5)]
+        broker.topic_configs["T"] = {"readQueueNums": 4, "writeQueueNums": 6}
+        broker.offsets["G"]["T"] |= {0: 2101, 1: 0, 2: 100, 3: 10}
+    (group,) = [item for item in _json(_groups(cluster), capsys)["items"] if item["group"] == "G"]
+    document = _json(_offsets(cluster), capsys)
+    # A queue with the offset 0 was committed.
+    assert group["lag"] == document["summary"]["lag"] == 400
+    assert (group["unreadableMessageCount"], group["attention"]) == (24, ["UNREADABLE_QUEUES"])
+    assert {item["queueId"] for item in document["items"]} == {0, 1, 2, 3}
+    assert sum(queue["messageCount"] for queue in document["unreadableQueues"]) == 24
+    for form in ("plain", "csv", "json"):
+        render(_offsets(cluster), Display(format=form, with_notes=False))
+        warning = "rmqctl: 24 messages of T are in 4 queues that no consumer can read (readQueueNums).\n"
+        assert capsys.readouterr().err == warning
+
+
+def test_ages_that_were_not_asked_for_have_a_reason_and_a_note(capsys: Captured) -> None:
+    cluster = _cluster()
+    for broker in cluster.brokers.values():
+        broker.offsets = {f"g{number:03}": {"T": dict.fromkeys(range(4), 5)} for number in range(150)}
+    listing = _groups(cluster)
+    items = _json(listing, capsys)["items"]
+    unasked = [item for item in items if item["reasons"].get("timeLagMs") == "NOT_ASKED"]
+    assert len(unasked) == 50
+    assert all(item["timeLagMs"] is None for item in unasked)
+    assert "TIME-LAG of 50 groups was not asked for: their lags are not larger." in listing.notes
