@@ -74,16 +74,12 @@ class GroupList(Struct, frozen=True):
 
 
 class _Tables(Struct, frozen=True):
-    """One broker's tables: which groups it knows, their offsets, and its topics; None when it did not tell those."""
+    """One broker's tables: which groups it knows, by configuration or offset, and its topics; None when untold."""
 
+    names: frozenset[str]
     configs: Mapping[str, GroupConfig]
     offsets: Mapping[str, _Offsets]
     topics: Mapping[str, TopicConfig] | None
-
-    @property
-    def names(self) -> frozenset[str]:
-        """Groups with a configuration or an offset."""
-        return frozenset(self.configs) | frozenset(self.offsets)
 
 
 class _Facts(Struct, frozen=True):
@@ -194,10 +190,11 @@ async def _fetch_tables(client: Client, broker: Broker) -> tuple[_Tables, Failur
     )
     configured = bodies.decode_groups(groups_answer.command.body)
     stored = bodies.decode_consumer_offsets(offsets_answer.command.body).groups
+    names = frozenset(configured) | frozenset(stored)
     if topics.failed:
         failure = Failure(broker.broker_name, "configuration of topics", topics.failed[broker])
-        return _Tables(configured, stored, None), failure
-    return _Tables(configured, stored, bodies.decode_topic_configs(topics.ok[broker].command.body)), None
+        return _Tables(names, configured, stored, None), failure
+    return _Tables(names, configured, stored, bodies.decode_topic_configs(topics.ok[broker].command.body)), None
 
 
 async def _fetch_topic(client: Client, broker: Broker, topic: str) -> Mapping[int, TopicOffset]:

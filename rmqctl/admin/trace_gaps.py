@@ -12,7 +12,7 @@ from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.rules.times import iso_time
 
-from .results import ask_all
+from .results import all_or_failed, ask_all
 
 
 class _Kept(Struct, frozen=True):
@@ -52,15 +52,14 @@ async def _fetch_kept(client: Client, broker: Broker, topic: str) -> _Kept:
             return _Kept(has_deleted=False, oldest_at_ms=None)
         raise
     queues = bodies.decode_topic_stats(answer.command.body)
-    if not any(offsets.min_offset > 0 for offsets in queues.values()):
-        return _Kept(has_deleted=False, oldest_at_ms=None)
 
     async def ask(queue_id: int) -> int:
         found = await client.ask_broker(broker, headers.get_earliest_store_time(topic, queue_id))
         return headers.int_field(found.command, "timestamp")
 
     filled = [mq.queue_id for mq, offsets in queues.items() if offsets.max_offset > offsets.min_offset]
-    times = await ask_all(filled, ask)
-    if times.failed:
-        raise next(iter(times.failed.values()))
-    return _Kept(has_deleted=True, oldest_at_ms=min((at_ms for at_ms in times.ok.values() if at_ms > 0), default=None))
+    times = all_or_failed(await ask_all(filled, ask))
+    kept = [at_ms for at_ms in times.values() if at_ms > 0]
+    # A queue's min offset follows some time after its messages have gone; until then their time can't be read.
+    has_deleted = len(kept) < len(times) or any(offsets.min_offset > 0 for offsets in queues.values())
+    return _Kept(has_deleted, min(kept, default=None))

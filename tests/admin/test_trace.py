@@ -134,3 +134,8 @@ def test_a_broker_that_can_not_say_how_old_its_records_are_is_named() -> None:
     cluster.servers["broker-b"].table[Q.GET_TOPIC_STATS_INFO] = refused(R.SYSTEM_ERROR, "broken")
     (failure,) = _trace(cluster, msg_id=ID).failures
     assert (failure.broker_name, failure.what) == ("broker-b", "age of trace records")
+
+
+def test_records_that_are_gone_before_the_min_offset_follows_are_deleted() -> None:
+    trace = _trace(_aged(_two(deleted_count=0), -1), msg_id=ID)
+    assert [(failure.broker_name, failure.error.name) for failure in trace.failures] == [("broker-b", "DELETED")]

@@ -18,6 +18,7 @@ from rmqctl.cli.invocation import Display
 from rmqctl.cli.offset import show as offset_show
 from rmqctl.cli.output.listing import Listing
 from rmqctl.cli.output.render import render
+from rmqctl.cli.output.rich_table import rich_table
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running
 from tests.schemas import check_document
 from tests.scripted import V4_9_7, V5_4_0, passing, run
@@ -347,3 +348,17 @@ def test_ages_that_were_not_asked_for_have_a_reason_and_a_note(capsys: Captured)
     assert len(unasked) == 50
     assert all(item["timeLagMs"] is None for item in unasked)
     assert "TIME-LAG of 50 groups was not asked for: their lags are not larger." in listing.notes
+
+
+def test_group_list_fits_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = _cluster()
+    for broker in cluster.brokers.values():
+        broker.offsets["payments-settlement-consumer"] = broker.offsets["G"]
+    monkeypatch.setenv("COLUMNS", "80")
+    listing = _groups(cluster)
+    columns = [column for column in listing.columns if not column.is_wide]
+    text = rich_table(listing.items, columns, Display(with_color=False))
+    assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
+    headings = text.splitlines()[0].split()
+    assert {"GROUP", "STATE", "MEMBERS", "LAG", "LOST", "TIME-LAG", "!"} <= set(headings)
+    assert "payments-settlement-consumer" in text
