@@ -94,6 +94,10 @@ class _Facts(Struct, frozen=True):
         """Return what each broker with members said of them."""
         return [found for broker in self.tables if (found := self.members.ok.get((broker, name))) is not None]
 
+    def is_broadcasting(self, name: str) -> bool:
+        """Tell whether any member broadcasts: then offsets on brokers are leftovers."""
+        return any(item.message_model == BROADCASTING for item in self.connected(name))
+
     def stored_topics(self, name: str) -> set[str]:
         """Return the topics in which the group has an offset."""
         return {topic for table in self.tables.values() for topic in table.offsets.get(name, {})}
@@ -150,8 +154,9 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
     topic_answers = await ask_all(topic_places, lambda place: _fetch_topic(client, *place))
     facts = _Facts(tables.ok, tables.failed, member_answers, topic_answers)
     backlogs = {name: facts.backlog(name) for name in shown}
+    aged = {name: backlog for name, backlog in backlogs.items() if not facts.is_broadcasting(name)}
     (proxies, proxy_failures), ages = await asyncio.gather(
-        find_proxies(client, tables.ok), fetch_ages(client, list(tables.ok), backlogs)
+        find_proxies(client, tables.ok), fetch_ages(client, list(tables.ok), aged)
     )
     failures = [Failure(broker.broker_name, "groups", error) for broker, error in tables.failed.items()]
     failures += topic_failures
@@ -222,7 +227,7 @@ def _summarise(name: str, facts: _Facts, backlog: Backlog, ages: GroupAges, prox
 
     reasons: dict[str, Unknown] = {}
     lag, lost, lag_reason = backlog.lag, backlog.lost, backlog.reason
-    is_broadcasting = any(item.message_model == BROADCASTING for item in connected)
+    is_broadcasting = facts.is_broadcasting(name)
     if is_broadcasting:
         lag, lost, lag_reason = 0, 0, Unknown.BROADCASTING
     elif facts.failed:
