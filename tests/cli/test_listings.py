@@ -362,3 +362,18 @@ def test_group_list_fits_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatc
     headings = text.splitlines()[0].split()
     assert {"GROUP", "STATE", "MEMBERS", "LAG", "LOST", "TIME-LAG", "!"} <= set(headings)
     assert "payments-settlement-consumer" in text
+
+
+def test_why_groups_need_attention_is_said_below_the_table(capsys: Captured) -> None:
+    cluster = _cluster()
+    for broker in cluster.brokers.values():
+        broker.offsets |= {f"left{number}": {"T": dict.fromkeys(range(4), 100)} for number in range(5)}
+    render(_groups(cluster), Display(format="plain"))
+    err = capsys.readouterr().err
+    says = "messages were deleted before the group read them."
+    assert f"! LOST (G, left0, left1 and 3 more): {says}\n" in err
+    assert (
+        "! LAG_WITHOUT_MEMBERS (left0, left1, left2 and 2 more): messages wait, and no broker sees a member.\n" in err
+    )
+    render(_groups(cluster), Display(format="csv"))
+    assert "LOST" not in capsys.readouterr().err

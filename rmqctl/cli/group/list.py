@@ -9,8 +9,9 @@ import typer
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.model.group import GROUP_FINDINGS
 from rmqctl.rules.durations import short_duration
-from rmqctl.rules.words import counted
+from rmqctl.rules.words import counted, listed
 
 if TYPE_CHECKING:
     from rmqctl.admin.groups import GroupList, GroupSummary
@@ -35,7 +36,7 @@ Columns:
   LAG       messages still to be consumed, of the queues that have a stored offset
   LOST      messages that were deleted before the group read them
   TIME-LAG  age of the oldest unread message; asked for the groups that are furthest behind
-  !         the group needs attention; -o json names why in `attention`, rmqctl group describe says it in sentences
+  !         the group needs attention: the notes below the table say why, `attention` in JSON, and rmqctl group describe
 
 Groups come from the brokers' own tables, so that those without a retry topic are there too."""
 
@@ -67,10 +68,10 @@ def command(
 
 def to_listing(groups: "GroupList", *, only_with_lag: bool = False) -> Listing:
     """Make the listing of all groups."""
-    notes = []
+    items = [_item(group) for group in groups.groups if group.lag != 0 or not only_with_lag]
+    notes = _attention_notes(items)
     if groups.hidden_system_count:
         notes.append(f"{groups.hidden_system_count} of RocketMQ's own groups are not shown; --system shows them.")
-    items = [_item(group) for group in groups.groups if group.lag != 0 or not only_with_lag]
     unasked_count = sum(item["reasons"].get("timeLagMs") == "NOT_ASKED" for item in items)
     if unasked_count:
         notes.append(f"TIME-LAG of {counted(unasked_count, 'group')} was not asked for: their lags are not larger.")
@@ -83,6 +84,12 @@ def to_listing(groups: "GroupList", *, only_with_lag: bool = False) -> Listing:
         notes=notes,
         empty="No group is behind." if only_with_lag and groups.groups else "No consumer groups.",
     )
+
+
+def _attention_notes(items: list[dict[str, Any]]) -> list[str]:
+    """Return a sentence for each code of `attention`, with the groups that have it."""
+    having = {finding: [item["group"] for item in items if finding in item["attention"]] for finding in GROUP_FINDINGS}
+    return [f"! {finding} ({listed(names)}): {GROUP_FINDINGS[finding]}." for finding, names in having.items() if names]
 
 
 def _item(group: "GroupSummary") -> dict[str, Any]:

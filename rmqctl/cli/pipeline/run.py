@@ -333,6 +333,8 @@ def _notes(ran: "Ran") -> list[str]:
 def _cut(ran: "Ran") -> list[str]:
     """Return a warning for rows that are left out, unless a table has all of them."""
     outcome = ran.outcome
+    if outcome is not None and outcome.is_cut:
+        return [f"Only {len(outcome.rows)} rows of {ran.job.name} are shown (--limit). There are more."]
     if outcome is None or outcome.row_count is None or outcome.written or len(outcome.rows) >= outcome.row_count:
         return []
     return [f"Only {len(outcome.rows)} of {outcome.row_count} rows of {ran.job.name} are shown (--limit)."]
