@@ -12,6 +12,8 @@ from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.rules.member_settings import NO_LIMIT, retry_limit
 from rmqctl.rules.words import counted, listed
 
+_PUSH = "CONSUME_PASSIVELY"  # ConsumeType
+
 
 def find_attention(item: Item, read_only_brokers: Collection[str] = ()) -> list[str]:
     """Return the sentences for one group's item of `group describe`."""
@@ -57,9 +59,12 @@ def _members(item: Item) -> Iterator[str]:
 
 
 def _is_idle(member: Item) -> bool:
-    """Tell a member that answered and holds nothing but retry queues. Broadcasting members hold all queues at once."""
+    """Tell a member that answered and holds nothing but retry queues.
+
+    Only push consumers report all that they hold; those that broadcast hold every queue at once.
+    """
     queues = member["queues"]
-    if queues is None or member["messageModel"] == BROADCASTING:
+    if queues is None or member["consumeType"] != _PUSH or member["messageModel"] == BROADCASTING:
         return False
     return all(queue.startswith(RETRY_PREFIX) for queue in queues)
 
@@ -81,7 +86,7 @@ def _settings(members: Iterable[Item]) -> Iterator[str]:
 
 def limit_of(member: Item) -> int | None:
     """Return how often a push member has a message redelivered, None where that is not known or does not apply."""
-    if member["consumeType"] != "CONSUME_PASSIVELY":
+    if member["consumeType"] != _PUSH:
         return None
     return retry_limit(member["maxReconsumeTimes"], is_orderly=member["isOrderly"])
 

@@ -289,10 +289,18 @@ def test_orderly_and_concurrent_members_in_one_group_are_told(capsys: Captured) 
 
 def test_queues_that_several_hold_and_members_that_hold_none_are_told(capsys: Captured) -> None:
     both = _member("a0", "a1", "b0", "b1")
-    cluster = _set_members(healthy(), c1=both, c2=_member("a0", "b0"), c3=_member(), c4=running(subscriptions=[]))
+    cluster = _set_members(
+        healthy(),
+        c1=both,
+        c2=_member("a0", "b0"),
+        c3=_member(),
+        c4=_member(),
+        c5=_member(PROP_CONSUME_TYPE="CONSUME_ACTIVELY"),
+    )
     attention = _attention(cluster, capsys)
     assert "2 of 4 queues of T are held by several members: each consumes all of their messages." in attention
-    assert "2 of 4 members hold no queue: c3, c4." in attention
+    # Pull consumers don't report what they hold.
+    assert "2 of 5 members hold no queue: c3, c4." in attention
 
 
 def test_an_offset_beyond_the_end_is_told(capsys: Captured) -> None:
