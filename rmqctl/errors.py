@@ -8,7 +8,8 @@ RmqctlError                 1  something failed
 ├── UnreachableError        6  nobody answered: refused, reset, unresolvable
 │   ├── DeadlineError       6  nobody answered in time
 │   ├── NotRegisteredError  6  a broker that should be there is not registered
-│   └── NoBrokerError       6  the name servers list no broker at all
+│   ├── NoBrokerError       6  the name servers list no broker at all
+│   └── NotAskedError       6  the command's own deadline was over before the request was sent
 ├── ProtocolError           1
 │   ├── LocalProtocolError  1  we were about to send something that the protocol forbids
 │   └── RemoteProtocolError 1  the peer sent something that the protocol forbids
@@ -27,6 +28,14 @@ shell's for Ctrl-C.
 from __future__ import annotations
 
 from typing import ClassVar, Self
+
+# A remark can fill a frame of megabytes. What is longer is a stack trace, and its beginning names the exception.
+_REMARK_LENGTH = 300
+
+
+def shortened(remark: str) -> str:
+    """Return what a peer says, at most 300 characters of it: a sentence has no room for more."""
+    return remark if len(remark) <= _REMARK_LENGTH else f"{remark[:_REMARK_LENGTH]}..."
 
 
 class RmqctlError(Exception):
@@ -133,6 +142,16 @@ class NoBrokerError(UnreachableError):
         self.args = (self.sentence,)
 
 
+class NotAskedError(UnreachableError):
+    """The request to `address` was never sent: the command's own deadline was over. The server is not to blame."""
+
+    name = "NOT_ASKED"
+
+    def __init__(self, address: str, deadline_s: float) -> None:
+        reason = f"not asked: the command's deadline of {deadline_s:g} s was over"
+        super().__init__(address, reason, hint="--timeout gives the command more time.")
+
+
 class ProtocolError(RmqctlError):
     """The remoting protocol was broken."""
 
@@ -151,7 +170,7 @@ class BrokerError(RmqctlError):
     """The peer at `address` answered with an error code; `code_name` is RocketMQ's name for it."""
 
     def __init__(self, address: str, code: int, code_name: str, remark: str | None, *, hint: str | None = None) -> None:
-        words = " ".join(remark.split()) if remark else ""  # 5.x ends some with a line of its own that names a web page
+        words = shortened(" ".join(remark.split())) if remark else ""  # 5.x ends some with a line that names a web page
         says = f": {words}" if words else ""
         super().__init__(f"{address} answered {code_name} ({code}){says}", hint=hint)
         self.address = address

@@ -13,6 +13,7 @@ from rmqctl.errors import (
     RmqctlError,
     UnreachableError,
     UsageError,
+    shortened,
 )
 
 
@@ -37,6 +38,7 @@ def test_exit_codes_are_the_agreed_ones() -> None:
         "NotRegisteredError": 6,
         "NoBrokerError": 6,
         "DeadlineError": 6,
+        "NotAskedError": 6,
         "ProtocolError": 1,
         "LocalProtocolError": 1,
         "RemoteProtocolError": 1,
@@ -56,6 +58,14 @@ def test_errors_build_their_own_sentence() -> None:
     assert str(NotFoundError("Group", "g")) == "Group g does not exist."
     assert str(BrokerError("a:1", 2, "SYSTEM_BUSY", None)) == "a:1 answered SYSTEM_BUSY (2)"
     assert str(BrokerError("a:1", 2, "SYSTEM_BUSY", " \n ")) == "a:1 answered SYSTEM_BUSY (2)"
+
+
+def test_a_long_remark_is_cut_in_the_sentence_only() -> None:
+    error = BrokerError("a:1", 1, "SYSTEM_ERROR", "x" * 100_000)
+    assert error.sentence == f"a:1 answered SYSTEM_ERROR (1): {'x' * 300}..."
+    assert error.remark is not None
+    assert len(error.remark) == 100_000
+    assert shortened("y" * 300) == "y" * 300
 
 
 def test_suggestions_become_the_hint_unless_there_is_another() -> None:

@@ -11,12 +11,15 @@ from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, NotFoundError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConfig, GroupConnections, GroupState, RunningInfo
-from rmqctl.model.names import DLQ_PREFIX
+from rmqctl.model.names import DLQ_PREFIX, LMQ_PREFIX
 from rmqctl.model.progress import Unknown
+from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker, TopicRoute
+from rmqctl.model.topic import WRITE
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.rules.group_state import group_state, unseen_reason
+from rmqctl.rules.readable_queues import exists
 
 from .brokers import fetch_cluster
 from .clients import fetch_placed_connections, fetch_running_infos, find_proxies
@@ -105,7 +108,8 @@ async def fetch_group_configs(client: Client, group: str) -> GroupConfigs:
 class GroupDetails(Struct, frozen=True):
     """All of a group. `dead_letter_count` are messages kept in its dead-letter topic, None when a broker is not heard.
 
-    `configs` are by broker that answered, None where it has none.
+    `configs` are by broker that answered, None where it has none. `leftovers` are stored offsets of queues that do not
+    exist. `read_only_brokers` are those without write permission, of the brokers where the group has no retry queue.
     """
 
     progress: GroupProgress
@@ -115,19 +119,29 @@ class GroupDetails(Struct, frozen=True):
     configs: Mapping[str, GroupConfig | None]
     dead_letter_count: int | None
     failures: tuple[Failure, ...]
+    leftovers: Mapping[MessageQueue, int] = {}
+    read_only_brokers: frozenset[str] = frozenset()
 
 
 async def fetch_group_details(client: Client, group: str) -> GroupDetails:
     """Return all of one group. Raises what fetch_group_progress raises."""
     brokers = {broker.broker_name: broker for broker in (await fetch_cluster(client)).brokers}
     # At once: members that do not answer can take all the time that there is.
-    reading, tables, dead = await asyncio.gather(
-        read_group(client, group), fetch_configs(client, brokers), _count_dead_letters(client, group, brokers)
+    reading, tables, dead, stored = await asyncio.gather(
+        read_group(client, group),
+        fetch_configs(client, brokers),
+        _count_dead_letters(client, group, brokers),
+        ask_all(brokers, lambda name: _fetch_stored(client, group, brokers[name])),
+    )
+    configs = {name: table.get(group) for name, table in tables.ok.items()}
+    without_retries = [name for name, config in configs.items() if config is not None and config.retry_queue_count <= 0]
+    leftovers, permissions = await asyncio.gather(
+        _find_leftovers(client, stored.ok), ask_all(without_retries, lambda name: _may_write(client, brokers[name]))
     )
     # A broker that failed before fails here for the same reason.
     failures = [
         Failure(name, what, error)
-        for what, answers in (("configuration", tables), ("dead letters", dead))
+        for what, answers in (("configuration", tables), ("dead letters", dead), ("all stored offsets", stored))
         for name, error in answers.failed.items()
         if name not in reading.failed_brokers
     ]
@@ -138,10 +152,44 @@ async def fetch_group_details(client: Client, group: str) -> GroupDetails:
         connections={name: view.connections for name, view in reading.views.items()},
         running=reading.running,
         topic_brokers=_broker_names(reading.routes),
-        configs={name: table.get(group) for name, table in tables.ok.items()},
+        configs=configs,
         dead_letter_count=sum(dead.ok.values()) if is_whole else None,
         failures=(*progress.failures, *failures),
+        leftovers=leftovers,
+        read_only_brokers=frozenset(name for name, may_write in permissions.ok.items() if not may_write),
     )
+
+
+async def _fetch_stored(client: Client, group: str, broker: Broker) -> dict[MessageQueue, int]:
+    """Return every offset that a broker stores of a group, also of topics and queues that are gone."""
+    answer = await client.ask_broker(broker, headers.get_all_consumer_offsets())
+    topics = bodies.decode_consumer_offsets(answer.command.body).groups.get(group, {})
+    return {
+        MessageQueue(topic, broker.broker_name, queue_id): offset
+        for topic, offsets in topics.items()
+        for queue_id, offset in offsets.items()
+    }
+
+
+async def _find_leftovers(client: Client, stored: Mapping[str, Mapping[MessageQueue, int]]) -> dict[MessageQueue, int]:
+    """Return the offsets of queues that do not exist by the routes of their topics, sorted."""
+    offsets = {mq: offset for at_broker in stored.values() for mq, offset in at_broker.items()}
+    # Light queues are no topics of their own, and have no route.
+    topics = {mq.topic for mq in offsets if not mq.topic.startswith(LMQ_PREFIX)}
+    routes = await ask_all(topics, client.route)
+    gone = {topic for topic, error in routes.failed.items() if isinstance(error, NotFoundError)}
+    return {
+        mq: offset
+        for mq, offset in sorted(offsets.items())
+        if mq.topic in gone or (mq.topic in routes.ok and not exists(mq, routes.ok[mq.topic]))
+    }
+
+
+async def _may_write(client: Client, broker: Broker) -> bool:
+    """Tell whether a broker has write permission. Without it, it refuses messages that are sent back."""
+    answer = await client.ask_broker(broker, headers.get_broker_config())
+    permission = bodies.decode_properties_text(answer.command.body).get("brokerPermission", "")
+    return not permission.isdigit() or bool(int(permission) & WRITE)
 
 
 async def _count_dead_letters(client: Client, group: str, brokers: Mapping[str, Broker]) -> Answers[str, int]:

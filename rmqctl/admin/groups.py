@@ -9,27 +9,29 @@ from msgspec import Struct
 
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, RmqctlError, UnreachableError
-from rmqctl.model.cluster_memory import SeenQueues
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import BROADCASTING, GroupConnections, GroupState, Proxies
+from rmqctl.model.group import BROADCASTING, GroupConfig, GroupConnections, GroupFinding, GroupState, Proxies
 from rmqctl.model.names import is_system_group
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker, ClusterInfo
 from rmqctl.model.stats import TopicOffset
-from rmqctl.model.topic import READ, WRITE
+from rmqctl.model.topic import TopicConfig
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.versions import version_name
+from rmqctl.rules.group_backlog import Backlog, TopicPart, has_leftovers, sum_backlog
+from rmqctl.rules.group_findings import find_group_findings
 from rmqctl.rules.group_state import agreed, group_state, reason_of, unseen_reason
-from rmqctl.rules.progress import compute_lag
 from rmqctl.rules.wildcards import is_pattern
 from rmqctl.rules.words import counted
 
 from .brokers import fetch_cluster, plain_version
 from .clients import fetch_connections, find_proxies
+from .group_ages import GroupAges, fetch_ages
 from .group_names import pick
 from .held_queues import find_held_elsewhere
+from .known_topics import note_configs
 from .results import Answers, all_failed, ask_all, slave_failures
 
 # Queue id to stored offset, by topic.
@@ -43,7 +45,9 @@ class GroupSummary(Struct, frozen=True):
 
     `lag` is None when a part of it is not known; `lag_at_least` sums what is. `lost` counts messages that were deleted
     before the group read them, in the same way. `topics` are those with a stored offset or a live subscription.
-    `client_version` is the oldest among the members.
+    `client_version` is the oldest among the members. `time_lag_ms` is the age of the oldest unread message; it is asked
+    for the groups that are furthest behind, `is_age_asked` says whether for this one. `unreadable_count` are messages
+    in queues that no consumer can read, which no lag counts.
     """
 
     group: str
@@ -57,6 +61,10 @@ class GroupSummary(Struct, frozen=True):
     lag_at_least: int
     lost: int | None
     lost_at_least: int
+    time_lag_ms: int | None
+    is_age_asked: bool
+    unreadable_count: int
+    findings: tuple[GroupFinding, ...]
     broker_names: tuple[str, ...]
     reasons: Mapping[str, Unknown]
 
@@ -70,10 +78,54 @@ class GroupList(Struct, frozen=True):
 
 
 class _Tables(Struct, frozen=True):
-    """One broker's tables: which groups it knows, and their offsets."""
+    """One broker's tables: which groups it knows, by configuration or offset, and its topics; None when untold."""
 
     names: frozenset[str]
+    configs: Mapping[str, GroupConfig]
     offsets: Mapping[str, _Offsets]
+    topics: Mapping[str, TopicConfig] | None
+
+
+class _Facts(Struct, frozen=True):
+    """Everything that was read, for all groups. Answers about members and topics are by broker and name."""
+
+    tables: Mapping[Broker, _Tables]
+    failed: Mapping[Broker, RmqctlError]
+    members: Answers[tuple[Broker, str], GroupConnections | None]
+    topics: _TopicAnswers
+
+    def connected(self, name: str) -> list[GroupConnections]:
+        """Return what each broker with members said of them."""
+        return [found for broker in self.tables if (found := self.members.ok.get((broker, name))) is not None]
+
+    def is_broadcasting(self, name: str) -> bool:
+        """Tell whether any member broadcasts: then offsets on brokers are leftovers."""
+        return any(item.message_model == BROADCASTING for item in self.connected(name))
+
+    def stored_topics(self, name: str) -> set[str]:
+        """Return the topics in which the group has an offset."""
+        return {topic for table in self.tables.values() for topic in table.offsets.get(name, {})}
+
+    def backlog(self, name: str) -> Backlog:
+        """Sum up what the group has left to consume."""
+        subscribed = {topic for item in self.connected(name) for topic in item.subscriptions}
+        # A live group's offsets of topics that it left say nothing about it; brokers leave them out too (ConsumeStats).
+        return sum_backlog(
+            self._part(broker, name, topic)
+            for broker in self.tables
+            for topic in subscribed or self.stored_topics(name)
+        )
+
+    def _part(self, broker: Broker, name: str, topic: str) -> TopicPart:
+        table, queues = self.tables[broker], self.topics.ok.get((broker, topic))
+        return TopicPart(
+            broker_name=broker.broker_name,
+            topic=topic,
+            offsets=table.offsets.get(name, {}).get(topic, {}),
+            queues=queues,
+            config=table.topics.get(topic) if table.topics is not None else None,
+            reason=None if queues is not None else reason_of([self.topics.failed[broker, topic]]),
+        )
 
 
 async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with_system: bool = False) -> GroupList:
@@ -82,9 +134,11 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
     Raises NotFoundError for a pattern that picks none, and the brokers' error when none of them answers.
     """
     cluster = await fetch_cluster(client)
-    tables = await ask_all(cluster.brokers, lambda broker: _fetch_tables(client, broker))
-    if not tables.ok:
-        raise all_failed(tables.failed.values())
+    told = await ask_all(cluster.brokers, lambda broker: _fetch_tables(client, broker))
+    if not told.ok:
+        raise all_failed(told.failed.values())
+    tables = Answers({broker: table for broker, (table, _) in told.ok.items()}, told.failed)
+    topic_failures = [failure for _, failure in told.ok.values() if failure is not None]
     names = {name for table in tables.ok.values() for name in table.names}
     if patterns:
         # Whoever names a system group wants to see it.
@@ -103,38 +157,35 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
     # At every broker: one that has the topic, but no offset of the group, holds messages that it never read.
     topic_places = [(broker, topic) for broker in tables.ok for topic in sorted(topics)]
     topic_answers = await ask_all(topic_places, lambda place: _fetch_topic(client, *place))
-    if not tables.failed and not topic_answers.failed:
-        _note_queues(client, topic_answers.ok)
-    proxies, proxy_failures = await find_proxies(client, tables.ok)
+    if not tables.failed:
+        note_configs(client, {broker: table.topics for broker, table in tables.ok.items() if table.topics is not None})
+    facts = _Facts(tables.ok, tables.failed, member_answers, topic_answers)
+    backlogs = {name: facts.backlog(name) for name in shown}
+    aged = {name: backlog for name, backlog in backlogs.items() if not facts.is_broadcasting(name)}
+    (proxies, proxy_failures), ages = await asyncio.gather(
+        find_proxies(client, tables.ok), fetch_ages(client, list(tables.ok), aged)
+    )
     failures = [Failure(broker.broker_name, "groups", error) for broker, error in tables.failed.items()]
     failures += _held_failures(elsewhere)
+    failures += topic_failures
     failures += _first_of_each_broker(topic_answers.failed, "max offsets")
     failures += _first_of_each_broker(member_answers.failed, "members")
+    failures += _first_of_each_broker(ages.failed, "message ages")
     failures += slave_failures(client)
     summaries = [
         _summarise(
             name,
-            tables.ok,
-            topic_answers,
-            member_answers,
-            tables.failed,
+            facts,
+            backlogs[name],
+            ages,
+            Proxies.ABSENT if is_system_group(name) else proxies,
             is_held_elsewhere=name in elsewhere,
-            proxies=Proxies.ABSENT if is_system_group(name) else proxies,
         )
         for name in shown
     ]
     if any(summary.state is GroupState.UNKNOWN for summary in summaries):
         failures += proxy_failures
     return GroupList(tuple(summaries), tuple(failures), len(names) - len(shown))
-
-
-def _note_queues(client: Client, topics: Mapping[tuple[Broker, str], Mapping[int, TopicOffset]]) -> None:
-    """Remember how many queues each broker has of topics that no route was asked for, and that are not known yet."""
-    now_ms = client.clock.now_ms()
-    for (broker, topic), queues in topics.items():
-        if queues and topic not in client.expectation.topics:
-            seen = SeenQueues(len(queues), len(queues), READ | WRITE, now_ms)
-            client.sightings.told.setdefault(topic, {})[broker.broker_name] = seen
 
 
 async def _find_elsewhere(
@@ -173,14 +224,20 @@ def _first_of_each_broker(failed: Mapping[tuple[Broker, str], RmqctlError], what
     return failures
 
 
-async def _fetch_tables(client: Client, broker: Broker) -> _Tables:
-    groups_answer, offsets_answer = await asyncio.gather(
+async def _fetch_tables(client: Client, broker: Broker) -> tuple[_Tables, Failure | None]:
+    """Return a broker's tables, and why its topics are not among them."""
+    groups_answer, offsets_answer, topics = await asyncio.gather(
         client.ask_broker(broker, headers.get_all_groups()),
         client.ask_broker(broker, headers.get_all_consumer_offsets()),
+        ask_all([broker], lambda broker: client.ask_broker(broker, headers.get_all_topic_configs())),
     )
     configured = bodies.decode_groups(groups_answer.command.body)
     stored = bodies.decode_consumer_offsets(offsets_answer.command.body).groups
-    return _Tables(frozenset(configured) | frozenset(stored), stored)
+    names = frozenset(configured) | frozenset(stored)
+    if topics.failed:
+        failure = Failure(broker.broker_name, "configuration of topics", topics.failed[broker])
+        return _Tables(names, configured, stored, None), failure
+    return _Tables(names, configured, stored, bodies.decode_topic_configs(topics.ok[broker].command.body)), None
 
 
 async def _fetch_topic(client: Client, broker: Broker, topic: str) -> Mapping[int, TopicOffset]:
@@ -195,40 +252,36 @@ async def _fetch_topic(client: Client, broker: Broker, topic: str) -> Mapping[in
 
 
 def _summarise(
-    name: str,
-    tables: Mapping[Broker, _Tables],
-    topics: _TopicAnswers,
-    members: Answers[tuple[Broker, str], GroupConnections | None],
-    failed: Mapping[Broker, RmqctlError],
-    *,
-    is_held_elsewhere: bool,
-    proxies: Proxies,
+    name: str, facts: _Facts, backlog: Backlog, ages: GroupAges, proxies: Proxies, *, is_held_elsewhere: bool
 ) -> GroupSummary:
+    tables = facts.tables
     knowing = [broker for broker, table in tables.items() if name in table.names]
-    connected = [found for broker in tables if (found := members.ok.get((broker, name))) is not None]
+    connected = facts.connected(name)
     connections = {(member.client_id, member.client_address): member for item in connected for member in item.members}
     client_ids = {client_id for client_id, _ in connections}
-    untold = [members.failed[broker, name] for broker in tables if (broker, name) in members.failed]
-    unseen = unseen_reason([*failed.values(), *untold], proxies)
+    untold = [facts.members.failed[broker, name] for broker in tables if (broker, name) in facts.members.failed]
+    unseen = unseen_reason([*facts.failed.values(), *untold], proxies)
     state = group_state(unseen, has_members=bool(client_ids))
-
     subscribed = {topic for item in connected for topic in item.subscriptions}
-    with_offsets = {topic for broker in knowing for topic in tables[broker].offsets.get(name, {})}
-    # A live group's offsets of topics that it left say nothing about it; brokers leave them out too (ConsumeStats).
-    counted = subscribed or with_offsets
-    lag, lost, lag_reason = _sum_lag(name, tables, counted, topics)
+    with_offsets = facts.stored_topics(name)
 
     reasons: dict[str, Unknown] = {}
-    if any(item.message_model == BROADCASTING for item in connected):
+    lag, lost, lag_reason = backlog.lag, backlog.lost, backlog.reason
+    is_broadcasting = facts.is_broadcasting(name)
+    if is_broadcasting:
         lag, lost, lag_reason = 0, 0, Unknown.BROADCASTING
-    elif failed:
-        lag_reason = reason_of(failed.values())
+    elif facts.failed:
+        lag_reason = reason_of(facts.failed.values())
     elif is_held_elsewhere:
         lag_reason = Unknown.BROKER_NOT_REGISTERED
     elif not with_offsets:
         lag_reason = Unknown.NEVER_COMMITTED
     if lag_reason is not None:
         reasons["lag"] = reasons["lost"] = lag_reason
+    time_lag_ms = ages.of(name) if lag else 0
+    if lag_reason is not None or time_lag_ms is None:
+        time_lag_ms = None
+        reasons["timeLagMs"] = lag_reason or Unknown.NOT_REPORTED
     if not client_ids:
         no_members = unseen or Unknown.NO_MEMBERS
         reasons |= dict.fromkeys(("consumeType", "messageModel", "clientVersion"), no_members)
@@ -253,37 +306,23 @@ def _summarise(
         lag_at_least=lag,
         lost=None if "lost" in reasons else lost,
         lost_at_least=lost,
+        time_lag_ms=time_lag_ms,
+        is_age_asked=ages.is_asked(name) or not lag,
+        unreadable_count=backlog.unreadable_count,
+        findings=find_group_findings(
+            state,
+            lag=lag,
+            lost=lost,
+            has_beyond_max=backlog.has_beyond_max and not is_broadcasting,
+            has_unreadable=bool(backlog.unreadable_count),
+            do_brokers_differ=Unknown.BROKERS_DIFFER in reasons.values(),
+            has_leftovers=any(
+                has_leftovers(table.offsets.get(name, {}), table.topics)
+                for table in tables.values()
+                if table.topics is not None
+            ),
+            configs=[table.configs[name] for table in tables.values() if name in table.configs],
+        ),
         broker_names=tuple(sorted(broker.broker_name for broker in knowing)),
         reasons=reasons,
     )
-
-
-def _sum_lag(
-    name: str,
-    tables: Mapping[Broker, _Tables],
-    counted: set[str],
-    topics: _TopicAnswers,
-) -> tuple[int, int, Unknown | None]:
-    """Return lag, losses, and why the lag is not the whole one: the weightiest reason that any queue gives."""
-    lag = lost = 0
-    found: set[Unknown] = set()
-    for broker, table in tables.items():
-        for topic in counted:
-            queues = topics.ok.get((broker, topic))
-            if queues is None:
-                found.add(reason_of([topics.failed[broker, topic]]))
-                continue
-            offsets = table.offsets.get(name, {}).get(topic, {})
-            for queue_id, queue in queues.items():
-                consumer_offset = offsets.get(queue_id)
-                if consumer_offset is None:
-                    if queue.max_offset > queue.min_offset:
-                        found.add(Unknown.NEVER_COMMITTED)
-                elif not 0 <= consumer_offset <= queue.max_offset:
-                    found.add(Unknown.OFFSET_BEYOND_MAX)
-                else:
-                    queue_lag, queue_lost = compute_lag(queue.min_offset, queue.max_offset, consumer_offset)
-                    lag += queue_lag
-                    lost += queue_lost or 0
-    order = (Unknown.BROKER_UNREACHABLE, Unknown.NOT_AUTHORISED, Unknown.OFFSET_BEYOND_MAX, Unknown.NEVER_COMMITTED)
-    return lag, lost, next((reason for reason in order if reason in found), None)

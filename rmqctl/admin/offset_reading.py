@@ -25,6 +25,7 @@ from rmqctl.model.stats import ConsumeStats, ConsumeTimeSpan, TopicOffset
 from rmqctl.protocol.versions import V5_0_0
 from rmqctl.rules.group_state import agreed, group_state, reason_of, unseen_reason
 from rmqctl.rules.progress import compute_progress, pull_window, pulled_to
+from rmqctl.rules.readable_queues import is_unreadable
 from rmqctl.rules.words import counted
 
 from .results import Answers
@@ -35,7 +36,8 @@ class GroupProgress(Struct, frozen=True):
 
     `member_count` counts client ids seen at any broker, None when that can't be known, for `unseen_reason`.
     `consume_tps` is None when a broker was not heard. `notes` are sentences for people about what the numbers can't
-    say. `asked_topics` are those that the rows were narrowed to, none for all.
+    say. `asked_topics` are those that the rows were narrowed to, none for all. `unreadable` counts the messages of
+    queues that no consumer can read; rows leave those queues out.
     """
 
     group: str
@@ -49,6 +51,7 @@ class GroupProgress(Struct, frozen=True):
     rows: tuple[QueueProgress, ...]
     failures: tuple[Failure, ...]
     notes: tuple[str, ...]
+    unreadable: Mapping[MessageQueue, int] = {}
 
 
 class BrokerView(Struct, frozen=True):
@@ -92,7 +95,16 @@ class Reading(Struct):
         queues = {mq for route in routes for mq in (*route.readable_queues(), *route.missing_queues())}
         for view in self.views.values():
             queues.update(mq for mq in view.stats.queues if mq.topic in self.topics)
-        return queues | self.orphans()
+        return {mq for mq in queues if not is_unreadable(mq, self.routes.get(mq.topic))} | self.orphans()
+
+    def unreadable(self) -> dict[MessageQueue, int]:
+        """Return by queue how many messages are in queues that no consumer can read."""
+        return {
+            mq: offsets.max_offset - offsets.min_offset
+            for mq, offsets in sorted(self.topic_offsets.items())
+            if mq.topic in self.topics
+            if offsets.max_offset > offsets.min_offset and is_unreadable(mq, self.routes.get(mq.topic))
+        }
 
     def orphans(self) -> set[MessageQueue]:
         """Return queues that members hold at brokers which the name server doesn't name (any more).
@@ -146,6 +158,7 @@ def conclude(group: str, reading: Reading) -> GroupProgress:
         rows=rows,
         failures=(*(_counted(failure, rows) for failure in reading.failures), *_missing_brokers(reading)),
         notes=tuple(_notes(reading, is_broadcasting=is_broadcasting, is_pop=is_pop)),
+        unreadable=reading.unreadable(),
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from rmqctl.client.core import Client
-from rmqctl.errors import NotFoundError, RmqctlError, UnreachableError, UsageError
+from rmqctl.errors import NotFoundError, UnreachableError, UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker, TopicRoute
@@ -134,19 +134,10 @@ async def fetch_spans(
         return await _fetch_span(client, broker, mq, since_ms, until_ms)
 
     answers = await ask_all(queues, ask)
-    return list(answers.ok.values()), _failures_by_broker(answers.failed)
-
-
-def _failures_by_broker(failed: Mapping[MessageQueue, RmqctlError]) -> list[Failure]:
-    """Name each broker once for each reason: one that is gone fails for all of its queues."""
-    alike: dict[tuple[str, str], list[MessageQueue]] = {}
-    for mq, error in failed.items():
-        alike.setdefault((mq.broker_name, error.sentence), []).append(mq)
-    failures = []
-    for (broker_name, _), (first, *rest) in alike.items():
-        more = f" and {len(rest)} more" if rest else ""
-        failures.append(Failure(broker_name, f"messages of queue {first.queue_id}{more}", failed[first]))
-    return failures
+    failures = [
+        Failure(mq.broker_name, f"messages of queue {mq.queue_id}", error) for mq, error in answers.failed.items()
+    ]
+    return list(answers.ok.values()), failures
 
 
 async def _fetch_span(

@@ -9,8 +9,9 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 
 from rmqctl.client.core import Client
-from rmqctl.errors import RmqctlError
+from rmqctl.errors import RemoteProtocolError, RmqctlError
 from rmqctl.model.failure import Failure
+from rmqctl.model.route import Broker
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -36,7 +37,7 @@ async def ask_all(keys: Iterable[K], call: Callable[[K], Awaitable[V]], *, at_on
             try:
                 return await call(key)
             except RmqctlError as error:
-                return error
+                return _named(key, error)
 
     ok: dict[K, V] = {}
     failed: dict[K, RmqctlError] = {}
@@ -49,6 +50,17 @@ async def ask_all(keys: Iterable[K], call: Callable[[K], Awaitable[V]], *, at_on
         else:
             ok[key] = result
     return Answers(ok, failed)
+
+
+def _named(key: object, error: RmqctlError) -> RmqctlError:
+    """Return the error with the broker's name in place of "The peer": decoders do not know whose bytes they read."""
+    broker = next((part for part in (key if isinstance(key, tuple) else (key,)) if isinstance(part, Broker)), None)
+    if broker is None or not isinstance(error, RemoteProtocolError) or not error.sentence.startswith(_PEER):
+        return error
+    return error.reworded(broker.broker_name + error.sentence.removeprefix(_PEER))
+
+
+_PEER = "The peer"
 
 
 def all_failed(failures: Iterable[RmqctlError]) -> RmqctlError:

@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError
-from rmqctl.model.cluster_memory import SeenQueues
 from rmqctl.model.failure import Failure
 from rmqctl.model.route import Broker, ClusterInfo
 from rmqctl.model.stats import TopicOffset
@@ -21,6 +20,7 @@ from rmqctl.rules.topics import compare_with_route, config_findings, kind_of, ow
 from rmqctl.rules.wildcards import matching, require_matching
 
 from .brokers import fetch_cluster
+from .known_topics import note_configs
 from .results import all_failed, ask_all, slave_failures
 
 _SHOWN_UNASKED = frozenset({TopicKind.NORMAL, TopicKind.LIGHT})
@@ -119,15 +119,6 @@ def _findings(
     if configs and not at_name_server:
         found.append(TopicFinding.NOT_AT_NAME_SERVER)
     return [*found, *config_findings(configs.values()), *disagreeing]
-
-
-def note_configs(client: Client, tables: Mapping[Broker, Mapping[str, TopicConfig]]) -> None:
-    """Remember how many queues of each topic each broker has."""
-    now_ms = client.clock.now_ms()
-    for broker, table in tables.items():
-        for topic, config in table.items():
-            seen = SeenQueues(config.read_queue_count, config.write_queue_count, config.perm, now_ms)
-            client.sightings.told.setdefault(topic, {})[broker.broker_name] = seen
 
 
 async def _fetch_configs(client: Client, broker: Broker) -> dict[str, TopicConfig]:

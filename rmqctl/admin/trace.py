@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from rmqctl.client.core import Client
@@ -9,13 +11,16 @@ from rmqctl.errors import NotFoundError, RemoteProtocolError, UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.model.trace import TraceRecord, TraceStep
 from rmqctl.protocol.message import StoredMessage
+from rmqctl.protocol.message_id import decode_unique_key
 from rmqctl.protocol.trace import decode_trace
+from rmqctl.rules.times import month_times_ms
 from rmqctl.rules.trace import trace_steps
 
 from .message_filter import MessageFilter
 from .message_index import find_indexed
 from .message_lookup import find_by_ids
 from .results import all_failed, slave_failures
+from .trace_gaps import find_gaps
 
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 _ENABLE = "Producers and consumers write traces when they are made with enableMsgTrace=true"
@@ -47,9 +52,8 @@ async def fetch_trace(client: Client, trace_topic: str, *, msg_id: str | None = 
         hint = f"{_ENABLE}, and brokers make the topic with traceTopicEnable=true; --trace-topic names another one."
         raise NotFoundError("The trace topic", trace_topic, hint=hint) from None
     indexed = await find_indexed(client, route, MessageFilter(key=wanted), limit=_MAX_MESSAGES)
-    failures = (*indexed.failures, *slave_failures(client))
     if indexed.failures and len(indexed.failures) == len(route.brokers):
-        raise all_failed(failure.error for failure in failures)
+        raise all_failed(failure.error for failure in indexed.failures)
     records: list[TraceRecord] = []
     unreadable_count = 0
     for found in indexed.found:
@@ -58,10 +62,30 @@ async def fetch_trace(client: Client, trace_topic: str, *, msg_id: str | None = 
         read, count = _decode(found.message)
         unreadable_count += count
         records += [record for record in read if wanted in (record.msg_id, *(record.keys or "").split(" "))]
+    steps = trace_steps(records)
+    silent = {failure.broker_name for failure in indexed.failures}
+    born_at_ms = _born_at_ms(wanted, steps, client.clock.now_ms())
+    gaps = [gap for gap in await find_gaps(client, route, born_at_ms) if gap.broker_name not in silent]
+    failures = (*indexed.failures, *gaps, *slave_failures(client))
     if not records and not failures:
         hint = f"{_ENABLE}; they come some seconds late. If they write to another topic, name it with --trace-topic."
         raise NotFoundError(f"A trace in {trace_topic} of", wanted, hint=hint)
-    return Trace(tuple(trace_steps(records)), failures, unreadable_count, indexed.crowded, indexed.is_cut)
+    return Trace(tuple(steps), failures, unreadable_count, indexed.crowded, indexed.is_cut)
+
+
+def _born_at_ms(wanted: str, steps: Sequence[TraceStep], now_ms: int) -> int | None:
+    """Return when a message was born at the latest, of several the first; None when nothing tells.
+
+    Its id has the time, in the zone of its producer; no event is older than its message.
+    """
+    times = [step.at_ms for step in steps if step.at_ms is not None]
+    for msg_id in {wanted, *(step.msg_id for step in steps)}:
+        try:
+            since_month_ms = decode_unique_key(msg_id).since_month_start_ms & 0xFFFFFFFF
+        except ValueError:
+            continue
+        times += month_times_ms(since_month_ms, now_ms)[:1]
+    return min(times, default=None)
 
 
 async def _unique_key(client: Client, msg_id: str) -> str:

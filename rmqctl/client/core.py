@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from rmqctl.errors import (
     BrokerError,
     DeadlineError,
+    NotAskedError,
     NotAuthorisedError,
     NotFoundError,
     RemoteProtocolError,
@@ -173,7 +174,7 @@ class Client:
 
     async def _ask_once(self, address: str, command: Command, held_s: float, timeout_s: float | None) -> Command:
         if self.deadline.remaining_s() == 0:
-            raise DeadlineError(address, self.deadline.seconds)
+            raise NotAskedError(address, self.deadline.seconds)
         link = await self._pool.link(address, self.deadline.attempt_s())
         attempt_s = self.deadline.attempt_s() if timeout_s is None else timeout_s
         limit_s = min(attempt_s + held_s, self.deadline.remaining_s())

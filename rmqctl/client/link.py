@@ -11,7 +11,11 @@ from rmqctl.net.stream import Stream
 from rmqctl.net.tasks import stop_tasks
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
-from rmqctl.protocol.connection import Connection, RequestReceived
+from rmqctl.protocol.connection import Connection, Event, RequestReceived
+
+# Late answers and requests that are not served come one at a time. A peer that sends so many, with no answer in between
+# that somebody waits for, would keep this process busy beyond every deadline.
+_UNSOLICITED_COUNT = 1_000
 
 # A request that the other side pushed: takes its address and the command, returns the answer, None for no answer.
 Handler = Callable[[str, Command], Awaitable[Command | None]]
@@ -29,6 +33,7 @@ class Link:
         self._waiting: dict[int, asyncio.Future[Command]] = {}
         self._end: RmqctlError | None = None
         self._heard = False
+        self._unsolicited_count = 0
         self._handling: set[asyncio.Task[None]] = set()
         self._reading = asyncio.ensure_future(self._read())
 
@@ -83,12 +88,7 @@ class Link:
                 self._heard = True
                 connection.receive_data(data)
                 while (event := connection.next_event()) is not None:
-                    if isinstance(event, RequestReceived):
-                        self._handle(event.command)
-                    else:
-                        answer = self._waiting.get(event.command.opaque)
-                        if answer is not None and not answer.done():
-                            answer.set_result(event.command)
+                    self._take(event)
             # What servers that take nothing but TLS do, and gRPC ports.
             hint = (
                 None if self._heard else "If the server wants TLS, give --tls; if it is no remoting port, another one."
@@ -101,6 +101,23 @@ class Link:
         finally:
             self._fail(UnreachableError(self.address, "the connection was given up"))
             await self._stream.aclose()
+
+    def _take(self, event: Event) -> None:
+        """Hand over what was received. Raises RemoteProtocolError when the peer floods this connection."""
+        if isinstance(event, RequestReceived):
+            is_wanted = event.command.code in self._handlers
+            self._handle(event.command)
+        else:
+            answer = self._waiting.get(event.command.opaque)
+            is_wanted = answer is not None
+            if answer is not None and not answer.done():
+                answer.set_result(event.command)
+        if is_wanted:
+            self._unsolicited_count = 0
+            return
+        self._unsolicited_count += 1
+        if self._unsolicited_count > _UNSOLICITED_COUNT:
+            raise RemoteProtocolError(f"The peer sent {_UNSOLICITED_COUNT} frames that rmqctl did not ask for.")
 
     def _fail(self, error: RmqctlError) -> None:
         if self._end is None:

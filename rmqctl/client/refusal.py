@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rmqctl.errors import BrokerError, NotAuthorisedError, RmqctlError
+from rmqctl.errors import BrokerError, NotAuthorisedError, RmqctlError, shortened
 from rmqctl.protocol.codes import ResponseCode, response_code_name
 from rmqctl.protocol.command import Command
 
@@ -33,7 +33,7 @@ def refusal(address: str, response: Command, credentials: Credentials | None = N
             remark = remark.replace(credentials.security_token, "***")
     if response.code == ResponseCode.NO_PERMISSION or "AclException" in remark:
         said = _JAVA_NAMES.sub("", remark).rstrip(".") or "no permission"
-        return NotAuthorisedError(f"{address} refused the request: {said}.", hint=_hint(said, credentials))
+        return NotAuthorisedError(f"{address} refused the request: {shortened(said)}.", hint=_hint(said, credentials))
     name = response_code_name(response.code)
     return BrokerError(address, response.code, name, remark, hint=f"rmqctl explain {response.code}")
 

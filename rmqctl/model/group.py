@@ -23,6 +23,33 @@ class GroupState(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
+class GroupFinding(StrEnum):
+    """Why a group needs attention, as far as the brokers' tables tell; `GROUP_FINDINGS` has the words."""
+
+    LOST = "LOST"
+    LAG_WITHOUT_MEMBERS = "LAG_WITHOUT_MEMBERS"
+    OFFSET_BEYOND_MAX = "OFFSET_BEYOND_MAX"
+    UNREADABLE_QUEUES = "UNREADABLE_QUEUES"
+    BROKERS_DIFFER = "BROKERS_DIFFER"
+    CONSUME_DISABLED = "CONSUME_DISABLED"
+    NO_RETRY_QUEUES = "NO_RETRY_QUEUES"
+    CONFIGS_DIFFER = "CONFIGS_DIFFER"
+    LEFTOVER_OFFSETS = "LEFTOVER_OFFSETS"
+
+
+GROUP_FINDINGS: Mapping[GroupFinding, str] = {
+    GroupFinding.LOST: "messages were deleted before the group read them",
+    GroupFinding.LAG_WITHOUT_MEMBERS: "messages wait, and no broker sees a member",
+    GroupFinding.OFFSET_BEYOND_MAX: "an offset is beyond the end of its queue",
+    GroupFinding.UNREADABLE_QUEUES: "messages are in queues that no consumer can read",
+    GroupFinding.BROKERS_DIFFER: "brokers report different message models or consume types",
+    GroupFinding.CONSUME_DISABLED: "a broker lets no member pull (consumeEnable=false)",
+    GroupFinding.NO_RETRY_QUEUES: "a broker has no retry queue for it (retryQueueNums=0)",
+    GroupFinding.CONFIGS_DIFFER: "brokers have different settings of it",
+    GroupFinding.LEFTOVER_OFFSETS: "offsets are stored of queues that do not exist",
+}
+
+
 class Proxies(StrEnum):
     """Whether proxies, whose clients no broker sees, are connected to a cluster.
 
@@ -95,6 +122,7 @@ class GroupConnections(Struct, frozen=True):
 class MemberView(Struct, frozen=True):
     """One client as all brokers see it: its connections by broker name, and the brokers that should see it and don't.
 
+    `untold_at` are brokers that should see it and did not answer.
     More than one address at one broker means that two clients share an id. Each connection has a port of its own.
     """
 
@@ -103,6 +131,7 @@ class MemberView(Struct, frozen=True):
     unseen_at: tuple[str, ...]
     languages: tuple[str, ...]
     versions: tuple[int, ...]
+    untold_at: tuple[str, ...] = ()
 
 
 class SubscriptionView(Struct, frozen=True):

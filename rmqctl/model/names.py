@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
+LMQ_PREFIX = "%LMQ%"
 _NAMESPACE_END = "%"
 
 # Proxies tell each other of their clients through it, so whoever is connected in it is a proxy (HeartbeatSyncer).

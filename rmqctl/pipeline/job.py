@@ -106,8 +106,8 @@ class Outcome(Struct, frozen=True):
     """What came of a job.
 
     `rows` are for people and JSON: plain values by the keys of Job.fields, some of more that there may be; `row_count`
-    is of all. `facts` are single numbers and words, by their keys in JSON. `failures` are parts of the cluster that
-    could not be read: what was read is in the result.
+    is of all, and `is_cut` says that there are more where nothing counted them. `facts` are single numbers and words,
+    by their keys in JSON. `failures` are parts of the cluster that could not be read: what was read is in the result.
     """
 
     rows: Sequence[Mapping[str, Any]] = ()
@@ -116,6 +116,7 @@ class Outcome(Struct, frozen=True):
     written: tuple[Written, ...] = ()
     notes: tuple[str, ...] = ()
     failures: tuple[Failure, ...] = ()
+    is_cut: bool = False
 
 
 def never(options: JobOptions) -> bool:  # noqa: ARG001

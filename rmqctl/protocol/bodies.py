@@ -47,19 +47,40 @@ def _body(decode: _Decoder) -> _Decoder:
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             what = decode.__name__.removeprefix("decode_").replace("_", " ")
             raise RemoteProtocolError(
-                f"The peer's answer about {what} is not what RocketMQ sends ({error!r})."
+                f"The peer's answer about {what} is not what RocketMQ sends ({_wrong(error)})."
             ) from None
 
     return guarded  # type: ignore[return-value]
+
+
+def _wrong(error: Exception) -> str:
+    """Return what is wrong with a value in words; Python's own errors are about this program."""
+    if isinstance(error, _UnfitError):
+        return str(error)
+    if isinstance(error, KeyError) and isinstance(error.args[0], str):
+        return f"{error.args[0]:.100} is missing"
+    return "a value has another form"
+
+
+class _UnfitError(ValueError):
+    """A value that RocketMQ does not send, in words."""
+
+
+_KINDS = {str: "a text", int: "a number", float: "a number", bool: "a truth value", list: "a list", dict: "a map"}
+
+
+def _unfit(value: Any, wanted: str) -> _UnfitError:
+    kind = "nothing" if value is None else _KINDS.get(type(value), "a map")
+    return _UnfitError(f"{kind} in place of {wanted}")
 
 
 def _int(value: Any) -> int:
     # bool is an int in Python; a float or a text in place of an offset must not be rounded or guessed.
     # Errors name the kind, never the value: it may be a tree that grows to gigabytes when it is written out.
     if type(value) is not int:
-        raise TypeError(f"{type(value).__name__} in place of an integer")
+        raise _unfit(value, "an integer")
     if not -(2**63) <= value < 2**63:
-        raise ValueError("an integer of more than 64 bits")
+        raise _UnfitError("an integer of more than 64 bits")
     return value
 
 
@@ -70,27 +91,27 @@ def _int_text(text: Any) -> int:
 def _float(value: Any) -> float:
     number = float(_int(value)) if type(value) is int else value
     if type(number) is not float or not isfinite(number):
-        raise TypeError(f"{type(value).__name__} in place of a finite number")
+        raise _unfit(value, "a finite number")
     return number
 
 
 def _bool(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise TypeError(f"{type(value).__name__} in place of true or false")
+        raise _unfit(value, "true or false")
     return value
 
 
 def _list(value: Any) -> list[Any]:
     # Texts and maps can be walked as well, and would give their letters or their keys.
     if type(value) is not list:
-        raise TypeError(f"{type(value).__name__} in place of a list")
+        raise _unfit(value, "a list")
     return value
 
 
 def _text(value: Any) -> str:
     """Return a table's value as text: they are texts in Java, but other clients write numbers."""
     if not isinstance(value, str | int | float):
-        raise TypeError(f"{type(value).__name__} in place of a text")
+        raise _unfit(value, "a text")
     return str(value)
 
 
@@ -105,14 +126,14 @@ def _queue(key: Any) -> MessageQueue:
 
 def _str(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{type(value).__name__} in place of a text")
+        raise _unfit(value, "a text")
     return value
 
 
 def _queue_count(value: Any) -> int:
     """Return a number of queues that may be counted through; real topics have tens, BenchmarkTest 1024."""
     if not 0 <= _int(value) <= _MAX_QUEUE_COUNT:
-        raise ValueError(f"{value} queues on one broker")
+        raise _UnfitError(f"{value} queues on one broker")
     return _int(value)
 
 

@@ -49,18 +49,64 @@ def require_comparable(condition: Condition, rows: Sequence[Mapping[str, Any]]) 
 
 
 def is_met(condition: Condition, row: Mapping[str, Any]) -> bool:
-    """Tell whether a row meets a condition.
+    """Tell whether a row certainly meets a condition.
 
-    A value that is unknown is neither equal, larger nor smaller: only `KEY=unknown` finds it, and `KEY!=VALUE` keeps
-    it. A list meets =, ~ when one of its members does, and !=, !~ when none does.
+    A value that is unknown is neither equal, larger nor smaller, unless its lower bound decides (see decide()): only
+    `KEY=unknown` finds it, and `KEY!=VALUE` keeps it. A list meets =, ~ when one of its members does, and !=, !~ when
+    none does.
     """
-    value = row.get(condition.key)
     if condition.operator in ("!=", "!~"):
         return not is_met(Condition(condition.key, condition.operator.removeprefix("!"), condition.text), row)
+    return decide(condition, row) is True
+
+
+def decide(condition: Condition, row: Mapping[str, Any]) -> bool | None:
+    """Return whether a row meets a condition, None when its unknown number could be on either side.
+
+    Of an unknown number, `KEYAtLeast` is a lower bound: a lag of at least 50 is more than 10 and not less than 20.
+    """
+    if condition.operator in ("!=", "!~"):
+        return is_met(condition, row)
+    value = row.get(condition.key)
     if condition.operator == "=" and condition.text == _UNKNOWN:
         return value is None
+    if value is None:
+        return _decide_unknown(condition, row)
     values = value if isinstance(value, list | tuple) else [value]
     return any(_compare(each, condition.operator, condition.text) for each in values if each is not None)
+
+
+def _decide_unknown(condition: Condition, row: Mapping[str, Any]) -> bool | None:
+    wanted = _number(condition.text)
+    if condition.operator == "~" or wanted is None or _reason(condition.key, row) in _NOTHING_THERE:
+        return False
+    at_least = row.get(f"{condition.key}AtLeast")
+    if at_least is None:
+        return None
+    if condition.operator in (">", ">="):
+        return True if _ORDER[condition.operator](at_least, wanted) else None
+    # Whatever is added to the bound only makes it larger.
+    return False if at_least > wanted or (condition.operator == "<" and at_least == wanted) else None
+
+
+# Reasons of a null that stands for "there is none" rather than for a number that was not told.
+_NOTHING_THERE = frozenset({"NO_MEMBERS", "NOTHING_UNREAD", "NO_MESSAGES"})
+
+
+def _reason(key: str, row: Mapping[str, Any]) -> str | None:
+    reasons = row.get("reasons")
+    return reasons.get(key) if isinstance(reasons, Mapping) else None
+
+
+def undecided_counts(conditions: Sequence[Condition], rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Count by key the rows that only an unknown number keeps out: every other condition leaves them in."""
+    counts: dict[str, int] = {}
+    for row in rows:
+        decisions = [(condition.key, decide(condition, row)) for condition in conditions]
+        if not any(decision is False for _, decision in decisions):
+            for key in {key for key, decision in decisions if decision is None}:
+                counts[key] = counts.get(key, 0) + 1
+    return counts
 
 
 def _compare(value: Any, operator: str, text: str) -> bool:
@@ -96,15 +142,24 @@ _ORDER: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def ordered(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> list[Mapping[str, Any]]:
-    """Return rows sorted by keys, the first one weighing most; `-key` is the largest first. Unknown comes last."""
+    """Return rows sorted by keys, the first one weighing most; `-key` is the largest first. Unknown comes last.
+
+    An unknown number of which a part is known (`KEYAtLeast`) is sorted by that part.
+    """
     result = list(rows)
     for key in reversed(keys):
         name = key.removeprefix("-")
-        known = [row for row in result if row.get(name) is not None]
-        unknown = [row for row in result if row.get(name) is None]
-        known.sort(key=lambda row: _rank(row[name]), reverse=key.startswith("-"))
-        result = known + unknown
+        values = [(_sorted_by(name, row), row) for row in result]
+        known = [(value, row) for value, row in values if value is not None]
+        known.sort(key=lambda pair: _rank(pair[0]), reverse=key.startswith("-"))
+        result = [row for _, row in known] + [row for value, row in values if value is None]
     return result
+
+
+def _sorted_by(name: str, row: Mapping[str, Any]) -> Any:
+    value = row.get(name)
+    # At least 0 says nothing.
+    return value if value is not None else row.get(f"{name}AtLeast") or None
 
 
 def _rank(value: Any) -> tuple[int, Any]:

@@ -55,6 +55,7 @@ def member_views(
                 unseen_at=tuple(sorted(wanted & set(connections) - set(by_broker))),
                 languages=tuple(sorted(languages[client_id])),
                 versions=tuple(sorted(versions[client_id])),
+                untold_at=tuple(sorted(wanted - set(connections))),
             )
         )
     return tuple(views)
@@ -106,8 +107,12 @@ def differing_fields(configs: Iterable[GroupConfig]) -> tuple[str, ...]:
 
     A setting that a broker does not know (an older one) is no difference.
     """
+    each = list(configs)
+    # As for most groups.
+    if all(config == each[0] for config in each):
+        return ()
     known: dict[str, list[object]] = {}
-    for config in configs:
+    for config in each:
         for name, value in {**config.fields, "forbiddenTopics": list(config.forbidden_topics)}.items():
             known.setdefault(name, []).append(value)
     return tuple(sorted(name for name, values in known.items() if any(value != values[0] for value in values)))

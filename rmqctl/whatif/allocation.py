@@ -24,7 +24,7 @@ from .concerns import Concern, find_concerns, find_weight_concerns
 from .looks import Looks, compare_with_real
 from .outcome import Outcome, Unmeasured, Work, compute_outcome, count_moved
 from .rooms import find_room_concerns
-from .scene import Scene, share_all
+from .scene import Scene, consumed_part, share_all
 
 DEFAULT = "averagely"
 _POP = "pop-share"
@@ -76,7 +76,7 @@ def try_strategy(
     real = _real(scene, before)
     known = _with_work(options, real or before, work)
     chosen = find_strategy(wanted, _for_those_who_stay(known, scene, later), custom)
-    after = share_all(later, chosen)
+    after = consumed_part(later, share_all(later, chosen))
     outcome = compute_outcome(
         chosen.name, real or before, after, later.queues, scene.queues, _with_new_queues(work, later, scene)
     )
@@ -85,7 +85,8 @@ def try_strategy(
     most = None
     if changes.has_unnamed:
         other = apply_changes(scene, _sorted_first(changes))
-        other_count = count_moved(real or before, share_all(other, chosen), other.queues, scene.queues)
+        other_after = consumed_part(other, share_all(other, chosen))
+        other_count = count_moved(real or before, other_after, other.queues, scene.queues)
         most = max(other_count, len(outcome.moved))
     concerns = (
         *find_concerns(scene, later, changes, outcome, looks, most_moved_count=most, own_error=own_error),
@@ -113,7 +114,7 @@ def _before(scene: Scene, strategy: str, options: Options, custom: Mapping[str, 
         return {}
     # A strategy that looks back finds nothing behind the beginning: RocketMQ's default stands for it.
     name = DEFAULT if strategy == "sticky" and not options.previous else strategy
-    return share_all(scene, find_strategy(name, options, custom))
+    return consumed_part(scene, share_all(scene, find_strategy(name, options, custom)))
 
 
 def _real(scene: Scene, computed: Assignment) -> Assignment | None:

@@ -67,6 +67,11 @@ class LiveGroup(Struct, frozen=True):
         """Tell whether any member subscribes to a topic, as far as they say."""
         return any(member.may_want(topic) for member in self.members.values())
 
+    def takes(self, client_id: str, topic: str) -> bool:
+        """Tell whether a client consumes its share of a topic; one that is new or silent may."""
+        member = self.members.get(client_id)
+        return member is None or member.may_want(topic)
+
     @property
     def strategies(self) -> frozenset[str]:
         """What members say that they share by; nothing where brokers share for them."""
@@ -117,3 +122,20 @@ def share_all(scene: Scene, strategy: Strategy) -> Assignment:
         # Those by configuration are the same for every topic, and a client takes each once.
         return {client_id: list(dict.fromkeys(share)) for client_id, share in whole.items()}
     return whole
+
+
+def consumed_part(scene: Scene, assignment: Assignment) -> Assignment:
+    """Return the shares without queues of topics that their clients do not subscribe to: nobody consumes those.
+
+    A client counts in every topic of its group, and takes nothing of those that it did not subscribe to
+    (RebalanceImpl.doRebalance goes over its own subscriptions). A topic that no member subscribes to stays as it was
+    shared: it is tried out before anybody does.
+    """
+    live = scene.live
+    if live is None:
+        return assignment
+    topics = {topic for topic in scene.topics if live.is_wanted(topic) and not topic.startswith(RETRY_PREFIX)}
+    return {
+        client_id: [mq for mq in share if mq.topic not in topics or live.takes(client_id, mq.topic)]
+        for client_id, share in assignment.items()
+    }

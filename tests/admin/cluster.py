@@ -212,7 +212,8 @@ class BrokerState:
         for topic in [wanted] if wanted else stored:
             if not wanted and online is not None and topic not in online.topics:
                 continue
-            for queue_id, queue in enumerate(self.topics.get(topic, ())):
+            readable_count = self.topic_config(topic)["readQueueNums"] if topic in self.topics else 0
+            for queue_id, queue in enumerate(self.topics.get(topic, ())[:readable_count]):
                 offset = max(0, stored.get(topic, {}).get(queue_id, 0))
                 row = {
                     "brokerOffset": queue.max_offset,

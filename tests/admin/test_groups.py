@@ -268,3 +268,109 @@ def test_an_account_that_may_not_know_of_proxies_can_not_call_a_group_empty() ->
     groups = _fetch(cluster)
     assert (groups.failures, _group(groups).state) == ((), GroupState.UNKNOWN)
     assert _group(groups).reasons["memberCount"] is Unknown.NOT_AUTHORISED
+
+
+# What needs attention, and ages
+
+
+def _findings(*brokers: BrokerState) -> list[str]:
+    return [str(finding) for finding in _group(_fetch(Cluster(*brokers))).findings]
+
+
+def test_a_group_that_is_well_needs_no_attention() -> None:
+    a, b = _brokers()
+    a.groups["G"] = b.groups["G"] = Group({"c1": running()})
+    assert _findings(a, b) == []
+
+
+def test_what_the_tables_tell_for_sure_needs_attention() -> None:
+    a, b = _brokers()
+    assert _findings(a, b) == ["LAG_WITHOUT_MEMBERS"]
+    a.groups["G"] = Group({"c1": running()})
+    b.groups["G"] = Group({"c1": running()}, message_model="BROADCASTING")
+    assert _findings(a, b) == ["BROKERS_DIFFER"]
+    del b.groups["G"]
+    a.topics["T"] = [Queue(100, 50), Queue(3)]
+    a.offsets["G"]["T"][1] = 4
+    assert _findings(a, b) == ["LOST", "OFFSET_BEYOND_MAX"]
+    a.topics["T"], a.offsets["G"] = [Queue(100)], {"T": {0: 100, 7: 1}}
+    a.group_configs["G"] = {"retryQueueNums": 0, "consumeEnable": False}
+    assert _findings(a, b) == ["CONSUME_DISABLED", "NO_RETRY_QUEUES", "CONFIGS_DIFFER", "LEFTOVER_OFFSETS"]
+
+
+@pytest.mark.parametrize("version", [V4_9_7, V5_4_0])
+def test_messages_that_no_consumer_can_read_are_no_lag_and_need_attention(version: int) -> None:
+    a, b = _brokers(version)
+    a.topics["T"] += [Queue(7), Queue(5)]
+    a.topic_configs["T"] = {"readQueueNums": 1, "writeQueueNums": 3}
+    group = _group(_fetch(Cluster(a, b)))
+    assert (group.lag, group.unreadable_count) == (100, 12)
+    assert "UNREADABLE_QUEUES" in group.findings
+
+
+def test_a_broker_that_does_not_tell_its_topics_is_named_and_all_its_queues_count() -> None:
+    a, b = _brokers()
+    cluster = Cluster(a, b)
+    cluster.servers["broker-b"].table[Q.GET_ALL_TOPIC_CONFIG] = refused(R.SYSTEM_ERROR, "broken")
+    groups = _fetch(cluster)
+    assert [(failure.broker_name, failure.what) for failure in groups.failures] == [
+        ("broker-b", "configuration of topics")
+    ]
+    assert _group(groups).lag == 100
+
+
+def test_the_age_of_the_oldest_unread_message_is_told() -> None:
+    a, b = _brokers()
+    a.topics["T"], b.topics["T"] = [Queue(100, head_age_ms=7_000)], [Queue(100, head_age_ms=9_000)]
+    group = _group(_fetch(Cluster(a, b)))
+    assert (group.time_lag_ms, group.is_age_asked) == (9_000, True)
+    # Below min it begins anew with the oldest message that is left.
+    a.topics["T"] = [Queue(100, 50, oldest_age_ms=60_000)]
+    a.offsets["G"]["T"][0] = 20
+    assert _group(_fetch(Cluster(a, b))).time_lag_ms == 60_000
+    a.offsets["G"]["T"][0] = b.offsets["G"]["T"][0] = 100
+    assert _group(_fetch(Cluster(a, b))).time_lag_ms == 0
+
+
+def test_ages_that_a_broker_does_not_tell_are_unknown_and_it_is_named_once() -> None:
+    a, b = _brokers()
+    a.configured.add("H")
+    b.offsets["H"] = {"T": {0: 1}}
+    a.offsets["H"] = {"T": {0: 1}}
+    cluster = Cluster(a, b)
+    cluster.servers["broker-b"].table[Q.QUERY_CONSUME_TIME_SPAN] = refused(R.SYSTEM_ERROR, "broken")
+    groups = _fetch(cluster)
+    assert [(failure.broker_name, failure.what) for failure in groups.failures] == [
+        ("broker-b", "message ages of H in T and 1 more")
+    ]
+    assert (_group(groups).time_lag_ms, _group(groups).reasons["timeLagMs"]) == (None, Unknown.NOT_REPORTED)
+
+
+def test_ages_are_asked_for_the_largest_lags_with_a_bounded_number_of_requests() -> None:
+    a, b = _brokers()
+    for number in range(300):
+        a.offsets[f"g{number:03}"] = {"T": {0: number % 100}}
+        b.offsets[f"g{number:03}"] = {"T": {0: number % 100}}
+    cluster = Cluster(a, b)
+    groups = _fetch(cluster)
+    asked = [
+        request
+        for server in cluster.servers.values()
+        for request in server.codes()
+        if request == Q.QUERY_CONSUME_TIME_SPAN
+    ]
+    assert len(asked) == 200
+    with_age = [group for group in groups.groups if group.is_age_asked]
+    assert len(with_age) == 100
+    without = [group.lag for group in groups.groups if not group.is_age_asked]
+    assert min(group.lag or 0 for group in with_age) >= max(lag or 0 for lag in without)
+    assert all(group.time_lag_ms is not None for group in with_age)
+    assert groups.failures == ()
+
+
+def test_ages_are_not_asked_where_nothing_is_unread() -> None:
+    a, b = _brokers()
+    a.offsets["G"]["T"][0] = b.offsets["G"]["T"][0] = 100
+    cluster = Cluster(a, b)
+    _fetch(cluster)
+    assert not [server for server in cluster.servers.values() if Q.QUERY_CONSUME_TIME_SPAN in server.codes()]

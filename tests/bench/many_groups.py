@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 
 from rmqctl.client.link import Link
 from rmqctl.net.clock import SystemClock
@@ -15,6 +16,20 @@ from tests.real.harness.cluster import Cluster
 GROUP_COUNT = 1000
 TOPIC_COUNT = 20
 QUEUE_COUNT = 4
+
+
+_WITHOUT_AGES = """
+import sys
+import rmqctl.admin.group_ages as ages
+from rmqctl.cli.app import run
+ages._MOST_REQUESTS = 0
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+def without_ages(*words: str) -> list[str]:
+    """Return the command that runs rmqctl asking for no ages of unread messages (TIME-LAG)."""
+    return [sys.executable, "-c", _WITHOUT_AGES, *words]
 
 
 def fill(cluster: Cluster) -> None:

@@ -18,6 +18,7 @@ from rmqctl.cli.invocation import Display
 from rmqctl.cli.offset import show as offset_show
 from rmqctl.cli.output.listing import Listing
 from rmqctl.cli.output.render import render
+from rmqctl.cli.output.rich_table import rich_table
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running
 from tests.schemas import check_document
 from tests.scripted import V4_9_7, V5_4_0, passing, run
@@ -255,6 +256,18 @@ def test_when_nothing_is_behind_that_is_said(capsys: Captured) -> None:
     assert "it has never consumed" in capsys.readouterr().err
 
 
+def test_that_a_group_never_consumed_is_said_only_when_all_brokers_answered(capsys: Captured) -> None:
+    a, b = BrokerState("broker-a", configured={"G"}), BrokerState("broker-b", configured={"G"})
+    cluster = Cluster(a, b)
+    assert render(_matching(cluster, "G"), Display()) == 0
+    assert "it has never consumed" in capsys.readouterr().err
+    cluster.stop("broker-b")
+    assert render(_matching(cluster, "G"), Display()) == 8
+    err = capsys.readouterr().err
+    assert "never consumed" not in err
+    assert err.startswith("What was read has no offsets and no subscription of group G. Not everything was read.\n")
+
+
 def test_groups_that_are_not_behind_can_be_left_out(capsys: Captured) -> None:
     cluster = _cluster()
     for broker in cluster.brokers.values():
@@ -304,3 +317,63 @@ def test_hostile_names_from_a_cluster_are_harmless_in_every_format(capsys: Captu
 def test_nothing_here_waits_for_real_time() -> None:
     with pytest.raises(RuntimeError):
         asyncio.get_running_loop()
+
+
+def test_one_rule_for_queues_that_no_consumer_can_read(capsys: Captured) -> None:
+    cluster = _cluster()
+    for broker in cluster.brokers.values():
+        broker.topics["T"] += [Queue(7), Queue(5)]
+        broker.topic_configs["T"] = {"readQueueNums": 4, "writeQueueNums": 6}
+        broker.offsets["G"]["T"] |= {0: 2101, 1: 0, 2: 100, 3: 10}
+    (group,) = [item for item in _json(_groups(cluster), capsys)["items"] if item["group"] == "G"]
+    document = _json(_offsets(cluster), capsys)
+    # A queue with the offset 0 was committed.
+    assert group["lag"] == document["summary"]["lag"] == 400
+    assert (group["unreadableMessageCount"], group["attention"]) == (24, ["UNREADABLE_QUEUES"])
+    assert {item["queueId"] for item in document["items"]} == {0, 1, 2, 3}
+    assert sum(queue["messageCount"] for queue in document["unreadableQueues"]) == 24
+    for form in ("plain", "csv", "json"):
+        render(_offsets(cluster), Display(format=form, with_notes=False))
+        warning = "rmqctl: 24 messages of T are in 4 queues that no consumer can read (readQueueNums).\n"
+        assert capsys.readouterr().err == warning
+
+
+def test_ages_that_were_not_asked_for_have_a_reason_and_a_note(capsys: Captured) -> None:
+    cluster = _cluster()
+    for broker in cluster.brokers.values():
+        broker.offsets = {f"g{number:03}": {"T": dict.fromkeys(range(4), 5)} for number in range(150)}
+    listing = _groups(cluster)
+    items = _json(listing, capsys)["items"]
+    unasked = [item for item in items if item["reasons"].get("timeLagMs") == "NOT_ASKED"]
+    assert len(unasked) == 50
+    assert all(item["timeLagMs"] is None for item in unasked)
+    assert "TIME-LAG of 50 groups was not asked for: their lags are not larger." in listing.notes
+
+
+def test_group_list_fits_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = _cluster()
+    for broker in cluster.brokers.values():
+        broker.offsets["payments-settlement-consumer"] = broker.offsets["G"]
+    monkeypatch.setenv("COLUMNS", "80")
+    listing = _groups(cluster)
+    columns = [column for column in listing.columns if not column.is_wide]
+    text = rich_table(listing.items, columns, Display(with_color=False))
+    assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
+    headings = text.splitlines()[0].split()
+    assert {"GROUP", "STATE", "MEMBERS", "LAG", "LOST", "TIME-LAG", "!"} <= set(headings)
+    assert "payments-settlement-consumer" in text
+
+
+def test_why_groups_need_attention_is_said_below_the_table(capsys: Captured) -> None:
+    cluster = _cluster()
+    for broker in cluster.brokers.values():
+        broker.offsets |= {f"left{number}": {"T": dict.fromkeys(range(4), 100)} for number in range(5)}
+    render(_groups(cluster), Display(format="plain"))
+    err = capsys.readouterr().err
+    says = "messages were deleted before the group read them."
+    assert f"! LOST (G, left0, left1 and 3 more): {says}\n" in err
+    assert (
+        "! LAG_WITHOUT_MEMBERS (left0, left1, left2 and 2 more): messages wait, and no broker sees a member.\n" in err
+    )
+    render(_groups(cluster), Display(format="csv"))
+    assert "LOST" not in capsys.readouterr().err

@@ -141,7 +141,17 @@ def test_find_shows_a_line_a_message_in_the_order_of_time(whole: Cluster, capsys
         ["broker-b", "0", "1"],
     ]
     assert lines[1][-1] == '{"from":"broker-a","n":1}'
-    assert result.err == "The first 4 are shown (--limit); there may be more after them.\n"
+    assert result.err == "rmqctl: Only the first 4 messages are shown (--limit). There may be more.\n"
+
+
+@pytest.mark.parametrize("form", ["table", "plain", "json", "jsonl", "yaml", "csv", "tsv", "name"])
+@pytest.mark.parametrize("quiet", [[], ["-q"]])
+def test_a_cut_at_the_limit_is_never_silent(form: str, quiet: list[str], whole: Cluster, capsys: Captured) -> None:
+    result = call(capsys, "message", "find", "orders", "--limit", "4", "-o", form, *quiet)
+    assert result.code == 0
+    assert "Only the first 4 messages are shown (--limit). There may be more.\n" in result.err
+    by_key = call(capsys, "message", "find", "orders", "--key", "k1", "--limit", "1", "-o", form, *quiet)
+    assert "Only the newest 1 messages are shown (--limit). There may be older ones.\n" in by_key.err
 
 
 def test_find_filters_and_says_when_nothing_is_left(whole: Cluster, capsys: Captured) -> None:

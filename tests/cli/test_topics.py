@@ -252,6 +252,15 @@ def test_a_topics_sums_are_unknown_while_a_broker_is_silent(capsys: Captured) ->
     assert summary["reasons"] == dict.fromkeys(("messageCount", "topicPutTps", "lastUpdateTimestamp"), "UNREACHABLE")
 
 
+def test_of_a_thousand_groups_ten_are_named_and_json_has_all(capsys: Captured) -> None:
+    cluster = _cluster()
+    cluster.brokers["broker-a"].offsets |= {f"many-{number:04}": {"orders": {0: 1}} for number in range(1_000)}
+    notes = _lines(_status(cluster), capsys)[1]
+    assert "many-0008 (on broker-a) and 991 more." in notes
+    assert "many-0009" not in notes
+    assert len(_json(_status(cluster), capsys)["summary"]["groups"]) == 1_001
+
+
 def test_who_consumes_a_topic_is_not_known_while_a_broker_is_silent(capsys: Captured) -> None:
     cluster = _cluster()
     assert "and perhaps others" not in _lines(_status(cluster), capsys)[1]

@@ -10,6 +10,7 @@ from rmqctl.client.core import Client
 from rmqctl.errors import (
     BrokerError,
     DeadlineError,
+    NotAskedError,
     NotAuthorisedError,
     NotFoundError,
     RemoteProtocolError,
@@ -139,9 +140,14 @@ def test_the_deadline_bounds_everything_that_is_asked_through_one_client() -> No
         clock, network = _network()
         network.add("a:1", {ASK: SILENCE})
         async with network.client("ns:1", timeout_s=6) as client:
-            for _ in range(5):
-                with pytest.raises(DeadlineError):
+            for kind in (DeadlineError, DeadlineError, DeadlineError, NotAskedError, NotAskedError):
+                with pytest.raises(kind) as caught:
                     await passing(clock, client.ask("a:1", Command(ASK)), step_s=0.01)
+                assert type(caught.value) is kind
+        # The last requests were not sent: that is no silence of the server's.
+        assert len(network.servers["a:1"].asked) == 3
+        assert caught.value.name == "NOT_ASKED"
+        assert caught.value.sentence == "a:1: not asked: the command's deadline of 6 s was over."
         assert 6 <= clock.monotonic_s() < 6.1
 
     run(scenario())

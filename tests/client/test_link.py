@@ -390,3 +390,56 @@ def test_a_link_that_is_closed_before_it_ever_read_closes_its_stream() -> None:
         assert server.connections == []
 
     run(scenario())
+
+
+def _flood(request: Command) -> Raw:
+    """Return frames that nobody asked for: requests with an unknown code, and answers to nothing."""
+    peer = Connection()
+    pushed = b"".join(peer.send_request(Command(OTHER))[1] for _ in range(600))
+    late = b"".join(peer.send_response(Command(ASK, opaque=9_999_999), ok()) for _ in range(600))
+    return Raw(pushed + late)
+
+
+def test_a_peer_that_floods_is_cut_off_and_named() -> None:
+    async def scenario() -> None:
+        _, _, link = _linked({ASK: _flood})
+        with pytest.raises(RemoteProtocolError, match=r"^broker:1: .* 1000 frames that rmqctl did not ask for\.$"):
+            await link.request(Command(ASK), 5)
+        assert link.closed
+        await link.aclose()
+
+    run(scenario())
+
+
+def test_a_connection_may_live_through_any_number_of_late_answers_as_long_as_others_come() -> None:
+    async def scenario() -> None:
+        _, server, link = _linked({ASK: ok(), OTHER: SILENCE})
+        for _ in range(3):
+            late = b"".join(
+                server.connections[0].protocol.send_response(Command(ASK, opaque=9_999_999), ok()) for _ in range(600)
+            )
+            server.connections[0].stream.write(late)
+            assert (await link.request(Command(ASK), 5)).code == 0
+        await link.aclose()
+
+    run(scenario())
+
+
+def test_requests_that_are_served_are_no_flood() -> None:
+    served: list[int] = []
+
+    async def serve(_: str, command: Command) -> None:
+        served.append(command.code)
+
+    async def scenario() -> None:
+        clock, server, link = _linked({ASK: ok()}, {PUSH: serve})
+        await link.request(Command(ASK), 5)
+        peer = Connection()
+        data = b"".join(peer.send_request(Command(PUSH, flag=CommandFlag.ONEWAY))[1] for _ in range(1_500))
+        server.connections[0].stream.write(data)
+        await clock.await_idle()
+        assert len(served) == 1_500
+        assert not link.closed
+        await link.aclose()
+
+    run(scenario())

@@ -553,3 +553,24 @@ def test_a_route_with_impossibly_many_queues_is_refused(count: int) -> None:
     body = json.dumps({"queueDatas": [queue], "brokerDatas": []}).encode()
     with pytest.raises(RemoteProtocolError, match="queues on one broker"):
         bodies.decode_route("T", body)
+
+
+@pytest.mark.parametrize(
+    ("body", "wrong"),
+    [
+        (b"{}", "a value has another form|is missing"),
+        (b'{"brokerAddrTable":null}', "another form|in place of|is missing"),
+        (
+            b'{"brokerAddrTable":{"b":{"brokerAddrs":{0:5},"brokerName":"b","cluster":"C"}}}',
+            "a number in place of a text",
+        ),
+        (b'{"brokerAddrTable":{"b":{"brokerAddrs":{},"cluster":"C"}}}', "brokerName is missing"),
+    ],
+)
+def test_what_is_wrong_with_a_body_is_said_without_python(body: bytes, wrong: str) -> None:
+    with pytest.raises(RemoteProtocolError) as caught:
+        bodies.decode_cluster_info(body)
+    assert re.search(
+        rf"The peer's answer about cluster info is not what RocketMQ sends \(.*({wrong}).*\)\.", str(caught.value)
+    )
+    assert not re.search(r"Error\(|NoneType|'str'|object", str(caught.value))

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqctl.rules.filters import Condition, is_met, ordered, parse_condition, require_comparable
+from rmqctl.rules.filters import (
+    Condition,
+    decide,
+    is_met,
+    ordered,
+    parse_condition,
+    require_comparable,
+    undecided_counts,
+)
 
 _ROW = {
     "group": "payments",
@@ -141,3 +149,52 @@ def test_a_number_is_compared_with_numbers_only(text: str, is_refused: bool) -> 
             require_comparable(condition, rows)
     else:
         require_comparable(condition, rows)
+
+
+_AT_LEAST_50 = {"lag": None, "lagAtLeast": 50, "reasons": {"lag": "BROKER_UNREACHABLE"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "decision"),
+    [
+        *[(f"lag>{number}", True) for number in (0, 49, -1, 49.5)],
+        *[(f"lag>={number}", True) for number in (0, 50)],
+        *[(text, None) for text in ("lag>50", "lag>=51", "lag<51", "lag<=50", "lag=50", "lag=1e9")],
+        *[(text, False) for text in ("lag<50", "lag<5", "lag<=49", "lag=49", "lag=0")],
+        *[(text, True) for text in ("lag!=0", "lag!=50", "lag=unknown")],
+        ("lag!=unknown", False),
+    ],
+)
+def test_a_lower_bound_decides_what_it_can(text: str, decision: bool | None) -> None:
+    assert decide(parse_condition(text), _AT_LEAST_50) is decision
+    assert is_met(parse_condition(text), _AT_LEAST_50) is (decision is True)
+
+
+@given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), st.sampled_from(["=", "<", ">", "<=", ">=", "!="]))
+def test_a_decision_by_a_lower_bound_is_that_of_every_number_from_it_on(
+    bound: int, more: int, wanted: int, operator: str
+) -> None:
+    condition = Condition("lag", operator, str(wanted))
+    decision = decide(condition, {"lag": None, "lagAtLeast": bound})
+    if operator != "!=" and decision is not None:
+        assert decide(condition, {"lag": bound + more}) is decision
+
+
+def test_rows_that_only_an_unknown_number_keeps_out_are_counted() -> None:
+    rows = [
+        _AT_LEAST_50,
+        {"lag": None, "lagAtLeast": 0, "state": "EMPTY"},
+        {"lag": None, "lagAtLeast": 0, "state": "ONLINE"},
+        {"lag": 7, "state": "EMPTY"},
+        {"lag": None, "reasons": {"lag": "NO_MEMBERS"}},
+    ]
+    conditions = [parse_condition("lag>40"), parse_condition("state!=ONLINE")]
+    assert undecided_counts(conditions[:1], rows) == {"lag": 2}
+    assert undecided_counts(conditions, rows) == {"lag": 1}
+    assert undecided_counts([parse_condition("state=EMPTY")], rows) == {}
+
+
+def test_rows_are_sorted_by_the_part_that_is_known() -> None:
+    rows = [{"lag": 4}, {"lag": None, "lagAtLeast": 0}, _AT_LEAST_50, {"lag": 100}]
+    assert ordered(rows, ["-lag"]) == [rows[3], _AT_LEAST_50, rows[0], rows[1]]
+    assert ordered(rows, ["lag"]) == [rows[0], _AT_LEAST_50, rows[3], rows[1]]

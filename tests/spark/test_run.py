@@ -56,7 +56,10 @@ def test_a_topic_is_shown_and_nothing_of_spark(cluster: Cluster) -> None:
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["OFFSET", "TAG"]
     assert [line.split() for line in lines[1:]] == [[str(number), "A"] for number in range(7)]
-    assert done.stderr.splitlines()[1:] == ["Shown are at most 7 messages; --to writes all."]
+    assert done.stderr.splitlines()[1:] == [
+        "Shown are at most 7 messages; --to writes all.",
+        "rmqctl: Only 7 rows of read are shown (--limit). There are more.",
+    ]
     assert done.stderr.startswith("read ended in ")
 
 

@@ -108,15 +108,37 @@ def test_proxies_may_have_members_behind_them() -> None:
     assert text_of(trial, "MEMBERS_UNSEEN").startswith("Proxies are connected: ")
 
 
-def test_a_member_that_does_not_subscribe_to_a_topic() -> None:
+U = [MessageQueue("U", f"broker-{name}", 0) for name in "ab"]
+
+
+def _half_subscribed() -> Cluster:
+    """Return a group of which c2 alone subscribes to U, so that c1's share of U is nobody's."""
     cluster = sharing({"c1": T[:4], "c2": T[4:]})
     for broker in cluster.brokers.values():
         broker.topics["U"] = [Queue(5)]
         group = broker.groups["G"]
         group.topics = ("T", "U", RETRY)
-        group.members["c2"] = says([*T[4:], MessageQueue("U", "broker-b", 0)], topics=("T", "U"))
-    trial = tried_once(cluster)
+        group.members["c2"] = says([*T[4:], U[1]], topics=("T", "U"))
+    return cluster
+
+
+def test_a_member_that_does_not_subscribe_to_a_topic() -> None:
+    trial = tried_once(_half_subscribed())
     assert text_of(trial, "NOT_SUBSCRIBED") == "Not subscribed to U, so that their share of it is nobody's: c1."
+
+
+def test_the_share_of_a_member_that_does_not_subscribe_is_nobody_s() -> None:
+    outcome = tried_once(_half_subscribed()).outcome
+    assert outcome.after == {"c1": T[:4], "c2": [*T[4:], U[1]]}
+    assert (outcome.moved, outcome.unowned) == ((), (U[0],))
+    assert [client.gained for client in outcome.clients] == [(), ()]
+    # Who comes is taken to subscribe as the others do: it counts, and consumes its share.
+    later = tried_once(_half_subscribed(), add_clients=("c0",)).outcome
+    assert later.unowned == (U[1],)
+    assert [(move.mq, move.before, move.after) for move in later.moved if move.mq.topic == "U"] == [
+        (U[0], (), ("c0",)),
+        (U[1], ("c2",), ()),
+    ]
 
 
 def test_a_topic_that_no_member_subscribes_to_tells_nothing_of_how_they_share() -> None:

@@ -11,11 +11,14 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.offset.show import show_tps, sum_known, summarise
 from rmqctl.cli.output.listing import Column, Item, Listing, Section
 from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.cli.output.unreadable import unreadable_items
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.rules.durations import short_duration
+from rmqctl.rules.words import listed
 
+from .attention import by_value, find_attention, limit_of, limit_words
 from .config import COLUMNS as CONFIG_COLUMNS
 from .config import config_items
 from .list import show_count
@@ -91,7 +94,7 @@ def _item(details: "GroupDetails") -> dict[str, Any]:
     views = subscription_views(progress.group, details.connections, details.running.ok)
     subscriptions = [subscription_item(view) for view in views]
     configs = config_items(details.configs)
-    starts = {found.consume_from_where for found in details.connections.values() if found and found.consume_from_where}
+    starts = _starts(details, members)
     item: dict[str, Any] = {
         "group": progress.group,
         **summarise(progress),
@@ -99,21 +102,40 @@ def _item(details: "GroupDetails") -> dict[str, Any]:
         "strategies": sorted({member["strategy"] for member in members if member["strategy"]}),
         "clientVersions": sorted({member["clientVersion"] for member in members}),
         "deadLetterCount": details.dead_letter_count,
+        "popUnackedCount": sum(member["popUnackedCount"] or 0 for member in members),
         "topics": [_topic_item(topic, rows) for topic, rows in _by_topic(progress.rows).items()],
         "members": members,
         "subscriptions": subscriptions,
         "configs": configs,
+        "unreadableQueues": unreadable_items(progress.unreadable),
+        "leftoverOffsets": [
+            {"topic": mq.topic, "brokerName": mq.broker_name, "queueId": mq.queue_id, "consumerOffset": offset}
+            for mq, offset in details.leftovers.items()
+        ],
         "notes": list(progress.notes),
     }
-    item["attention"] = _attention(item)
+    item["attention"] = find_attention(item, details.read_only_brokers)
     # summarise() gave the reasons for the sums.
     if not starts:
         item["reasons"]["consumeFromWhere"] = str(progress.unseen_reason or Unknown.NO_MEMBERS)
     elif len(starts) > 1:
-        item["reasons"]["consumeFromWhere"] = "BROKERS_DIFFER"
+        told = {member["consumeFromWhere"] for member in members} - {None}
+        item["reasons"]["consumeFromWhere"] = "MEMBERS_DIFFER" if len(told) > 1 else "BROKERS_DIFFER"
     if details.dead_letter_count is None:
         item["reasons"]["deadLetterCount"] = "BROKER_UNREACHABLE"
     return item
+
+
+def _starts(details: "GroupDetails", members: list[dict[str, Any]]) -> set[str]:
+    """Return where members start without an offset, each by its own word.
+
+    A broker has only the word of the member that was heard last; it stands for those that do not answer.
+    """
+    told = {member["consumeFromWhere"] for member in members} - {None}
+    if told and all(member["consumeFromWhere"] for member in members):
+        return told
+    at_brokers = {found.consume_from_where for found in details.connections.values() if found is not None}
+    return told | (at_brokers - {""})
 
 
 def _by_topic(rows: tuple[QueueProgress, ...]) -> dict[str, list[QueueProgress]]:
@@ -132,6 +154,11 @@ def _topic_item(topic: str, rows: list[QueueProgress]) -> dict[str, Any]:
         "topic": topic,
         "queueCount": len(rows),
         "ownedQueueCount": sum(bool(row.client_ids) for row in rows) if untold is None else None,
+        # Several members may pop from one queue.
+        "sharedQueueCount": sum(
+            len(row.client_ids) > 1 and row.reasons.get("inflight") is not Unknown.POP for row in rows
+        ),
+        "beyondMaxQueueCount": sum(row.reasons.get("lag") is Unknown.OFFSET_BEYOND_MAX for row in rows),
         "lag": sum_known(row.lag for row in rows),
         "lagAtLeast": sum(row.lag or 0 for row in rows),
         "lost": sum_known(row.lost for row in rows),
@@ -157,59 +184,6 @@ _SUMMED = {
 }
 
 
-def _attention(item: Item) -> list[str]:
-    """Say what an owner of the group should look at."""
-    found = []
-    online = item["state"] == GroupState.ONLINE
-    for member in item["members"]:
-        if member["unseenAt"]:
-            found.append(f"{member['clientId']} is not seen by {', '.join(member['unseenAt'])}.")
-        if member["isIdShared"]:
-            found.append(
-                f"{member['clientId']} has several connections to one broker: clients share the id, "
-                "or a lost connection still counts there."
-            )
-    for key, what in (("messageModel", "modes"), ("consumeType", "ways")):
-        told = sorted({member[key] for member in item["members"] if member[key]})
-        if len(told) > 1:
-            found.append(f"Members consume in different {what}: {', '.join(told)}.")
-    if len(item["strategies"]) > 1:
-        found.append(f"Members share queues in different ways: {', '.join(item['strategies'])}.")
-    found += [
-        f"Brokers and members do not agree on the subscription of {topic}: messages may be lost."
-        for topic in sorted({each["topic"] for each in item["subscriptions"] if each["agrees"] is False})
-    ]
-    found += _config_attention(item["configs"])
-    for topic in item["topics"]:
-        unowned = 0 if topic["ownedQueueCount"] is None else topic["queueCount"] - topic["ownedQueueCount"]
-        if online and unowned and item["messageModel"] != "BROADCASTING":
-            found.append(f"{unowned} of {topic['queueCount']} queues of {topic['topic']} are held by nobody.")
-        if topic["lostAtLeast"]:
-            count = str(topic["lost"] or f"At least {topic['lostAtLeast']}")
-            found.append(f"{count} messages of {topic['topic']} were deleted before the group read them.")
-    if item["deadLetterCount"]:
-        found.append(f"{item['deadLetterCount']} dead letters are kept.")
-    return found
-
-
-def _config_attention(configs: list[dict[str, Any]]) -> list[str]:
-    found = []
-    differing = sorted({name for config in configs for name in config["differingFields"]})
-    if differing:
-        found.append(f"Brokers have different settings: {', '.join(differing)}.")
-    for config in configs:
-        name = config["brokerName"]
-        if not config["isConfigured"]:
-            found.append(f"{name} has no configuration of this group.")
-        if config["consumeEnable"] is False:
-            found.append(f"{name} lets nobody of this group pull (consumeEnable=false).")
-        if config["retryQueueNums"] is not None and config["retryQueueNums"] <= 0:
-            found.append(f"{name} has no retry queue for it: failed messages are acknowledged and lost.")
-        if config["forbiddenTopics"]:
-            found.append(f"{name} forbids it to read {', '.join(config['forbiddenTopics'])}.")
-    return found
-
-
 def _sections(item: Item, is_wide: bool) -> list[Section]:
     parts = [Section(facts=_facts(item))]
     if item["topics"]:
@@ -230,10 +204,10 @@ def _facts(item: Item) -> list[tuple[str, str]]:
     for heading, key in (
         ("Consume type", "consumeType"),
         ("Message model", "messageModel"),
-        ("Starts", "consumeFromWhere"),
     ):
         if item[key] is not None:
             facts.append((heading, item[key]))
+    facts += _start_facts(item)
     if item["strategies"]:
         facts.append(("Strategy", ", ".join(item["strategies"])))
     if item["clientVersions"]:
@@ -245,9 +219,24 @@ def _facts(item: Item) -> list[tuple[str, str]]:
     if settled and not settled[0]["differingFields"]:
         count = settled[0]["retryQueueNums"]
         queues = f"{_or_dash(count)} retry queue{'s' if count != 1 else ''} a broker"
-        facts.append(("Retries", f"{_or_dash(settled[0]['retryMaxTimes'])}, {queues}"))
+        facts.append(("Retries", f"{_retry_words(item, settled[0]['retryMaxTimes'])}, {queues}"))
     facts += [("Note", note) for note in item["notes"]]
     return facts
+
+
+def _start_facts(item: Item) -> list[tuple[str, str]]:
+    if item["consumeFromWhere"] is not None:
+        return [("Starts", item["consumeFromWhere"])]
+    told = by_value((member["clientId"], member["consumeFromWhere"]) for member in item["members"])
+    return [("Starts", ", ".join(f"{where} ({listed(client_ids)})" for where, client_ids in told.items()))] * bool(told)
+
+
+def _retry_words(item: Item, configured: int | None) -> str:
+    """Return the group's retry limit, and the members' where it is another: theirs is what counts."""
+    limits = list(by_value((member["clientId"], limit_of(member)) for member in item["members"]))
+    if configured is None or not limits or limits == [configured]:
+        return _or_dash(configured)
+    return f"{_or_dash(configured)} (configured); members use {' and '.join(map(limit_words, limits))}"
 
 
 def _at_least(item: Item) -> str:

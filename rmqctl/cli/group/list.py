@@ -9,6 +9,9 @@ import typer
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.model.group import GROUP_FINDINGS
+from rmqctl.rules.durations import short_duration
+from rmqctl.rules.words import counted, listed
 
 if TYPE_CHECKING:
     from rmqctl.admin.groups import GroupList, GroupSummary
@@ -28,8 +31,14 @@ States:
   UNKNOWN   no broker sees a member, but not every broker answered, or proxies are connected, whose clients brokers
             don't see
 
-Groups come from the brokers' own tables, so that those without a retry topic are there too. LAG sums the queues that
-have a stored offset."""
+\b
+Columns:
+  LAG       messages still to be consumed, of the queues that have a stored offset
+  LOST      messages that were deleted before the group read them
+  TIME-LAG  age of the oldest unread message; asked for the groups that are furthest behind
+  !         the group needs attention: the notes below the table say why, `attention` in JSON, and rmqctl group describe
+
+Groups come from the brokers' own tables, so that those without a retry topic are there too."""
 
 
 def command(
@@ -59,18 +68,28 @@ def command(
 
 def to_listing(groups: "GroupList", *, only_with_lag: bool = False) -> Listing:
     """Make the listing of all groups."""
-    notes = []
+    items = [_item(group) for group in groups.groups if group.lag != 0 or not only_with_lag]
+    notes = _attention_notes(items)
     if groups.hidden_system_count:
         notes.append(f"{groups.hidden_system_count} of RocketMQ's own groups are not shown; --system shows them.")
+    unasked_count = sum(item["reasons"].get("timeLagMs") == "NOT_ASKED" for item in items)
+    if unasked_count:
+        notes.append(f"TIME-LAG of {counted(unasked_count, 'group')} was not asked for: their lags are not larger.")
     return Listing(
         kind="GroupList",
         columns=_COLUMNS,
-        items=[_item(group) for group in groups.groups if group.lag != 0 or not only_with_lag],
+        items=items,
         name=lambda item: str(item["group"]),
         failures=groups.failures,
         notes=notes,
         empty="No group is behind." if only_with_lag and groups.groups else "No consumer groups.",
     )
+
+
+def _attention_notes(items: list[dict[str, Any]]) -> list[str]:
+    """Return a sentence for each code of `attention`, with the groups that have it."""
+    having = {finding: [item["group"] for item in items if finding in item["attention"]] for finding in GROUP_FINDINGS}
+    return [f"! {finding} ({listed(names)}): {GROUP_FINDINGS[finding]}." for finding, names in having.items() if names]
 
 
 def _item(group: "GroupSummary") -> dict[str, Any]:
@@ -82,13 +101,17 @@ def _item(group: "GroupSummary") -> dict[str, Any]:
         "lagAtLeast": group.lag_at_least,
         "lost": group.lost,
         "lostAtLeast": group.lost_at_least,
+        "timeLagMs": group.time_lag_ms,
+        "attention": [str(finding) for finding in group.findings],
+        "unreadableMessageCount": group.unreadable_count,
         "topicCount": len(group.topics),
         "topics": list(group.topics),
         "consumeType": group.consume_type,
         "messageModel": group.message_model,
         "clientVersion": group.client_version,
         "brokerNames": list(group.broker_names),
-        "reasons": {name: str(reason) for name, reason in group.reasons.items()},
+        "reasons": {name: str(reason) for name, reason in group.reasons.items()}
+        | ({} if group.is_age_asked or group.reasons.get("lag") else {"timeLagMs": "NOT_ASKED"}),
     }
 
 
@@ -115,6 +138,14 @@ def _show_model(item: Item) -> str:
     return "-" if item["messageModel"] is None else str(item["messageModel"]).lower()
 
 
+def _show_age(item: Item) -> str:
+    return "-" if item["timeLagMs"] is None else short_duration(item["timeLagMs"])
+
+
+def _needs_attention(item: Item) -> bool:
+    return bool(item["attention"])
+
+
 _COLUMNS = (
     Column("GROUP", "group"),
     Column("STATE", "state", is_alarm=lambda item: item["state"] != "ONLINE" and bool(item["lagAtLeast"])),
@@ -125,10 +156,11 @@ _COLUMNS = (
         "lost",
         show=show_count("lost"),
         is_number=True,
-        is_wide=True,
         is_alarm=lambda item: bool(item["lostAtLeast"]),
     ),
-    Column("TOPICS", "topicCount", is_number=True),
+    Column("TIME-LAG", "timeLagMs", show=_show_age, is_number=True),
+    Column("!", "attention", show=lambda item: "!" if item["attention"] else "-", is_alarm=_needs_attention),
+    Column("TOPICS", "topicCount", is_number=True, gives_way=True),
     Column("TYPE", "consumeType", show=_show_type, gives_way=True),
     Column("MODEL", "messageModel", show=_show_model, gives_way=True),
     Column("CLIENT", "clientVersion", is_wide=True),

@@ -12,6 +12,7 @@ from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.model.group import MemberView, RunningInfo
 from rmqctl.model.progress import Unknown
+from rmqctl.rules.durations import short_duration
 from rmqctl.rules.times import iso_time
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ Examples:
 \b
 Columns:
   HOST       where it connects from; a client has one connection for each broker
-  SEEN-BY    brokers that see it, of those that answered: all must, for any of them may be asked who shares the queues
+  SEEN-BY    brokers that see it, of those of its topics: all must, for any of them may be asked who shares the queues;
+             ? where one did not answer
   QUEUES     queues that it says it holds; CACHED: messages pulled and not finished
   OK/S, FAILED/S, RT    by the client's own count of the last minute
   STRATEGY   how it shares queues; all members must do it in the same way
@@ -98,6 +100,7 @@ def member_item(view: MemberView, running: "Answers[str, RunningInfo]") -> dict[
         "clientAddrs": {name: list(addresses) for name, addresses in view.addresses.items()},
         "brokerNames": sorted(view.addresses),
         "unseenAt": list(view.unseen_at),
+        "untoldAt": list(view.untold_at),
         "isIdShared": any(len(addresses) > 1 for addresses in view.addresses.values()),
         **(_UNANSWERED if info is None else _own_words(info)),
         "reasons": dict.fromkeys(_UNANSWERED, "CLIENT_SILENT") if info is None else _reasons(info),
@@ -107,14 +110,16 @@ def member_item(view: MemberView, running: "Answers[str, RunningInfo]") -> dict[
 _UNANSWERED: Mapping[str, None] = dict.fromkeys((
     "consumeType", "messageModel", "isOrderly", "startTimestamp", "startTimestampIso", "queueCount", "queues",
     "cachedMsgCount", "cachedMsgSizeInMiB", "popUnackedCount", "pullTps", "consumeOkTps", "consumeFailedTps",
-    "consumeFailedMsgs", "consumeRtMs", "strategy", "consumeThreadMax", "nameServers",
+    "consumeFailedMsgs", "consumeRtMs", "strategy", "consumeThreadMax", "consumeFromWhere", "maxReconsumeTimes",
+    "consumeTimeoutMs", "nameServers",
 ))  # fmt: skip
 
 
 def _own_words(info: RunningInfo) -> dict[str, Any]:
     from rmqctl.rules.group_views import strategy_name, total_status
+    from rmqctl.rules.member_settings import member_settings
 
-    properties = info.properties
+    properties, settings = info.properties, member_settings(info)
     started_at_ms = _number(properties.get("PROP_CONSUMER_START_TIMESTAMP"))
     held = {mq: queue for mq, queue in info.process_queues.items() if not queue.dropped}
     queues = sorted({*held, *info.pop_unacked})
@@ -122,7 +127,7 @@ def _own_words(info: RunningInfo) -> dict[str, Any]:
     return {
         "consumeType": properties.get("PROP_CONSUME_TYPE"),
         "messageModel": properties.get("messageModel"),
-        "isOrderly": {"true": True, "false": False}.get(properties.get("PROP_CONSUMEORDERLY", "")),
+        "isOrderly": settings.is_orderly,
         "startTimestamp": started_at_ms,
         "startTimestampIso": iso_time(started_at_ms),
         "queueCount": len(queues),
@@ -137,6 +142,9 @@ def _own_words(info: RunningInfo) -> dict[str, Any]:
         "consumeRtMs": None if total is None else round(total.consume_rt_ms, 2),
         "strategy": strategy_name(info),
         "consumeThreadMax": _number(properties.get("consumeThreadMax")),
+        "consumeFromWhere": settings.consume_from_where,
+        "maxReconsumeTimes": settings.max_reconsume_times,
+        "consumeTimeoutMs": settings.consume_timeout_ms,
         "nameServers": [part for part in properties.get("PROP_NAMESERVER_ADDR", "").split(";") if part] or None,
     }
 
@@ -174,11 +182,16 @@ def _hosts(item: Item) -> str:
 
 
 def _seen_by(item: Item) -> str:
-    return f"{len(item['brokerNames'])}/{len(item['brokerNames']) + len(item['unseenAt'])}"
+    total = len({*item["brokerNames"], *item["unseenAt"], *item["untoldAt"]})
+    return f"{len(item['brokerNames'])}/{total}{'?' if item['untoldAt'] else ''}"
 
 
 def _rate(key: str) -> Any:
     return lambda item: "-" if item[key] is None else f"{item[key]:g}"
+
+
+def _show_timeout(item: Item) -> str:
+    return "-" if item["consumeTimeoutMs"] is None else short_duration(item["consumeTimeoutMs"])
 
 
 COLUMNS = (
@@ -203,6 +216,9 @@ COLUMNS = (
     Column("FAILED-1H", "consumeFailedMsgs", is_number=True, is_wide=True),
     Column("RT-MS", "consumeRtMs", show=_rate("consumeRtMs"), is_number=True, gives_way=True),
     Column("THREADS", "consumeThreadMax", is_number=True, is_wide=True),
+    Column("FROM", "consumeFromWhere", is_wide=True),
+    Column("RETRIES", "maxReconsumeTimes", is_number=True, is_wide=True),
+    Column("TIMEOUT", "consumeTimeoutMs", show=_show_timeout, is_number=True, is_wide=True),
     Column("STRATEGY", "strategy", gives_way=True),
     Column("STARTED", "startTimestamp", show=lambda item: item["startTimestampIso"] or "-", is_wide=True),
 )

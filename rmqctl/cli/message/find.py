@@ -25,7 +25,6 @@ from rmqctl.cli.output.message_options import (
     parse_when,
 )
 from rmqctl.cli.output.render import choose_columns, render
-from rmqctl.cli.output.text import printable, to_stderr
 from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
 
@@ -126,7 +125,7 @@ class _Question(Struct, frozen=True):
 
 class _Outcome(Struct):
     failures: list[Failure] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     is_complete: bool = True
     read_count: int | None = None
 
@@ -140,9 +139,7 @@ def _stream(invocation: Invocation, question: "_Question", style: BodyStyle) -> 
         stream.write([message_item(each, style) for each in found])
 
     outcome = invocation.ask(lambda client: search(client, question, write), open_ended=True)
-    # What is left to say: notes, warnings and the exit code. The rows are out.
-    for note in outcome.notes if invocation.display.with_notes else ():
-        to_stderr(printable(note))
+    # What is left: warnings and the exit code. The rows are out.
     return render(to_listing(question, [], outcome), invocation.display)
 
 
@@ -182,7 +179,7 @@ async def search(client: "Client", question: "_Question", take: "Callable[[list[
     outcome.is_complete = not finder.is_cut
     outcome.read_count = finder.read_count
     if finder.is_cut:
-        outcome.notes.append(f"The first {question.limit} are shown (--limit); there may be more after them.")
+        outcome.warnings.append(f"Only the first {question.limit} messages are shown (--limit). There may be more.")
     return outcome
 
 
@@ -208,14 +205,12 @@ async def _search_index(
     take([found for found in indexed.found if chosen is None or found.mq in chosen])
     outcome.is_complete = not indexed.is_cut
     if indexed.crowded:
-        outcome.notes.append(
-            f"The index of {', '.join(indexed.crowded)} holds more of one second than it answers: there may be more."
+        outcome.warnings.append(
+            f"The index of {', '.join(indexed.crowded)} returned only a part of one second. There may be more messages."
         )
     elif indexed.is_cut:
-        where = (
-            f"Of the newest {question.limit}, those of --queue" if question.choices else f"The newest {question.limit}"
-        )
-        outcome.notes.append(f"{where} are shown (--limit); there may be older ones.")
+        what = "were searched for those of --queue" if question.choices else "are shown"
+        outcome.warnings.append(f"Only the newest {question.limit} messages {what} (--limit). There may be older ones.")
 
 
 def to_listing(question: "_Question", items: list[dict[str, Any]], outcome: "_Outcome") -> Listing:
@@ -227,7 +222,7 @@ def to_listing(question: "_Question", items: list[dict[str, Any]], outcome: "_Ou
         name=message_name,
         failures=outcome.failures,
         extra={"topic": question.topic, "isComplete": outcome.is_complete, "readCount": outcome.read_count},
-        notes=outcome.notes,
+        warnings=outcome.warnings,
         empty=f"No message of {question.topic} meets the conditions.",
     )
 

@@ -136,6 +136,8 @@ def to_listing(
         items=items,
         name=message_name,
         failures=failures,
-        notes=[f"The newest {len(items)} are shown; there may be older ones: rmqctl message find."] if is_cut else [],
+        warnings=[f"Only the newest {len(items)} messages are shown. rmqctl message find shows older ones."]
+        if is_cut
+        else [],
         sections=lambda item, _: message_sections(item, style),
     )

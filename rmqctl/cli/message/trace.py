@@ -32,7 +32,7 @@ Events:
 
 Only clients that are made with enableMsgTrace=true write traces, by their own clocks, some seconds late; a trace is as
 complete as they were. A delivery without a result is still running, or the record of its end is lost or not there
-yet."""
+yet. Where a broker has deleted records since the message was sent, the trace may be incomplete: exit code 8."""
 
 
 def command(
@@ -68,6 +68,8 @@ def to_listing(trace: "Trace", trace_topic: str) -> Listing:
         failures=trace.failures,
         extra={"traceTopic": trace_topic, "unreadableCount": trace.unreadable_count},
         notes=_notes(trace),
+        warnings=_warnings(trace),
+        empty=f"What is left in {trace_topic} has no trace of it.",
     )
 
 
@@ -86,13 +88,18 @@ def _notes(trace: "Trace") -> list[str]:
     open_count = sum(step.event is TraceEvent.DELIVERED and step.result is None for step in trace.steps)
     if open_count:
         notes.append(f"{open_count} without a result: still running, or the record of the end is lost or on its way.")
-    if trace.unreadable_count:
-        notes.append(f"{trace.unreadable_count} records could not be read.")
-    if trace.is_cut and not trace.crowded:
-        notes.append("Only the newest records were read: there may be older events.")
-    if trace.crowded:
-        notes.append(f"The index of {', '.join(trace.crowded)} has more than it answers: there may be more events.")
     return notes
+
+
+def _warnings(trace: "Trace") -> list[str]:
+    warnings = []
+    if trace.unreadable_count:
+        warnings.append(f"{trace.unreadable_count} records could not be read.")
+    if trace.is_cut and not trace.crowded:
+        warnings.append("Only the newest records were read. There may be older events.")
+    if trace.crowded:
+        warnings.append(f"The index of {', '.join(trace.crowded)} has more than it answers. There may be more events.")
+    return warnings
 
 
 def _item(step: TraceStep) -> dict[str, Any]:

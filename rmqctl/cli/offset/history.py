@@ -60,7 +60,9 @@ def command(
         columns=_columns(has_several_clusters=len({change.cluster for change in changes}) > 1),
         items=[_item(change) for change in changes],
         name=lambda item: str(item["id"]),
-        notes=[f"There are older ones; --limit {limit * 2} shows more."] if is_cut else [],
+        warnings=[f"Only the newest {limit} changes are shown. --limit {limit * 2} shows older ones."]
+        if is_cut
+        else [],
         empty="Nothing was changed from this machine." if group is None else f"Nothing was changed of group {group}.",
     )
     return render(listing, invocation.display)

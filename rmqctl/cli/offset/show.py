@@ -11,6 +11,7 @@ import typer
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.cli.output.unreadable import unreadable_items, unreadable_sentences
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import QueueProgress, Unknown
@@ -79,6 +80,7 @@ def to_listing(
     items = [_item(progress.group, row) for progress in found for row in progress.rows]
     failed = merge_failures({progress.group: progress.failures for progress in found})
     groups = [progress.group for progress in found]
+    unreadable = {mq: count for progress in found for mq, count in progress.unreadable.items()}
     return Listing(
         kind="OffsetList",
         columns=_columns(is_many=is_many),
@@ -87,11 +89,15 @@ def to_listing(
         failures=[*failures, *failed],
         extra={
             "group": groups[0] if len(groups) == 1 else None,
+            "unreadableQueues": unreadable_items(unreadable),
             "summary": summarise(found[0]) if len(found) == 1 else None,
             "summaries": [{"group": progress.group, **summarise(progress)} for progress in found],
         },
         notes=[note for progress in found for note in _notes(progress)],
-        empty="No queue is behind." if only_with_lag and items else _never_consumed(groups),
+        warnings=unreadable_sentences(unreadable_items(unreadable)),
+        empty="No queue is behind."
+        if only_with_lag and items
+        else _never_consumed(groups, is_whole=not (failures or failed)),
     )
 
 
@@ -99,7 +105,10 @@ def _queue_name(item: Item) -> str:
     return f"{item['topic']}@{item['brokerName']}:{item['queueId']}"
 
 
-def _never_consumed(groups: list[str]) -> str:
+def _never_consumed(groups: list[str], *, is_whole: bool) -> str:
+    if not is_whole:
+        name = f"of group {groups[0]}" if len(groups) == 1 else "of these groups"
+        return f"What was read has no offsets and no subscription {name}. Not everything was read."
     if len(groups) == 1:
         return f"Group {groups[0]} has no offsets and no subscription: it has never consumed."
     return "None of these groups has offsets or a subscription: they have never consumed."

@@ -50,7 +50,8 @@ class Section(Struct, frozen=True):
 class Listing(Struct, frozen=True):
     """One result. `extra` are more top-level JSON keys, `notes` sentences for people; `name` names an item alone.
 
-    `headings` are notes that come before the table.
+    `headings` are notes that come before the table. `warnings` are sentences without which the rows would mislead: they
+    reach stderr in every format, also with -q.
 
     With `sections`, people see each item in full, one part after the other, instead of a row; its flag is "wide".
     """
@@ -62,6 +63,7 @@ class Listing(Struct, frozen=True):
     failures: Sequence[Failure] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    warnings: Sequence[str] = ()
     empty: str = "Nothing to show."
     headings: Sequence[str] = ()
     sections: Callable[[Item, bool], Sequence[Section]] | None = None

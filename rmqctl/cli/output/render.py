@@ -13,10 +13,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from rmqctl.cli.invocation import Display
-from rmqctl.errors import NotRegisteredError, UsageError
+from rmqctl.errors import NotAskedError, NotRegisteredError, UsageError
 from rmqctl.model.failure import Failure
-from rmqctl.rules.filters import is_met, ordered, require_comparable
+from rmqctl.rules.filters import is_met, ordered, require_comparable, undecided_counts
 from rmqctl.rules.names import closest
+from rmqctl.rules.words import counted
 
 from .listing import Column, Item, Listing, Section
 from .plain_table import plain_table
@@ -29,7 +30,11 @@ def render(listing: Listing, display: Display) -> int:
     """Write a listing in the wanted format and return the exit code."""
     columns = choose_columns(listing.columns, display)
     listing = _arranged(listing, display)
-    listing = replace(listing, failures=with_failures_of_run(listing.failures, display.findings.failures))
+    listing = replace(
+        listing,
+        failures=with_failures_of_run(listing.failures, display.findings.failures),
+        warnings=(*listing.warnings, *(f"warning: {warning}" for warning in display.findings.warnings)),
+    )
     write = {"json": _json, "jsonl": _jsonl, "yaml": _yaml, "csv": _csv, "tsv": _tsv, "name": _names}.get(
         display.format
     )
@@ -42,10 +47,7 @@ def render(listing: Listing, display: Display) -> int:
     if write is None and display.with_notes:
         for note in listing.notes:
             note_to_stderr(printable(note))
-    if display.format not in ("json", "yaml"):
-        _warn(listing)
-    for warning in display.findings.warnings:
-        to_stderr(f"rmqctl: warning: {printable(warning)}")
+    _warn(listing, with_failures=display.format not in ("json", "yaml"))
     return listing.exit_code
 
 
@@ -55,12 +57,35 @@ def with_failures_of_run(own: Sequence[Failure], of_run: Sequence[Failure]) -> t
     return (*own, *(failure for failure in of_run if failure.broker_name is None or failure.broker_name not in named))
 
 
-def _warn(listing: Listing) -> None:
-    """Say what could not be read. A partial result must never look whole, so -q does not silence this."""
-    for failure in listing.failures:
+def _warn(listing: Listing, *, with_failures: bool) -> None:
+    """Write warnings and what could not be read. A partial result must never look whole, so -q does not silence this.
+
+    Documents hold their failures themselves.
+    """
+    for warning in listing.warnings:
+        to_stderr(f"rmqctl: {printable(warning)}")
+    for failure, more_count in _merged(listing.failures) if with_failures else ():
         where = f"{failure.broker_name}: " if failure.broker_name else ""
-        what = printable(where + failure.what)
+        what = printable(where + failure.what) + (f" and {more_count} more" if more_count else "")
         to_stderr(f"rmqctl: not read: {what}: {printable(failure.error.sentence)}")
+
+
+# So many lines with one reason are shown one by one.
+_LINES_ALIKE = 3
+
+
+def _merged(failures: Sequence[Failure]) -> list[tuple[Failure, int]]:
+    """Return failures to show, each with the number of those that it stands for. Documents list all of them."""
+    alike: dict[tuple[object, ...], list[Failure]] = {}
+    for failure in failures:
+        is_ours = isinstance(failure.error, NotAskedError)
+        key = (NotAskedError.name,) if is_ours else (failure.broker_name, failure.error.sentence)
+        alike.setdefault(key, []).append(failure)
+    return [
+        shown
+        for each in alike.values()
+        for shown in ([(each[0], len(each) - 1)] if len(each) > _LINES_ALIKE else [(failure, 0) for failure in each])
+    ]
 
 
 def choose_columns(known: Sequence[Column], display: Display) -> list[Column]:
@@ -98,7 +123,16 @@ def _arranged(listing: Listing, display: Display) -> Listing:
         except ValueError as error:
             raise UsageError(f"--where: {error}.") from None
     kept = [item for item in listing.items if all(is_met(condition, item) for condition in display.conditions)]
-    return replace(listing, items=ordered(kept, display.sort_keys), empty="No row meets the conditions.")
+    undecided = [
+        f"{counted(count, 'row')} with unknown {key} {'was' if count == 1 else 'were'} not compared (--where)."
+        for key, count in undecided_counts(display.conditions, listing.items).items()
+    ]
+    return replace(
+        listing,
+        items=ordered(kept, display.sort_keys),
+        empty="No rows match." if display.conditions else listing.empty,
+        warnings=[*listing.warnings, *undecided],
+    )
 
 
 def _selected(listing: Listing, columns: list[Column], display: Display) -> list[dict[str, Any]]:

@@ -284,6 +284,7 @@ class _Shown:
             failures=self._failures if all_ran is self._ran else [f for ran in all_ran for f in _failures(ran)],
             extra={"jobs": [_job_item(ran) for ran in all_ran]},
             notes=notes if rows else notes[1:],
+            warnings=[sentence for ran in all_ran for sentence in _cut(ran)],
             empty="" if not notes else notes[0],
         )
 
@@ -327,6 +328,16 @@ def _notes(ran: "Ran") -> list[str]:
     if outcome is None:
         return []
     return [*(_written(ran, outcome)), *outcome.notes]
+
+
+def _cut(ran: "Ran") -> list[str]:
+    """Return a warning for rows that are left out, unless a table has all of them."""
+    outcome = ran.outcome
+    if outcome is not None and outcome.is_cut:
+        return [f"Only {len(outcome.rows)} rows of {ran.job.name} are shown (--limit). There are more."]
+    if outcome is None or outcome.row_count is None or outcome.written or len(outcome.rows) >= outcome.row_count:
+        return []
+    return [f"Only {len(outcome.rows)} of {outcome.row_count} rows of {ran.job.name} are shown (--limit)."]
 
 
 def _written(ran: "Ran", outcome: "Outcome") -> list[str]:

@@ -13,6 +13,7 @@ from rmqctl.errors import NotRegisteredError
 from rmqctl.model.topic import TOPIC_FINDINGS
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.topics import permission_words
+from rmqctl.rules.words import listed
 
 if TYPE_CHECKING:
     from rmqctl.admin.topic_status import BrokerTopic, QueueStatus, TopicStatus
@@ -187,14 +188,18 @@ def _notes(status: "TopicStatus") -> list[str]:
     return notes
 
 
+# All of them are in JSON.
+_SHOWN_GROUPS = 10
+
+
 def _consumers(told: list[str], silent: list[str]) -> str:
     """Say who consumes a topic, as far as brokers told."""
     if not silent:
-        return f"Consumed by {', '.join(told)}." if told else "No group consumes it."
+        return f"Consumed by {listed(told, _SHOWN_GROUPS)}." if told else "No group consumes it."
     untold = f"{', '.join(silent)} did not tell."
     if not told:
         return f"No group is known to consume it: {untold}"
-    return f"Consumed by {', '.join(told)}, and perhaps others: {untold}"
+    return f"Consumed by {listed(told, _SHOWN_GROUPS)}, and perhaps others: {untold}"
 
 
 def _words(item: "BrokerTopic") -> str:

@@ -106,9 +106,10 @@ def _run(spark: SparkSession, options: JobOptions) -> Outcome:
     frame = _frame(spark, options)
     if options.to is None and options.to_table is None:
         wanted = frame.withColumn("store_ms", F.unix_millis("store_ts"))
-        rows = wanted.limit(options.limit or _SHOWN_COUNT).collect()
-        note = f"Shown are at most {options.limit or _SHOWN_COUNT} messages; --to writes all."
-        return Outcome(rows=[shown(row) for row in rows], notes=(note,))
+        limit = options.limit or _SHOWN_COUNT
+        rows = wanted.limit(limit + 1).collect()  # one more tells whether there is more
+        note = f"Shown are at most {limit} messages; --to writes all."
+        return Outcome(rows=[shown(row) for row in rows[:limit]], notes=(note,), is_cut=len(rows) > limit)
     if options.to_table is not None:
         _require_lasting(spark, options.to_table)
     counted = Observation("written")

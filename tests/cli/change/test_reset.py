@@ -311,6 +311,18 @@ def test_one_change_says_who_made_it_when_and_why(sandbox: ThreadedSandbox, caps
     assert "INTERRUPTED" not in shown.err
 
 
+@pytest.mark.parametrize("form", ["table", "json", "jsonl", "csv", "tsv", "name"])
+def test_changes_beyond_the_limit_are_never_left_out_silently(
+    sandbox: ThreadedSandbox, capsys: Captured, form: str
+) -> None:
+    receipt = document(call(capsys, *BACK, "--yes", "-o", "json"))
+    words = ("offset", "history", "--limit", "1", "-q", "-o", form)
+    assert "Only the newest" not in call(capsys, *words).err
+    assert call(capsys, "offset", "undo", receipt["id"], "--yes").code == 0
+    cut = call(capsys, *words)
+    assert (cut.code, cut.err) == (0, "rmqctl: Only the newest 1 changes are shown. --limit 2 shows older ones.\n")
+
+
 @pytest.mark.parametrize("limit", ["0", "-1", "x", "9" * 30])
 def test_a_limit_that_is_none(capsys: Captured, limit: str) -> None:
     assert call(capsys, "offset", "history", "--limit", limit).code in (0, 2)

@@ -22,6 +22,9 @@ WORDS = {
     "PROP_CONSUMER_START_TIMESTAMP": "1795238000000",
     "allocateMessageQueueStrategy": f"{STRATEGY}@663be0ea",
     "consumeThreadMax": "20",
+    "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
+    "maxReconsumeTimes": "-1",
+    "consumeTimeout": "15",
     "PROP_NAMESERVER_ADDR": "ns:1;ns2:1;",
 }
 

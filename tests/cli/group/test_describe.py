@@ -11,7 +11,7 @@ from rmqctl.cli.output.render import render
 from rmqctl.model.names import PROXY_GROUP
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.command import Command
-from tests.admin.cluster import Group, held, running, subscribed
+from tests.admin.cluster import Cluster, Group, Queue, held, running, subscribed
 from tests.scripted import SILENCE, ok
 
 from .groups import WORDS, healthy, offline, show_details, torn
@@ -61,6 +61,7 @@ def test_all_that_is_torn_is_said(capsys: Captured) -> None:
         "c2 has several connections to one broker: clients share the id, or a lost connection still counts there.",
         "cpp is not seen by broker-b.",
         "Members share queues in different ways: averagely, circle.",
+        "1 of 3 members holds no queue: c2.",
         "Brokers and members do not agree on the subscription of T: messages may be lost.",
         "Brokers and members do not agree on the subscription of U: messages may be lost.",
         "broker-a lets nobody of this group pull (consumeEnable=false).",
@@ -204,3 +205,156 @@ def test_many_silent_members_leave_time_for_everything_else(capsys: Captured) ->
     item = _item(listing, capsys)
     assert {failure.what.rpartition(" ")[0] for failure in listing.failures} == {"running info of"}
     assert ([config["isConfigured"] for config in item["configs"]], item["deadLetterCount"]) == ([True, True], 0)
+
+
+def _set_members(cluster: Cluster, **members: Command) -> Cluster:
+    """Put these members at both brokers in place of those that there are."""
+    for broker in cluster.brokers.values():
+        broker.groups["G"].members = dict(members)
+    return cluster
+
+
+def _holds(*queues: str) -> dict[tuple[str, str, int], Any]:
+    """Return queues of T to hold, such as a0 for broker-a:0."""
+    return {("T", f"broker-{queue[0]}", int(queue[1])): held(commit=100) for queue in queues}
+
+
+def _member(*queues: str, **words: str) -> Command:
+    return running(_holds(*queues), subscriptions=[subscribed("T")], **{**WORDS, **words})
+
+
+def _attention(cluster: Cluster, capsys: Captured) -> list[str]:
+    found: list[str] = _item(show_details(cluster), capsys)["attention"]
+    return found
+
+
+def test_where_members_start_is_each_member_s_own_word(capsys: Captured) -> None:
+    first = _member("a0", "a1", consumeFromWhere="CONSUME_FROM_FIRST_OFFSET")
+    cluster = _set_members(healthy(), c1=_member("b0", "b1"), c2=first)
+    item = _item(show_details(cluster), capsys)
+    assert (item["consumeFromWhere"], item["reasons"]["consumeFromWhere"]) == (None, "MEMBERS_DIFFER")
+    assert [member["consumeFromWhere"] for member in item["members"]] == [
+        "CONSUME_FROM_LAST_OFFSET",
+        "CONSUME_FROM_FIRST_OFFSET",
+    ]
+    words = "CONSUME_FROM_FIRST_OFFSET (c2), CONSUME_FROM_LAST_OFFSET (c1)"
+    assert item["attention"] == [f"Members have different start positions: {words}."]
+    assert f"Starts         {words}\n" in _text(show_details(cluster), capsys)
+    # Brokers still have LAST, the word of whoever was heard last: members know better.
+    alone = _item(show_details(_set_members(healthy(), c2=first)), capsys)
+    assert alone["consumeFromWhere"] == "CONSUME_FROM_FIRST_OFFSET"
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ({"c1": "-1", "c2": "16"}, "16, 1"),
+        ({"c1": "2", "c2": "2"}, "16 (configured); members use 2, 1"),
+        ({"c1": "2", "c2": "-1"}, "16 (configured); members use 2 and 16, 1"),
+    ],
+)
+def test_members_own_retry_limits_stand_beside_the_group_s(
+    limits: dict[str, str], words: str, capsys: Captured
+) -> None:
+    members = {
+        name: _member(f"{side}0", f"{side}1", maxReconsumeTimes=limits[name])
+        for name, side in (("c1", "a"), ("c2", "b"))
+    }
+    cluster = _set_members(healthy(), **members)
+    assert f"Retries        {words} retry queue a broker\n" in _text(show_details(cluster), capsys)
+    differing = "Members have different retry limits: 2 (c1), 16 (c2)."
+    assert (differing in _attention(cluster, capsys)) is (limits == {"c1": "2", "c2": "-1"})
+
+
+def test_a_group_of_orderly_members_has_no_retry_limit_by_default(capsys: Captured) -> None:
+    member = _member("a0", "a1", "b0", "b1", PROP_CONSUMEORDERLY="true")
+    text = _text(show_details(_set_members(healthy(), c1=member)), capsys)
+    assert "Retries        16 (configured); members use no limit, 1 retry queue a broker\n" in text
+
+
+def test_consume_timeouts_that_differ_are_told(capsys: Captured) -> None:
+    cluster = _set_members(healthy(), c1=_member("a0", "a1", consumeTimeout="1"), c2=_member("b0", "b1"))
+    assert _attention(cluster, capsys) == ["Members have different consume timeouts: 1 min (c1), 15 min (c2)."]
+
+
+def test_orderly_and_concurrent_members_in_one_group_are_told(capsys: Captured) -> None:
+    orderly = _member("a0", "a1", PROP_CONSUMEORDERLY="true", maxReconsumeTimes="16")
+    cluster = _set_members(healthy(), c1=orderly, c2=_member("b0", "b1"))
+    (sentence,) = _attention(cluster, capsys)
+    assert sentence == (
+        "Only some members consume in order: c1. While they hold a queue's lock, "
+        "brokers from 5.1.1 make dead letters of the others' retries."
+    )
+
+
+def test_queues_that_several_hold_and_members_that_hold_none_are_told(capsys: Captured) -> None:
+    both = _member("a0", "a1", "b0", "b1")
+    cluster = _set_members(
+        healthy(),
+        c1=both,
+        c2=_member("a0", "b0"),
+        c3=_member(),
+        c4=_member(),
+        c5=_member(PROP_CONSUME_TYPE="CONSUME_ACTIVELY"),
+    )
+    attention = _attention(cluster, capsys)
+    assert "2 of 4 queues of T are held by several members: each consumes all of their messages." in attention
+    # Pull consumers don't report what they hold.
+    assert "2 of 5 members hold no queue: c3, c4." in attention
+
+
+def test_an_offset_beyond_the_end_is_told(capsys: Captured) -> None:
+    cluster = healthy()
+    cluster.brokers["broker-a"].offsets["G"]["T"][0] = 101
+    item = _item(show_details(cluster), capsys)
+    assert item["attention"] == [
+        "The offset is beyond the end of 1 queue of T: clients restart there from an offset of their own."
+    ]
+    assert item["topics"][0]["beyondMaxQueueCount"] == 1
+
+
+def test_messages_that_no_consumer_can_read_are_told_and_are_no_lag(capsys: Captured) -> None:
+    cluster = healthy()
+    for broker in cluster.brokers.values():
+        broker.topics["T"] += [Queue(4), Queue(2), Queue()]
+        broker.topic_configs["T"] = {"readQueueNums": 2, "writeQueueNums": 5}
+    item = _item(show_details(cluster), capsys)
+    assert item["attention"] == ["12 messages of T are in 4 queues that no consumer can read (readQueueNums)."]
+    assert (item["lag"], item["topics"][0]["queueCount"]) == (50, 4)
+    assert [queue["messageCount"] for queue in item["unreadableQueues"]] == [4, 2, 4, 2]
+
+
+def test_offsets_of_queues_that_do_not_exist_are_told(capsys: Captured) -> None:
+    cluster = healthy()
+    cluster.brokers["broker-a"].offsets["G"]["T"][7] = 9
+    assert _attention(cluster, capsys) == ["An offset is stored of a queue that does not exist: T@broker-a:7."]
+    cluster.brokers["broker-b"].offsets["G"]["gone"] = {0: 1, 1: 1, 2: 1}
+    item = _item(show_details(cluster), capsys)
+    assert item["attention"] == [
+        "Offsets are stored of 4 queues that do not exist: T@broker-a:7, gone@broker-b:0, gone@broker-b:1 and 1 more."
+    ]
+    assert item["leftoverOffsets"][0] == {
+        "topic": "T", "brokerName": "broker-a", "queueId": 7, "consumerOffset": 9,
+    }  # fmt: skip
+
+
+def test_popped_messages_that_are_not_acknowledged_are_counted(capsys: Captured) -> None:
+    popping = running(
+        pops={("T", name, -1): 128 for name in ("broker-a", "broker-b")}, subscriptions=[subscribed("T")], **WORDS
+    )
+    cluster = _set_members(healthy(), c1=popping, c2=popping)
+    item = _item(show_details(cluster), capsys)
+    assert item["popUnackedCount"] == 512
+    assert "512 messages popped and not acknowledged: LAG does not count them." in item["attention"]
+    assert not [sentence for sentence in item["attention"] if "several members" in sentence]
+
+
+def test_failed_messages_block_where_a_broker_without_retry_queues_is_read_only(capsys: Captured) -> None:
+    cluster = healthy()
+    for broker in cluster.brokers.values():
+        broker.group_configs["G"] = {"retryQueueNums": 0}
+    cluster.brokers["broker-b"].settings["brokerPermission"] = "4"
+    assert _attention(cluster, capsys) == [
+        "broker-a has no retry queue for it: failed messages are acknowledged and lost.",
+        "broker-b has no retry queue for it and is read-only: a message that fails blocks its queue.",
+    ]

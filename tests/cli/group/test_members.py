@@ -40,6 +40,7 @@ def test_a_member_in_full(capsys: Captured) -> None:
         "clientAddrs": {"broker-a": ["192.0.2.2:50000"], "broker-b": ["192.0.2.2:50000"]},
         "brokerNames": ["broker-a", "broker-b"],
         "unseenAt": [],
+        "untoldAt": [],
         "isIdShared": False,
         "consumeType": "CONSUME_PASSIVELY",
         "messageModel": "CLUSTERING",
@@ -58,6 +59,9 @@ def test_a_member_in_full(capsys: Captured) -> None:
         "consumeRtMs": 12.25,
         "strategy": "averagely",
         "consumeThreadMax": 20,
+        "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
+        "maxReconsumeTimes": -1,
+        "consumeTimeoutMs": 900_000,
         "nameServers": ["ns:1", "ns2:1"],
         "reasons": {},
     }
@@ -134,3 +138,15 @@ def test_nobody_is_said_in_a_sentence_and_why_it_is_not_sure(capsys: Captured) -
     assert "No member of G was seen, but not every broker answered." in capsys.readouterr().err
     document = _document(show_members(cluster), capsys)
     assert (document["state"], document["stateReason"], document["items"]) == ("UNKNOWN", "BROKER_UNREACHABLE", [])
+
+
+def test_a_broker_that_did_not_answer_is_counted_with_a_question_mark(capsys: Captured) -> None:
+    cluster = healthy()
+    cluster.stop("broker-b")
+    items = _items(show_members(cluster), capsys)
+    assert [items[name]["untoldAt"] for name in ("c1", "c2")] == [["broker-b"], ["broker-b"]]
+    assert [items[name]["unseenAt"] for name in ("c1", "c2")] == [[], []]
+    render(show_members(cluster), Display(format="plain"))
+    assert [line.split()[3] for line in capsys.readouterr().out.splitlines()] == ["SEEN-BY", "1/2?", "1/2?"]
+    render(show_members(healthy()), Display(format="plain"))
+    assert [line.split()[3] for line in capsys.readouterr().out.splitlines()] == ["SEEN-BY", "2/2", "2/2"]

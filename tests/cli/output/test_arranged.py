@@ -98,4 +98,22 @@ def test_conditions_that_leave_nothing_say_so(capsys: Captured) -> None:
         assert render(made, Display(conditions=conditions)) == 0
         captured = capsys.readouterr()
         assert captured.out == ""
-        assert captured.err.splitlines()[0] == "No row meets the conditions."
+        assert captured.err.splitlines()[0] == "No rows match."
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("with_notes", [True, False])
+def test_warnings_reach_stderr_in_every_format_and_with_q(form: str, with_notes: bool, capsys: Captured) -> None:
+    made = listing(warnings=["Only the first 2 \x1b are shown."], notes=[])
+    assert render(made, Display(format=form, with_notes=with_notes)) == 0
+    assert capsys.readouterr().err == "rmqctl: Only the first 2 \\x1b are shown.\n"
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_rows_whose_unknown_number_was_not_compared_are_counted(form: str, capsys: Captured) -> None:
+    unknown_count = sum(item["count"] is None for item in items())
+    made = listing(notes=[])
+    render(made, Display(format=form, with_notes=False, conditions=(parse_condition("count>0"),)))
+    assert capsys.readouterr().err == f"rmqctl: {unknown_count} rows with unknown count were not compared (--where).\n"
+    render(made, Display(format=form, with_notes=False, conditions=(parse_condition("count=unknown"),)))
+    assert capsys.readouterr().err == ""

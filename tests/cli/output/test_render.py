@@ -12,7 +12,8 @@ from rmqctl.cli.globals import FORMATS
 from rmqctl.cli.invocation import Display
 from rmqctl.cli.output.listing import Listing
 from rmqctl.cli.output.render import render
-from rmqctl.errors import UsageError
+from rmqctl.errors import NotAskedError, UnreachableError, UsageError
+from rmqctl.model.failure import Failure
 
 from .hostile import COLUMNS, FAILURES, NAMES, items, listing, raw_in
 
@@ -225,3 +226,19 @@ def test_tables_in_a_cell_are_json_rather_than_pythons_own_words(form: str, caps
         out = _render(capsys, shown, format=form, columns=("name",), with_headers=False)[1]
         cell = next(csv.reader([out])) if form == "csv" else [out.rstrip("\n")]
         assert json.loads(cell[0]) == value
+
+
+def test_many_parts_that_failed_for_one_reason_are_one_line(capsys: Captured) -> None:
+    ours = [Failure(None, f"group g{number}", NotAskedError(f"b{number}:1", 60)) for number in range(283)]
+    alike = [Failure("broker-a", f"route {number}", UnreachableError("a:1", "silent")) for number in range(4)]
+    few = [Failure("broker-b", f"route {number}", UnreachableError("b:1", "silent")) for number in range(2)]
+    made = listing(notes=[], failures=[*few, *ours, *alike])
+    assert render(made, Display(format="plain")) == 8
+    assert capsys.readouterr().err.splitlines() == [
+        "rmqctl: not read: broker-b: route 0: b:1: silent.",
+        "rmqctl: not read: broker-b: route 1: b:1: silent.",
+        "rmqctl: not read: group g0 and 282 more: b0:1: not asked: the command's deadline of 60 s was over.",
+        "rmqctl: not read: broker-a: route 0 and 3 more: a:1: silent.",
+    ]
+    render(made, Display(format="json"))
+    assert len(json.loads(capsys.readouterr().out)["errors"]) == 289

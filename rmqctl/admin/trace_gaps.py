@@ -1,0 +1,65 @@
+"""Brokers that have deleted trace records from a time on that matters: what is found there may be a part only."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from rmqctl.client.core import Client
+from rmqctl.errors import BrokerError, RmqctlError
+from rmqctl.model.failure import Failure
+from rmqctl.model.route import Broker, TopicRoute
+from rmqctl.protocol import bodies, headers
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.rules.times import iso_time
+
+from .results import all_or_failed, ask_all
+
+
+class _Kept(Struct, frozen=True):
+    """What a broker still has of a topic. `oldest_at_ms` is None when it has nothing."""
+
+    has_deleted: bool
+    oldest_at_ms: int | None
+
+
+async def find_gaps(client: Client, route: TopicRoute, born_at_ms: int | None) -> list[Failure]:
+    """Return a failure for each broker that may have deleted records written since a message was born.
+
+    Files of a commit log are deleted from the oldest on, so nothing is missing at a broker that has deleted nothing, or
+    whose oldest record is older than the message. Where the birth is not known (None), any deletion counts.
+    """
+    answers = await ask_all(route.brokers, lambda broker: _fetch_kept(client, broker, route.topic))
+    failures = [Failure(broker.broker_name, "age of trace records", error) for broker, error in answers.failed.items()]
+    for broker, kept in answers.ok.items():
+        is_older = born_at_ms is not None and kept.oldest_at_ms is not None and kept.oldest_at_ms <= born_at_ms
+        if kept.has_deleted and not is_older:
+            failures.append(Failure(broker.broker_name, "older trace records", _deleted(route.topic, kept)))
+    return failures
+
+
+def _deleted(topic: str, kept: _Kept) -> RmqctlError:
+    begin = f"begins at {iso_time(kept.oldest_at_ms)}" if kept.oldest_at_ms is not None else "is empty there"
+    error = RmqctlError(f"{topic} {begin}: older records are deleted. The trace may be incomplete.")
+    error.name = "DELETED"
+    return error
+
+
+async def _fetch_kept(client: Client, broker: Broker, topic: str) -> _Kept:
+    try:
+        answer = await client.ask_broker(broker, headers.get_topic_stats(topic))
+    except BrokerError as error:
+        if error.code == ResponseCode.TOPIC_NOT_EXIST:
+            return _Kept(has_deleted=False, oldest_at_ms=None)
+        raise
+    queues = bodies.decode_topic_stats(answer.command.body)
+
+    async def ask(queue_id: int) -> int:
+        found = await client.ask_broker(broker, headers.get_earliest_store_time(topic, queue_id))
+        return headers.int_field(found.command, "timestamp")
+
+    filled = [mq.queue_id for mq, offsets in queues.items() if offsets.max_offset > offsets.min_offset]
+    times = all_or_failed(await ask_all(filled, ask))
+    kept = [at_ms for at_ms in times.values() if at_ms > 0]
+    # A queue's min offset follows some time after its messages have gone; until then their time can't be read.
+    has_deleted = len(kept) < len(times) or any(offsets.min_offset > 0 for offsets in queues.values())
+    return _Kept(has_deleted, min(kept, default=None))

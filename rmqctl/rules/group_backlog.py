@@ -1,0 +1,118 @@
+"""What a group has left to consume, summed over its queues from the brokers' tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from rmqctl.model.names import LMQ_PREFIX
+from rmqctl.model.progress import Unknown
+from rmqctl.model.stats import ConsumeTimeSpan, TopicOffset
+from rmqctl.model.topic import TopicConfig
+
+from .progress import compute_lag
+
+
+class TopicPart(Struct, frozen=True):
+    """One broker's part of a topic, and the group's offsets there by queue id.
+
+    `queues` is None where the broker did not tell, for `reason`; `config` where its configuration is not known.
+    """
+
+    broker_name: str
+    topic: str
+    offsets: Mapping[int, int]
+    queues: Mapping[int, TopicOffset] | None
+    config: TopicConfig | None
+    reason: Unknown | None = None
+
+    def is_readable(self, queue_id: int) -> bool:
+        """Tell whether consumers can read a queue: its id is below readQueueNums."""
+        return self.config is None or queue_id < self.config.read_queue_count
+
+
+class Behind(Struct, frozen=True):
+    """Queues with unread messages in one broker's part of a topic: those to read on from, those to begin anew."""
+
+    broker_name: str
+    topic: str
+    read_on: tuple[int, ...]
+    begin_anew: tuple[int, ...]
+
+
+class Backlog(Struct, frozen=True):
+    """Sums over all queues. `reason` says why lag and losses are lower bounds; None: they are exact.
+
+    `unreadable_count` are messages in queues that no consumer can read, which the lag leaves out.
+    """
+
+    lag: int
+    lost: int
+    reason: Unknown | None
+    has_beyond_max: bool
+    unreadable_count: int
+    behind: tuple[Behind, ...]
+
+
+# The weightiest first.
+_REASONS = (Unknown.BROKER_UNREACHABLE, Unknown.NOT_AUTHORISED, Unknown.OFFSET_BEYOND_MAX, Unknown.NEVER_COMMITTED)
+
+
+def sum_backlog(parts: Iterable[TopicPart]) -> Backlog:
+    """Sum up what brokers told of the topics that a group consumes."""
+    lag = lost = unreadable_count = 0
+    found: set[Unknown | None] = set()
+    behind = []
+    for part in parts:
+        if part.queues is None:
+            found.add(part.reason or Unknown.BROKER_UNREACHABLE)
+            continue
+        read_on: list[int] = []
+        begin_anew: list[int] = []
+        for queue_id, queue in part.queues.items():
+            consumer_offset = part.offsets.get(queue_id)
+            if not part.is_readable(queue_id):
+                unreadable_count += max(0, queue.max_offset - queue.min_offset)
+            elif consumer_offset is None:
+                if queue.max_offset > queue.min_offset:
+                    found.add(Unknown.NEVER_COMMITTED)
+            elif not 0 <= consumer_offset <= queue.max_offset:
+                found.add(Unknown.OFFSET_BEYOND_MAX)
+            else:
+                queue_lag, queue_lost = compute_lag(queue.min_offset, queue.max_offset, consumer_offset)
+                lag += queue_lag
+                lost += queue_lost or 0
+                if queue_lag:
+                    (begin_anew if consumer_offset < queue.min_offset else read_on).append(queue_id)
+        if read_on or begin_anew:
+            behind.append(Behind(part.broker_name, part.topic, tuple(read_on), tuple(begin_anew)))
+    return Backlog(
+        lag=lag,
+        lost=lost,
+        reason=next((reason for reason in _REASONS if reason in found), None),
+        has_beyond_max=Unknown.OFFSET_BEYOND_MAX in found,
+        unreadable_count=unreadable_count,
+        behind=tuple(behind),
+    )
+
+
+def oldest_age_ms(behind: Behind, spans: Mapping[int, ConsumeTimeSpan]) -> int | None:
+    """Return the age of the oldest unread message in some queues, None when that of any is not known."""
+    ages = [spans[queue_id].head_age_ms if queue_id in spans else None for queue_id in behind.read_on]
+    ages += [spans[queue_id].oldest_age_ms if queue_id in spans else None for queue_id in behind.begin_anew]
+    known = [max(0, age_ms) for age_ms in ages if age_ms is not None]
+    return max(known) if known and len(known) == len(ages) else None
+
+
+def has_leftovers(topics: Mapping[str, Mapping[int, int]], configs: Mapping[str, TopicConfig]) -> bool:
+    """Tell whether a broker stores offsets of queues that it does not have, by its own configuration of topics."""
+    for topic, offsets in topics.items():
+        # Light queues are no topics of their own.
+        if topic.startswith(LMQ_PREFIX):
+            continue
+        config = configs.get(topic)
+        count = 0 if config is None else max(config.read_queue_count, config.write_queue_count)
+        if any(queue_id >= count for queue_id in offsets):
+            return True
+    return False
