@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from rmqctl.cli.invocation import Display
 from rmqctl.errors import UsageError
+from rmqctl.model.failure import Attempt
 from rmqctl.rules.filters import is_met, ordered, require_comparable
 from rmqctl.rules.names import closest
 
@@ -43,11 +44,18 @@ def render(listing: Listing, display: Display) -> int:
 
 
 def _warn(listing: Listing) -> None:
-    """Say what could not be read. A partial result must never look whole, so -q does not silence this."""
+    """Say what could not be read or written. A partial result must never look whole: -q does not silence this."""
     for failure in listing.failures:
         where = f"{failure.broker_name}: " if failure.broker_name else ""
         what = printable(where + failure.what)
-        to_stderr(f"rmqctl: not read: {what}: {printable(failure.error.sentence)}")
+        to_stderr(f"rmqctl: {_FAILED[failure.attempt]}: {what}: {printable(failure.error.sentence)}")
+
+
+_FAILED = {
+    Attempt.READ: "not read",
+    Attempt.WRITE: "not written",
+    Attempt.UNANSWERED_WRITE: "write not answered",
+}
 
 
 def choose_columns(known: Sequence[Column], display: Display) -> list[Column]:
