@@ -126,8 +126,8 @@ class Journal:
         with self._change(receipt_id) as (connection, number):
             done = connection.executemany(
                 "UPDATE items SET route = ?5, before = ?6, target = ?7, after = ?8, is_after_known = ?9, "
-                "is_pending = ?10, result = ?11, note = ?12 "
-                "WHERE change = ?13 AND number = ?1 AND broker_name = ?2 AND topic IS ?3 AND queue_id IS ?4",
+                "is_pending = ?10, result = ?11, note = ?12, reconsumed_at_least = ?13 "
+                "WHERE change = ?14 AND number = ?1 AND broker_name = ?2 AND topic IS ?3 AND queue_id IS ?4",
                 [(*settled_row(item_number, item), number) for item_number, item in items.items()],
             )
             _check_count(done, items)

@@ -12,7 +12,7 @@ import msgspec
 
 from rmqctl.errors import BusyError, RmqctlError, UsageError
 
-from .journal_rows import FORMAT, TABLES
+from .journal_rows import ADD_RECONSUMED, FORMAT, RECONSUMED, TABLES
 from .state_place import STATE_HINT, state_folder, unusable
 
 # A transaction takes some ms; whoever holds the file for longer has stopped in the middle of one.
@@ -45,8 +45,8 @@ class JournalFile:
                     yield empty
                 return
             with _all_or_nothing(connection, "BEGIN IMMEDIATE" if write else "BEGIN"):
-                if write and _format(connection) == 0:
-                    _create_tables(connection)
+                if write:
+                    _complete_tables(connection)
                 yield connection
         except sqlite3.ProgrammingError:
             raise  # a mistake of ours, not the file's
@@ -123,6 +123,15 @@ def _prepare_for_writers(connection: sqlite3.Connection) -> None:
 def _format(connection: sqlite3.Connection) -> int:
     """Return the number of the tables' form, 0 for a file that has none yet."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _complete_tables(connection: sqlite3.Connection) -> None:
+    if _format(connection) == 0:
+        _create_tables(connection)
+        return
+    columns = {row["name"] for row in connection.execute("PRAGMA table_info(items)")}
+    if columns and RECONSUMED not in columns:
+        connection.execute(ADD_RECONSUMED)
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:

@@ -236,7 +236,10 @@ class Outcomes:
         seen = waited.last_sample.queues if waited.last_sample is not None else {}
         for index, item in open_items.items():
             if (verdict := waited.verdicts.get(item.mq)) is not None:
-                judged = _judged(item, verdict, seen.get(item.mq))
+                judged = replace(
+                    _judged(item, verdict, seen.get(item.mq)),
+                    reconsumed_at_least=waited.reconsumed_at_least.get(item.mq),
+                )
                 is_seen = judged.result is Result.CONFIRMED or judged.after == item.target
                 if index in self.unanswered and not is_seen:
                     note = unseen_note(item.note, verdict.reason, self._client.clock.now_ms())

@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from rmqctl.errors import BusyError, RmqctlError, UsageError
 from rmqctl.model.receipt import Result
@@ -41,6 +42,22 @@ def test_every_commit_waits_for_the_disk_and_readers_for_nobody(journal: Journal
     begin(journal, "r")
     assert connection_of(journal).execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL
     assert connection_of(journal).execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+
+
+def test_a_journal_of_before_redelivered_messages_were_counted_is_read_and_gone_on_with(
+    path: Path, journal: Journal
+) -> None:
+    begin(journal, "r")
+    before = whole(journal, "r")
+    journal.close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("ALTER TABLE items DROP COLUMN reconsumed_at_least")
+    assert whole(journal, "r") == before
+    journal.close()
+    begin(journal, "r2")
+    item = replace(before.items[0], result=Result.CONFIRMED, reconsumed_at_least=7)
+    journal.settle("r", {0: item})
+    assert whole(journal, "r").items[0] == item
 
 
 def refusals(path: Path) -> list[RmqctlError]:
