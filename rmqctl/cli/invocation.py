@@ -188,6 +188,10 @@ class Invocation:
             async with await access.connect(open_ended=open_ended) as client:
                 return await question(client)
 
+        from rmqctl.net.file_limit import require_files
+
+        # asyncio would complain of its half-made event loop in words of its own.
+        require_files()
         return asyncio.run(run())
 
     def of(self, context: ContextConfig) -> Invocation:

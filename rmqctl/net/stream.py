@@ -14,6 +14,7 @@ from rmqctl.errors import DeadlineError, UnreachableError, UsageError
 
 from .address import parse_address
 from .clock import Clock, wait_for
+from .file_limit import OUT_OF_FILES, OUT_OF_FILES_HINT, out_of_files
 from .tls import TlsFacts, explain_tls_error, read_facts
 
 _READ_BYTES = 1 << 18
@@ -232,6 +233,9 @@ def _unreachable(address: str, error: OSError) -> UnreachableError:
     if isinstance(error, ssl.SSLError):
         reason, hint = explain_tls_error(error)
         return UnreachableError(address, reason, hint=hint)
+    if error.errno in OUT_OF_FILES:
+        reason = f"cannot open a connection: {out_of_files(error.errno)}"
+        return UnreachableError(address, reason, hint=OUT_OF_FILES_HINT)
     return UnreachableError(address, explain_os_error(error))
 
 

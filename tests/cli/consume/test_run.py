@@ -513,7 +513,7 @@ def test_an_output_on_a_full_disk_is_one_sentence(sandbox: ThreadedSandbox) -> N
     with Path("/dev/full").open("w") as full:
         process = program(*RUN, "--print", "--yes", namesrv=sandbox.addr, stdout=full)
         _, err = process.communicate(timeout=30)
-    assert (process.returncode, "The output can't be written: no space left on device." in err) == (1, True)
+    assert (process.returncode, "The output cannot be written: no space left on device." in err) == (1, True)
     assert (_sent_back_count(sandbox), _stored(sandbox) <= 0) == (0, True)
 
 
