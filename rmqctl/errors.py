@@ -13,6 +13,7 @@ RmqctlError                 1  something failed
 ├── BrokerError             1  the peer answered with an error code (code, remark, address)
 ├── RefusedError            1  the group's situation does not allow the change
 ├── StaleError              7  what a plan was made for has changed
+├── UnsupportedError        1  this operating system does not have what it takes
 ├── AlreadyRunningError     1  a sandbox has that port
 ├── BusyError               1  another process is changing the same thing
 ├── PluginError             1  a plugin can't be loaded, or its code failed
@@ -144,6 +145,12 @@ class StaleError(RmqctlError):
 
     exit_code = 7
     name = "STALE"
+
+
+class UnsupportedError(RmqctlError):
+    """The operating system that rmqctl runs on does not have what this takes, so nothing was done."""
+
+    name = "UNSUPPORTED"
 
 
 class AlreadyRunningError(RmqctlError):

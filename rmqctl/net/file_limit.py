@@ -5,11 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import socket
-import sys
 
-# Not when it is needed: then no file may be left to read it from.
-if sys.platform != "win32":
-    import resource
+# Imported now: when it is needed, no file may be left to read it from.
+try:
+    from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
+except ImportError:  # Windows
+    _HAS_LIMITS = False
+else:
+    _HAS_LIMITS = True
 
 # No file is left for another connection, of this process or of the machine.
 OUT_OF_FILES = (errno.EMFILE, errno.ENFILE)
@@ -18,10 +21,10 @@ OUT_OF_FILES_HINT = "Raise it with ulimit -n."
 
 def open_file_limit() -> int | None:
     """Return the limit; None where there is none, or the system does not tell (Windows)."""
-    if sys.platform == "win32":
+    if not _HAS_LIMITS:
         return None
-    soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return None if soft_limit == resource.RLIM_INFINITY else soft_limit
+    soft_limit, _ = getrlimit(RLIMIT_NOFILE)
+    return None if soft_limit == RLIM_INFINITY else soft_limit
 
 
 def out_of_files(number: int) -> str:
