@@ -6,15 +6,17 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import msgspec
 
 from rmqctl.errors import BusyError, RmqctlError, UsageError
+from rmqctl.rules.mounts import file_system_type, is_shared_memory_safe
 
 from .journal_rows import ADD_RECONSUMED, FORMAT, RECONSUMED, TABLES
 from .state_place import STATE_HINT, state_folder, unusable
 
+_MOUNTINFO = Path("/proc/self/mountinfo")
 # A transaction takes some ms; whoever holds the file for longer has stopped in the middle of one.
 _BUSY_S = 10.0
 _MOVE_AWAY = "Move it away, and the next change begins a new one; what stands in it can't be undone then."
@@ -78,7 +80,7 @@ class JournalFile:
             if found == 0 and connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
                 raise UsageError(f"{path} is no journal of rmqctl.", hint=_MOVE_AWAY)
         if write:
-            _prepare_for_writers(connection)
+            _prepare_for_writers(connection, path)
         return connection if write or found else None
 
 
@@ -108,16 +110,30 @@ def _all_or_nothing(connection: sqlite3.Connection, begin: str) -> Iterator[None
             connection.execute("ROLLBACK")
 
 
-def _prepare_for_writers(connection: sqlite3.Connection) -> None:
-    """Let readers and a writer work side by side, and every commit wait for the disk."""
+def _prepare_for_writers(connection: sqlite3.Connection, path: Path) -> None:
+    """Let readers and a writer work side by side where that is safe, and every commit wait for the disk.
+
+    Elsewhere, as in a home on NFS that several machines share, a journal that has a write-ahead log is taken back to
+    SQLite's rollback journal, in which readers and writers wait for each other.
+    """
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA fullfsync = ON")  # on macOS an fsync alone does not reach the disk
     try:
-        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA journal_mode = {'WAL' if _is_local(path) else 'DELETE'}")
     except sqlite3.OperationalError as error:
-        # Another process works on a file that is new. All is well without it; the next one that opens the file does it.
+        # Another process works on the file. All is as well as it was; the next one that opens it alone does it.
         if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
             raise
+
+
+def _is_local(path: Path) -> bool:
+    try:
+        # Mount points are bytes to the system, as names of files are.
+        mountinfo = os.fsdecode(_MOUNTINFO.read_bytes())
+        kind = file_system_type(mountinfo, PurePosixPath(path.resolve()))
+    except OSError:
+        return False  # no Linux, where types of file systems are not told so easily
+    return is_shared_memory_safe(kind)
 
 
 def _format(connection: sqlite3.Connection) -> int:
