@@ -187,7 +187,8 @@ class Running:
         self._over.set()
         if self._starting is not None:
             self._starting.cancel()
-        if self._signal_count > 1 and self._draining is not None:
+        # Once: a third would cut off the leaving itself, which is bounded by time-outs, and what is said after it.
+        if self._signal_count == 2 and self._draining is not None:
             self._draining.cancel()
 
     def _report(self, trouble: Trouble, sentence: str) -> None:
