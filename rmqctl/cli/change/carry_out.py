@@ -137,7 +137,9 @@ def _say_interrupted(plan: Plan, journal: Journal) -> None:
     """Say how far a change came that was interrupted, as its journal has it."""
     note_to_stderr(printable(f"Interrupted: rmqctl offset history {plan.group} tells what was done till then."))
     try:
-        change = next((each for each in journal.history(group=plan.group, limit=1) if each.plan_id == plan.id), None)
+        # The same plan can have been applied before, by another process.
+        newest = journal.history(group=plan.group, limit=1)
+        change = next((each for each in newest if (each.plan_id, each.who.pid) == (plan.id, os.getpid())), None)
     except RmqctlError as error:
         note_to_stderr(printable(error.sentence))
         return
