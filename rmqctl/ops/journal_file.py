@@ -28,6 +28,8 @@ class JournalFile:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._connection: sqlite3.Connection | None = None
+        # Whether it is on a disk of this machine; looked up by the first write.
+        self._is_local: bool | None = None
 
     def close(self) -> None:
         """Let go of the file."""
@@ -80,7 +82,9 @@ class JournalFile:
             if found == 0 and connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
                 raise UsageError(f"{path} is no journal of rmqctl.", hint=_MOVE_AWAY)
         if write:
-            _prepare_for_writers(connection, path)
+            if self._is_local is None:
+                self._is_local = _is_local(path)
+            _prepare_for_writers(connection, is_local=self._is_local)
         return connection if write or found else None
 
 
@@ -110,7 +114,7 @@ def _all_or_nothing(connection: sqlite3.Connection, begin: str) -> Iterator[None
             connection.execute("ROLLBACK")
 
 
-def _prepare_for_writers(connection: sqlite3.Connection, path: Path) -> None:
+def _prepare_for_writers(connection: sqlite3.Connection, *, is_local: bool) -> None:
     """Let readers and a writer work side by side where that is safe, and every commit wait for the disk.
 
     Elsewhere, as in a home on NFS that several machines share, a journal that has a write-ahead log is taken back to
@@ -119,7 +123,7 @@ def _prepare_for_writers(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA fullfsync = ON")  # on macOS an fsync alone does not reach the disk
     try:
-        connection.execute(f"PRAGMA journal_mode = {'WAL' if _is_local(path) else 'DELETE'}")
+        connection.execute(f"PRAGMA journal_mode = {'WAL' if is_local else 'DELETE'}")
     except sqlite3.OperationalError as error:
         # Another process works on the file. All is as well as it was; the next one that opens it alone does it.
         if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
