@@ -13,9 +13,14 @@ def main() -> None:
     # A process of a fraction of a second: collecting while it imports costs 10 ms and finds nothing.
     gc.set_threshold(50_000)
 
+    from rmqctl.cli.output.stdout import guarded
+
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal that can't show a name's letters gets escapes, as it does on stderr, instead of a traceback.
+        sys.stdout.reconfigure(errors="backslashreplace")
     # Started with a closed stdout or stderr (>&-), Python has none.
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115 -- open until the process ends
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115
+    sys.stdout = guarded(sys.stdout)
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115 -- open until the process ends
 
     if sys.argv[1:2] == ["complete-words"]:
         from rmqctl.cli.complete import main as complete
@@ -23,9 +28,6 @@ def main() -> None:
         os._exit(complete(sys.argv[2:]))
     from rmqctl.cli.app import run
 
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # A terminal that can't show a name's letters gets escapes, as it does on stderr, instead of a traceback.
-        sys.stdout.reconfigure(errors="backslashreplace")
     exit_code = run(sys.argv[1:])
     sys.stdout.flush()
     # Everything is written and every connection closed: taking the interpreter down would only cost 10 ms more.

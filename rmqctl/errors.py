@@ -1,4 +1,4 @@
-"""Every error that rmqctl raises on purpose; any other exception is a bug.
+"""Every error that rmqctl raises on purpose; any other exception is a bug, and is reported as one.
 
 RmqctlError                 1  something failed
 ├── UsageError              2  the call's words or the configuration are wrong
@@ -17,9 +17,11 @@ RmqctlError                 1  something failed
 ├── NameServersDifferError  1  a name server leaves out what another one lists
 ├── RefusedError            1  the group's situation does not allow the change
 ├── StaleError              7  what a plan was made for has changed
+├── UnsupportedError        1  this operating system does not have what it takes
 ├── AlreadyRunningError     1  a sandbox has that port
 ├── BusyError               1  another process is changing the same thing
-└── PluginError             1  a plugin can't be loaded, or its code failed
+├── PluginError             1  a plugin can't be loaded, or its code failed
+└── BugError                1  an exception that is none of these
 
 Two exit codes have no exception: 8 (some brokers answered, some did not) is a property of a result, and 130 is the
 shell's for Ctrl-C.
@@ -198,6 +200,12 @@ class StaleError(RmqctlError):
     name = "STALE"
 
 
+class UnsupportedError(RmqctlError):
+    """The operating system that rmqctl runs on does not have what this takes, so nothing was done."""
+
+    name = "UNSUPPORTED"
+
+
 class AlreadyRunningError(RmqctlError):
     """A sandbox of this user has that port."""
 
@@ -208,6 +216,17 @@ class BusyError(RmqctlError):
     """Another process is changing the same thing, so nothing was changed."""
 
     name = "BUSY"
+
+
+class BugError(RmqctlError):
+    """An exception that nobody foresaw: a mistake in rmqctl. Only the front door makes one."""
+
+    name = "BUG"
+
+    def __init__(self, error: BaseException) -> None:
+        says = " ".join(str(error).split())
+        sentence = f"rmqctl has a bug: {type(error).__name__}{f': {says}' if says else ''}."
+        super().__init__(sentence, hint="Run the same with --debug, and report what it shows.")
 
 
 class PluginError(RmqctlError):

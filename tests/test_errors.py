@@ -49,6 +49,8 @@ def test_exit_codes_are_the_agreed_ones() -> None:
         "AlreadyRunningError": 1,
         "BusyError": 1,
         "PluginError": 1,
+        "UnsupportedError": 1,
+        "BugError": 1,
     }
 
 

@@ -8,8 +8,8 @@ from msgspec import Struct, field
 
 from rmqctl.client.core import Client
 from rmqctl.client.producer import Producer
-from rmqctl.errors import RefusedError, RmqctlError, UsageError
-from rmqctl.model.failure import Failure
+from rmqctl.errors import RefusedError, RemoteProtocolError, RmqctlError, UnreachableError, UsageError
+from rmqctl.model.failure import Attempt, Failure
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sending import OutgoingMessage, SendResult
 from rmqctl.rules.sending import writable_queues
@@ -71,7 +71,9 @@ async def send_all(
         if not sent.stored:
             raise
         left_count = len(messages) - len(sent.stored)
-        sent.failures.append(Failure(None, f"{left_count} of {len(messages)} messages", error))
+        is_open = isinstance(error, UnreachableError | RemoteProtocolError)
+        attempt = Attempt.UNANSWERED_WRITE if is_open else Attempt.WRITE
+        sent.failures.append(Failure(None, f"{left_count} of {len(messages)} messages", error, attempt))
 
 
 async def _send_some(

@@ -44,23 +44,20 @@ def _run_root(argv: Sequence[str]) -> int:
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except ClickException as error:
-        return _report(_usage_error(error), as_json=state.as_json)
+        return _report(_usage_error(error), argv, state)
     except RmqctlError as error:
-        if "--debug" in argv:
-            import traceback
-
-            for line in traceback.format_exc().splitlines():
-                to_stderr(printable(line))
-        return _report(error, as_json=state.as_json)
+        return _report(error, argv, state)
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except BrokenPipeError:
         raise
-    except OSError as error:
-        # Errors of the network end in net/: this one is of the output.
-        drop_rest(sys.stdout)
-        reason = (error.strerror or str(error)).lower()
-        return _report(RmqctlError(f"The output can't be written: {reason}."), as_json=state.as_json)
+    except Exception as error:  # noqa: BLE001 -- the last place where it can become a sentence
+        from .output.stdout import OutputError
+        from .unforeseen import explained
+
+        if isinstance(error, OutputError):
+            drop_rest(sys.stdout)
+        return _report(explained(error), argv, state)
 
 
 def root() -> LazyGroup:
@@ -85,9 +82,14 @@ def _usage_error(error: ClickException) -> UsageError:
     return UsageError(sentence, hint=f"See {ctx.command_path} --help." if ctx is not None else None)
 
 
-def _report(error: RmqctlError, *, as_json: bool) -> int:
-    """Write one error to stderr, as a sentence and a hint or as JSON; return its exit code."""
-    if as_json:
+def _report(error: RmqctlError, argv: Sequence[str], state: RunState) -> int:
+    """Write the error that is being handled to stderr, as a sentence and a hint or as JSON; return its exit code."""
+    if "--debug" in argv:
+        import traceback
+
+        for line in traceback.format_exc().splitlines():
+            to_stderr(printable(line))
+    if state.as_json:
         document = {
             "apiVersion": "rmqctl/v1",
             "kind": "Error",

@@ -85,11 +85,12 @@ def _without_empty(data: dict[str, Any]) -> dict[str, Any]:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Let one rmqctl at a time change files of a folder."""
-    import fcntl
+    from rmqctl.net.file_lock import lock_file, require_file_locks
 
+    require_file_locks("Changing the configuration file")
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        lock_file(descriptor, waits=True)
         yield
     finally:
         os.close(descriptor)

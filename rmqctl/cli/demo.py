@@ -75,6 +75,7 @@ def command(
     keep: Annotated[bool, typer.Option("--keep", help="Leave the sandbox running.")] = False,
 ) -> int:
     """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.net.file_lock import require_file_locks
     from rmqctl.sandbox.control_messages import Made, Seed
     from rmqctl.sandbox.standing import Wanted
     from rmqctl.sandbox.state_file import find_running
@@ -86,6 +87,7 @@ def command(
     invocation = Invocation(ctx, needs_cluster=False)
     timeout_s = invocation.timeout_s(_START_S)
     with_color = invocation.display.with_color and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    require_file_locks("The demonstration")
     for number in (signal.SIGTERM, signal.SIGHUP):
         # The sandbox is a process of its own: it goes with the demonstration also when the terminal is closed.
         signal.signal(number, signal.default_int_handler)

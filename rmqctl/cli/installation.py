@@ -16,7 +16,18 @@ from rmqctl.model.finding import Finding, Status
 
 from .config import Config, read_config
 
-_LIBRARIES = ("typer", "rich", "msgspec", "platformdirs", "httpx", "tomlkit", "lz4", "zstandard", "pluggy")
+_LIBRARIES = (
+    "typer",
+    "rich",
+    "msgspec",
+    "platformdirs",
+    "httpx",
+    "aiohappyeyeballs",
+    "tomlkit",
+    "lz4",
+    "zstandard",
+    "pluggy",
+)
 _OPTIONAL = ("PyYAML",)
 # Where shells look for completions, below the user's home or at the root.
 _COMPLETIONS = {

@@ -217,8 +217,12 @@ class Invocation:
                     if not is_service:
                         note_sightings(client.name_servers, client.sightings, client.clock.now_ms())
 
+        from rmqctl.net.file_limit import require_files
+
         from .cluster_memory import note_sightings
 
+        # asyncio would complain of its half-made event loop in words of its own.
+        require_files()
         return asyncio.run(run())
 
     def _expect(self, name_servers: Sequence[str]) -> Expectation:

@@ -281,9 +281,10 @@ class Client:
 
         Brokers that are expected and not registered are among them, without addresses.
         """
-        return await self.once("cluster", self._fetch_cluster)
+        return await self.once("cluster", self.fresh_cluster)
 
-    async def _fetch_cluster(self) -> ClusterInfo:
+    async def fresh_cluster(self) -> ClusterInfo:
+        """Return the same as it is now."""
         async def ask(address: str) -> ClusterInfo:
             return bodies.decode_cluster_info((await self.ask(address, headers.get_cluster_info())).body)
 

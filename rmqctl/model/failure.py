@@ -1,15 +1,26 @@
-"""A part of an answer that could not be read."""
+"""A part of an answer that could not be read, or of a change that could not be written."""
 
 from __future__ import annotations
+
+from enum import StrEnum
 
 from msgspec import Struct
 
 from rmqctl.errors import RmqctlError
 
 
+class Attempt(StrEnum):
+    """What was tried. UNANSWERED_WRITE was sent, and may have taken effect; WRITE was refused, or never sent."""
+
+    READ = "READ"
+    WRITE = "WRITE"
+    UNANSWERED_WRITE = "UNANSWERED_WRITE"
+
+
 class Failure(Struct, frozen=True):
-    """One thing that could not be read, for the list of errors beside a partial result."""
+    """One thing that failed, for the list of errors beside a partial result."""
 
     broker_name: str | None
     what: str
     error: RmqctlError
+    attempt: Attempt = Attempt.READ

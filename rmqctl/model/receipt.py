@@ -11,12 +11,16 @@ from msgspec import Struct
 from .plan import Operation, Route
 from .queue import MessageQueue
 
+# The note of an offset that a group without members left behind.
+WAITS_FOR_MEMBER = "stored; takes effect when the next member starts"
+
 
 class Result(StrEnum):
     """What is known of one item.
 
-    CONFIRMED: read back, and for a group that runs, taken up by the group itself. UNCHANGED: read back, and as before.
-    UNKNOWN: it was tried, and what came of it could not be seen (yet). NOT_ATTEMPTED: nothing was sent.
+    CONFIRMED: read back, and for a group that runs, taken up by the group itself. UNCHANGED: answered, read back, and
+    as before. UNKNOWN: it was sent, and what came of it was not seen: without an answer it may still take effect.
+    NOT_ATTEMPTED: nothing was sent.
     """
 
     CONFIRMED = "CONFIRMED"
@@ -51,7 +55,8 @@ class ReceiptItem(Struct, frozen=True):
     """One queue. `before` is what was stored at the moment of writing, `after` what was read back; None for none.
 
     `is_pending`: the broker has stored it, and no client has gone there yet. `note` says why it is not confirmed.
-    `is_after_known` tells an `after` of None that is none from one that could not be read.
+    `is_after_known` tells an `after` of None that is none from one that could not be read. `reconsumed_at_least` is how
+    many messages the group had passed when it went back to the target, None where members did not tell.
     """
 
     mq: MessageQueue
@@ -63,6 +68,12 @@ class ReceiptItem(Struct, frozen=True):
     is_after_known: bool = False
     is_pending: bool = False
     note: str = ""
+    reconsumed_at_least: int | None = None
+
+    @property
+    def waits_for_member(self) -> bool:
+        """Whether it is stored, and the group has no member any more that could go there."""
+        return self.is_pending and self.note == WAITS_FOR_MEMBER
 
     @property
     def may_have_changed(self) -> bool:

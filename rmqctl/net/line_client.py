@@ -6,7 +6,7 @@ import socket
 import time
 from pathlib import Path
 
-from rmqctl.errors import DeadlineError, RemoteProtocolError, UnreachableError
+from rmqctl.errors import DeadlineError, RemoteProtocolError, UnreachableError, UnsupportedError
 
 _MAX_ANSWER_BYTES = 16 * 1024 * 1024
 
@@ -16,6 +16,8 @@ def ask_line(path: Path, line: bytes, timeout_s: float) -> bytes:
 
     Raises UnreachableError, DeadlineError, RemoteProtocolError for an answer that has no end.
     """
+    if not hasattr(socket, "AF_UNIX"):
+        raise UnsupportedError("This system has no unix sockets, by which a running sandbox is reached.")
     until_s = time.monotonic() + timeout_s
     answer = bytearray()
     with socket.socket(socket.AF_UNIX) as sock:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import resource
 import socket
 from collections.abc import Awaitable, Callable
 
 from rmqctl.errors import UnreachableError
 
 from .address import format_address
+from .file_limit import open_file_limit
 from .stream import Stream, accepted_stream, explain_os_error, resolve
 from .tasks import stop_tasks
 
@@ -22,8 +22,8 @@ _OUT_OF_FILES_S = 0.1
 
 def max_connection_count(wanted_count: int) -> int:
     """Return how many connections one of a few ports may hold, so that the process does not run out of files."""
-    soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return wanted_count if soft_limit == resource.RLIM_INFINITY else max(16, min(wanted_count, soft_limit // 4))
+    limit = open_file_limit()
+    return wanted_count if limit is None else max(16, min(wanted_count, limit // 4))
 
 
 class Listener:

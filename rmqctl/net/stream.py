@@ -7,12 +7,14 @@ import errno
 import socket
 import ssl
 import threading
-from typing import Protocol, cast
+from collections.abc import Sequence
+from typing import Any, Protocol, cast
 
 from rmqctl.errors import DeadlineError, UnreachableError, UsageError
 
 from .address import parse_address
 from .clock import Clock, wait_for
+from .file_limit import OUT_OF_FILES, OUT_OF_FILES_HINT, out_of_files
 from .tls import TlsFacts, explain_tls_error, read_facts
 
 _READ_BYTES = 1 << 18
@@ -20,6 +22,8 @@ _READ_BYTES = 1 << 18
 _MAX_UNREAD_BYTES = 2 * _READ_BYTES
 # How long a peer may take to say goodbye; asyncio would wait 30 s for one that doesn't.
 _TLS_SHUTDOWN_S = 0.5
+# What RFC 8305 recommends.
+_NEXT_ADDRESS_S = 0.25
 # How long what is still to be sent may hold up a close: a peer that doesn't read would hold it for ever. The goodbye
 # of TLS is shorter.
 _CLOSE_S = 1.0
@@ -229,29 +233,42 @@ def _unreachable(address: str, error: OSError) -> UnreachableError:
     if isinstance(error, ssl.SSLError):
         reason, hint = explain_tls_error(error)
         return UnreachableError(address, reason, hint=hint)
+    if error.errno in OUT_OF_FILES:
+        reason = f"cannot open a connection: {out_of_files(error.errno)}"
+        return UnreachableError(address, reason, hint=OUT_OF_FILES_HINT)
     return UnreachableError(address, explain_os_error(error))
 
 
 async def _open(peer: str, host: str, port: int, tls: ssl.SSLContext | None) -> SocketStream:
-    """Connect to the first address of a host that takes the connection. Raises OSError, ValueError."""
-    loop, refusal = asyncio.get_running_loop(), None
-    for address in await resolve(host, port):
-        try:
-            _, stream = await loop.create_connection(
-                lambda: SocketStream(peer),
-                address,
-                port,
-                ssl=tls,
-                server_hostname=None if tls is None else host,
-                ssl_shutdown_timeout=None if tls is None else _TLS_SHUTDOWN_S,
-            )
-        except ssl.SSLError:
-            raise
-        except OSError as error:
-            refusal = refusal or error
-        else:
-            return stream
-    raise refusal or socket.gaierror("no address")
+    """Connect to whichever address of a host takes the connection. Raises OSError, ValueError."""
+    addresses = await resolve(host, port)
+    if not addresses:
+        raise socket.gaierror("no address")
+    # Side by side: one that is silent, as IPv6 often is, would take the whole time. Most names have only one address.
+    place: Any = {"host": addresses[0], "port": port}
+    if len(addresses) > 1:
+        place = {"sock": await _connect_first(addresses, port)}
+    _, stream = await asyncio.get_running_loop().create_connection(
+        lambda: SocketStream(peer),
+        ssl=tls,
+        server_hostname=None if tls is None else host,
+        ssl_shutdown_timeout=None if tls is None else _TLS_SHUTDOWN_S,
+        **place,
+    )
+    return stream
+
+
+async def _connect_first(addresses: Sequence[str], port: int) -> socket.socket:
+    """Return the first connection that is made, the next address being tried _NEXT_ADDRESS_S later (RFC 8305)."""
+    from aiohappyeyeballs import start_connection
+
+    entries = [
+        (socket.AF_INET6, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, port, 0, 0))
+        if ":" in address
+        else (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, port))
+        for address in addresses
+    ]
+    return await start_connection(entries, happy_eyeballs_delay=_NEXT_ADDRESS_S)
 
 
 async def resolve(host: str, port: int) -> list[str]:
@@ -308,10 +325,12 @@ def explain_os_error(error: OSError) -> str:
         return "the host name does not resolve"
     if error.errno in _REASONS:
         return _REASONS[error.errno]
-    # asyncio joins the errors of several addresses (IPv6 and IPv4 of localhost) into one text without an errno.
+    # Different errors of several addresses (IPv6 and IPv4 of localhost) come as one text without an errno.
     text = str(error)
-    if "Connect call failed" in text and f"[Errno {errno.ECONNREFUSED}]" in text:
-        return _REASONS[errno.ECONNREFUSED]
+    if error.errno is None:
+        for number, words in _REASONS.items():
+            if f"[Errno {number}]" in text:
+                return words
     return (error.strerror or text or type(error).__name__).lower()
 
 

@@ -15,6 +15,7 @@ from rmqctl.model.route import Broker
 from rmqctl.model.sample import GroupSample, QueueSample
 from rmqctl.net.clock import pause
 from rmqctl.rules.confirmation import Outcome, Verdict, Written, judge, push_quiet_s
+from rmqctl.rules.reconsumed import reconsumed_at_least
 
 from .sampling import GroupSampler
 
@@ -23,10 +24,14 @@ _LONGEST_INTERVAL_S = 2.0
 
 
 class Waited(Struct, frozen=True):
-    """What became of each queue, and the last sample, with each queue as it was seen last; None when time was up."""
+    """What became of each queue, and the last sample, with each queue as it was seen last; None when time was up.
+
+    `reconsumed_at_least` is of the queues that are confirmed; see rmqctl.rules.reconsumed.
+    """
 
     verdicts: Mapping[MessageQueue, Verdict]
     last_sample: GroupSample | None
+    reconsumed_at_least: Mapping[MessageQueue, int | None] = {}
 
 
 async def wait_until_confirmed(
@@ -49,7 +54,8 @@ async def wait_until_confirmed(
     after each sample how many queues have which outcome. Samples follow each other after interval_s, and more slowly
     later. Raises nothing for brokers that don't answer: their queues are UNKNOWN.
     """
-    open_items = {each.mq: each for each in (Written(*item) for item in written)}
+    items = {each.mq: each for each in (Written(*item) for item in written)}
+    open_items = dict(items)
     verdicts = dict.fromkeys(open_items, Verdict(Outcome.UNKNOWN, "there was no time to look at it"))
     quiet_s = push_quiet_s(open_items.values())
     sampler, clock = GroupSampler(client, group, brokers), client.clock
@@ -68,4 +74,9 @@ async def wait_until_confirmed(
         if open_items:
             await pause(clock, max(0.0, min(next_s, until_s) - clock.monotonic_s()))
             interval_s = min(interval_s * _GROWTH, max(interval_s, _LONGEST_INTERVAL_S))
-    return Waited(verdicts, replace(samples[-1], queues=seen) if samples else None)
+    reconsumed = {
+        mq: reconsumed_at_least(items[mq], baseline, samples)
+        for mq, verdict in verdicts.items()
+        if verdict.outcome is Outcome.CONFIRMED
+    }
+    return Waited(verdicts, replace(samples[-1], queues=seen) if samples else None, reconsumed)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from rmqctl.errors import NotAuthorisedError, RmqctlError, UnreachableError
-from rmqctl.model.failure import Failure
+from rmqctl.model.failure import Attempt, Failure
 from rmqctl.model.plan import Plan
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result, Who
 
@@ -63,4 +63,11 @@ def note_down(what_came: Callable[[], None], failures: list[Failure]) -> None:
     try:
         what_came()
     except RmqctlError as error:
-        failures.append(Failure(None, "the journal of this change", error))
+        failure = Failure(None, "the journal of this change", error, Attempt.WRITE)
+        # It is tried again with whatever comes next; once is enough to say so.
+        if not any(_is_same(failure, other) for other in failures):
+            failures.append(failure)
+
+
+def _is_same(one: Failure, other: Failure) -> bool:
+    return (one.broker_name, one.what, one.error.sentence) == (other.broker_name, other.what, other.error.sentence)

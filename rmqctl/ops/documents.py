@@ -122,6 +122,7 @@ class _Item(Struct, frozen=True, rename="camel"):
     after: int | dict[str, Any] | None = None
     is_after_known: bool = False
     is_pending: bool = False
+    reconsumed_at_least: int | None = None
 
 
 class _Topic(Struct, frozen=True, rename="camel"):
@@ -274,6 +275,7 @@ def receipt_document(receipt: Receipt) -> dict[str, Any]:
                 "route": item.route.value,
                 "result": item.result.value,
                 "isPending": item.is_pending,
+                "reconsumedAtLeast": item.reconsumed_at_least,
                 "note": item.note,
             }
             for item in receipt.items
@@ -317,6 +319,7 @@ def parse_receipt(data: bytes, where: str) -> Receipt:
             ReceiptItem(
                 MessageQueue(item.topic, item.broker_name, item.queue_id), _offset(item.before), _offset(item.target),
                 item.route, item.result, _offset(item.after), item.is_after_known, item.is_pending, item.note,
+                item.reconsumed_at_least,
             )
             for item in document.items
             if item.topic is not None and item.queue_id is not None

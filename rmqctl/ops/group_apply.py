@@ -13,8 +13,8 @@ from rmqctl.admin.group_writes import delete_group, read_configs, read_offsets, 
 from rmqctl.admin.offset_writes import require_master, store_offset
 from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
-from rmqctl.errors import BrokerError, NotAuthorisedError, RmqctlError
-from rmqctl.model.failure import Failure
+from rmqctl.errors import RmqctlError
+from rmqctl.model.failure import Attempt, Failure
 from rmqctl.model.group import GroupConfig
 from rmqctl.model.plan import Plan
 from rmqctl.model.queue import MessageQueue
@@ -25,6 +25,7 @@ from .applied import Applied, note_down, receipt_of
 from .group_check import check_config_plan
 from .group_found import FoundConfig
 from .journal import Journal
+from .late_writes import is_refusal, joined, look_until_seen, unseen_note
 from .plan_parts import new_id, write_batches
 
 _NOTHING_SENT = "nothing was sent"
@@ -48,7 +49,7 @@ async def apply_configs(
     receipt = receipt_of(
         plan, run.receipt_id, plan_sha256, now_ms, ended_at_ms, who, items=tuple(run.items), configs=tuple(run.configs),
     )  # fmt: skip
-    return Applied(receipt, tuple(run.failures))
+    return Applied(receipt, run.all_failures())
 
 
 class _Run:
@@ -61,6 +62,13 @@ class _Run:
         self._plan = plan
         self._found = found
         self._journal = journal
+        # Those of which a request was sent and not answered, by their numbers in the journal, and what says so.
+        self._unanswered: set[int] = set()
+        self._write_failures: dict[str, Failure] = {}
+        # Why a broker could not be read when it was asked last.
+        self._read_failures: dict[str, Failure] = {}
+        # What the notes of such items were before.
+        self._sent_notes: dict[int, str] = {}
         self.items = [
             ReceiptItem(
                 item.mq, item.before, item.target, item.route, Result.NOT_ATTEMPTED, note=_NOTHING_SENT
@@ -73,7 +81,7 @@ class _Run:
         ]
 
     async def change(self, name: str) -> None:
-        """Change all at one broker, and read back what came of it."""
+        """Change all at one broker, and read back what came of it; what was not answered is read for a while."""
         configs = [index for index, item in enumerate(self.configs) if item.broker_name == name]
         offsets = [index for index, item in enumerate(self.items) if item.mq.broker_name == name]
         is_going = any(self._plan.configs[index].target is None for index in configs) or any(
@@ -87,6 +95,47 @@ class _Run:
         except RmqctlError as error:
             self._not_sent(name, configs, offsets, error)
         await self._read_back(name, configs, offsets)
+        self._settle(configs, offsets)
+        if self._is_open(configs, offsets):
+
+            async def look() -> bool:
+                await self._read_back(name, configs, offsets)
+                return not self._is_open(configs, offsets)
+
+            await look_until_seen(self._client, look)
+            self._note_unseen(configs, offsets)
+            self._settle(configs, offsets)
+
+    def _is_open(self, configs: Sequence[int], offsets: Sequence[int]) -> bool:
+        """Tell whether there is something that was not answered, or read back, and was not seen to have happened."""
+        unknown = [(index, self.items[index]) for index in offsets] + [
+            (len(self.items) + index, self.configs[index]) for index in configs
+        ]
+        return any(
+            item.result is Result.UNKNOWN and (number in self._unanswered or not item.is_after_known)
+            for number, item in unknown
+        )
+
+    def _note_unseen(self, configs: Sequence[int], offsets: Sequence[int]) -> None:
+        now_ms = self._client.clock.now_ms()
+        for index in configs:
+            config, is_unanswered = self.configs[index], len(self.items) + index in self._unanswered
+            if config.result is Result.UNKNOWN and is_unanswered and config.is_after_known:
+                state = "It is as before" if _is_as_before(config.before, config.after) else "It is not as it was sent"
+                self.configs[index] = replace(config, note=unseen_note(config.note, state, now_ms))
+        for index in offsets:
+            item = self.items[index]
+            if item.result is Result.UNKNOWN and index in self._unanswered and item.is_after_known:
+                state = f"{'No offset' if item.after is None else f'Offset {item.after}'} is stored"
+                self.items[index] = replace(item, note=unseen_note(item.note, state, now_ms))
+
+    def all_failures(self) -> tuple[Failure, ...]:
+        """Return what failed, without what later turned out well."""
+        items = [(item.mq.broker_name, item.result) for item in self.items]
+        items += [(item.broker_name, item.result) for item in self.configs]
+        open_names = {name for name, result in items if result is not Result.CONFIRMED}
+        unanswered = [failure for name, failure in self._write_failures.items() if name in open_names]
+        return (*self.failures, *unanswered, *self._read_failures.values())
 
     async def _delete(self, name: str, configs: Sequence[int], offsets: Sequence[int]) -> None:
         self._attempting(configs, offsets)
@@ -128,7 +177,7 @@ class _Run:
             answers = await ask_all(batch, store)
             for index, error in answers.failed.items():
                 self._failed(name, f"offset of {self.items[index].mq}", error, (), [index])
-            if any(not isinstance(error, BrokerError | NotAuthorisedError) for error in answers.failed.values()):
+            if not all(map(is_refusal, answers.failed.values())):
                 return
 
     def _attempting(self, configs: Sequence[int], offsets: Sequence[int]) -> None:
@@ -142,7 +191,7 @@ class _Run:
             self.configs[index] = replace(self.configs[index], result=Result.UNKNOWN, note="")
 
     def _not_sent(self, name: str, configs: Sequence[int], offsets: Sequence[int], error: RmqctlError) -> None:
-        self.failures.append(Failure(name, "the journal of this change", error))
+        self.failures.append(Failure(name, "the journal of this change", error, Attempt.WRITE))
         note = f"{_NOTHING_SENT}: {error.sentence}"
         for index in configs:
             if (item := self.configs[index]).result is Result.NOT_ATTEMPTED:
@@ -152,7 +201,11 @@ class _Run:
                 self.items[index] = replace(offset, note=note)
 
     def _failed(self, name: str, what: str, error: RmqctlError, configs: Sequence[int], offsets: Sequence[int]) -> None:
-        self.failures.append(Failure(name, what, error))
+        if is_refusal(error):
+            self.failures.append(Failure(name, what, error, Attempt.WRITE))
+        else:
+            self._write_failures[name] = Failure(name, what, error, Attempt.UNANSWERED_WRITE)
+            self._unanswered |= {*offsets, *(len(self.items) + index for index in configs)}
         for index in configs:
             self.configs[index] = replace(self.configs[index], note=error.sentence)
         for index in offsets:
@@ -168,50 +221,57 @@ class _Run:
                 fetch_connections(self._client, broker, self._plan.group),
             )
         except RmqctlError as error:
-            self.failures.append(Failure(name, "what it holds now", error))
+            self._read_failures[name] = Failure(name, "what it holds now", error)
             self._not_seen(configs, offsets, error)
         else:
+            self._read_failures.pop(name, None)
             for index in configs:
                 self._conclude_config(index, table.get(self._plan.group), has_members=connected is not None)
             for index in offsets:
                 self._conclude_offset(index, stored)
+
+    def _settle(self, configs: Sequence[int], offsets: Sequence[int]) -> None:
         settled: dict[int, ReceiptItem | ConfigReceiptItem] = {index: self.items[index] for index in offsets}
         settled |= {len(self.items) + index: self.configs[index] for index in configs}
         note_down(lambda: self._journal.settle(self.receipt_id, settled), self.failures)
 
     def _not_seen(self, configs: Sequence[int], offsets: Sequence[int], error: RmqctlError) -> None:
-        def said(note: str) -> str:
-            return f"{note or 'it was sent'}, and could not be read back: {error.sentence}"
+        def said(number: int, note: str) -> str:
+            sent = self._sent_notes.setdefault(number, note)
+            return joined(sent or "It was sent", f"What it holds could not be read back: {error.sentence}")
 
         for index in configs:
             if (item := self.configs[index]).result is Result.UNKNOWN:
-                self.configs[index] = replace(item, note=said(item.note))
+                self.configs[index] = replace(item, note=said(len(self.items) + index, item.note))
         for index in offsets:
             if (offset := self.items[index]).result is Result.UNKNOWN:
-                self.items[index] = replace(offset, note=said(offset.note))
+                self.items[index] = replace(offset, note=said(index, offset.note))
 
     def _conclude_config(self, index: int, config: GroupConfig | None, *, has_members: bool) -> None:
         item, after = self.configs[index], None if config is None else config.fields
         if item.result is not Result.UNKNOWN:
             return
-        result, note = Result.UNKNOWN, item.note or "it is neither as before nor as it was sent"
+        number = len(self.items) + index
+        sent = self._sent_notes.pop(number, item.note)
+        result, note = Result.UNKNOWN, sent or "it is neither as before nor as it was sent"
         if after is None and item.target is None and has_members:
             note = "a member has come meanwhile, and brings it back"
         elif _holds(item.target, after):
             result, note = Result.CONFIRMED, ""
-        elif _is_as_before(item.before, after):
-            result, note = Result.UNCHANGED, item.note
+        elif _is_as_before(item.before, after) and number not in self._unanswered:
+            result, note = Result.UNCHANGED, sent
         self.configs[index] = replace(item, result=result, after=after, is_after_known=True, note=note)
 
     def _conclude_offset(self, index: int, stored: Mapping[MessageQueue, int]) -> None:
         item, after = self.items[index], stored.get(self.items[index].mq)
         if item.result is not Result.UNKNOWN:
             return
-        result, note = Result.UNKNOWN, item.note or "somebody else stored another offset meanwhile"
+        sent = self._sent_notes.pop(index, item.note)
+        result, note = Result.UNKNOWN, sent or "somebody else stored another offset meanwhile"
         if after == item.target:
             result, note = Result.CONFIRMED, ""
-        elif after == item.before:
-            result, note = Result.UNCHANGED, item.note
+        elif after == item.before and index not in self._unanswered:
+            result, note = Result.UNCHANGED, sent
         self.items[index] = replace(item, result=result, after=after, is_after_known=True, note=note)
 
 

@@ -1,22 +1,30 @@
-"""One writer at a time in a group, as far as this user's processes on this machine go.
+"""One writer at a time in a group of a cluster, as far as this user's processes on this machine go.
 
 The lock is the system's (flock): it is free again when its process ends, whatever happens. What stands in the file only
 tells who has it.
+
+A cluster has no identity that all who name it agree on: the same one is reached by several name servers, and two can
+have the same names. So a group is locked at the address of each of its cluster's masters, also those that a plan leaves
+alone: whichever brokers two plans touch, and whichever name servers told them, they meet at one. Should they not, for
+all brokers moved meanwhile, they meet at the cluster's label. Clusters of other addresses don't meet. Those behind
+tunnels can, where their brokers registered the same private addresses: then one waits for the other, which is safe.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
+from rmqctl.client.core import Client
 from rmqctl.errors import BusyError
+from rmqctl.model.plan import Plan
+from rmqctl.net.file_lock import lock_file
 from rmqctl.rules.confirmation import NEXT_PUSH_S
 
 from .state_place import state_folder, unusable
@@ -32,25 +40,37 @@ class _Holder(Struct):
     operation: str
 
 
+async def lock_places(client: Client, plan: Plan) -> set[str]:
+    """Return where a plan's group is locked, as name servers have it now: what is checked later is asked anew."""
+    masters = {broker.master_address for broker in (await client.fresh_cluster()).registered}
+    return {plan.cluster, *plan.brokers.values(), *(address for address in masters if address is not None)}
+
+
 @contextmanager
-def group_lock(group: str, operation: str, *, folder: Path | None = None) -> Iterator[None]:
-    """Hold a group's lock. Raises BusyError at once when another process has it, UsageError for a folder of no use.
+def group_lock(group: str, operation: str, places: Collection[str], *, folder: Path | None = None) -> Iterator[None]:
+    """Hold a group's lock at all places. Raises BusyError at once when another process has one of them.
 
-    `folder` is the state folder, if it is not the user's.
+    `places` are those of lock_places(), `folder` the state folder, if it is not the user's. Raises UsageError for a
+    folder of no use, UnsupportedError where files can't be locked.
     """
-    descriptor = _take(group, operation, state_folder() if folder is None else folder)
-    try:
+    folder = state_folder() if folder is None else folder
+    with ExitStack() as held:
+        # In one order: of two that want several of the same, one gets all of them.
+        for place in sorted(set(places)):
+            held.callback(_free, _take(group, place, operation, folder))
         yield
+
+
+def _free(descriptor: int) -> None:
+    # The file stays: removing it would let two hold a lock on two files of one name.
+    try:
+        os.truncate(descriptor, 0)
     finally:
-        # The file stays: removing it would let two hold a lock on two files of one name.
-        try:
-            os.truncate(descriptor, 0)
-        finally:
-            os.close(descriptor)
+        os.close(descriptor)
 
 
-def _take(group: str, operation: str, folder: Path) -> int:
-    name = hashlib.sha256(group.encode(errors="backslashreplace")).hexdigest()[:16]
+def _take(group: str, place: str, operation: str, folder: Path) -> int:
+    name = hashlib.sha256(f"{group}\0{place}".encode(errors="backslashreplace")).hexdigest()[:16]
     path = folder / "locks" / f"{name}.lock"
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -69,7 +89,7 @@ def _take(group: str, operation: str, folder: Path) -> int:
 
 def _lock(descriptor: int, group: str) -> None:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(descriptor)
     except BlockingIOError:
         try:
             holder = msgspec.json.decode(os.pread(descriptor, 65536, 0), type=_Holder)

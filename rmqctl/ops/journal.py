@@ -31,6 +31,7 @@ from .journal_rows import (
     storable,
     stored,
 )
+from .state_place import host_name
 
 _MAX_NAMED = 10
 
@@ -68,7 +69,7 @@ class Journal:
         now_ms: int,
         who: Who,
     ) -> None:
-        """Note that a plan is going to be applied; nothing of it is attempted yet. `host` is os.uname().nodename."""
+        """Note that a plan is going to be applied; nothing of it is attempted yet. `host` is host_name()."""
         values = {
             "receipt_id": receipt_id,
             "plan_id": plan.id,
@@ -126,8 +127,8 @@ class Journal:
         with self._change(receipt_id) as (connection, number):
             done = connection.executemany(
                 "UPDATE items SET route = ?5, before = ?6, target = ?7, after = ?8, is_after_known = ?9, "
-                "is_pending = ?10, result = ?11, note = ?12 "
-                "WHERE change = ?13 AND number = ?1 AND broker_name = ?2 AND topic IS ?3 AND queue_id IS ?4",
+                "is_pending = ?10, result = ?11, note = ?12, reconsumed_at_least = ?13 "
+                "WHERE change = ?14 AND number = ?1 AND broker_name = ?2 AND topic IS ?3 AND queue_id IS ?4",
                 [(*settled_row(item_number, item), number) for item_number, item in items.items()],
             )
             _check_count(done, items)
@@ -255,7 +256,7 @@ def _named(ids: Sequence[str]) -> str:
 def _state(row: sqlite3.Row) -> ChangeState:
     if row["ended_at_ms"] is not None:
         return ChangeState.DONE
-    if row["host"] != os.uname().nodename:
+    if row["host"] != host_name() or not hasattr(os, "uname"):  # on Windows asking for a process would end it
         return ChangeState.ELSEWHERE
     return ChangeState.RUNNING if _is_running(row["pid"], row["process_start"]) else ChangeState.INTERRUPTED
 

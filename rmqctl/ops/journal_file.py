@@ -6,15 +6,17 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import msgspec
 
 from rmqctl.errors import BusyError, RmqctlError, UsageError
+from rmqctl.rules.mounts import file_system_type, is_shared_memory_safe
 
-from .journal_rows import FORMAT, TABLES
+from .journal_rows import ADD_RECONSUMED, FORMAT, RECONSUMED, TABLES
 from .state_place import STATE_HINT, state_folder, unusable
 
+_MOUNTINFO = Path("/proc/self/mountinfo")
 # A transaction takes some ms; whoever holds the file for longer has stopped in the middle of one.
 _BUSY_S = 10.0
 _MOVE_AWAY = "Move it away, and the next change begins a new one; what stands in it can't be undone then."
@@ -26,6 +28,8 @@ class JournalFile:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._connection: sqlite3.Connection | None = None
+        # Whether it is on a disk of this machine; looked up by the first write.
+        self._is_local: bool | None = None
 
     def close(self) -> None:
         """Let go of the file."""
@@ -45,8 +49,8 @@ class JournalFile:
                     yield empty
                 return
             with _all_or_nothing(connection, "BEGIN IMMEDIATE" if write else "BEGIN"):
-                if write and _format(connection) == 0:
-                    _create_tables(connection)
+                if write:
+                    _complete_tables(connection)
                 yield connection
         except sqlite3.ProgrammingError:
             raise  # a mistake of ours, not the file's
@@ -78,7 +82,9 @@ class JournalFile:
             if found == 0 and connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
                 raise UsageError(f"{path} is no journal of rmqctl.", hint=_MOVE_AWAY)
         if write:
-            _prepare_for_writers(connection)
+            if self._is_local is None:
+                self._is_local = _is_local(path)
+            _prepare_for_writers(connection, is_local=self._is_local)
         return connection if write or found else None
 
 
@@ -108,21 +114,44 @@ def _all_or_nothing(connection: sqlite3.Connection, begin: str) -> Iterator[None
             connection.execute("ROLLBACK")
 
 
-def _prepare_for_writers(connection: sqlite3.Connection) -> None:
-    """Let readers and a writer work side by side, and every commit wait for the disk."""
+def _prepare_for_writers(connection: sqlite3.Connection, *, is_local: bool) -> None:
+    """Let readers and a writer work side by side where that is safe, and every commit wait for the disk.
+
+    Elsewhere, as in a home on NFS that several machines share, a journal that has a write-ahead log is taken back to
+    SQLite's rollback journal, in which readers and writers wait for each other.
+    """
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA fullfsync = ON")  # on macOS an fsync alone does not reach the disk
     try:
-        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA journal_mode = {'WAL' if is_local else 'DELETE'}")
     except sqlite3.OperationalError as error:
-        # Another process works on a file that is new. All is well without it; the next one that opens the file does it.
+        # Another process works on the file. All is as well as it was; the next one that opens it alone does it.
         if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
             raise
+
+
+def _is_local(path: Path) -> bool:
+    try:
+        # Mount points are bytes to the system, as names of files are.
+        mountinfo = os.fsdecode(_MOUNTINFO.read_bytes())
+        kind = file_system_type(mountinfo, PurePosixPath(path.resolve()))
+    except OSError:
+        return False  # no Linux, where types of file systems are not told so easily
+    return is_shared_memory_safe(kind)
 
 
 def _format(connection: sqlite3.Connection) -> int:
     """Return the number of the tables' form, 0 for a file that has none yet."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _complete_tables(connection: sqlite3.Connection) -> None:
+    if _format(connection) == 0:
+        _create_tables(connection)
+        return
+    columns = {row["name"] for row in connection.execute("PRAGMA table_info(items)")}
+    if columns and RECONSUMED not in columns:
+        connection.execute(ADD_RECONSUMED)
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:

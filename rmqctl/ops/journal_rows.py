@@ -35,8 +35,11 @@ TABLES = (
         change INTEGER NOT NULL REFERENCES changes, number INTEGER NOT NULL, broker_name TEXT NOT NULL, topic TEXT,
         queue_id INTEGER, route TEXT, before, target, after, is_after_known INTEGER NOT NULL DEFAULT 0,
         is_pending INTEGER NOT NULL DEFAULT 0, result TEXT NOT NULL, note TEXT NOT NULL DEFAULT '',
-        PRIMARY KEY (change, number)) WITHOUT ROWID""",
+        reconsumed_at_least INTEGER, PRIMARY KEY (change, number)) WITHOUT ROWID""",
 )
+# Journals of before don't have this column: the next writer adds it, and those of before go on with it.
+RECONSUMED = "reconsumed_at_least"
+ADD_RECONSUMED = f"ALTER TABLE items ADD COLUMN {RECONSUMED} INTEGER"
 
 
 class Change(Struct, frozen=True):
@@ -83,10 +86,12 @@ def item_rows(plan: Plan) -> list[tuple[Any, ...]]:
 
 
 def settled_row(number: int, item: ReceiptItem | ConfigReceiptItem) -> tuple[Any, ...]:
-    """Return (number, broker_name, topic, queue_id, route, before, target, after, known, pending, result, note)."""
+    """Return an item's number and identity(), and before, target, after, known, pending, result, note, reconsumed."""
     values = (stored(item.before), stored(item.target), stored(item.after))
     is_pending = isinstance(item, ReceiptItem) and item.is_pending
-    return storable((number, *identity(item), *values, item.is_after_known, is_pending, item.result.value, item.note))
+    again = item.reconsumed_at_least if isinstance(item, ReceiptItem) else None
+    outcome = (item.is_after_known, is_pending, item.result.value, item.note, again)
+    return storable((number, *identity(item), *values, *outcome))
 
 
 def identity(item: PlanItem | ConfigItem | ReceiptItem | ConfigReceiptItem) -> tuple[str, str | None, int | None, Any]:
@@ -174,6 +179,7 @@ def _read_item(row: sqlite3.Row, unsettled_note: str) -> ReceiptItem:
         is_after_known=bool(row["is_after_known"]),
         is_pending=bool(row["is_pending"]),
         note=note,
+        reconsumed_at_least=row[RECONSUMED] if RECONSUMED in row.keys() else None,  # noqa: SIM118 -- a row is no dict
     )
 
 

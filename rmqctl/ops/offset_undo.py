@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError
-from rmqctl.model.plan import Operation
-from rmqctl.model.receipt import Receipt
+from rmqctl.model.plan import Consequence, Operation, Plan
+from rmqctl.model.receipt import Receipt, Result
 from rmqctl.rules.reset import Aim, Spec
+from rmqctl.rules.words import counted, listed
 
 from .offset_plan import Planned, Wish, plan_offsets
 
@@ -30,4 +33,17 @@ async def plan_undo(client: Client, receipt: Receipt, *, assume_offline: bool, r
     if not planned.plan.items and planned.unseen is None:
         sentence = f"There is nothing to undo in {receipt.id}: its queues are as before, or not there."
         raise RefusedError(sentence)
-    return planned
+    return replace(planned, plan=_with_unseen(planned.plan, receipt))
+
+
+def _with_unseen(plan: Plan, receipt: Receipt) -> Plan:
+    """Name the queues of which a write was never seen: there is nothing to take back yet, and may be later."""
+    unknown = {item.mq for item in receipt.items if item.result is Result.UNKNOWN}
+    unseen = [item.mq for item in plan.items if item.mq in unknown and item.before == item.target]
+    if not unseen:
+        return plan
+    text = (
+        f"The broker has not carried out the write of {counted(len(unseen), 'queue')} so far: {listed(unseen)}. "
+        "If it does later, undo it again."
+    )
+    return replace(plan, consequences=(*plan.consequences, Consequence("NOT_SEEN_YET", text)))

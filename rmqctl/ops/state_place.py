@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 from pathlib import Path
 
@@ -31,6 +32,8 @@ def state_folder(*, create: bool = True) -> Path:
         status = folder.stat()
         if not stat.S_ISDIR(status.st_mode):
             raise UsageError(f"{folder} is no folder.", hint=STATE_HINT)
+        if not hasattr(os, "geteuid"):
+            return folder  # Windows: rights are not in its mode
         if status.st_uid != os.geteuid():
             raise UsageError(f"{folder} belongs to somebody else.", hint=STATE_HINT)
         if stat.S_IMODE(status.st_mode) & 0o077:
@@ -41,6 +44,11 @@ def state_folder(*, create: bool = True) -> Path:
     except OSError as error:
         raise unusable(folder, error) from None
     return folder
+
+
+def host_name() -> str:
+    """Return this machine's name, as the journal has it."""
+    return os.uname().nodename if hasattr(os, "uname") else socket.gethostname()
 
 
 def unusable(path: Path, error: OSError) -> UsageError:

@@ -17,6 +17,7 @@ from msgspec import Struct
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import Route
 from rmqctl.model.queue import MessageQueue
+from rmqctl.model.receipt import WAITS_FOR_MEMBER
 from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
 
 # Two looks this far apart must agree: the offset that a pull stores over the target is gone by then.
@@ -135,8 +136,7 @@ def _without_members(written: Written, looks: Sequence[_Look], *, was_online: bo
         return Verdict(Outcome.PENDING, f"{stored} is stored, and the last member has just left")
     if stored == written.target:
         if written.route is Route.SERVER_SIDE:
-            reason = "stored; the next pull goes there, and no member is there to pull"
-            return Verdict(Outcome.PENDING, reason, is_final or not was_online)
+            return Verdict(Outcome.PENDING, WAITS_FOR_MEMBER, is_final or not was_online)
         return Verdict(Outcome.CONFIRMED, "stored, and no member is there to store another offset over it", True)
     if stored is not None and _is_on_side(written, stored):
         return Verdict(Outcome.CONFIRMED, "the group had gone on from there before its members left", True)

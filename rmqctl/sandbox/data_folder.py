@@ -14,13 +14,13 @@ answer. Broker.restart(lose_unflushed=True) plays the power cut, with and withou
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from contextlib import ExitStack
 from pathlib import Path
 
 from rmqctl.errors import RmqctlError, UsageError
+from rmqctl.net.file_lock import lock_file, require_file_locks
 
 from .disk_log import DISK_SEGMENT_BYTES, DiskLog
 from .disk_state import DiskState
@@ -40,6 +40,7 @@ class DataFolder:
     def __init__(self, path: Path, *, plays: str, broker_count: int) -> None:
         self._path = path
         self._opened: list[DiskLog | DiskState] = []
+        require_file_locks("A sandbox with a folder")
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._lock = self._take()
@@ -71,7 +72,7 @@ class DataFolder:
             raise UsageError(f"{self._path} holds other things than a sandbox ({min(names)}).", hint=_OWN_FOLDER)
         lock = os.open(self._path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(lock)
         except BlockingIOError:
             os.close(lock)
             hint = "Stop that one first, or give this one another folder."

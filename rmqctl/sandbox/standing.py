@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import resource
 import signal
 from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address
@@ -14,6 +13,7 @@ from msgspec.structs import replace
 
 from rmqctl.errors import UnreachableError, UsageError
 from rmqctl.net.address import parse_address
+from rmqctl.net.file_lock import require_file_locks
 from rmqctl.net.server import is_own_address
 from rmqctl.net.stream import resolve
 
@@ -63,6 +63,7 @@ def stand(wanted: Wanted, on_ready: Callable[[SandboxStatus], None]) -> int:
 
     Raises UnreachableError for ports that can't be had, AlreadyRunningError.
     """
+    require_file_locks("Running a sandbox for other commands")
     _raise_file_limit()
     return asyncio.run(_stand(wanted, on_ready))
 
@@ -120,6 +121,8 @@ async def _start(sandbox: Sandbox, wanted: Wanted) -> None:
 
 def _raise_file_limit() -> None:
     """Let the process hold as many connections as the system lets it."""
+    import resource
+
     soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MAX_OPEN_FILES if hard_limit == resource.RLIM_INFINITY else min(hard_limit, _MAX_OPEN_FILES)
     if soft_limit != resource.RLIM_INFINITY and soft_limit < wanted:

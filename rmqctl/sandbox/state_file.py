@@ -6,7 +6,6 @@ happens, and a process that got the same number later does not hold it.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 import tempfile
@@ -19,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from rmqctl.errors import AlreadyRunningError, UsageError
+from rmqctl.net.file_lock import lock_file, require_file_locks
 
 _PREFIX = "sandbox-"
 # What fits into sockaddr_un on every system that has one.
@@ -39,6 +39,7 @@ class RunningSandbox(Struct, frozen=True):
 
 def state_folder() -> Path:
     """Return the folder of all files, made for this user alone. Raises UsageError for one that others may write to."""
+    require_file_locks("Running a sandbox for other commands")
     if given := os.environ.get("RMQCTL_RUNTIME"):
         folder = Path(given)
     elif session := os.environ.get("XDG_RUNTIME_DIR"):
@@ -110,7 +111,7 @@ def _lock(path: Path) -> int:
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(descriptor)
         except BlockingIOError:
             os.close(descriptor)
             if time.monotonic() < until_s:
@@ -152,7 +153,7 @@ def _read(path: Path) -> RunningSandbox | None:
         data = os.pread(descriptor, 65536, 0)
         running = _decode(data)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            lock_file(descriptor, is_shared=True)
         except BlockingIOError:
             return running
         if _is_still(descriptor, path):

@@ -71,10 +71,12 @@ def test_an_output_without_unicode_shows_escapes_and_no_traceback(form: str) -> 
 @pytest.mark.parametrize(
     ("words", "closed", "exit_code"),
     [
-        ("explain 206", ">&-", 0),
+        ("explain 206", ">&-", 1),
+        ("explain 206 -o csv", ">&-", 1),
         ("no-such-command", "2>&-", 2),
         ("no-such-command", "2> /dev/full", 2),
-        ("--help", ">&- 2>&-", 0),
+        ("--help", ">&- 2>&-", 1),
+        ("context list -o name", ">&-", 0),
     ],
 )
 def test_a_stream_that_is_closed_or_full_is_no_traceback(words: str, closed: str, exit_code: int) -> None:
@@ -82,10 +84,12 @@ def test_a_stream_that_is_closed_or_full_is_no_traceback(words: str, closed: str
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == exit_code
     assert "Traceback" not in done.stderr
+    if exit_code == 1 and "2>" not in closed:
+        assert done.stderr == "rmqctl: The output cannot be written: standard output is closed.\n"
 
 
 def test_a_full_disk_is_one_sentence() -> None:
     command = f"{sys.executable} -m rmqctl explain 206 > /dev/full"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 1
-    assert done.stderr == "rmqctl: The output can't be written: no space left on device.\n"
+    assert done.stderr == "rmqctl: The output cannot be written: no space left on device.\n"

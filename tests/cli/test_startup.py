@@ -20,7 +20,8 @@ print("MODULES", *sorted(sys.modules))
 sys.exit(code)
 """
 
-_HEAVY = {"asyncio", "ssl", "rich", "tabulate", "platformdirs", "httpx", "yaml", "lz4", "zstandard", "tomllib", "csv"}
+_HEAVY = {"asyncio", "ssl", "rich", "tabulate", "platformdirs", "httpx", "yaml", "lz4", "zstandard", "tomllib", "csv",
+          "aiohappyeyeballs"}  # fmt: skip
 _LAYERS = {"rmqctl.admin", "rmqctl.client", "rmqctl.net", "rmqctl.protocol", "rmqctl.rules", "rmqctl.model"}
 
 
@@ -47,7 +48,11 @@ def test_a_usage_error_in_the_command_word_loads_no_command() -> None:
 def test_a_command_that_fails_to_connect_loads_no_table_and_no_configuration() -> None:
     code, modules, _ = _loaded("-n", closed_address(), "offset", "show", "g")
     assert code == 6
-    assert modules & {"rich", "tabulate", "yaml", "platformdirs", "tomllib", "httpx", "lz4", "zstandard"} == set()
+    assert (
+        modules
+        & {"rich", "tabulate", "yaml", "platformdirs", "tomllib", "httpx", "lz4", "zstandard", "aiohappyeyeballs"}
+        == set()
+    )
     assert "rmqctl.cli.group.list" not in modules
 
 

@@ -4,7 +4,9 @@ import asyncio
 import errno
 import socket
 import threading
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -235,6 +237,53 @@ def test_an_attempt_that_nobody_answers_ends_at_its_time_limit() -> None:
         assert (caught.value.name, caught.value.exit_code) == ("TIMED_OUT", 6)
 
     run(scenario())
+
+
+@contextmanager
+def _silent(host: str, port: int = 0) -> Iterator[int]:
+    """Hold a port at which the system leaves further attempts waiting: nobody accepts, and its backlog is full."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.socket())
+        listener.bind((host, port))
+        listener.listen(0)
+        for _ in range(4):
+            filler = stack.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(listener.getsockname())
+        number: int = listener.getsockname()[1]
+        yield number
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_an_address_that_is_silent_does_not_hide_the_next_one(monkeypatch: pytest.MonkeyPatch, is_there: bool) -> None:
+    with _silent("127.0.0.1") as port, socket.socket() as listener:
+        listener.bind(("127.0.0.2", port))
+        listener.listen(1)
+        entries = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port)) for host in ("127.0.0.1", "127.0.0.2")]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: entries)
+        started_s = time.monotonic()
+        if is_there:
+            run(_close(f"both.test:{port}"))
+        else:
+            listener.close()
+            with pytest.raises(DeadlineError):
+                # The other address refuses: what is silent is waited for to the end.
+                run(connect_tcp(f"both.test:{port}", SystemClock(), 0.6))
+        assert time.monotonic() - started_s < 2.5
+
+
+def test_what_all_addresses_of_a_name_answer_is_told_in_plain_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    port = _closed_port()
+    hosts = ("127.0.0.1", "127.0.0.2", "0.0.0.1")
+    entries = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port)) for host in hosts]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: entries)
+    with pytest.raises(UnreachableError) as caught:
+        run(_connect(f"several.test:{port}"))
+    assert caught.value.reason == "connection refused"
+
+
+async def _close(address: str) -> None:
+    await (await connect_tcp(address, SystemClock(), 5)).aclose()
 
 
 async def _connect(address: str) -> Stream:

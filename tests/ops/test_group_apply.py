@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from rmqctl.errors import StaleError
+from rmqctl.model.failure import Attempt
 from rmqctl.model.receipt import Result
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
@@ -185,7 +186,7 @@ def test_a_refusal_is_told_and_the_others_go_on(case: Case) -> None:
     applied = case.apply(plan)
     assert results(applied) == {"broker-a": Result.UNCHANGED, "broker-b": Result.CONFIRMED}
     assert "value is not in range" in applied.receipt.configs[0].note
-    assert [failure.broker_name for failure in applied.failures] == ["broker-a"]
+    assert [(failure.broker_name, failure.attempt) for failure in applied.failures] == [("broker-a", Attempt.WRITE)]
     assert applied.exit_code == 8
     assert case.noted(applied.receipt) == applied.receipt
 
@@ -225,8 +226,38 @@ def test_an_answer_that_is_lost_is_found_out_by_reading(case: Case) -> None:
 
     server.table[WRITE] = SILENCE
     applied = case.apply(case.update("G", "retryMaxTimes=4", at=["broker-a"]).plan)
-    assert results(applied) == {"broker-a": Result.UNCHANGED}
-    assert "no answer" in applied.receipt.configs[0].note
+    assert results(applied) == {"broker-a": Result.UNKNOWN}
+    note = applied.receipt.configs[0].note
+    assert "no answer" in note
+    assert "It is as before at " in note
+    assert applied.exit_code == 9
+    assert [failure.attempt for failure in applied.failures] == [Attempt.UNANSWERED_WRITE]
+    assert case.noted(applied.receipt) == applied.receipt
+
+
+@pytest.mark.parametrize("what", ["update", "delete"])
+def test_a_change_that_takes_effect_after_its_time_out_is_seen(case: Case, what: str) -> None:
+    plan = (case.update("G", "retryMaxTimes=3") if what == "update" else case.delete("G", with_offsets=True)).plan
+    server = case.cluster.servers["broker-a"]
+    code = WRITE if what == "update" else Q.DELETE_SUBSCRIPTIONGROUP
+    take = server.table[code]
+    assert callable(take)
+    server.table[code] = _then(SILENCE, lambda request: case.cluster.clock.call_later(6.0, lambda: take(request)))
+    applied = case.apply(plan)
+    assert set(results(applied).values()) == {Result.CONFIRMED}
+    assert (applied.exit_code, applied.failures) == (0, ())
+    assert case.noted(applied.receipt) == applied.receipt
+
+
+def test_offsets_that_come_back_with_a_group_are_unknown_where_nothing_was_answered(case: Case) -> None:
+    gone = case.apply(case.delete("G", with_offsets=True).plan).receipt
+    case.cluster.servers["broker-a"].table[Q.UPDATE_CONSUMER_OFFSET] = SILENCE
+    applied = case.apply(case.undo(gone).plan)
+    assert results(applied)["T@broker-a:0"] is Result.UNKNOWN
+    assert results(applied)["T@broker-b:0"] is Result.CONFIRMED
+    item = next(item for item in applied.receipt.items if item.mq.broker_name == "broker-a")
+    assert "No offset is stored at " in item.note
+    assert item.may_have_changed
 
 
 def test_somebody_else_who_writes_at_the_same_time_is_seen(case: Case) -> None:

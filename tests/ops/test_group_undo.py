@@ -12,7 +12,8 @@ from rmqctl.model.plan import Operation, Route
 from rmqctl.model.receipt import Receipt, Result
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
-from tests.scripted import V4_9_7, V5_4_0, refused
+from rmqctl.protocol.command import Command
+from tests.scripted import SILENCE, V4_9_7, V5_4_0, refused
 
 from .group_case import ONLINE, Case, cluster, codes, results, text_of
 
@@ -169,3 +170,21 @@ def test_nothing_and_another_cluster_are_refused(case: Case) -> None:
     assert case.apply(planned.plan).exit_code == 0
     with pytest.raises(RefusedError, match="nothing to undo"):
         case.undo(replace(done, configs=()))
+
+
+def test_a_write_that_was_not_answered_and_came_late_goes_back(case: Case) -> None:
+    plan = case.update("G", "retryMaxTimes=3", at=["broker-a"]).plan
+    server = case.cluster.servers["broker-a"]
+    take = server.table[WRITE]
+    assert callable(take)
+    late: list[Command] = []
+    server.table[WRITE] = lambda request: late.append(request) or SILENCE  # type: ignore[func-returns-value]
+    done = case.apply(plan).receipt
+    assert [item.result for item in done.configs] == [Result.UNKNOWN]
+    server.table[WRITE] = take
+    take(late[0])
+    fields = case.fields("G")["broker-a"]
+    assert fields is not None
+    assert fields["retryMaxTimes"] == 3
+    _back(case, case.noted(done))
+    assert case.fields("G")["broker-a"] == plan.configs[0].before

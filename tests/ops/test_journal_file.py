@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from rmqctl.errors import BusyError, RmqctlError, UsageError
 from rmqctl.model.receipt import Result
@@ -41,6 +42,70 @@ def test_every_commit_waits_for_the_disk_and_readers_for_nobody(journal: Journal
     begin(journal, "r")
     assert connection_of(journal).execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL
     assert connection_of(journal).execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+
+
+def _mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Have the folder of this test be on a file system of a type."""
+    mountinfo = tmp_path / "mountinfo"
+    mountinfo.write_text(f"1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 0:5 / {tmp_path} rw shared:1 - {kind} somewhere rw\n")
+    monkeypatch.setattr(journal_file, "_MOUNTINFO", mountinfo)
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "cifs", "9p", "fuse.sshfs", "virtiofs", "of-tomorrow"])
+def test_a_journal_on_a_network_has_no_write_ahead_log(
+    path: Path, journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    _mount(tmp_path, monkeypatch, kind)
+    begin(journal, "r")
+    assert connection_of(journal).execute("PRAGMA journal_mode").fetchone()[0] == "delete"
+    assert connection_of(journal).execute("PRAGMA synchronous").fetchone()[0] == 2
+    journal.attempting("r", {0: 10})
+    with Journal(path) as other:
+        assert results(whole(other, "r"))[0] is Result.UNKNOWN
+    assert {file.name for file in tmp_path.iterdir()} == {"journal.db", "mountinfo"}
+
+
+def test_a_journal_with_a_write_ahead_log_that_came_to_a_network_is_taken_back(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Journal(path) as journal:
+        begin(journal, "r1")
+        assert connection_of(journal).execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+        _mount(tmp_path, monkeypatch, "nfs")
+        monkeypatch.setattr(journal_file, "_BUSY_S", 0.0)
+        with Journal(path) as other:
+            # As long as another process has it open, it stays as it is.
+            begin(other, "r2")
+            assert connection_of(other).execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+    with Journal(path) as journal:
+        begin(journal, "r3")
+        assert connection_of(journal).execute("PRAGMA journal_mode").fetchone()[0] == "delete"
+        assert [change.receipt_id for change in journal.history()] == ["r3", "r2", "r1"]
+    assert {file.name for file in tmp_path.iterdir()} == {"journal.db", "mountinfo"}
+
+
+def test_where_the_system_does_not_tell_there_is_no_write_ahead_log(
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_file, "_MOUNTINFO", tmp_path / "none")
+    begin(journal, "r")
+    assert connection_of(journal).execute("PRAGMA journal_mode").fetchone()[0] == "delete"
+
+
+def test_a_journal_of_before_redelivered_messages_were_counted_is_read_and_gone_on_with(
+    path: Path, journal: Journal
+) -> None:
+    begin(journal, "r")
+    before = whole(journal, "r")
+    journal.close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("ALTER TABLE items DROP COLUMN reconsumed_at_least")
+    assert whole(journal, "r") == before
+    journal.close()
+    begin(journal, "r2")
+    item = replace(before.items[0], result=Result.CONFIRMED, reconsumed_at_least=7)
+    journal.settle("r", {0: item})
+    assert whole(journal, "r").items[0] == item
 
 
 def refusals(path: Path) -> list[RmqctlError]:

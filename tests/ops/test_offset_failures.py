@@ -11,25 +11,32 @@ from pathlib import Path
 import pytest
 
 from rmqctl.errors import RmqctlError, StaleError, UnreachableError
+from rmqctl.model.failure import Attempt
 from rmqctl.model.plan import Route
 from rmqctl.model.receipt import Result
+from rmqctl.net.clock import pause
 from rmqctl.ops.apply import apply_plan
 from rmqctl.ops.documents import plan_document
 from rmqctl.ops.journal import Journal
+from rmqctl.ops.offset_plan import Planned
+from rmqctl.ops.undo import plan_way_back
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
 from rmqctl.rules.reset import Aim
+from tests.admin.cluster import Cluster
 from tests.scripted import DROP, SILENCE, Reply, passing, refused
 
 from .changing import (
     WHO,
     apply,
+    ask,
     instead,
     journaled,
     many_queues,
     outcome,
     planned,
+    pushing,
     results,
     store,
     stored,
@@ -50,7 +57,7 @@ def test_one_queue_that_is_refused_is_unchanged_and_says_why() -> None:
     assert "disk is full" in item.note
     assert sorted(results(applied).values()) == ["CONFIRMED"] * 3 + ["UNCHANGED"]
     assert applied.exit_code == 8
-    assert [failure.broker_name for failure in applied.failures] == ["broker-a"]
+    assert [(failure.broker_name, failure.attempt) for failure in applied.failures] == [("broker-a", Attempt.WRITE)]
     assert journaled() == applied.receipt
 
 
@@ -80,7 +87,7 @@ def test_a_broker_that_refuses_the_offset_itself_is_heard() -> None:
 
 
 @pytest.mark.parametrize("reply", [DROP, SILENCE], ids=["drop", "silence"])
-def test_a_broker_that_breaks_off_leaves_it_open_what_it_stored_until_it_is_read_back(reply: Reply) -> None:
+def test_a_broker_that_breaks_off_leaves_it_open_what_it_stored_until_it_is_seen(reply: Reply) -> None:
     cluster = two_brokers()
     plan = planned(cluster, Aim.OFFSET, 20).plan
     state, server = cluster.brokers["broker-a"], cluster.servers["broker-a"]
@@ -93,11 +100,108 @@ def test_a_broker_that_breaks_off_leaves_it_open_what_it_stored_until_it_is_read
     instead(server, Q.UPDATE_CONSUMER_OFFSET, stores_and_breaks_off)
     applied = apply(cluster, plan)
     assert results(applied) == {
-        "T@broker-a:0": "CONFIRMED", "T@broker-a:1": "UNCHANGED", "T@broker-b:0": "CONFIRMED",
+        "T@broker-a:0": "CONFIRMED", "T@broker-a:1": "UNKNOWN", "T@broker-b:0": "CONFIRMED",
         "T@broker-b:1": "CONFIRMED",
     }  # fmt: skip
-    assert applied.exit_code == 8
-    assert any(isinstance(failure.error, UnreachableError) for failure in applied.failures)
+    assert applied.exit_code == 9
+    (failure,) = applied.failures
+    assert isinstance(failure.error, UnreachableError)
+    assert failure.attempt is Attempt.UNANSWERED_WRITE
+    item = outcome(applied, 1)
+    assert (item.after, item.is_after_known, item.may_have_changed) == (60, True, True)
+    assert "Offset 60 is stored at " in item.note
+    assert item.note.endswith("; the write may still take effect.")
+    assert journaled() == applied.receipt
+
+
+def _late(cluster: Cluster, after_s: float) -> None:
+    """Let broker-a take offsets, answer nothing, and store them so much later."""
+    server, state = cluster.servers["broker-a"], cluster.brokers["broker-a"]
+
+    def take(request: Command) -> Reply:
+        fields = request.ext_fields
+        change = {int(fields["queueId"]): int(fields["commitOffset"])}
+        cluster.clock.call_later(after_s, lambda: state.offsets["G"]["T"].update(change))
+        return SILENCE
+
+    instead(server, Q.UPDATE_CONSUMER_OFFSET, take)
+
+
+def test_a_write_that_takes_effect_after_its_time_out_is_seen() -> None:
+    """It was answered by nobody, and reading right after the time-out showed what was stored before."""
+    cluster = two_brokers()
+    plan = planned(cluster, Aim.OFFSET, 20).plan
+    _late(cluster, 14.0)
+    said: list[str] = []
+    applied = apply(cluster, plan, timeout_s=30.0, said=said)
+    assert set(results(applied).values()) == {"CONFIRMED"}
+    assert (applied.exit_code, applied.failures, outcome(applied).note) == (0, (), "")
+    assert said == ["Reading again for up to 15 s what was not answered..."]
+    assert journaled() == applied.receipt
+
+
+def test_a_write_that_takes_effect_after_the_last_look_is_unknown_and_can_be_undone() -> None:
+    cluster = two_brokers()
+    plan = planned(cluster, Aim.OFFSET, 20).plan
+    _late(cluster, 28.0)
+    applied = apply(cluster, plan, timeout_s=30.0)
+    assert results(applied) == {
+        "T@broker-a:0": "UNKNOWN", "T@broker-a:1": "UNKNOWN", "T@broker-b:0": "CONFIRMED", "T@broker-b:1": "CONFIRMED",
+    }  # fmt: skip
+    assert applied.exit_code == 9
+    receipt = journaled()
+    assert receipt == applied.receipt
+    assert all(item.may_have_changed for item in receipt.items)
+
+    def undo() -> Planned:
+        return ask(
+            cluster,
+            lambda client: plan_way_back(
+                client, receipt, (), assume_offline=False, assume_same_cluster=False, reason=None
+            ),
+        )
+
+    # Not yet there: only what was seen goes back. Then it comes, and goes back as well.
+    assert {str(item.mq) for item in undo().plan.items if item.before != item.target} == {
+        "T@broker-b:0", "T@broker-b:1"
+    }  # fmt: skip
+    (said,) = [each.text for each in undo().plan.consequences if each.code == "NOT_SEEN_YET"]
+    assert said == (
+        "The broker has not carried out the write of 2 queues so far: T@broker-a:0, T@broker-a:1. "
+        "If it does later, undo it again."
+    )
+    ask(cluster, lambda client: pause(client.clock, 20.0))
+    assert stored(cluster) == {0: 20, 1: 20}
+    del cluster.servers["broker-a"].table[Q.UPDATE_CONSUMER_OFFSET]
+    cluster.servers["broker-a"].table |= cluster.brokers["broker-a"].table()
+    back = undo().plan
+    assert "NOT_SEEN_YET" not in [each.code for each in back.consequences]
+    assert apply(cluster, back).exit_code == 0
+    assert stored(cluster) == stored(cluster, "broker-b") == {0: 60, 1: 60}
+
+
+def test_a_reset_that_a_broker_does_not_answer_is_not_called_unchanged() -> None:
+    """SERVER_SIDE: the group goes on from its old position, and may be sent away any moment."""
+    cluster = two_brokers(online=True)
+    plan = planned(cluster, Aim.OFFSET, 20).plan
+    for server in cluster.servers.values():
+        server.table[Q.INVOKE_BROKER_TO_RESET_OFFSET] = SILENCE
+    applied = apply(cluster, plan, wait_s=30.0, timeout_s=100.0)
+    assert (set(results(applied).values()), applied.exit_code) == ({"UNKNOWN"}, 9)
+    item = outcome(applied)
+    assert (item.after, item.is_pending, item.may_have_changed) == (60, False, True)
+    assert "the write may still take effect" in item.note
+    assert journaled() == applied.receipt
+
+
+def test_offsets_that_a_broker_does_not_answer_are_told_to_no_client() -> None:
+    cluster = pushing()
+    plan = planned(cluster, Aim.OFFSET, 20).plan
+    cluster.servers["broker-a"].table[Q.UPDATE_CONSUMER_OFFSET] = SILENCE
+    applied = apply(cluster, plan, wait_s=30.0, timeout_s=100.0)
+    assert (set(results(applied).values()), applied.exit_code) == ({"UNKNOWN"}, 9)
+    assert all(item.may_have_changed for item in applied.receipt.items)
+    assert Q.INVOKE_BROKER_TO_RESET_OFFSET not in cluster.servers["broker-a"].codes()
 
 
 def test_a_broker_that_dies_between_two_batches() -> None:
@@ -151,10 +255,10 @@ def test_a_broker_that_comes_back_in_time_is_read_back() -> None:
         stored = cluster.brokers["broker-a"].offsets["G"]["T"][queue_id]
         if queue_id < 128:
             assert (item.after, item.is_after_known) == (stored, True)
-            assert item.result is (Result.CONFIRMED if stored == 0 else Result.UNCHANGED)
+            assert item.result is (Result.CONFIRMED if stored == 0 else Result.UNKNOWN)
         else:
             assert (item.result, stored) == (Result.NOT_ATTEMPTED, 1)
-    assert [item.result for item in of_a.values()].count(Result.UNCHANGED) == 1
+    assert [item.result for item in of_a.values()].count(Result.UNKNOWN) == 1
     assert applied.exit_code == 8
 
 
@@ -388,5 +492,6 @@ def test_a_journal_that_can_not_be_written_any_more_does_not_hide_what_was_done(
     cluster.servers["broker-a"].table[Q.UPDATE_CONSUMER_OFFSET] = reply
     applied = apply(cluster, plan)
     assert outcome(applied).result is Result.CONFIRMED
-    assert any("journal" in failure.what for failure in applied.failures)
+    (failure,) = applied.failures
+    assert (failure.what, failure.attempt) == ("the journal of this change", Attempt.WRITE)
     assert applied.exit_code != 0

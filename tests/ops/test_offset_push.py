@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from rmqctl.admin.queues import QueueChoice
+from rmqctl.cli.change.listings import receipt_listing
 from rmqctl.errors import RefusedError
 from rmqctl.model.plan import Route
 from rmqctl.model.receipt import Result
+from rmqctl.ops.documents import parse_receipt, receipt_document
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
@@ -219,7 +223,11 @@ def test_a_group_that_takes_it_up_is_confirmed() -> None:
     applied = apply(cluster, plan, wait_s=60, timeout_s=120)
     assert set(results(applied).values()) == {"CONFIRMED"}
     assert applied.exit_code == 0
+    # Its members were at 60, and don't tell when they took their queues.
+    assert [item.reconsumed_at_least for item in applied.receipt.items] == [40] * 4
     assert journaled() == applied.receipt
+    assert parse_receipt(json.dumps(receipt_document(applied.receipt)).encode(), "test") == applied.receipt
+    assert "At least 160 messages are redelivered, before any filter." in receipt_listing(applied.receipt).notes
 
 
 def test_a_wait_that_ends_without_word_claims_nothing() -> None:
@@ -230,3 +238,24 @@ def test_a_wait_that_ends_without_word_claims_nothing() -> None:
     applied = apply(cluster, plan, wait_s=3)
     assert set(results(applied).values()) == {"UNKNOWN"}
     assert applied.exit_code == 9
+
+
+def test_members_that_leave_during_the_wait_leave_it_to_the_next_that_starts() -> None:
+    cluster = two_brokers(online=True)
+    plan = planned(cluster, Aim.OFFSET, 20).plan
+
+    for state in cluster.brokers.values():
+        state.groups["G"].members = {"c1": refused(R.SYSTEM_ERROR, "silent")}
+
+    def leave() -> None:
+        for state in cluster.brokers.values():
+            state.groups.clear()
+
+    cluster.clock.call_later(4, leave)
+    applied = apply(cluster, plan, wait_s=60, timeout_s=120)
+    assert applied.exit_code == 9
+    assert {item.note for item in applied.receipt.items} == {"stored; takes effect when the next member starts"}
+    said, *_ = receipt_listing(applied.receipt).notes
+    assert said.endswith("The group has no members: 4 of them are stored, and take effect when the next member starts.")
+    assert "no client has gone yet" not in said
+    assert journaled() == applied.receipt

@@ -7,6 +7,8 @@ import json
 import os
 import sys
 import time
+from asyncio import CancelledError
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -17,16 +19,20 @@ from rmqctl.cli.output.text import drop_rest, note_to_stderr, printable
 from rmqctl.cli.output_file import new_file, write_file
 from rmqctl.errors import NameServersDifferError, NotAuthorisedError, RefusedError, RmqctlError, UsageError
 from rmqctl.model.plan import Author
-from rmqctl.model.receipt import Who
+from rmqctl.model.receipt import Result, Who
+from rmqctl.net.file_lock import require_file_locks
 from rmqctl.ops.applied import Applied
 from rmqctl.ops.apply import apply_plan
 from rmqctl.ops.documents import plan_document
-from rmqctl.ops.group_lock import cool_down_ms, group_lock
+from rmqctl.ops.group_lock import cool_down_ms, group_lock, lock_places
 from rmqctl.ops.journal import Journal
+from rmqctl.ops.state_place import host_name
 
 from .config_listings import CONFIG_PLAN_COLUMNS, CONFIG_RECEIPT_COLUMNS
 from .headings import headings
+from .interrupts import Interrupts
 from .listings import PLAN_COLUMNS, RECEIPT_COLUMNS, is_changing, plan_listing, receipt_listing
+from .parts import count_results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,6 +66,7 @@ def check_consent(invocation: Invocation, consent: Consent, *, is_group_change: 
         new_file("--plan", consent.plan_path)
     if consent.is_plan_only:
         return
+    require_file_locks("Changing a group")
     invocation.require_writable()
     if display.conditions:
         raise UsageError("--where would hide what is changed as well.", hint="It can be given with --dry-run.")
@@ -122,29 +129,49 @@ def apply(
     """Apply a plan that was consented to, and show what came of it. Returns the exit code."""
     display = invocation.display
     text = json.dumps(document)
-    who = Who(_user(), os.uname().nodename, os.getpid(), invocation.context_name)
+    who = Who(_user(), host_name(), os.getpid(), invocation.context_name)
 
     def report(sentence: str) -> None:
         if display.with_notes:
             note_to_stderr(printable(sentence))
 
-    with group_lock(plan.group, plan.operation), Journal() as journal:
+    with Interrupts() as interrupts, Journal() as journal:
 
         async def run(client: Client) -> Applied:
-            await _cool_down(client, plan, journal, report)
-            return await apply_plan(
-                client, plan, text, document["sha256"], journal, who, strict=strict, wait_s=wait_s, report=report
-            )
+            interrupts.watch()
+            with group_lock(plan.group, plan.operation, await lock_places(client, plan)):
+                await _cool_down(client, plan, journal, report)
+                return await apply_plan(
+                    client, plan, text, document["sha256"], journal, who, strict=strict, wait_s=wait_s, report=report
+                )
 
         try:
             applied = invocation.ask(run, open_ended=True)
-        except KeyboardInterrupt:
-            note_to_stderr(printable(f"Interrupted: rmqctl offset history {plan.group} tells what was done till then."))
-            raise
-    _show_last(applied.receipt.id, receipt_listing(applied.receipt, (*failures, *applied.failures)), display)
+            _show_last(applied.receipt.id, receipt_listing(applied.receipt, (*failures, *applied.failures)), display)
+        except (KeyboardInterrupt, CancelledError):
+            _say_interrupted(plan, journal)
+            raise KeyboardInterrupt from None
     # A name server that leaves something out leaves nothing undone: the others told of it.
     silent = [each for each in display.findings.failures if not isinstance(each.error, NameServersDifferError)]
     return _exit_code(applied.exit_code, (*failures, *silent))
+
+
+def _say_interrupted(plan: Plan, journal: Journal) -> None:
+    """Say how far a change came that was interrupted, as its journal has it."""
+    note_to_stderr(printable(f"Interrupted: rmqctl offset history {plan.group} tells what was done till then."))
+    try:
+        # The same plan can have been applied before, by another process.
+        newest = journal.history(group=plan.group, limit=1)
+        change = next((each for each in newest if (each.plan_id, each.who.pid) == (plan.id, os.getpid())), None)
+    except RmqctlError as error:
+        note_to_stderr(printable(error.sentence))
+        return
+    if change is None:
+        note_to_stderr("Nothing was written.")
+        return
+    note_to_stderr(printable(f"Group {plan.group}: {count_results(Counter(change.counts).elements())}."))
+    if change.counts[Result.CONFIRMED] or change.counts[Result.UNKNOWN]:
+        note_to_stderr(f"To go back: rmqctl offset undo {change.receipt_id}")
 
 
 def _exit_code(code: int, failures: Sequence[Failure]) -> int:

@@ -108,9 +108,15 @@ def is_changing(plan: Plan) -> bool:
 
 def _receipt_notes(receipt: Receipt) -> Iterator[str]:
     said = count_results(item.result for item in receipt.items)
-    pending = sum(item.is_pending for item in receipt.items)
+    waiting = sum(item.waits_for_member for item in receipt.items)
+    pending = sum(item.is_pending for item in receipt.items) - waiting
     more = f" To {pending} of them no client has gone yet." if pending else ""
+    if waiting:
+        more += f" The group has no members: {waiting} of them are stored, and take effect when the next member starts."
     yield f"Group {receipt.group}: {said}.{more}"
+    again = sum(item.reconsumed_at_least or 0 for item in receipt.items)
+    if again:
+        yield f"At least {counted(again, 'message')} {'is' if again == 1 else 'are'} redelivered, before any filter."
     if any(item.may_have_changed for item in receipt.items):
         yield f"To go back: rmqctl offset undo {receipt.id}"
 
@@ -149,6 +155,11 @@ def _after(item: Item) -> str:
     return "none" if item["after"] is None else str(item["after"])
 
 
+def _at_least(item: Item) -> str:
+    again = item["reconsumedAtLeast"]
+    return "-" if again is None else f">={again}" if again else "0"
+
+
 _PLACE = (
     Column("TOPIC", "topic"),
     Column("BROKER", "brokerName"),
@@ -180,6 +191,7 @@ RECEIPT_COLUMNS = (
     Column("TARGET", "target", show=_offset("target"), is_number=True),
     Column("AFTER", "after", show=_after, is_number=True),
     Column("RESULT", "result", is_alarm=lambda item: item["result"] != "CONFIRMED"),
+    Column("RECONSUMED", "reconsumedAtLeast", show=_at_least, is_number=True, is_wide=True),
     Column("BY", "route", is_wide=True),
     Column("NOTE", "note", show=lambda item: item["note"] or "-", is_sentence=True),
 )

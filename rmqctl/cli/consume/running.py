@@ -7,6 +7,7 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rmqctl.consumer.push_consumer import PushConsumer, Unfinished
@@ -88,7 +89,7 @@ class Running:
             on_broken=self.fail,
         )
         for number in _SIGNALS:
-            self._loop.add_signal_handler(number, self._on_signal)
+            _on_signal(self._loop, number, self._on_signal)
         try:
             if await self._start(consumer):
                 topics = listed([each.topic for each in self._subscriptions])
@@ -105,7 +106,8 @@ class Running:
             return code
         finally:
             for number in _SIGNALS:
-                self._loop.remove_signal_handler(number)
+                with suppress(NotImplementedError):
+                    self._loop.remove_signal_handler(number)
 
     async def _start(self, consumer: PushConsumer) -> bool:
         """Join the group; False when a signal came first."""
@@ -185,7 +187,8 @@ class Running:
         self._over.set()
         if self._starting is not None:
             self._starting.cancel()
-        if self._signal_count > 1 and self._draining is not None:
+        # Once: a third would cut off the leaving itself, which is bounded by time-outs, and what is said after it.
+        if self._signal_count == 2 and self._draining is not None:
             self._draining.cancel()
 
     def _report(self, trouble: Trouble, sentence: str) -> None:
@@ -206,3 +209,10 @@ def _clock_words(skews: Mapping[str, SkewBounds]) -> str:
         return "The brokers' clocks could not be read: versions of subscriptions are by this machine's clock."
     said = (f"{name} {skew.middle_ms:+} ms (+-{skew.error_ms})" for name, skew in sorted(skews.items()))
     return f"Clocks, beside this machine's: {listed(said)}."
+
+
+def _on_signal(loop: asyncio.AbstractEventLoop, number: signal.Signals, act: Callable[[], None]) -> None:
+    try:
+        loop.add_signal_handler(number, act)
+    except NotImplementedError:  # Windows
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(act))

@@ -81,6 +81,7 @@ class Listing(Struct, frozen=True):
             {
                 "brokerName": failure.broker_name,
                 "what": failure.what,
+                "attempt": failure.attempt.value,
                 "name": failure.error.name,
                 "message": failure.error.sentence,
             }

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from rmqctl.cli.invocation import Display
 from rmqctl.errors import NotAskedError, NotRegisteredError, UsageError
-from rmqctl.model.failure import Failure
+from rmqctl.model.failure import Attempt, Failure
 from rmqctl.rules.filters import is_met, ordered, require_comparable, undecided_counts
 from rmqctl.rules.names import closest
 from rmqctl.rules.words import counted
@@ -58,7 +58,7 @@ def with_failures_of_run(own: Sequence[Failure], of_run: Sequence[Failure]) -> t
 
 
 def _warn(listing: Listing, *, with_failures: bool) -> None:
-    """Write warnings and what could not be read. A partial result must never look whole, so -q does not silence this.
+    """Write warnings and what could not be read or written. A partial result must never look whole: -q is no matter.
 
     Documents hold their failures themselves.
     """
@@ -67,7 +67,14 @@ def _warn(listing: Listing, *, with_failures: bool) -> None:
     for failure, more_count in _merged(listing.failures) if with_failures else ():
         where = f"{failure.broker_name}: " if failure.broker_name else ""
         what = printable(where + failure.what) + (f" and {more_count} more" if more_count else "")
-        to_stderr(f"rmqctl: not read: {what}: {printable(failure.error.sentence)}")
+        to_stderr(f"rmqctl: {_FAILED[failure.attempt]}: {what}: {printable(failure.error.sentence)}")
+
+
+_FAILED = {
+    Attempt.READ: "not read",
+    Attempt.WRITE: "not written",
+    Attempt.UNANSWERED_WRITE: "write not answered",
+}
 
 
 # So many lines with one reason are shown one by one.

@@ -59,6 +59,34 @@ def test_a_queue_that_a_broker_refuses(
     assert receipt["errors"]
 
 
+def test_what_was_not_written_is_not_called_not_read(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    sandbox.faults.answer(UPDATE, R.SYSTEM_ERROR, remark="no", count=None)
+    result = call(capsys, *BACK, "--yes")
+    assert "rmqctl: not written: broker-a: offset of T@broker-a:0: " in result.err
+    assert "not read" not in result.err
+    errors = document(call(capsys, *BACK, "--yes", "-o", "json"))["errors"]
+    assert {error["attempt"] for error in errors} == {"WRITE"}
+
+
+def test_a_write_that_times_out_is_unknown_and_goes_back_when_it_comes_late(
+    sandbox: ThreadedSandbox, capsys: Captured
+) -> None:
+    sandbox.faults.delay(3600, UPDATE, count=None)
+    result = call(capsys, *BACK, "--yes", "--timeout", "1s")
+    assert result.code == 9
+    assert result.out.count("UNKNOWN") == 2
+    assert "rmqctl: write not answered: broker-a: offsets: " in result.err
+    assert "To go back: rmqctl offset undo 2" in result.err
+    assert "., " not in result.out
+    (change,) = document(call(capsys, "offset", "history", "-o", "json"))["items"]
+    assert (change["unknownCount"], change["unchangedCount"]) == (2, 0)
+    sandbox.faults.clear()
+    sandbox.advance(3600)
+    assert stored(sandbox) == {0: 2, 1: 2}
+    assert call(capsys, "offset", "undo", change["id"], "--yes").code == 0
+    assert stored(sandbox) == {0: 6, 1: 6}
+
+
 def test_the_rest_is_done_by_asking_again(sandbox: ThreadedSandbox, capsys: Captured) -> None:
     sandbox.faults.answer(UPDATE, R.SYSTEM_ERROR, remark="no")
     assert call(capsys, *BACK, "--yes").code == 8
@@ -74,7 +102,7 @@ def test_nobody_there(capsys: Captured) -> None:
 def test_a_group_that_somebody_else_changes_is_busy(sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     _saved(capsys, path)
-    with group_lock("G", "offset skip"):
+    with group_lock("G", "offset skip", [sandbox.call(lambda inner: inner.brokers["broker-a"].address)]):
         for words in (BACK, ("apply", str(path)), ("offset", "skip", "G")):
             result = call(capsys, *words, "--yes", "-o", "json")
             assert (result.code, result.error["name"]) == (1, "BUSY")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from rmqctl.cli.change.interrupts import Interrupts
 from rmqctl.sandbox.threaded import ThreadedSandbox
 from tests.cli.calls import call
 
@@ -98,6 +100,66 @@ def test_who_is_cut_off_in_the_middle_leaves_a_journal_that_is_true(
     sandbox.faults.clear()
     assert call(capsys, "offset", "undo", str(change["id"]), "--yes").code == 0
     assert stored(sandbox) == {0: 6, 1: 6}
+
+
+@pytest.mark.parametrize("count", [1, 3, 20])
+def test_however_often_it_is_interrupted_it_says_what_was_done(
+    sandbox: ThreadedSandbox, capsys: Captured, count: int
+) -> None:
+    sandbox.faults.delay(0, UPDATE)
+    sandbox.faults.silence(UPDATE, count=None)
+    process = program(*BACK, "--yes", "--timeout", "1h", namesrv=sandbox.addr)
+    try:
+        _await_journal(capsys, "RUNNING")
+        for _ in range(count):
+            process.send_signal(signal.SIGINT)
+            select.select([], [], [], 0.003)
+        code, _, err = _ended(process)
+    finally:
+        process.kill()
+        process.wait()
+    assert code == 130
+    change = _await_journal(capsys, "INTERRUPTED")
+    assert err.endswith(
+        "Interrupted: rmqctl offset history G tells what was done till then.\n"
+        f"Group G: 2 not known.\nTo go back: rmqctl offset undo {change['id']}\n"
+    )
+
+
+def test_what_is_said_after_an_interrupt_is_cut_off_by_no_other() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with Interrupts():
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+            for _ in range(3):
+                signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_ends_the_task_and_not_what_runs_at_that_moment() -> None:
+    before = signal.getsignal(signal.SIGINT)
+
+    async def task(interrupts: Interrupts) -> None:
+        interrupts.watch()
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        await asyncio.Event().wait()
+
+    try:
+        with Interrupts() as interrupts, pytest.raises(asyncio.CancelledError):
+            asyncio.run(task(interrupts))
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_without_an_interrupt_all_is_as_before() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with Interrupts():
+        assert signal.getsignal(signal.SIGINT) is not before
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_the_end_while_a_group_is_waited_for(sandbox: ThreadedSandbox, capsys: Captured) -> None:

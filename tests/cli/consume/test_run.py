@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -463,6 +464,25 @@ def test_a_second_signal_ends_it_at_once_and_says_what_is_left(sandbox: Threaded
     assert (_stored(sandbox) <= 0, _member_count(sandbox)) == (True, 0)
 
 
+def test_however_many_signals_come_it_says_what_was_not_stored(sandbox: ThreadedSandbox, tmp_path: Path) -> None:
+    _send(sandbox, "a", "b")
+    running = _Waiting(sandbox, tmp_path, "--drain", "1h", "--timeout", "2s")
+    running.await_listener()
+    running.let_go()
+    running.await_listener()
+    sandbox.faults.silence(Q.UPDATE_CONSUMER_OFFSET, count=None)
+    running.process.terminate()
+    running.await_line("Ending")
+    for _ in range(4):
+        running.process.terminate()
+        select.select([], [], [], 0.1)
+    code, err = running.end()
+    assert (code, "Traceback" in err) == (130, False)
+    assert "rmqctl: Not stored, and what was consumed since it was is delivered again: offset of T:0" in err
+    assert "1 message not acknowledged" in err
+    assert _member_count(sandbox) == 0
+
+
 def test_a_signal_while_it_joins_ends_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
@@ -513,7 +533,7 @@ def test_an_output_on_a_full_disk_is_one_sentence(sandbox: ThreadedSandbox) -> N
     with Path("/dev/full").open("w") as full:
         process = program(*RUN, "--print", "--yes", namesrv=sandbox.addr, stdout=full)
         _, err = process.communicate(timeout=30)
-    assert (process.returncode, "The output can't be written: no space left on device." in err) == (1, True)
+    assert (process.returncode, "The output cannot be written: no space left on device." in err) == (1, True)
     assert (_sent_back_count(sandbox), _stored(sandbox) <= 0) == (0, True)
 
 

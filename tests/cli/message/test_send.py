@@ -367,6 +367,7 @@ def test_it_ends_at_the_first_that_nobody_takes_and_tells_what_is_stored(
         assert len(document["items"]) == stored_count
         (error,) = document["errors"]
         assert (error["what"], error["name"]) == ("3000 of 5000 messages", "MESSAGE_ILLEGAL")
+        assert error["attempt"] == "WRITE"
     else:
         assert result.out == ""
         assert result.error["name"] == "MESSAGE_ILLEGAL"

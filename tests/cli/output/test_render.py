@@ -13,7 +13,7 @@ from rmqctl.cli.invocation import Display
 from rmqctl.cli.output.listing import Listing
 from rmqctl.cli.output.render import render
 from rmqctl.errors import NotAskedError, UnreachableError, UsageError
-from rmqctl.model.failure import Failure
+from rmqctl.model.failure import Attempt, Failure
 
 from .hostile import COLUMNS, FAILURES, NAMES, items, listing, raw_in
 
@@ -67,6 +67,18 @@ def test_quiet_does_not_silence_what_could_not_be_read(form: str, capsys: Captur
     ]
 
 
+@pytest.mark.parametrize(
+    ("attempt", "words"),
+    [(Attempt.READ, "not read"), (Attempt.WRITE, "not written"), (Attempt.UNANSWERED_WRITE, "write not answered")],
+)
+def test_what_failed_is_called_what_it_was(attempt: Attempt, words: str, capsys: Captured) -> None:
+    failure = Failure("broker-a", "offset of T", UnreachableError("a:1", "gone"), attempt)
+    _, out, err = _render(capsys, listing(failures=[failure]), format="plain")
+    assert err.splitlines()[-1] == f"rmqctl: {words}: broker-a: offset of T: a:1: gone."
+    _, out, _ = _render(capsys, listing(failures=[failure]), format="json")
+    assert json.loads(out)["errors"][0]["attempt"] == attempt.value
+
+
 @pytest.mark.parametrize("form", ["json", "jsonl", "yaml", "csv", "tsv", "name"])
 def test_formats_for_programs_have_no_notes(form: str, capsys: Captured) -> None:
     assert _render(capsys, listing(), format=form)[2] == ""
@@ -95,12 +107,14 @@ def test_json_has_every_value_exactly(capsys: Captured) -> None:
             {
                 "brokerName": "broker-\x1b[31mb",
                 "what": "offsets\n",
+                "attempt": "READ",
                 "name": "UNREACHABLE",
                 "message": "b:1\x9b: connection refused.",
             },
             {
                 "brokerName": None,
                 "what": "route of T",
+                "attempt": "READ",
                 "name": "UNREACHABLE",
                 "message": "ns:1: connection refused.",
             },

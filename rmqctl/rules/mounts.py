@@ -1,0 +1,43 @@
+"""Which file system a path is on, and whether SQLite's write-ahead log is safe there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+
+# Of these every process sees the same memory of a file at once. On others (NFS, SMB, AFS, 9p, virtiofs, what FUSE
+# brings) another machine may not, which breaks the index of a write-ahead log, and with it the database.
+_LOCAL = frozenset(
+    {"bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs", "jfs", "msdos", "ntfs3", "overlay", "ramfs"}
+    | {"reiserfs", "tmpfs", "vfat", "xfs", "zfs"}
+)
+
+
+def file_system_type(mountinfo: str, path: PurePosixPath) -> str | None:
+    """Return the type of the file system that holds an absolute path without links; None where none is named.
+
+    `mountinfo` is /proc/self/mountinfo (proc_pid_mountinfo(5)). The longest mount point counts, of the same one the
+    last: it lies over those before it.
+    """
+    found: str | None = None
+    longest = -1
+    for line in mountinfo.splitlines():
+        mount, separator, rest = line.partition(" - ")
+        fields, kinds = mount.split(" "), rest.split(" ")
+        if not separator or len(fields) < 5:
+            continue
+        point = PurePosixPath(_unescaped(fields[4]))
+        depth = len(point.parts)
+        if depth >= longest and path.is_relative_to(point):
+            found, longest = kinds[0], depth
+    return found
+
+
+def is_shared_memory_safe(kind: str | None) -> bool:
+    """Tell whether a file system of a type is this machine's alone; what is not known is not."""
+    return kind in _LOCAL
+
+
+def _unescaped(text: str) -> str:
+    """Return a mount point as it is: blanks, tabs, line ends and backslashes are written as octal numbers."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
