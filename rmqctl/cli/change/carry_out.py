@@ -83,7 +83,7 @@ def carry_out(
     """
     plan, failures, display = planned.plan, planned.failures, invocation.display
     if today is None:
-        plan = replace(plan, author=Author(_user(), os.uname().nodename, invocation.context_name))
+        plan = replace(plan, author=Author(_user(), host_name(), invocation.context_name))
     document = plan_document(plan)
     said = list(headings(plan, time.time_ns() // 1_000_000, is_saved=today is not None))
     listing = plan_listing(today or plan, failures, headings=said)
@@ -213,5 +213,6 @@ async def _cool_down(client: Client, plan: Plan, journal: Journal, report: Calla
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (OSError, KeyError):
-        return str(os.getuid())
+    except (ImportError, OSError, KeyError):
+        # No name in the environment, and no table of users or no line in it; Windows has neither that nor a number.
+        return str(os.getuid()) if hasattr(os, "getuid") else "unknown"
