@@ -219,7 +219,7 @@ class BusyError(RmqctlError):
 
 
 class BugError(RmqctlError):
-    """An exception that nobody foresaw: a mistake in rmqctl. Only the front door makes one."""
+    """An unforeseen exception: a mistake in rmqctl. Only the front door makes one."""
 
     name = "BUG"
 

@@ -9,7 +9,7 @@ from .output.stdout import OutputError
 
 
 def explained(error: BaseException) -> RmqctlError:
-    """Return the error to report. A group of tasks that failed together is told by the first of them."""
+    """Return the error to report. The first of a group of tasks that failed together stands for all."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, RmqctlError):

@@ -285,6 +285,7 @@ class Client:
 
     async def fresh_cluster(self) -> ClusterInfo:
         """Return the same as it is now."""
+
         async def ask(address: str) -> ClusterInfo:
             return bodies.decode_cluster_info((await self.ask(address, headers.get_cluster_info())).body)
 

@@ -13,8 +13,8 @@ from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.connection import Connection, Event, RequestReceived
 
-# Late answers and requests that are not served come one at a time. A peer that sends so many, with no answer in between
-# that somebody waits for, would keep this process busy beyond every deadline.
+# Late answers and requests that are not served come one at a time. A peer that sends this many, with no awaited
+# answer in between, would keep this process busy beyond every deadline.
 _UNSOLICITED_COUNT = 1_000
 
 # A request that the other side pushed: takes its address and the command, returns the answer, None for no answer.

@@ -267,7 +267,7 @@ class _Run:
         if item.result is not Result.UNKNOWN:
             return
         sent = self._sent_notes.pop(index, item.note)
-        result, note = Result.UNKNOWN, sent or "somebody else stored another offset meanwhile"
+        result, note = Result.UNKNOWN, sent or "another client stored another offset meanwhile"
         if after == item.target:
             result, note = Result.CONFIRMED, ""
         elif after == item.before and index not in self._unanswered:

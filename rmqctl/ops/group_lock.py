@@ -41,7 +41,7 @@ class _Holder(Struct):
 
 
 async def lock_places(client: Client, plan: Plan) -> set[str]:
-    """Return where a plan's group is locked, as name servers have it now: what is checked later is asked anew."""
+    """Return where a plan's group is locked, as name servers have it now; later checks ask again."""
     masters = {broker.master_address for broker in (await client.fresh_cluster()).registered}
     return {plan.cluster, *plan.brokers.values(), *(address for address in masters if address is not None)}
 

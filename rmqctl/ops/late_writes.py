@@ -36,7 +36,7 @@ async def look_until_seen(client: Client, look: Callable[[], Awaitable[bool]]) -
     interval_s = _FIRST_INTERVAL_S
     while (left_s := until_s - clock.monotonic_s()) > 0:
         await pause(clock, min(interval_s, left_s))
-        # Past the deadline nobody is asked any more.
+        # No request is sent past the deadline.
         if client.deadline.remaining_s() == 0 or await look():
             return
         interval_s = min(interval_s * _GROWTH, _LONGEST_INTERVAL_S)

@@ -209,7 +209,7 @@ class Outcomes:
         elif item.route is Route.CLIENT_PUSH:
             item = replace(item, note=item.note or "stored, but no client was told: they store their own over it")
         else:
-            item = replace(item, note=item.note or "somebody else stored another offset meanwhile")
+            item = replace(item, note=item.note or "another client stored another offset meanwhile")
         self.items[index] = item
 
     async def _wait(self, awaited: Collection[int], wait_s: float | None, report: Callable[[str], None]) -> None:

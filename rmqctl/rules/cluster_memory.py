@@ -220,7 +220,7 @@ def is_vouched_for(expectation: Expectation, asked: Collection[str], registered:
 
 
 def is_much_newer(before: ClusterMemory, after: ClusterMemory, step_ms: int) -> bool:
-    """Tell whether a memory is worth writing: something else stands in it, or it is newer by `step_ms`."""
+    """Tell whether a memory is worth writing: its content changed, or it is newer by `step_ms`."""
     if _shape(before) != _shape(after):
         return True
     pairs = [(before.brokers[name].last_seen_ms, seen.last_seen_ms) for name, seen in after.brokers.items()]

@@ -33,7 +33,7 @@ class TopicPart(Struct, frozen=True):
 
 
 class Behind(Struct, frozen=True):
-    """Queues with unread messages in one broker's part of a topic: those to read on from, those to begin anew."""
+    """Queues with unread messages in one broker's part of a topic: those to read on from, those to restart."""
 
     broker_name: str
     topic: str

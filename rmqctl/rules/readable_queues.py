@@ -9,7 +9,7 @@ from rmqctl.model.route import QueueData, TopicRoute
 def is_unreadable(mq: MessageQueue, route: TopicRoute | None) -> bool:
     """Tell a queue that producers write to and no consumer can read: its id is not below readQueueNums.
 
-    What a topic's permission forbids can be allowed again at any time, and is no matter of the queue.
+    What a topic's permission forbids can be allowed again at any time, and does not depend on the queue.
     """
     data = _data_of(mq, route)
     return data is not None and mq.queue_id >= data.read_queue_count

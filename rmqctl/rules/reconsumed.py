@@ -11,14 +11,14 @@ from .confirmation import Written
 
 
 def reconsumed_at_least(written: Written, baseline: GroupSample | None, samples: Sequence[GroupSample]) -> int | None:
-    """Return how many offsets from the target on the group had passed before it went there; None where nobody tells.
+    """Return how many offsets from the target on the group had passed before it went there; None where no member tells.
 
     A lower bound: members go on until their turn, and a sample is some time before it. `baseline` is from just before
     the write, `samples` from after it. What clients had consumed out of order past their position comes on top; what a
-    filter keeps from them, and what is no message of theirs, is counted.
+    filter keeps from them, and offsets without a message of theirs, are counted.
     """
     if not samples or not samples[-1].client_ids:
-        return None  # nobody is there to be given anything
+        return None  # no member receives anything
     positions = [] if written.before is None else [written.before]
     positions += _positions(written.mq, baseline, samples)
     return max(0, max(positions) - written.target) if positions else None
@@ -27,8 +27,8 @@ def reconsumed_at_least(written: Written, baseline: GroupSample | None, samples:
 def _positions(mq: MessageQueue, baseline: GroupSample | None, samples: Sequence[GroupSample]) -> Iterator[int]:
     """Yield positions from before the turn: of the baseline, and of members that hold the queue unbroken since then.
 
-    Who goes to another offset takes the queue anew (ProcessQueue); who does not tell when it took it may have gone
-    there and come back between two samples.
+    A member that goes to another offset takes the queue again (ProcessQueue). One that does not tell when it took the
+    queue may have gone there and come back between two samples.
     """
     queue = baseline.queues.get(mq) if baseline is not None else None
     if queue is None:

@@ -125,7 +125,7 @@ def share_all(scene: Scene, strategy: Strategy) -> Assignment:
 
 
 def consumed_part(scene: Scene, assignment: Assignment) -> Assignment:
-    """Return the shares without queues of topics that their clients do not subscribe to: nobody consumes those.
+    """Return the shares without queues of topics that their clients do not subscribe to: no client consumes those.
 
     A client counts in every topic of its group, and takes nothing of those that it did not subscribe to
     (RebalanceImpl.doRebalance goes over its own subscriptions). A topic that no member subscribes to stays as it was

@@ -388,7 +388,7 @@ def test_somebody_else_who_stores_meanwhile_is_seen() -> None:
     applied = apply(cluster, plan)
     item = outcome(applied)
     assert (item.result, item.after) == (Result.UNKNOWN, 33)
-    assert item.note == "somebody else stored another offset meanwhile"
+    assert item.note == "another client stored another offset meanwhile"
 
 
 # A reset of before still waits for its client

@@ -118,7 +118,7 @@ def _configs(configs: list[dict[str, Any]], read_only_brokers: Collection[str]) 
         if not config["isConfigured"]:
             yield f"{name} has no configuration of this group."
         if config["consumeEnable"] is False:
-            yield f"{name} lets nobody of this group pull (consumeEnable=false)."
+            yield f"{name} refuses pulls of this group (consumeEnable=false)."
         if config["retryQueueNums"] is not None and config["retryQueueNums"] <= 0:
             if name in read_only_brokers:
                 yield f"{name} has no retry queue for it and is read-only: a message that fails blocks its queue."
@@ -133,7 +133,7 @@ def _topic(item: Item, topic: Item) -> Iterator[str]:
     unowned = 0 if topic["ownedQueueCount"] is None else total - topic["ownedQueueCount"]
     is_shared_out = item["state"] == GroupState.ONLINE and item["messageModel"] != BROADCASTING
     if is_shared_out and unowned:
-        yield f"{unowned} of {total} queues of {name} are held by nobody."
+        yield f"{unowned} of {total} queues of {name} have no owner."
     if is_shared_out and topic["sharedQueueCount"]:
         count = topic["sharedQueueCount"]
         yield f"{count} of {total} queues of {name} are held by several members: each consumes all of their messages."

@@ -58,7 +58,7 @@ def with_failures_of_run(own: Sequence[Failure], of_run: Sequence[Failure]) -> t
 
 
 def _warn(listing: Listing, *, with_failures: bool) -> None:
-    """Write warnings and what could not be read or written. A partial result must never look whole: -q is no matter.
+    """Write warnings and what could not be read or written, also with -q: a partial result must never look whole.
 
     Documents hold their failures themselves.
     """

@@ -1,4 +1,4 @@
-"""Standard output, whose errors are told apart from those of files and connections."""
+"""Standard output, with errors of its own that differ from those of files and connections."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class OutputError(OSError):
 
 
 class _Output:
-    """A text stream that raises OutputError. A reader that has gone stays a BrokenPipeError: that is no error."""
+    """A text stream that raises OutputError. A reader that has gone stays a BrokenPipeError, which is not an error."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

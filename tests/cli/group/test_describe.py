@@ -64,7 +64,7 @@ def test_all_that_is_torn_is_said(capsys: Captured) -> None:
         "1 of 3 members holds no queue: c2.",
         "Brokers and members do not agree on the subscription of T: messages may be lost.",
         "Brokers and members do not agree on the subscription of U: messages may be lost.",
-        "broker-a lets nobody of this group pull (consumeEnable=false).",
+        "broker-a refuses pulls of this group (consumeEnable=false).",
         "broker-a has no retry queue for it: failed messages are acknowledged and lost.",
         "broker-a forbids it to read T.",
         "broker-b has no configuration of this group.",
@@ -96,7 +96,7 @@ def test_queues_that_nobody_holds_are_told_when_all_members_answer(capsys: Captu
     for broker in cluster.brokers.values():
         broker.groups["G"] = Group({"c1": member})
     item = _item(show_details(cluster), capsys)
-    assert item["attention"] == ["3 of 4 queues of T are held by nobody."]
+    assert item["attention"] == ["3 of 4 queues of T have no owner."]
 
 
 @pytest.mark.parametrize("model", ["BROADCASTING", "nobody"])
@@ -107,7 +107,7 @@ def test_a_broadcasting_or_offline_group_needs_no_owners(model: str, capsys: Cap
         if model == "nobody":
             broker.groups.clear()
     item = _item(show_details(cluster), capsys)
-    assert [sentence for sentence in item["attention"] if "held by nobody" in sentence] == []
+    assert [sentence for sentence in item["attention"] if "no owner" in sentence] == []
     assert item["reasons"].get("lag") == ("BROADCASTING" if model == "BROADCASTING" else None)
 
 
