@@ -267,7 +267,9 @@ class Invocation:
 
     async def _note_name_servers(self, client: Client) -> None:
         """Keep for the display what makes every result of this run partial, or has to be known."""
-        failures, silences = await client.name_server_failures()
+        from rmqctl.client.partial_answers import find_partial
+
+        failures, silences = await find_partial(client)
         warnings = [
             f"{failure.what}: {failure.error.sentence} The others list all brokers that are expected."
             for failure in silences

@@ -22,7 +22,6 @@ from rmqctl.errors import (
     UnreachableError,
 )
 from rmqctl.model.cluster_memory import Expectation, Sightings, WholeView
-from rmqctl.model.failure import Failure
 from rmqctl.model.route import MASTER_ID, Broker, ClusterInfo, TopicRoute
 from rmqctl.net.clock import Clock, Deadline, SystemClock, pause
 from rmqctl.net.stream import SocketStream, Stream, connect_tcp
@@ -40,7 +39,6 @@ from rmqctl.rules.cluster_memory import (
     with_missing_queues,
 )
 from rmqctl.rules.name_server_views import merge_clusters, merge_routes
-from rmqctl.rules.words import listed
 
 from .auth import Credentials, signed
 from .identity import misplaced_name_server
@@ -352,40 +350,16 @@ class Client:
         if route is not None:
             return route
         silent = self.name_server_views.silent
-        if silent and not await self._is_vouched_for():
+        if silent and not await self.is_vouched_for():
             error = next(iter(silent.values()))
             said = f"The name servers that answered have no route of topic {topic}"
             raise error.reworded(f"{said}, and {', '.join(silent)} did not answer.")
         raise NotFoundError("Topic", topic)
 
-    async def _is_vouched_for(self) -> bool:
+    async def is_vouched_for(self) -> bool:
         """Tell whether the name servers that answered are known to list all brokers."""
         registered = [broker.broker_name for broker in (await self.cluster()).registered]
         return is_vouched_for(self.expectation, self.name_servers, registered)
-
-    async def name_server_failures(self) -> tuple[list[Failure], list[Failure]]:
-        """Return what makes the answers of this run partial, and what only has to be known.
-
-        Name servers that leave something out are the first; so are missing brokers that may have queues of the topics
-        that were asked for, and silent name servers, unless the others are known to list all brokers.
-        """
-        differences, silences = self.name_server_views.differences(), self.name_server_views.silences()
-        if (self.sightings.topics and self.expectation.brokers) or silences:
-            differences += self._untold_queues(await self.cluster())
-        if silences and await self._is_vouched_for():
-            return differences, silences
-        return [*silences, *differences], []
-
-    def _untold_queues(self, cluster: ClusterInfo) -> list[Failure]:
-        """Name the missing brokers on which topics of this run may have queues that no memory tells of."""
-        unknown = [topic for topic in self.sightings.topics if topic not in self.expectation.topics]
-        if not unknown:
-            return []
-        now_ms = self.clock.now_ms()
-        return [
-            Failure(broker.broker_name, f"queues of {listed(unknown)}, if it has any", not_registered(broker, now_ms))
-            for broker in cluster.missing
-        ]
 
     async def fresh_route(self, topic: str) -> TopicRoute:
         """Return a topic's route as it is now, for those that stay for long, by the first name server that has one.

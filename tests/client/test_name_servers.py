@@ -8,6 +8,7 @@ import json
 import pytest
 
 from rmqctl.client.core import Client
+from rmqctl.client.partial_answers import find_partial
 from rmqctl.errors import NotFoundError, NotRegisteredError, UnreachableError
 from rmqctl.model.cluster_memory import Expectation, SeenBroker, SeenQueues, WholeView
 from rmqctl.net.clock import VirtualClock
@@ -49,7 +50,7 @@ def test_all_are_asked_and_who_leaves_a_broker_out_is_named() -> None:
         async with _client(network, "ns1:1", "ns2:1", "ns3:1") as client:
             cluster = await client.cluster()
             assert [broker.broker_name for broker in cluster.brokers] == ["a", "b"]
-            failures, warnings = await client.name_server_failures()
+            failures, warnings = await find_partial(client)
         assert [(failure.what, failure.error.name, failure.error.sentence) for failure in failures] == [
             ("name server ns1:1", "NAME_SERVERS_DIFFER", "It does not list b, which other name servers do."),
             ("name server ns3:1", "NAME_SERVERS_DIFFER", "It does not list a, b, which other name servers do."),
@@ -65,7 +66,7 @@ def test_a_route_is_the_union_and_one_that_knows_no_topic_is_no_end() -> None:
         async with _client(network, "ns1:1", "ns2:1", "ns3:1") as client:
             route = await client.route("T")
             assert {mq.broker_name for mq in route.readable_queues()} == {"a", "b"}
-            failures, _ = await client.name_server_failures()
+            failures, _ = await find_partial(client)
         assert [failure.error.sentence for failure in failures] == [
             "It has no route of T, which other name servers have.",
             "It has no route of T at b, which other name servers have.",
@@ -82,7 +83,7 @@ def test_a_silent_one_holds_up_nobody_for_long_and_is_asked_once() -> None:
             assert network.clock.monotonic_s() == 1.0
             await passing(network.clock, asyncio.gather(client.route("T"), client.route("U")))
             assert network.clock.monotonic_s() == 1.0
-            failures, _ = await client.name_server_failures()
+            failures, _ = await find_partial(client)
         (failure,) = failures
         assert (failure.what, failure.error.sentence) == (
             "name server ns1:1",
@@ -118,7 +119,7 @@ def test_a_silent_one_is_a_warning_where_the_others_are_known_to_list_all() -> N
         expectation = _expectation(network, "gone:1", "ns2:1")
         async with _client(network, "gone:1", "ns2:1", expectation=expectation) as client:
             await client.cluster()
-            assert [len(found) for found in await client.name_server_failures()] == [0, 1]
+            assert [len(found) for found in await find_partial(client)] == [0, 1]
             with pytest.raises(NotFoundError):
                 await client.route("U")
         async with _client(network, "gone:1", "ns2:1") as client:
@@ -139,7 +140,7 @@ def test_a_missing_broker_is_part_of_the_cluster_and_of_its_routes_and_can_not_b
                 await client.ask_broker(missing, Command(CLUSTER))
             # Of a topic that was never seen whole nobody can say that the missing broker has no part.
             await client.route("V")
-            failures, _ = await client.name_server_failures()
+            failures, _ = await find_partial(client)
             assert [(failure.broker_name, failure.what) for failure in failures] == [
                 ("b", "queues of V, if it has any")
             ]

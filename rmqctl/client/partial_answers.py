@@ -1,0 +1,41 @@
+"""What makes the answers of a run partial, beside the servers that were asked for them and failed."""
+
+from __future__ import annotations
+
+from rmqctl.errors import RmqctlError
+from rmqctl.model.failure import Failure
+from rmqctl.model.route import ClusterInfo
+from rmqctl.rules.cluster_memory import not_registered
+from rmqctl.rules.words import listed
+
+from .core import Client
+
+
+async def find_partial(client: Client) -> tuple[list[Failure], list[Failure]]:
+    """Return what makes the answers of this client partial, and what is only worth knowing.
+
+    The first are name servers that leave something out, missing brokers that may have queues of the topics that were
+    asked for, and silent name servers; these are the second where the others are known to list all brokers.
+    """
+    differences, silences = client.name_server_views.differences(), client.name_server_views.silences()
+    try:
+        if (client.sightings.topics and client.expectation.brokers) or silences:
+            differences += _untold_queues(client, await client.cluster())
+        if silences and await client.is_vouched_for():
+            return differences, silences
+    except RmqctlError as error:
+        # What was asked for was answered; which brokers there are was not.
+        differences.append(Failure(None, "brokers", error))
+    return [*silences, *differences], []
+
+
+def _untold_queues(client: Client, cluster: ClusterInfo) -> list[Failure]:
+    """Name the missing brokers on which topics of this run may have queues that no memory tells of."""
+    unknown = [topic for topic in client.sightings.topics if topic not in client.expectation.topics]
+    if not unknown:
+        return []
+    now_ms = client.clock.now_ms()
+    return [
+        Failure(broker.broker_name, f"queues of {listed(unknown)}, if it has any", not_registered(broker, now_ms))
+        for broker in cluster.missing
+    ]
