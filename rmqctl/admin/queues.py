@@ -75,8 +75,8 @@ async def find_route(client: Client, topic: str) -> TopicRoute | None:
 async def fetch_route(client: Client, topic: str) -> TopicRoute:
     """Return a topic's route.
 
-    Raises NotFoundError, with names that look alike; the error of a broker that is not registered now where only such a
-    broker has the topic, or may have it.
+    Raises NotFoundError, with names that look alike; the error of a broker that is not registered now, or of a silent
+    name server, where only that one has the topic, or may have it.
     """
     try:
         route = await client.route(topic)
@@ -88,6 +88,9 @@ async def fetch_route(client: Client, topic: str) -> TopicRoute:
             raise error.reworded(
                 f"No name server has a route of topic {topic}. It may be on {names}: {error.reason}."
             ) from None
+        for address, silence in client.name_server_views.silent.items():
+            said = f"The name servers that answered have no route of topic {topic}, and {address} did not answer."
+            raise silence.reworded(said) from None
         raise NotFoundError("Topic", topic, suggestions=closest(topic, await client.topic_names())) from None
     if not route.queue_data and route.missing:
         error = not_registered(route.brokers[0], client.clock.now_ms())

@@ -8,17 +8,16 @@ from msgspec import Struct
 
 from rmqctl.client.core import Client
 from rmqctl.client.name_servers import unanswered
-from rmqctl.errors import BrokerError, NotFoundError
+from rmqctl.errors import BrokerError
 from rmqctl.model.failure import Failure
 from rmqctl.model.route import Broker, QueueData, TopicRoute
 from rmqctl.model.topic import StaticMapping, TopicFinding
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.rules.cluster_memory import not_registered
-from rmqctl.rules.names import closest
 from rmqctl.rules.topics import route_findings
 
-from .queues import find_route
+from .queues import fetch_route
 from .results import all_failed, ask_all
 
 _ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"  # NamesrvUtil.NAMESPACE_ORDER_TOPIC_CONFIG
@@ -71,9 +70,7 @@ async def fetch_route_report(client: Client, topic: str) -> RouteReport:
     if not answers.ok:
         raise unanswered(all_failed(answers.failed.values()), len(asked))
     routes = {address: route for address in asked if (route := answers.ok.get(address)) is not None}
-    union = await find_route(client, topic)
-    if union is None:
-        raise NotFoundError("Topic", topic, suggestions=closest(topic, await client.topic_names()))
+    union = await fetch_route(client, topic)
     now_ms = client.clock.now_ms()
     absent = {
         broker.broker_name: not_registered(broker, now_ms) for broker in union.brokers if broker.absence is not None

@@ -270,10 +270,7 @@ class Invocation:
         from rmqctl.client.partial_answers import find_partial
 
         failures, silences = await find_partial(client)
-        warnings = [
-            f"{failure.what}: {failure.error.sentence} The others list all brokers that are expected."
-            for failure in silences
-        ]
+        warnings = [f"{failure.what} told nothing: {failure.error.sentence}" for failure in silences]
         findings = self.display.findings
         findings.failures = tuple(dict.fromkeys((*findings.failures, *failures)))
         findings.warnings = tuple(dict.fromkeys((*findings.warnings, *warnings)))

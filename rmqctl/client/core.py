@@ -21,7 +21,7 @@ from rmqctl.errors import (
     RmqctlError,
     UnreachableError,
 )
-from rmqctl.model.cluster_memory import Expectation, Sightings, WholeView
+from rmqctl.model.cluster_memory import Expectation, Sightings
 from rmqctl.model.route import MASTER_ID, Broker, ClusterInfo, TopicRoute
 from rmqctl.net.clock import Clock, Deadline, SystemClock, pause
 from rmqctl.net.stream import SocketStream, Stream, connect_tcp
@@ -30,7 +30,6 @@ from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command, HeaderEncoding
 from rmqctl.rules.cluster_memory import (
-    is_vouched_for,
     lost_brokers,
     not_registered,
     seen_broker,
@@ -287,7 +286,6 @@ class Client:
         async def ask(address: str) -> ClusterInfo:
             return bodies.decode_cluster_info((await self.ask(address, headers.get_cluster_info())).body)
 
-        asked = self.name_servers
         try:
             views = await self._ask_name_servers(ask)
         except (BrokerError, NotAuthorisedError) as error:
@@ -299,8 +297,6 @@ class Client:
         self.map_addresses(live.brokers)
         now_ms = self.clock.now_ms()
         self.sightings.brokers |= {broker.broker_name: seen_broker(broker, now_ms) for broker in live.brokers}
-        if set(asked) <= views.keys():
-            self.sightings.whole = WholeView(tuple(sorted(asked)), now_ms)
         cluster = with_missing_brokers(live, self.expectation)
         self.sightings.has_missing = bool(cluster.missing)
         return cluster
@@ -328,8 +324,8 @@ class Client:
     async def route(self, topic: str) -> TopicRoute:
         """Return a topic's route, the union of all name servers' routes, asked once.
 
-        Queues that missing brokers had are in its `missing`. Raises NotFoundError when no name server has a route; when
-        one of them was silent and nothing vouches for the others, its error.
+        Queues that missing brokers had are in its `missing`. Raises NotFoundError when no name server that answered has
+        a route.
         """
         return await self.once(("route", topic), lambda: self._fetch_route(topic))
 
@@ -349,17 +345,7 @@ class Client:
             route = with_missing_queues(topic, live, (await self.cluster()).missing, self.expectation)
         if route is not None:
             return route
-        silent = self.name_server_views.silent
-        if silent and not await self.is_vouched_for():
-            error = next(iter(silent.values()))
-            said = f"The name servers that answered have no route of topic {topic}"
-            raise error.reworded(f"{said}, and {', '.join(silent)} did not answer.")
         raise NotFoundError("Topic", topic)
-
-    async def is_vouched_for(self) -> bool:
-        """Tell whether the name servers that answered are known to list all brokers."""
-        registered = [broker.broker_name for broker in (await self.cluster()).registered]
-        return is_vouched_for(self.expectation, self.name_servers, registered)
 
     async def fresh_route(self, topic: str) -> TopicRoute:
         """Return a topic's route as it is now, for those that stay for long, by the first name server that has one.

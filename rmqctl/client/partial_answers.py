@@ -14,19 +14,18 @@ from .core import Client
 async def find_partial(client: Client) -> tuple[list[Failure], list[Failure]]:
     """Return what makes the answers of this client partial, and what is only worth knowing.
 
-    The first are name servers that leave something out, missing brokers that may have queues of the topics that were
-    asked for, and silent name servers; these are the second where the others are known to list all brokers.
+    The first are name servers that leave something out, and missing brokers that may have queues of the topics that
+    were asked for. The second are silent name servers: there are several so that one may fail, and a broker that only a
+    silent one knows is missed by what was seen of the cluster before.
     """
     differences, silences = client.name_server_views.differences(), client.name_server_views.silences()
-    try:
-        if (client.sightings.topics and client.expectation.brokers) or silences:
+    if client.sightings.topics and client.expectation.brokers:
+        try:
             differences += _untold_queues(client, await client.cluster())
-        if silences and await client.is_vouched_for():
-            return differences, silences
-    except RmqctlError as error:
-        # What was asked for was answered; which brokers there are was not.
-        differences.append(Failure(None, "brokers", error))
-    return [*silences, *differences], []
+        except RmqctlError as error:
+            # What was asked for was answered; which brokers there are was not.
+            differences.append(Failure(None, "brokers", error))
+    return differences, silences
 
 
 def _untold_queues(client: Client, cluster: ClusterInfo) -> list[Failure]:

@@ -24,13 +24,6 @@ class SeenQueues(Struct, frozen=True):
     last_seen_ms: int
 
 
-class WholeView(Struct, frozen=True):
-    """When all of these name servers answered together, so that no broker can have been overlooked."""
-
-    name_servers: tuple[str, ...]
-    at_ms: int
-
-
 class ClusterMemory(Struct, frozen=True):
     """Brokers by name, queues by topic and broker name. Empty before the first command that asked the cluster.
 
@@ -39,7 +32,6 @@ class ClusterMemory(Struct, frozen=True):
 
     brokers: Mapping[str, SeenBroker] = field(default_factory=dict)
     topics: Mapping[str, Mapping[str, SeenQueues]] = field(default_factory=dict)
-    whole: WholeView | None = None
     forgotten: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -47,15 +39,13 @@ class Expectation(Struct, frozen=True):
     """What should be there now: `brokers` by name, None for one that a context names and that was never seen.
 
     `topics` as in the memory. `is_named`: a context names the brokers. `is_first`: nothing is remembered, so what is
-    missing cannot be known from it. `whole` is the last view of all name servers, None when there was none within the
-    time that memory counts. `faded` were seen too long ago to be expected.
+    missing cannot be known from it. `faded` were seen too long ago to be expected.
     """
 
     brokers: Mapping[str, SeenBroker | None] = field(default_factory=dict)
     topics: Mapping[str, Mapping[str, SeenQueues]] = field(default_factory=dict)
     is_named: bool = False
     is_first: bool = False
-    whole: WholeView | None = None
     faded: Mapping[str, SeenBroker] = field(default_factory=dict)
 
 
@@ -71,5 +61,4 @@ class Sightings(Struct):
     topics: dict[str, dict[str, SeenQueues]] = field(default_factory=dict)
     told: dict[str, dict[str, SeenQueues]] = field(default_factory=dict)
     held: dict[str, dict[str, int]] = field(default_factory=dict)
-    whole: WholeView | None = None
     has_missing: bool = False

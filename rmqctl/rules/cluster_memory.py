@@ -37,8 +37,6 @@ def merge_memories(memories: Collection[ClusterMemory]) -> ClusterMemory:
             for name, queues in by_broker.items():
                 if name not in known or known[name].last_seen_ms < queues.last_seen_ms:
                     known[name] = queues
-    whole = [memory.whole for memory in memories if memory.whole is not None]
-    # The view of the most name servers tells most: one that was taken of a part proves nothing of the rest.
     return ClusterMemory(
         brokers,
         {
@@ -46,7 +44,6 @@ def merge_memories(memories: Collection[ClusterMemory]) -> ClusterMemory:
             for topic, by_broker in topics.items()
             if (kept := {name: each for name, each in by_broker.items() if name in brokers})
         },
-        max(whole, key=lambda view: (len(view.name_servers), view.at_ms), default=None),
         forgotten,
     )
 
@@ -57,14 +54,12 @@ def expect(memory: ClusterMemory, *, named: Collection[str], now_ms: int, counts
     Where a context names brokers or `counts_ms` is 0, memory expects no other broker.
     """
     recent = {name: seen for name, seen in memory.brokers.items() if now_ms - seen.last_seen_ms < counts_ms}
-    whole = memory.whole
     expected = set(named) or set(recent)
     return Expectation(
         brokers={name: memory.brokers.get(name) for name in named} if named else dict(recent),
         topics=memory.topics,
         is_named=bool(named),
         is_first=not memory.brokers,
-        whole=whole if whole is not None and now_ms - whole.at_ms < counts_ms else None,
         faded={name: seen for name, seen in memory.brokers.items() if name not in expected},
     )
 
@@ -192,7 +187,7 @@ def remember(memory: ClusterMemory, seen: Sightings, now_ms: int) -> ClusterMemo
         if (kept := {name: each for name, each in by_broker.items() if name in brokers})
     }
     forgotten = {name: at_ms for name, at_ms in memory.forgotten.items() if name not in brokers}
-    return ClusterMemory(brokers, known, seen.whole or memory.whole, forgotten)
+    return ClusterMemory(brokers, known, forgotten)
 
 
 def forget_broker(memory: ClusterMemory, name: str, now_ms: int) -> ClusterMemory:
@@ -204,19 +199,8 @@ def forget_broker(memory: ClusterMemory, name: str, now_ms: int) -> ClusterMemor
     return ClusterMemory(
         {other: each for other, each in memory.brokers.items() if other != name},
         {topic: by_broker for topic, by_broker in topics.items() if by_broker},
-        memory.whole,
         {**memory.forgotten, name: now_ms},
     )
-
-
-def is_vouched_for(expectation: Expectation, asked: Collection[str], registered: Collection[str]) -> bool:
-    """Tell whether the brokers that are registered are known to be all, though a name server is silent.
-
-    They are when a context names them, or when all of these name servers were heard before and nothing is missing.
-    """
-    if set(expectation.brokers) - set(registered) or not expectation.brokers:
-        return False
-    return expectation.is_named or (expectation.whole is not None and set(asked) <= set(expectation.whole.name_servers))
 
 
 def is_much_newer(before: ClusterMemory, after: ClusterMemory, step_ms: int) -> bool:
@@ -238,4 +222,4 @@ def _shape(memory: ClusterMemory) -> Any:
         topic: {name: (seen.read_queue_count, seen.write_queue_count, seen.perm) for name, seen in by_broker.items()}
         for topic, by_broker in memory.topics.items()
     }
-    return brokers, topics, None if memory.whole is None else memory.whole.name_servers
+    return brokers, topics

@@ -81,6 +81,7 @@ def test_a_second_name_server_answers_for_the_first(cluster: Cluster, rmqctl: Rm
     result = rmqctl("offset", "show", group, namesrv=f"127.0.0.1:{free_port()};{cluster.namesrv}")
 
     assert result.exit_code == 0
+    assert "warning: name server 127.0.0.1:" in result.stderr
 
 
 @pytest.mark.parametrize("words", [("offset", "show", "BadDayGroup"), ("group", "list"), ("cluster", "list")])

@@ -131,28 +131,28 @@ def test_members_own_settings_and_what_they_do_not_agree_on(cluster: Cluster, rm
 
 
 def test_messages_in_queues_that_no_consumer_can_read(cluster: Cluster, rmqctl: Rmqctl) -> None:
-    cluster.create_topic("Unread", queue_count=5, brokers=("broker-a",))
+    cluster.create_topic("TruthUnread", queue_count=5, brokers=("broker-a",))
     address = cluster.brokers["broker-a"].address
-    _offline(cluster, "UnreadGroup")
+    _offline(cluster, "TruthUnreadGroup")
     for queue_id in range(5):
-        cluster.java.produce("Unread", 6, queue=f"broker-a:{queue_id}")
+        cluster.java.produce("TruthUnread", 6, queue=f"broker-a:{queue_id}")
         if queue_id < 3:
-            _store(address, "UnreadGroup", "Unread", queue_id, 2)
-    cluster.java.mqadmin("updateTopic", "-b", address, "-t", "Unread", "-r", "3", "-w", "5")
+            _store(address, "TruthUnreadGroup", "TruthUnread", queue_id, 2)
+    cluster.java.mqadmin("updateTopic", "-b", address, "-t", "TruthUnread", "-r", "3", "-w", "5")
 
     def is_known() -> bool:
-        return _group(rmqctl, "UnreadGroup")["unreadableMessageCount"] == 12
+        return _group(rmqctl, "TruthUnreadGroup")["unreadableMessageCount"] == 12
 
     give_up_at = time.monotonic() + 10
     while not is_known() and time.monotonic() < give_up_at:
         pass
-    group = _group(rmqctl, "UnreadGroup")
-    shown = rmqctl("offset", "show", "UnreadGroup", "-o", "json")
-    (described,) = rmqctl.items("group", "describe", "UnreadGroup")
+    group = _group(rmqctl, "TruthUnreadGroup")
+    shown = rmqctl("offset", "show", "TruthUnreadGroup", "-o", "json")
+    (described,) = rmqctl.items("group", "describe", "TruthUnreadGroup")
     assert (group["lag"], group["unreadableMessageCount"]) == (12, 12)
     assert "UNREADABLE_QUEUES" in group["attention"]
     assert shown.document["summary"]["lag"] == described["lag"] == 12
-    sentence = "12 messages of Unread are in 2 queues that no consumer can read (readQueueNums)."
+    sentence = "12 messages of TruthUnread are in 2 queues that no consumer can read (readQueueNums)."
     assert shown.stderr == f"rmqctl: {sentence}\n"
     assert sentence in described["attention"]
     assert [queue["queueId"] for queue in described["unreadableQueues"]] == [3, 4]

@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from rmqctl.model.cluster_memory import ClusterMemory, Expectation, SeenBroker, SeenQueues, Sightings, WholeView
+from rmqctl.model.cluster_memory import ClusterMemory, Expectation, SeenBroker, SeenQueues, Sightings
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker, ClusterInfo, QueueData, TopicRoute
 from rmqctl.rules.cluster_memory import (
     expect,
     forget_broker,
     is_much_newer,
-    is_vouched_for,
     may_hold,
     merge_memories,
     not_registered,
@@ -35,7 +34,6 @@ def _queues(count: int = 4, ago_ms: int = 0) -> SeenQueues:
 MEMORY = ClusterMemory(
     {"broker-a": _seen(address="a:1"), "broker-b": _seen(60_000)},
     {"T": {"broker-a": _queues(), "broker-b": _queues(3, 1_000)}, "U": {"broker-a": _queues()}},
-    WholeView(("ns:1",), NOW_MS - 60_000),
 )
 
 
@@ -66,7 +64,6 @@ def test_memory_counts_for_a_time_and_then_fades() -> None:
     assert list(_expect(old).faded) == ["broker-b"]
     assert list(_expect(old, counts_ms=3 * DAY_MS).brokers) == ["broker-b"]
     assert _expect(counts_ms=0).brokers == {}
-    assert _expect(counts_ms=0).whole is None
 
 
 def test_a_context_that_names_brokers_decides_alone() -> None:
@@ -114,7 +111,6 @@ def test_a_run_is_remembered_and_what_was_removed_on_purpose_is_not() -> None:
         "V": {"broker-a"},
     }
     assert after.brokers["broker-b"] == MEMORY.brokers["broker-b"]
-    assert after.whole == MEMORY.whole
 
 
 def test_while_a_broker_is_missing_no_new_topic_is_learned() -> None:
@@ -162,32 +158,12 @@ def test_what_was_forgotten_counts_nowhere_until_it_is_seen_again() -> None:
 
 
 def test_several_name_servers_memories_are_one() -> None:
-    newer = ClusterMemory(
-        {"broker-b": _seen(), "broker-c": _seen()}, {"T": {"broker-b": _queues(5)}}, WholeView(("a", "b"), NOW_MS - 9)
-    )
+    newer = ClusterMemory({"broker-b": _seen(), "broker-c": _seen()}, {"T": {"broker-b": _queues(5)}})
     merged = merge_memories([MEMORY, newer])
     assert merged.brokers["broker-b"].last_seen_ms == NOW_MS
     assert set(merged.brokers) == {"broker-a", "broker-b", "broker-c"}
     assert merged.topics["T"]["broker-b"].read_queue_count == 5
-    assert merged.whole == newer.whole
     assert merge_memories([]) == ClusterMemory()
-
-
-@pytest.mark.parametrize(
-    ("asked", "registered", "vouched"),
-    [
-        (["ns:1"], ["broker-a", "broker-b"], True),
-        (["ns:1", "ns:2"], ["broker-a", "broker-b"], False),  # what ns:2 alone knows was never seen
-        (["ns:1"], ["broker-a"], False),
-    ],
-)
-def test_who_answers_for_a_silent_name_server(asked: list[str], registered: list[str], *, vouched: bool) -> None:
-    assert is_vouched_for(_expect(), asked, registered) is vouched
-
-
-def test_a_context_vouches_and_nothing_does_where_nothing_is_known() -> None:
-    assert is_vouched_for(_expect(ClusterMemory(), "broker-a"), ["ns:1", "ns:2"], ["broker-a"])
-    assert not is_vouched_for(_expect(ClusterMemory()), ["ns:1"], ["broker-a"])
 
 
 def test_a_memory_is_written_again_when_it_says_something_else_or_is_old() -> None:
