@@ -81,6 +81,7 @@ async def fetch_route(client: Client, topic: str) -> TopicRoute:
     try:
         route = await client.route(topic)
     except NotFoundError:
+        silent = dict(client.name_server_views.silent)
         missing = (await client.cluster()).missing
         if missing:
             error = not_registered(missing[0], client.clock.now_ms())
@@ -88,7 +89,7 @@ async def fetch_route(client: Client, topic: str) -> TopicRoute:
             raise error.reworded(
                 f"No name server has a route of topic {topic}. It may be on {names}: {error.reason}."
             ) from None
-        for address, silence in client.name_server_views.silent.items():
+        for address, silence in silent.items():
             said = f"The name servers that answered have no route of topic {topic}, and {address} did not answer."
             raise silence.reworded(said) from None
         raise NotFoundError("Topic", topic, suggestions=closest(topic, await client.topic_names())) from None

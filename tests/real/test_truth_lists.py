@@ -177,11 +177,11 @@ def test_offsets_beyond_the_end_and_of_queues_that_do_not_exist(cluster: Cluster
 def test_nobody_gets_what_a_member_without_the_subscription_would_have(cluster: Cluster, rmqctl: Rmqctl) -> None:
     for topic in ("Nobody1", "Nobody2"):
         cluster.create_topic(topic, queue_count=2)
-    with _members(cluster, "NobodyGroup", one={"topic": "Nobody1"}, two={"topic": "Nobody2"}) as ids:
-        _described(rmqctl, "NobodyGroup", lambda item: sum(len(each["queues"] or ()) for each in item["members"]) >= 4)
+    with _members(cluster, "UnsharedTeam", one={"topic": "Nobody1"}, two={"topic": "Nobody2"}) as ids:
+        _described(rmqctl, "UnsharedTeam", lambda item: sum(len(each["queues"] or ()) for each in item["members"]) >= 4)
         give_up_at = time.monotonic() + 45
         while True:
-            (item,) = rmqctl.items("whatif", "allocate", "NobodyGroup")
+            (item,) = rmqctl.items("whatif", "allocate", "UnsharedTeam")
             if item["isAsComputed"] or time.monotonic() > give_up_at:
                 break
     assert item["isAsComputed"] is True
@@ -191,7 +191,7 @@ def test_nobody_gets_what_a_member_without_the_subscription_would_have(cluster: 
     assert len(unowned) == 4
     wanted = {ids["one"]: "Nobody1", ids["two"]: "Nobody2"}
     for client_id, share in item["allocation"].items():
-        assert {queue["topic"] for queue in share} - {"%RETRY%NobodyGroup"} == {wanted[client_id]}
+        assert {queue["topic"] for queue in share} - {"%RETRY%UnsharedTeam"} == {wanted[client_id]}
 
 
 @pytest.mark.timeout(180)
