@@ -207,7 +207,8 @@ def test_a_group_at_work_skips_what_it_is_told_to(cluster: Cluster, rmqctl: Rmqc
     topic, group, count = "ResetOn", "ResetOnGroup", 60_000
     cluster.create_topic(topic, queue_count=1, brokers=(_BROKER,))
     cluster.java.produce(topic, count, batch=100)
-    cluster.java.consume(group, group, topic, collect=1, threads=1)
+    # A ms each: without it a quick machine is through with all of them before the reset.
+    cluster.java.consume(group, group, topic, collect=1, threads=1, each=1)
     cluster.java.wait_consumed(group, 500)
     receipt = _reset(rmqctl, group, topic, "--to-offset", str(count - 100))
     assert _results(receipt) == {"CONFIRMED"}, receipt["items"]
