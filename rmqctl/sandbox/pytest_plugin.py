@@ -11,7 +11,8 @@
     def test_with_two_old_brokers(rmq_sandbox): ...
 
 The marker takes what rmqctl.sandbox.Sandbox takes, and `virtual_clock`. The fixture is a ThreadedSandbox: it runs in a
-thread of its own. Tests that are asyncio themselves need no fixture: `async with Sandbox() as sandbox:`.
+thread of its own. Meanwhile the environment has RMQCTL_MEMORY=0, so that rmqctl expects no broker of a sandbox that had
+the same port before. Tests that are asyncio themselves need no fixture: `async with Sandbox() as sandbox:`.
 
 Nothing of the sandbox is imported before the first test that asks for it.
 """
@@ -44,5 +45,7 @@ def _rmq_sandbox(request: pytest.FixtureRequest) -> Iterator[ThreadedSandbox]:
     marker = request.node.get_closest_marker(_MARKER)
     if marker is not None and marker.args:
         raise pytest.UsageError(f"@pytest.mark.{_MARKER} takes names and values, such as brokers=2.")
-    with ThreadedSandbox(**({} if marker is None else marker.kwargs)) as sandbox:
+    with ThreadedSandbox(**({} if marker is None else marker.kwargs)) as sandbox, pytest.MonkeyPatch.context() as patch:
+        # The port may have been another sandbox's: what rmqctl saw there is nothing to miss.
+        patch.setenv("RMQCTL_MEMORY", "0")
         yield sandbox

@@ -21,6 +21,7 @@ from tests.real.differential.asker import Asker
 _ROOT = Path(__file__).parents[2]
 
 _SUITE = """
+import os
 import socket
 import sys
 
@@ -43,6 +44,7 @@ addresses = []
 @pytest.mark.parametrize("time", range(2))
 def test_each_has_its_own(rmq_sandbox, time):
     reach(rmq_sandbox.addr)
+    assert os.environ["RMQCTL_MEMORY"] == "0"
     assert list(rmq_sandbox.brokers) == ["broker-a"]
     addresses.append(rmq_sandbox.addr)
     rmq_sandbox.faults.drop(11)
