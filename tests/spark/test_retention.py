@@ -40,7 +40,8 @@ def min_offset(forgetful: Cluster) -> Callable[[str], int]:
     """Have what is old deleted, and return where the topic's one queue begins then."""
 
     def expire(topic: str) -> int:
-        give_up_s = time.monotonic() + 60
+        # A file that something still reads is deleted by force after 120 s (destroyMapedFileIntervalForcibly).
+        give_up_s = time.monotonic() + 150
         while time.monotonic() < give_up_s:
             forgetful.java.mqadmin("deleteExpiredCommitLog", "-b", forgetful.addresses["broker-a"])
             printed = forgetful.java.mqadmin("topicStatus", "-t", topic)
