@@ -88,7 +88,7 @@ def _cold(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
         cpu = median([run.cpu_s for run in b]) / median([run.cpu_s for run in a])
         ms = median([run.wall_s for run in a]) * 1000
         figure = f"{wall:.1f} times ({ms:.0f} ms), CPU {cpu:.1f} times"
-        rows.append((f"offset show, whole process, beside mqadmin ({what})", figure, ">= 20 times", wall >= 20))
+        rows.append((f"offset show, whole process, beside mqadmin ({what})", figure, ">= 25 times", wall >= 25))
     completion = ("complete-words", "--namesrv", cluster.namesrv, "offset", "show", "")
     for words in (("--help",), ("offset", "show", "--help"), completion):
         ms = median([run_process(rmqctl(*words)).wall_s for _ in range(15)]) * 1000
