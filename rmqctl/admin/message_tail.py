@@ -12,7 +12,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import TopicRoute
 from rmqctl.net.clock import pause, wait_for
 from rmqctl.net.tasks import stop_tasks
-from rmqctl.protocol import bodies, headers
+from rmqctl.protocol import headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.message import StoredMessage, iter_messages
@@ -274,9 +274,7 @@ class MessageTail:
         while True:
             await pause(self._client.clock, _ROUTE_S)
             try:
-                answer = await self._client.ask_name_server(headers.get_route(self._topic))
-                route = bodies.decode_route(self._topic, answer.body)
-                self._client.map_addresses(route.brokers)
+                route = await self._client.fresh_route(self._topic)
                 self._note_addresses(route)
                 queues = chosen_queues(route, self._choices)
             except RmqctlError:

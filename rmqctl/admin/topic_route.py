@@ -8,11 +8,10 @@ from msgspec import Struct
 
 from rmqctl.client.core import Client
 from rmqctl.client.name_servers import unanswered
-from rmqctl.errors import BrokerError
 from rmqctl.model.failure import Failure
 from rmqctl.model.route import Broker, QueueData, TopicRoute
 from rmqctl.model.topic import StaticMapping, TopicFinding
-from rmqctl.protocol import bodies, headers
+from rmqctl.protocol import headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.rules.cluster_memory import not_registered
 from rmqctl.rules.topics import route_findings
@@ -66,7 +65,7 @@ async def fetch_route_report(client: Client, topic: str) -> RouteReport:
     Raises NotFoundError when those that answer have none, and their error when none of them answers.
     """
     asked = client.name_servers
-    answers = await ask_all(asked, lambda address: _fetch_route(client, address, topic))
+    answers = await ask_all(asked, lambda address: client.route_at(address, topic))
     if not answers.ok:
         raise unanswered(all_failed(answers.failed.values()), len(asked))
     routes = {address: route for address in asked if (route := answers.ok.get(address)) is not None}
@@ -97,16 +96,6 @@ def _missing_parts(route: TopicRoute) -> list[RoutePart]:
     brokers = {broker.broker_name: broker for broker in route.brokers}
     findings = (TopicFinding.BROKER_MISSING,)
     return [RoutePart(data, brokers[data.broker_name], None, (), findings) for data in route.missing]
-
-
-async def _fetch_route(client: Client, address: str, topic: str) -> TopicRoute | None:
-    try:
-        answer = await client.ask(address, headers.get_route(topic))
-    except BrokerError as error:
-        if error.code == ResponseCode.TOPIC_NOT_EXIST:
-            return None
-        raise
-    return bodies.decode_route(topic, answer.body)
 
 
 async def _fetch_order_conf(client: Client, address: str, topic: str) -> str | None:

@@ -35,7 +35,7 @@ _OF_ANY_CLUSTER = ("timeout", "debug")
 class RunFindings(Struct):
     """What asking the cluster showed beside what was asked for, to be said with every result of the run.
 
-    `failures` make each result a partial one: name servers that told less than others, or nothing.
+    `failures` make each result a partial one: name servers that told less than others, or missing brokers.
     """
 
     failures: tuple[Failure, ...] = ()

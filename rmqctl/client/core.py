@@ -239,27 +239,34 @@ class Client:
 
     async def ask_name_server(self, command: Command) -> Command:
         """Return the answer of the first name server that gives one. Raises the first one's error when none does."""
+        answer = await self._first_told(lambda address: self.ask(address, command))
+        if answer is None:
+            raise AssertionError("a client needs a name server")
+        return answer
+
+    async def _first_told(self, ask: Callable[[str], Awaitable[_T | None]]) -> _T | None:
+        """Return what the first name server tells that tells something, None when those that answer tell nothing."""
         first_error: RmqctlError | None = None
+        has_answer = False
         for address in self.name_servers:
             try:
-                response = await self.ask(address, command)
+                told = await ask(address)
             except (UnreachableError, RemoteProtocolError) as error:
                 first_error = first_error or error
-                await self._give_up_silent(address, error)
+                if isinstance(error, DeadlineError) and self.deadline.is_open_ended:
+                    # As above. Name servers don't mind; a broker that is only slow would take us for gone.
+                    await self._pool.drop_address(address)
                 continue
             except RmqctlError:
                 self._prefer(address)
                 raise
-            self._prefer(address)
-            return response
-        if first_error is None:
-            raise AssertionError("a client needs a name server")
+            if told is not None:
+                self._prefer(address)
+                return told
+            has_answer = True
+        if has_answer or first_error is None:
+            return None
         raise unanswered(first_error, len(self.name_servers))
-
-    async def _give_up_silent(self, address: str, error: RmqctlError) -> None:
-        if isinstance(error, DeadlineError) and self.deadline.is_open_ended:
-            # As in _ask_once. Name servers don't mind; a broker that is only slow would take us for gone.
-            await self._pool.drop_address(address)
 
     def _prefer(self, address: str) -> None:
         """Ask this name server first from now on: it answered, and a silent one before it has cost time enough."""
@@ -331,7 +338,7 @@ class Client:
 
     async def _fetch_route(self, topic: str) -> TopicRoute:
         async def ask(address: str) -> TopicRoute | None:
-            return await self._route_at(address, topic)
+            return await self.route_at(address, topic)
 
         routes = await self._ask_name_servers(ask)
         self.name_server_views.note_routes(topic, routes)
@@ -352,25 +359,13 @@ class Client:
 
         Clients ask one name server as well. Raises NotFoundError.
         """
-        first_error: RmqctlError | None = None
-        has_answer = False
-        for address in self.name_servers:
-            try:
-                route = await self._route_at(address, topic)
-            except (UnreachableError, RemoteProtocolError) as error:
-                first_error = first_error or error
-                await self._give_up_silent(address, error)
-                continue
-            has_answer = True
-            if route is not None:
-                self._prefer(address)
-                self.map_addresses(route.brokers)
-                return route
-        if has_answer or first_error is None:
+        route = await self._first_told(lambda address: self.route_at(address, topic))
+        if route is None:
             raise NotFoundError("Topic", topic)
-        raise unanswered(first_error, len(self.name_servers))
+        self.map_addresses(route.brokers)
+        return route
 
-    async def _route_at(self, address: str, topic: str) -> TopicRoute | None:
+    async def route_at(self, address: str, topic: str) -> TopicRoute | None:
         """Return the route that one name server has of a topic, None for none."""
         try:
             response = await self.ask(address, headers.get_route(topic))

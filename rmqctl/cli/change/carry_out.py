@@ -152,8 +152,8 @@ def apply(
             _say_interrupted(plan, journal)
             raise KeyboardInterrupt from None
     # A name server that leaves something out leaves nothing undone: the others told of it.
-    silent = [each for each in display.findings.failures if not isinstance(each.error, NameServersDifferError)]
-    return _exit_code(applied.exit_code, (*failures, *silent))
+    untold = [each for each in display.findings.failures if not isinstance(each.error, NameServersDifferError)]
+    return _exit_code(applied.exit_code, (*failures, *untold))
 
 
 def _say_interrupted(plan: Plan, journal: Journal) -> None:

@@ -24,7 +24,6 @@ from rmqctl.pipeline.job import Field, Job, JobOptions, Kind, Outcome, Written, 
 from rmqctl.pipeline.options import options_of
 from rmqctl.pipeline.retained import fetch_held_since, fetch_retained
 from rmqctl.pipeline.tables import DEAD_LETTERS, PARTITIONS, SCHEMAS, replace_partitions, table_path
-from rmqctl.protocol import bodies, headers
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.wildcards import require_matching
 from rmqctl.rules.words import counted
@@ -64,9 +63,7 @@ async def _look(client: Client, options: JobOptions) -> None:
 
 async def _names(client: Client, patterns: Sequence[str]) -> tuple[str, ...]:
     """Return the dead-letter topics of the groups that patterns pick, of all without one. Raises NotFoundError."""
-    answer = await client.ask_name_server(headers.get_all_topics())
-    names = bodies.decode_topic_names(answer.body)
-    groups = [name.removeprefix(DLQ_PREFIX) for name in names if name.startswith(DLQ_PREFIX)]
+    groups = [name.removeprefix(DLQ_PREFIX) for name in await client.topic_names() if name.startswith(DLQ_PREFIX)]
     if patterns:
         try:
             groups = list(require_matching("Group", patterns, groups))
