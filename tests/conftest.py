@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-# How long one example takes says something of the machine's other work only.
-settings.register_profile("rmqctl", deadline=None)
-settings.load_profile("rmqctl")
+# How long one example takes says something of the machine's other work only. Each run of the gate tries the same
+# examples; HYPOTHESIS_PROFILE=explore looks for new ones.
+settings.register_profile("rmqctl", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "rmqctl"))
 
 
 @pytest.fixture(autouse=True, scope="session")

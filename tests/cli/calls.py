@@ -44,7 +44,7 @@ def call(capsys: pytest.CaptureFixture[str], *argv: str) -> Result:
 def spawn(*argv: str, code: str = "", **settings: Any) -> subprocess.CompletedProcess[str]:
     """Run in a process of its own: the program, or a piece of Python."""
     command = [sys.executable, "-c", code, *argv] if code else [sys.executable, "-m", "rmqctl", *argv]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, **settings)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **settings)
 
 
 def closed_address() -> str:

@@ -14,6 +14,8 @@ def config_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("RMQCTL_CONFIG", str(path))
     for name in ("NAMESRV_ADDR", "NO_COLOR", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
+    # One attempt gets a third of it; 10 s are for people who wait, not for machines that do other things meanwhile.
+    monkeypatch.setattr("rmqctl.cli.invocation._DEFAULT_TIMEOUT_MS", 60_000)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("RMQCTL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("RMQCTL_RUNTIME", str(tmp_path / "runtime"))

@@ -74,9 +74,9 @@ def served(cluster: Cluster) -> Iterator[str]:
     thread = threading.Thread(target=loop.run_until_complete, args=[serve()])
     thread.start()
     try:
-        assert started.wait(10)
+        assert started.wait(60)
         yield name_server_address
     finally:
         loop.call_soon_threadsafe(stop.set)
-        thread.join(10)
+        thread.join(60)
         loop.close()

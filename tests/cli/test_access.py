@@ -137,9 +137,9 @@ def test_name_servers_by_url_are_looked_up_within_the_deadline(
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         async with server:
             port = server.sockets[0].getsockname()[1]
-            client = await Access(f" http://127.0.0.1:{port}/ ", 9.0).connect()
+            client = await Access(f" http://127.0.0.1:{port}/ ", 60.0).connect()
         assert client.name_servers == ("ns:1", "ns2:2")
-        assert client.deadline.seconds < 9.0
+        assert client.deadline.seconds < 60.0
 
     asyncio.run(scenario())
     result = call(capsys, "group", "list", "-n", f"http://user:s3cret@{closed_address()}/nsaddr?token=s3cret")

@@ -250,7 +250,7 @@ def _bash(line: str, env: dict[str, str], *, breaks: str | None = None) -> list[
     )
     done = subprocess.run(
         [_installed("bash"), "--norc", "-c", script, "bash", line],
-        env=env, capture_output=True, text=True, timeout=30, check=True, cwd=env["HOME"],
+        env=env, capture_output=True, text=True, timeout=120, check=True, cwd=env["HOME"],
     )  # fmt: skip
     assert done.stderr == ""
     return done.stdout.split()
@@ -307,7 +307,7 @@ def test_zsh_completes(program: dict[str, str]) -> None:
             env=program,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=120,
             check=False,
         )
         assert (done.stdout.split(), done.stderr) == (offered, "")
@@ -323,7 +323,7 @@ def test_fish_completes(program: dict[str, str]) -> None:
     ):
         script = f"source {_ROOT / 'completions' / 'rmqctl.fish'}; complete -C {line!r}"
         done = subprocess.run(
-            [shell, "--no-config", "-c", script], env=program, capture_output=True, text=True, timeout=30, check=False
+            [shell, "--no-config", "-c", script], env=program, capture_output=True, text=True, timeout=120, check=False
         )
         assert (done.stdout.split(), done.stderr) == (offered, "")
 
@@ -339,7 +339,7 @@ def _typed(command: list[str], setup: str, keys: str, wanted: str, env: dict[str
 
     def read_until(text: str) -> None:
         nonlocal shown
-        until_s = time.monotonic() + 20
+        until_s = time.monotonic() + 120
         while text not in shown and time.monotonic() < until_s:
             if select.select([ours], [], [], 0.5)[0]:
                 shown += os.read(ours, 4096).decode(errors="replace")
@@ -353,7 +353,7 @@ def _typed(command: list[str], setup: str, keys: str, wanted: str, env: dict[str
         read_until(wanted)
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(120)
         os.close(ours)
     return shown
 

@@ -24,7 +24,7 @@ def _nothing_outlives_the_test() -> Iterator[None]:
 
 
 def test_every_step_is_shown_with_what_it_says_and_nothing_is_left() -> None:
-    done = subprocess.run(_DEMO, capture_output=True, text=True, timeout=50, check=False)
+    done = subprocess.run(_DEMO, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "") or "not shown" in done.stderr, done.stderr
     shown = done.stdout
     for step in STEPS:
@@ -36,11 +36,11 @@ def test_every_step_is_shown_with_what_it_says_and_nothing_is_left() -> None:
 
 
 def test_it_stays_when_it_shall_and_can_be_ended() -> None:
-    done = subprocess.run([*_DEMO, "--keep"], capture_output=True, text=True, timeout=50, check=False)
+    done = subprocess.run([*_DEMO, "--keep"], capture_output=True, text=True, timeout=120, check=False)
     (running,) = find_running()
     assert f"export NAMESRV_ADDR={running.namesrv}\n" in done.stdout
     down = subprocess.run(
-        [*_DEMO[:-1], "sandbox", "down", "--port", str(running.port)], capture_output=True, timeout=20, check=False
+        [*_DEMO[:-1], "sandbox", "down", "--port", str(running.port)], capture_output=True, timeout=120, check=False
     )
     assert down.returncode == 0
     assert find_running() == []
@@ -52,5 +52,5 @@ def test_ctrl_c_and_a_closed_terminal_take_the_sandbox_away(number: signal.Signa
         assert process.stdout is not None
         assert process.stdout.readline().startswith("# ")
         process.send_signal(number)
-        assert process.wait(timeout=20) == 130
+        assert process.wait(timeout=120) == 130
     assert find_running() == []

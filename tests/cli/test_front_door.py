@@ -29,7 +29,7 @@ sys.exit(run(sys.argv[1:]))
 def _shell(command: str, **settings: str) -> subprocess.CompletedProcess[str]:
     words = f"{command}".replace("rmqctl", f"{sys.executable} -m rmqctl")
     return subprocess.run(
-        ["sh", "-c", words], capture_output=True, text=True, timeout=30, check=False, env={**os.environ, **settings}
+        ["sh", "-c", words], capture_output=True, text=True, timeout=120, check=False, env={**os.environ, **settings}
     )
 
 

@@ -49,6 +49,6 @@ def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_closed_standard_input_is_said() -> None:
     command = ["sh", "-c", 'exec "$0" -m rmqctl whatif allocate --spec - <&-', sys.executable]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "rmqctl: --spec -: standard input is closed.\n"

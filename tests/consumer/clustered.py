@@ -124,7 +124,7 @@ class Cluster:
 
     async def until(self, is_so: Callable[[], bool]) -> None:
         """Let time pass until something is so that waits for a thread."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not is_so():
                 await self.passes(0.1)
 

@@ -651,12 +651,12 @@ def test_threads_that_hang_are_told_of() -> None:
 
         def listener(*_: object) -> ConsumeStatus:
             loop.call_soon_threadsafe(entered.set)
-            gate.wait(10)
+            gate.wait(60)
             return SUCCESS
 
         consuming = Consuming(listener, consume_timeout_s=10, worker_count=1)
         consuming.put(0)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await entered.wait()
             await consuming.settle(11)
             assert consuming.watching.hanging == [1]
@@ -704,18 +704,18 @@ def test_once_closed_late_results_are_not_heard() -> None:
 
         def listener(*_: object) -> ConsumeStatus:
             loop.call_soon_threadsafe(entered.set)
-            gate.wait(10)
+            gate.wait(60)
             return LATER
 
         before = set(threading.enumerate())
         consuming = Consuming(listener, worker_count=2)
         consuming.put(0)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await entered.wait()
         await consuming.consumption.aclose()
         gate.set()
         for thread in set(threading.enumerate()) - before:
-            thread.join(10)
+            thread.join(60)
         await consuming.settle(60)
         # It came back, and left the group before.
         assert consuming.consumption.is_idle

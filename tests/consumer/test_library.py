@@ -29,23 +29,34 @@ from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.topics import Topic
 
 
-def test_the_example_on_the_first_page_consumes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_on_the_first_page_consumes() -> None:
     page = rmqctl.consumer.__doc__ or ""
     (code,) = re.findall(r"\n\n((?:    .*\n|\n)+)\n\S", page)
     text = "import asyncio\n" + re.sub("^    ", "", code, flags=re.MULTILINE)
 
-    async def go() -> None:
-        async with Sandbox(queues=1) as sandbox, Client([sandbox.addr]) as client:
+    async def go() -> list[object]:
+        printed: list[object] = []
+        is_printed = asyncio.Event()
+
+        def note(what: object) -> None:
+            printed.append(what)
+            loop.call_soon_threadsafe(is_printed.set)
+
+        loop = asyncio.get_running_loop()
+        async with Sandbox(queues=1) as sandbox, Client([sandbox.addr], timeout_s=60) as client:
             broker = sandbox.brokers["broker-a"]
             broker.topics.put(Topic("orders", 1, 1))
-            names: dict[str, Any] = {"First": ConsumeFromWhere.FIRST_OFFSET}
-            ready = text.replace("127.0.0.1:9876", sandbox.addr).replace("sleep(60)", "sleep(2)")
+            names: dict[str, Any] = {"First": ConsumeFromWhere.FIRST_OFFSET, "print": note, "is_printed": is_printed}
+            assert "asyncio.sleep(60)" in text
+            ready = text.replace("127.0.0.1:9876", sandbox.addr)
+            # It sleeps until the message has come.
+            ready = ready.replace("asyncio.sleep(60)", "asyncio.wait_for(is_printed.wait(), 60)")
             exec(ready.replace('group="my-group"', 'group="my-group", consume_from=First'), names)
             await Producer(client, "P").send("orders", b"one", tag="created")
             await names["main"]()
+        return printed
 
-    asyncio.run(go())
-    assert capsys.readouterr().out == "[b'one']\n"
+    assert asyncio.run(go()) == [[b"one"]]
 
 
 def _mine(queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> dict[str, list[MessageQueue]]:
@@ -63,7 +74,7 @@ def _mine(queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> dict[str
 )
 def test_a_strategy_with_options_and_one_of_ones_own(strategy: Strategy, expected: set[int]) -> None:
     async def go() -> set[int]:
-        async with Sandbox(queues=2) as sandbox, Client([sandbox.addr], open_ended=True) as client:
+        async with Sandbox(queues=2) as sandbox, Client([sandbox.addr], timeout_s=60, open_ended=True) as client:
             sandbox.brokers["broker-a"].topics.put(Topic("orders", 2, 2))
             producer = Producer(client, "P")
             for queue_id in (0, 1):
@@ -81,10 +92,10 @@ def test_a_strategy_with_options_and_one_of_ones_own(strategy: Strategy, expecte
             consumer = PushConsumer(client, settings, [make_subscription("orders")], consume, strategy)
             await consumer.start()
             try:
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(60):
                     await is_there.wait()
             finally:
-                await consumer.drain(1.0)
+                await consumer.drain(60.0)
             assert {mq.queue_id for mq in consumer.rebalance.outcomes["orders"].share.queues} == expected
             return seen
 
@@ -104,7 +115,7 @@ def test_a_strategy_that_fails_is_reported_and_takes_nothing() -> None:
             told.append((trouble, said))
             is_told.set()
 
-        async with Sandbox(queues=1) as sandbox, Client([sandbox.addr], open_ended=True) as client:
+        async with Sandbox(queues=1) as sandbox, Client([sandbox.addr], timeout_s=60, open_ended=True) as client:
             sandbox.brokers["broker-a"].topics.put(Topic("orders", 1, 1))
             consumer = PushConsumer(
                 client, ConsumerSettings(group="my-group"), [make_subscription("orders")],
@@ -112,7 +123,7 @@ def test_a_strategy_that_fails_is_reported_and_takes_nothing() -> None:
             )  # fmt: skip
             await consumer.start()
             try:
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(60):
                     await is_told.wait()
                 assert consumer.process_queues() == {}
             finally:

@@ -113,9 +113,13 @@ def test_a_late_look_is_nothing() -> None:
 
 
 class _Told:
-    """Hears from the thread; each kind by itself, for a busy machine can make threads late."""
+    """Hears from the thread; each kind by itself, for a busy machine can make threads late.
 
-    def __init__(self) -> None:
+    It can hold up the loop before `place` does: what is told before that place is, is nothing.
+    """
+
+    def __init__(self, place: str) -> None:
+        self.place = place
         self.blocked: list[str] = []
         self.threads: set[str] = set()
         self.is_told, self.is_over = threading.Event(), asyncio.Event()
@@ -124,32 +128,35 @@ class _Told:
     def __call__(self, trouble: Trouble, sentence: str) -> None:
         self.threads.add(threading.current_thread().name)
         if trouble is _BLOCKED and "kept the interpreter" not in sentence:
-            self.blocked.append(sentence)
-            self.is_told.set()
-            if "runs again" in sentence:
+            if self.place in sentence:
+                self.is_told.set()
+            if self.is_told.is_set():
+                self.blocked.append(sentence)
+            if self.is_told.is_set() and "runs again" in sentence:
                 self.loop.call_soon_threadsafe(self.is_over.set)
 
 
 def test_a_coroutine_that_blocks_is_found_while_it_blocks() -> None:
     async def go() -> _Told:
-        told = _Told()
+        told = _Told("<locals>.block(test_loop_watch.py:")
         watch = LoopWatch(0.1, told)
 
         async def block() -> None:
-            assert told.is_told.wait(10)  # held up until it was told of
+            while not told.is_told.wait(1):  # noqa: ASYNC110 - held up until it was told of
+                await asyncio.sleep(0)  # for the next question, where one was open before
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await asyncio.create_task(block())
             await told.is_over.wait()
         watch.close()
-        watch.thread.join(10)
+        watch.thread.join(60)
         assert not watch.thread.is_alive()
         return told
 
     told = run(go())
-    first, second = told.blocked
-    assert "<locals>.block(test_loop_watch.py:" in first
-    assert second.startswith("The event loop runs again; it was held up for 0.")
+    first, second, *_ = told.blocked
+    assert told.place in first
+    assert second.startswith("The event loop runs again; it was held up for ")
     assert told.threads == {"LoopWatch"}
 
 
@@ -158,7 +165,7 @@ def test_it_ends_with_a_loop_that_was_not_told_to_end() -> None:
         return LoopWatch(0.05, lambda *_: None)
 
     watch = run(go())
-    watch.thread.join(10)
+    watch.thread.join(60)
     assert not watch.thread.is_alive()
 
 
@@ -170,18 +177,21 @@ def test_a_consumer_tells_of_a_listener_that_blocks_and_its_watch_ends_with_it()
             return "held up for 0.1 s by" in report and "listener(test_loop_watch.py:" in report
 
         async def listener(found: Sequence[StoredMessage], _: Batch) -> ConsumeStatus:
-            until_s = time.monotonic() + 10
+            until_s = time.monotonic() + 60
             while not any(map(note, cluster.reports)) and time.monotonic() < until_s:
-                is_told.wait(0.01)
+                for _ in range(100):
+                    if not any(map(note, cluster.reports)):
+                        is_told.wait(0.01)
+                await asyncio.sleep(0)  # for the next question, where one was open before it blocked
             return ConsumeStatus.CONSUME_SUCCESS
 
         await cluster.send("a")
         consumer = await cluster.started(listener, loop_watch_s=0.1)
+        await cluster.until(lambda: consumer.ok_count == 1)
         assert any(map(note, cluster.reports))
-        assert consumer.ok_count == 1
         await cluster.during(consumer.drain(10))
         assert consumer._loop_watch is not None
-        consumer._loop_watch.thread.join(10)
+        consumer._loop_watch.thread.join(60)
         assert not consumer._loop_watch.thread.is_alive()
 
     scenario(work)
@@ -207,14 +217,16 @@ asyncio.run(go())
 """
 
 
+@pytest.mark.by_the_clock
 def test_a_process_that_is_really_stopped() -> None:
+    """By the clock: a busy machine can hold up the loop, and not the watch, for 0.1 s; Looks is tested above."""
     process = subprocess.Popen([sys.executable, "-c", _STOPPED], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGSTOP)
     time.sleep(0.4)
     process.send_signal(signal.SIGCONT)
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=120)
     assert process.returncode == 0
     assert out.startswith("STOOD_STILL The process stood still for 0.")
     assert "LOOP_BLOCKED" not in out

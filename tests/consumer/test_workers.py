@@ -66,7 +66,7 @@ class _Crew:
 
     async def finished(self, count: int) -> list[Batch]:
         """Wait until so many batches have come back."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.done) < count:
                 self._changed.clear()
                 await self._changed.wait()
@@ -177,7 +177,7 @@ def test_a_listener_that_blocks_holds_one_thread_and_not_the_others() -> None:
         def listener(messages: Sequence[StoredMessage], _: Batch) -> ConsumeStatus:
             names.add(threading.current_thread().name)
             if messages[0].queue_offset == 0:
-                gate.wait(10)
+                gate.wait(60)
             return SUCCESS
 
         crew = _Crew(listener, 2)
@@ -204,7 +204,7 @@ def test_what_threads_finish_while_the_event_loop_is_busy_is_told_at_once() -> N
 
         crew = _Crew(listener)
         crew.submit(*range(100))
-        assert is_last.wait(10)  # the event loop does not get to run
+        assert is_last.wait(60)  # the event loop does not get to run
         await crew.finished(100)
         assert len(crew.bursts) <= 2
         crew.workers.close()
@@ -237,7 +237,7 @@ def test_once_closed_nothing_that_waits_is_consumed(is_async: bool) -> None:
         def in_thread(messages: Sequence[StoredMessage], _: Batch) -> ConsumeStatus:
             seen.append(messages[0].queue_offset)
             loop.call_soon_threadsafe(entered.set)
-            gate.wait(10)
+            gate.wait(60)
             return SUCCESS
 
         async def in_task(messages: Sequence[StoredMessage], _: Batch) -> ConsumeStatus:
@@ -249,12 +249,12 @@ def test_once_closed_nothing_that_waits_is_consumed(is_async: bool) -> None:
         before = set(threading.enumerate())
         crew = _Crew(in_task if is_async else in_thread)
         crew.submit(*range(5))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await entered.wait()
         crew.workers.close()
         gate.set()
         for thread in set(threading.enumerate()) - before:
-            thread.join(10)
+            thread.join(60)
             assert not thread.is_alive()
         await crew.clock.await_idle()
         return seen
@@ -270,19 +270,19 @@ def test_a_thread_that_comes_back_after_the_loop_has_ended_is_quiet(capsys: pyte
 
         def listener(*_: object) -> ConsumeStatus:
             loop.call_soon_threadsafe(entered.set)
-            gate.wait(10)
+            gate.wait(60)
             return SUCCESS
 
         crew = _Crew(listener)
         crew.submit(0)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await entered.wait()
         crew.workers.close()
 
     run(go())
     gate.set()
     for thread in set(threading.enumerate()) - threads:
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
     assert capsys.readouterr().err == ""
 
@@ -372,9 +372,9 @@ def test_what_a_listener_starts_may_outlive_it_and_holds_no_worker(kind: str, is
         gate.set()
         for each in left:
             if kind == "thread":
-                each.join(10)
+                each.join(60)
             elif kind == "process":
-                each.communicate(timeout=10)
+                each.communicate(timeout=120)
 
 
 # What can be no listener

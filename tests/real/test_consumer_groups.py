@@ -47,12 +47,9 @@ class _Group:
 
     def java_joins(self, name: str) -> None:
         with self._changing():
-            # Java's client drops a heartbeat while another one is under way. Where that was to carry the version that a
-            # change of its queues gave to its subscription, its pulls are refused (25) until the next, 30 s later.
             self._cluster.java.consume(
-                name, self._topic, self._topic, collect=1, instance=name, heartbeat=1000,
-                strategy=_CLASSES[self._strategy],
-            )  # fmt: skip
+                name, self._topic, self._topic, collect=1, instance=name, strategy=_CLASSES[self._strategy]
+            )
             self._java.append(name)
             self._ids[name] = self._cluster.java.call("client-id", id=name)
 

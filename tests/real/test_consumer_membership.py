@@ -48,7 +48,7 @@ class _Holder:
         return {f"{mq.broker_name}:{mq.queue_id}" for mq in self.queues if mq.topic == TOPIC}
 
 
-async def _until(condition: Callable[[], bool], limit_s: float = 15) -> None:
+async def _until(condition: Callable[[], bool], limit_s: float = 60) -> None:
     give_up_at = time.monotonic() + limit_s
     while not await asyncio.to_thread(condition):
         assert time.monotonic() < give_up_at, "it did not come to be so"

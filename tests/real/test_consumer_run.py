@@ -15,8 +15,6 @@ from .harness.consumer import Heard, OurConsumer, OurConsumers, our_consumers, s
 from .harness.rmqctl import Rmqctl
 from .harness.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(90)
-
 _QUEUES = tuple(f"{broker}:{number}" for broker in ("broker-a", "broker-b") for number in range(4))
 
 
@@ -33,6 +31,35 @@ def _stored(rmqctl: Rmqctl, group: str, topic: str) -> dict[str, int | None]:
 
 def _bodies(made: OurConsumer, event: str = "DONE") -> Counter[str]:
     return Counter(each.body for each in made.heard(event))
+
+
+@pytest.mark.smoke
+def test_ours_shares_a_group_with_a_java_member(cluster: Cluster, rmqctl: Rmqctl, ours: OurConsumers) -> None:
+    topic = group = "BesideJava"
+    cluster.create_topic(topic, queue_count=4)
+    java_id = cluster.java.consume("beside", group, topic, collect=1)
+    member = ours("beside", group, topic)
+    members = settled_members(rmqctl, group, topic, len(_QUEUES))
+    assert java_id in members
+    cluster.java.produce(topic, 80)
+    wait_until(lambda: int(cluster.java.call("consumed", id="beside")) + _bodies(member).total() >= 80)
+    by_java = Counter(cluster.java.bodies("beside"))
+    assert by_java + _bodies(member) == Counter(f"m{number}" for number in range(80))
+    assert (by_java.total(), _bodies(member).total()) == (40, 40)
+    # Its half is stored when it ends, and Java takes it over from there.
+    assert member.terminate() == 0, member.said
+    wait_until(lambda: cluster.java.queues("beside", topic) == set(_QUEUES))
+    cluster.java.produce(topic, 16, prefix="after")
+    cluster.java.wait_consumed("beside", 40 + 16)
+    after = Counter(cluster.java.bodies("beside")) - by_java
+    assert after == Counter(f"after{number}" for number in range(16))
+
+    def is_stored() -> bool:
+        cluster.java.persist("beside")
+        return sum(offset or 0 for offset in _stored(rmqctl, group, topic).values()) == 96
+
+    wait_until(is_stored)
+    cluster.java.stop("beside")
 
 
 # What fails

@@ -10,15 +10,18 @@ import pytest
 
 from .harness.cluster import Cluster
 from .harness.rmqctl import Rmqctl
+from .harness.waiting import wait_until
 
 
 def _until(read: Callable[[], list[dict[str, Any]]], settled: Callable[[list[dict[str, Any]]], bool]) -> list[Any]:
-    """Read until members have settled who holds which queue; the last reading is returned in any case."""
-    items = read()
-    for _ in range(40):
-        if settled(items):
-            break
-        items = read()
+    """Read until members have settled who holds which queue; return that reading."""
+    items: list[dict[str, Any]] = []
+
+    def is_settled() -> bool:
+        items[:] = read()
+        return settled(items)
+
+    wait_until(is_settled, why=lambda: items)
     return items
 
 
@@ -32,6 +35,7 @@ def _all_held(topic: str, count: int) -> Callable[[list[dict[str, Any]]], bool]:
     return lambda items: len(held := _held(items, topic)) == len(set(held)) == count
 
 
+@pytest.mark.smoke
 def test_members_and_subscriptions_equal_mqadmin(cluster: Cluster, rmqctl: Rmqctl) -> None:
     cluster.create_topic("Members")
     ids = [cluster.java.consume(name, "MembersGroup", "Members", expr="TagB || TagA") for name in ("one", "two")]
@@ -112,6 +116,7 @@ def test_a_sql_filter_is_shown_as_it_is(cluster: Cluster, rmqctl: Rmqctl) -> Non
     assert item["agrees"] is True
 
 
+@pytest.mark.smoke
 def test_configurations_that_differ_are_told_by_broker(cluster: Cluster, rmqctl: Rmqctl) -> None:
     for name, retries in (("broker-a", 3), ("broker-b", 5)):
         cluster.java.mqadmin(

@@ -42,7 +42,7 @@ def sent(cluster: Cluster, request: pytest.FixtureRequest) -> Sent:
 
 def wait_indexed(cluster: Cluster, topic: str, key: str, count: int) -> None:
     """Wait until the brokers' index has so many messages with a key: it is written after the log."""
-    give_up_at = time.monotonic() + 20
+    give_up_at = time.monotonic() + 60
     rmqctl = Rmqctl(cluster.namesrv)
     while True:
         result = rmqctl("message", "get", "--topic", topic, "--key", key, "-o", "json")

@@ -9,11 +9,12 @@ import pytest
 
 from .harness.cluster import Cluster
 from .harness.rmqctl import Rmqctl
+from .harness.waiting import wait_until
 
 
 def _trace(rmqctl: Rmqctl, *words: str, until: int, with_results: bool = False) -> list[dict[str, Any]]:
     """Return a trace once it has so many events (and their results): clients write both some seconds late."""
-    give_up_at = time.monotonic() + 40
+    give_up_at = time.monotonic() + 60
     while True:
         result = rmqctl("message", "trace", *words, "-o", "json")
         items: list[dict[str, Any]] = result.document["items"] if result.exit_code == 0 else []
@@ -54,6 +55,23 @@ def test_a_messages_way_is_shown_with_failures_and_retries(cluster: Cluster, rmq
     assert (unknown.exit_code, "enableMsgTrace=true" in unknown.stderr) == (5, True)
 
 
+@pytest.mark.smoke
+def test_a_message_is_followed_from_its_producer_to_its_consumer(cluster: Cluster, rmqctl: Rmqctl) -> None:
+    cluster.create_topic("Followed", queue_count=1, brokers=("broker-a",))
+    unique_key, offset_id = cluster.java.produce("Followed", 1, trace=1).split("\t")
+    cluster.java.consume("followed", "FollowedGroup", "Followed", trace=1)
+    cluster.java.wait_consumed("followed", 1)
+
+    sent, delivered, *more = _trace(rmqctl, unique_key, until=2, with_results=True)
+    cluster.java.stop("followed")
+
+    assert (sent["event"], sent["result"], sent["offsetMsgId"]) == ("PUBLISHED", "SUCCESS", offset_id)
+    assert (delivered["event"], delivered["group"], delivered["retryTimes"], delivered["result"]) == (
+        "DELIVERED", "FollowedGroup", 0, "SUCCESS",
+    )  # fmt: skip
+    assert more == []
+
+
 @pytest.mark.timeout(180)
 def test_a_delivery_that_still_runs_has_no_result(cluster: Cluster, rmqctl: Rmqctl) -> None:
     cluster.create_topic("Running", queue_count=1, brokers=("broker-a",))
@@ -69,12 +87,19 @@ def test_a_delivery_that_still_runs_has_no_result(cluster: Cluster, rmqctl: Rmqc
     assert result[0]["reasons"]["result"] == "RUNNING_OR_LOST"
 
 
+@pytest.mark.smoke
 def test_peek_shows_what_a_group_gets_next(cluster: Cluster, rmqctl: Rmqctl) -> None:
     cluster.create_topic("Peeked", queue_count=2, brokers=("broker-a",))
     cluster.java.produce("Peeked", 20, queue="broker-a:0")
     cluster.java.consume("peeked", "PeekedGroup", "Peeked", stuck="m10")
     cluster.java.wait_consumed("peeked", 19)
     cluster.java.persist("peeked")
+
+    def stored() -> int | None:
+        offset: int | None = rmqctl.items("offset", "show", "PeekedGroup", "--topic", "Peeked")[0]["consumerOffset"]
+        return offset
+
+    wait_until(lambda: stored() == 10)
 
     words = ("offset", "peek", "PeekedGroup", "--topic", "Peeked", "--before", "1", "--after", "2")
     document = rmqctl(*words, "-o", "json").document

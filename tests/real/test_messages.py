@@ -28,7 +28,7 @@ def _pull(cluster: Cluster, topic: str, first_offset: int, end_offset: int) -> l
 
 def _wait_until_readable(cluster: Cluster, topic: str, count: int) -> None:
     """A broker acknowledges a message a moment before it can be read (its consume queue is written after it)."""
-    give_up_at = time.monotonic() + 20
+    give_up_at = time.monotonic() + 60
     while len(_pull(cluster, topic, 0, count)) < count:
         assert time.monotonic() < give_up_at
         time.sleep(0.05)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from .harness.cluster import Cluster
 from .harness.mqadmin import ProgressRow, consumer_progress
+from .harness.queue_tables import wait_stored
 from .harness.rmqctl import Rmqctl
+
+
+def _progress(cluster: Cluster, group: str) -> list[ProgressRow]:
+    return consumer_progress(cluster.java.mqadmin("consumerProgress", "-g", group))
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +23,7 @@ def quiet_group(cluster: Cluster) -> str:
     cluster.java.produce("Quiet", 100)
     cluster.java.consume("quiet", "QuietGroup", "Quiet")
     cluster.java.wait_consumed("quiet", 100)
+    wait_stored(cluster, "quiet", "QuietGroup", "Quiet")
     cluster.java.stop("quiet")
     cluster.java.produce("Quiet", 11)
     return "QuietGroup"
@@ -37,8 +42,9 @@ def stuck_group(cluster: Cluster) -> Iterator[str]:
     cluster.java.stop("shown")
 
 
+@pytest.mark.smoke
 def test_a_quiet_group_equals_consumer_progress(cluster: Cluster, rmqctl: Rmqctl, quiet_group: str) -> None:
-    expected = consumer_progress(cluster.java.mqadmin("consumerProgress", "-g", quiet_group))
+    expected = _progress(cluster, quiet_group)
     assert sum(row.diff for row in expected) == 11
 
     shown = [
@@ -51,20 +57,14 @@ def test_a_quiet_group_equals_consumer_progress(cluster: Cluster, rmqctl: Rmqctl
     assert shown == expected
 
 
+@pytest.mark.smoke
 def test_an_online_group_equals_consumer_progress(cluster: Cluster, rmqctl: Rmqctl) -> None:
     cluster.create_topic("Online")
     cluster.java.produce("Online", 40)
     client_id = cluster.java.consume("online", "OnlineGroup", "Online")
     cluster.java.wait_consumed("online", 40)
-    cluster.java.persist("online")
-
-    # Clients store their offsets without waiting for an answer.
-    give_up_at = time.monotonic() + 20
-    while True:
-        expected = consumer_progress(cluster.java.mqadmin("consumerProgress", "-g", "OnlineGroup"))
-        if not any(row.diff for row in expected) or time.monotonic() > give_up_at:
-            break
-        time.sleep(0.1)
+    wait_stored(cluster, "online", "OnlineGroup", "Online")
+    expected = _progress(cluster, "OnlineGroup")
     items = rmqctl.items("offset", "show", "OnlineGroup", "--topic", "Online")
     shown = {(item["topic"], item["brokerName"], item["queueId"], item["lag"]) for item in items}
 

@@ -18,11 +18,10 @@ from .harness.queue_tables import progress, topic_status, wait_until
 from .harness.sandbox import SandboxProcess
 from .harness.workbench import Workbench
 
-pytestmark = pytest.mark.timeout(90)
-
 QUEUE_COUNT = 8  # four at each of the two brokers
 
 
+@pytest.mark.smoke
 def test_a_concurrent_consumer_gets_everything_and_its_offsets_are_stored(sandbox: SandboxProcess) -> None:
     sandbox.create_topic("Concurrent")
     sandbox.java.produce("Concurrent", 200)
@@ -39,6 +38,7 @@ def test_a_concurrent_consumer_gets_everything_and_its_offsets_are_stored(sandbo
     assert [row.diff for row in rows] == [0] * QUEUE_COUNT
 
 
+@pytest.mark.smoke
 def test_an_orderly_consumer_keeps_the_order_and_holds_locks(sandbox: SandboxProcess) -> None:
     sandbox.create_topic("Orderly", queue_count=2)
     for queue_id in (0, 1):

@@ -17,8 +17,6 @@ from .harness.queue_tables import wait_until
 from .harness.rmqctl import Rmqctl
 from .harness.sandbox import SandboxProcess
 
-pytestmark = pytest.mark.timeout(90)
-
 _TAG_A = 2598919  # "TagA".hashCode()
 
 
@@ -123,6 +121,7 @@ def test_update_sub_group_and_get_consumer_config(sandbox: SandboxProcess) -> No
         assert re.findall(rf"^{name} += +(\S*)", shown, re.MULTILINE) == [value, value]
 
 
+@pytest.mark.smoke
 def test_consumer_progress(sandbox: SandboxProcess, scene: Scene) -> None:
     rows = of_topic(sandbox, scene.group, scene.topic)
     with_clients = sandbox.java.mqadmin("consumerProgress", "-g", scene.group, "-s", "true")
@@ -140,6 +139,7 @@ def test_consumer_progress(sandbox: SandboxProcess, scene: Scene) -> None:
     assert ours[-1] == "0"
 
 
+@pytest.mark.smoke
 def test_consumer_connection(sandbox: SandboxProcess, scene: Scene) -> None:
     printed = sandbox.java.mqadmin("consumerConnection", "-g", scene.group)
 

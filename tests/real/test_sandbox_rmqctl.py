@@ -8,10 +8,8 @@ from typing import NamedTuple
 import pytest
 
 from .harness.queue_tables import progress, wait_until
-from .harness.rmqctl import Rmqctl
+from .harness.rmqctl import PATIENT, Rmqctl
 from .harness.sandbox import SandboxProcess
-
-pytestmark = pytest.mark.timeout(90)
 
 TOPIC, GROUP = "Told", "ToldGroup"
 
@@ -45,9 +43,10 @@ def scene(sandbox: SandboxProcess) -> Iterator[Scene]:
 
 @pytest.fixture
 def rmqctl_here(sandbox: SandboxProcess, scene: Scene) -> Rmqctl:
-    return Rmqctl(sandbox.namesrv)
+    return Rmqctl(sandbox.namesrv, timeout=PATIENT)
 
 
+@pytest.mark.smoke
 def test_offset_show(rmqctl_here: Rmqctl, scene: Scene) -> None:
     items = rmqctl_here.items("offset", "show", GROUP, "--topic", TOPIC)
 
@@ -80,6 +79,7 @@ def test_topic_status(rmqctl_here: Rmqctl) -> None:
     assert ["broker-b", "1", "0", "0"] in rows
 
 
+@pytest.mark.smoke
 def test_messages(rmqctl_here: Rmqctl, scene: Scene) -> None:
     by_key = rmqctl_here.items("message", "find", TOPIC, "--key", "k5")
     by_id = rmqctl_here("message", "get", scene.offset_id)

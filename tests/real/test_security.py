@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .harness.rmqctl import Result, Rmqctl
+from .harness.rmqctl import PATIENT, Result, Rmqctl
 from .harness.secured import ADMIN, CONSUMER, GROUP, READER, STRANGER, TOPIC, Account, SecuredCluster
 
 Run = Callable[..., Result]
@@ -33,7 +33,7 @@ def as_account(secured: SecuredCluster, tmp_path: Path) -> Run:
             path.write_text(f"accessKey: {account.access_key}\nsecretKey: {account.secret_key}\n")
             path.chmod(0o600)
             given = ["--credentials", str(path)]
-        result = Rmqctl(secured.namesrv)(*words, *given, *_tls(secured))
+        result = Rmqctl(secured.namesrv, timeout=PATIENT)(*words, *given, *_tls(secured))
         if account is not None:
             assert account.secret_key not in result.stdout + result.stderr
         return result
@@ -41,6 +41,7 @@ def as_account(secured: SecuredCluster, tmp_path: Path) -> Run:
     return run
 
 
+@pytest.mark.smoke
 def test_the_administrator_reads_everything(secured: SecuredCluster, as_account: Run) -> None:
     secured.java.produce(TOPIC, 8, keys="key")
     secured.java.consume("reads", GROUP, TOPIC)
@@ -76,6 +77,7 @@ def test_a_wrong_secret_and_an_unknown_key_are_told_apart(as_account: Run) -> No
     assert "The cluster does not know the access key nobodyKey." in unknown.stderr
 
 
+@pytest.mark.smoke
 def test_a_missing_right_is_named(secured: SecuredCluster, as_account: Run) -> None:
     """4.9 checks rights only where messages are read; 5.x at every read."""
     stranger = as_account(STRANGER, "message", "find", TOPIC)

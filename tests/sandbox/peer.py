@@ -18,9 +18,15 @@ VERSION = version_ordinal(5, 4, 0)
 
 
 class Peer:
-    """One connection. `pushed` are the requests that the server sent, in order; `is_closed` tells of the end."""
+    """One connection. `pushed` are the requests that the server sent, in order; `is_closed` reports its end.
 
-    def __init__(self, stream: Stream, *, version: int = VERSION, language: str = "JAVA") -> None:
+    With `refuses` it answers those requests at once with an error; without, it never answers them by itself.
+    """
+
+    def __init__(
+        self, stream: Stream, *, version: int = VERSION, language: str = "JAVA", refuses: bool = False
+    ) -> None:
+        self._refuses = refuses
         self.pushed: list[Command] = []
         self.is_closed = False
         self._version, self._language = version, language
@@ -98,6 +104,8 @@ class Peer:
             while (event := self._connection.next_event()) is not None:
                 if isinstance(event, RequestReceived):
                     self.pushed.append(event.command)
+                    if self._refuses and not event.command.is_oneway:
+                        self.answer(event.command, Command(ResponseCode.SYSTEM_ERROR, remark="this member is scripted"))
                 else:
                     answer = self._waiting.pop(event.command.opaque, None)
                     if answer is not None and not answer.done():

@@ -109,7 +109,7 @@ def test_down_is_answered_before_it_ends() -> None:
 # The socket
 
 
-async def _asked(path: Path, line: bytes, timeout_s: float = 5) -> bytes:
+async def _asked(path: Path, line: bytes, timeout_s: float = 60) -> bytes:
     return await asyncio.to_thread(ask_line, path, line, timeout_s)
 
 
@@ -151,7 +151,7 @@ def test_a_server_that_is_silent_endless_or_gone(tmp_path: Path) -> None:
             server = LineServer(answer)
             await server.open(tmp_path / name)
             with pytest.raises(error):
-                await _asked(tmp_path / name, b"abc", 0.5 if answer is silent else 5)
+                await _asked(tmp_path / name, b"abc", 0.5 if answer is silent else 60)
             await server.aclose()
         with pytest.raises(UnreachableError):
             await _asked(tmp_path / "nobody", b"abc")

@@ -184,13 +184,15 @@ def test_who_asks_and_never_reads_is_not_answered_without_bound() -> None:
             asked = Connection()
             # 2,000 answers of 200 KiB would be 400 MB.
             writer.write(b"".join(asked.send_request(_pull(0))[1] for _ in range(2_000)))
-            good = Peer(await connect_tcp(server.address, SystemClock(), 5))
+            good = Peer(await connect_tcp(server.address, SystemClock(), 60))
             for _ in range(20):
-                assert (await asyncio.wait_for(good.start(Q.GET_MAX_OFFSET, topic="T", queueId=0), 5)).code == R.SUCCESS
+                assert (
+                    await asyncio.wait_for(good.start(Q.GET_MAX_OFFSET, topic="T", queueId=0), 60)
+                ).code == R.SUCCESS
                 assert max(channel.unsent_bytes for channel in server.channels) < 4_000_000
             await good.aclose()
             # And it hinders nobody from going.
-            await asyncio.wait_for(sandbox.stop(), 5)
+            await asyncio.wait_for(sandbox.stop(), 60)
             writer.transport.abort()
             reader.feed_eof()
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import struct
-import time
+from typing import Any
 
 from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.message import StoredMessage, iter_messages
 from rmqctl.sandbox import Sandbox
+from rmqctl.sandbox.pop_acks import _set_offsets
 from tests.sandbox.peer import Peer
 from tests.scripted import run
 
@@ -278,6 +279,22 @@ def test_batch_acknowledgement_takes_the_bits_for_offsets() -> None:
     run(scenario())
 
 
+class _Bits(bytes):
+    """Counts how often it is looked at."""
+
+    looks = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        self.looks += 1
+        return super().__getitem__(index)
+
+
+def test_only_offsets_that_there_are_are_looked_for_in_an_acknowledgement() -> None:
+    bits = _Bits(b"\xff" * 300_000)
+    assert list(_set_offsets(5, bits, 0, 7)) == [5, 6, 7]
+    assert bits.looks == 3
+
+
 def test_a_batch_acknowledgement_of_millions_that_were_never_stored_holds_nobody_up() -> None:
     async def scenario() -> None:
         async with Sandbox(clock=VirtualClock()) as sandbox:
@@ -288,9 +305,7 @@ def test_a_batch_acknowledgement_of_millions_that_were_never_stored_holds_nobody
                 "c": "G", "t": "T", "r": "0", "so": 0, "q": 0, "rq": int(fields["reviveQid"]),
                 "pt": int(fields["popTime"]), "it": 60_000, "b": base64.b64encode(b"\xff" * 300_000).decode(),
             }  # fmt: skip
-            start_s = time.process_time()
             await peer.ask_ok(RequestCode.BATCH_ACK_MESSAGE, {"brokerName": "broker-a", "acks": [item]})
-            assert time.process_time() - start_s < 10
             assert points.in_flight_count("G", "T") == 0
             await peer.aclose()
 

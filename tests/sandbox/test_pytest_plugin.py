@@ -30,7 +30,7 @@ import pytest
 
 def reach(address):
     host, port = address.rsplit(":", 1)
-    socket.create_connection((host, int(port)), timeout=5).close()
+    socket.create_connection((host, int(port)), timeout=120).close()
 
 
 def test_without_it_nothing_is_loaded():
@@ -88,7 +88,7 @@ def test_a_suite_of_somebody_else(tmp_path: Path) -> None:
         [sys.executable, "-m", "pytest", "-q", "--strict-markers", "-W", "error", "-p", "rmqctl.sandbox.pytest_plugin",
          "-p", "no:cacheprovider", "test_suite.py"],
         cwd=tmp_path, env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(_ROOT)},
-        capture_output=True, text=True, timeout=50, check=False,
+        capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert "6 passed, 2 errors" in done.stdout, done.stdout + done.stderr
     assert "@pytest.mark.rmq_sandbox takes names and values, such as brokers=2." in done.stdout
@@ -148,7 +148,9 @@ def test_brokers_are_stopped_started_and_restarted() -> None:
 def test_time_is_the_machines_or_stands_still() -> None:
     with ThreadedSandbox() as sandbox:
         sandbox.advance(3_600)
-        assert abs(sandbox.call(lambda inner: inner.clock.now_ms()) - time.time() * 1000 - 3_600_000) < 5_000
+        before_ms = time.time_ns() // 1_000_000
+        now_ms = sandbox.call(lambda inner: inner.clock.now_ms())
+        assert before_ms <= now_ms - 3_600_000 <= time.time_ns() // 1_000_000
     with ThreadedSandbox(virtual_clock=True) as sandbox:
         start_ms = sandbox.call(lambda inner: inner.clock.now_ms())
         sandbox.advance(90)

@@ -9,12 +9,10 @@ import random
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from msgspec import structs
 from pyspark.sql import Row, SparkSession
@@ -26,72 +24,13 @@ from rmqctl.pipeline.jobs.lag import JOB
 from rmqctl.pipeline.lag_facts import Tasks, window_facts
 from rmqctl.pipeline.lag_report import facts_of_row, queue_of
 from rmqctl.pipeline.queue_windows import Windows
-from rmqctl.pipeline.tables import LAG_TREND, OFFSET_SNAPSHOTS
+from rmqctl.pipeline.tables import LAG_TREND
 from rmqctl.rules.health import Cause, Health, Observation, compute_trend, facts_of, find_stuck, judge
 from rmqctl.rules.times import iso_time
 
-HOUR_MS, MINUTE_MS = 3_600_000, 60_000
-START_MS = 1_794_301_200_000  # 2026-11-10T09:00:00Z, a whole hour
+from .samples import HOUR_MS, MINUTE_MS, START_MS, Sample, snapshot_row, snapshot_table, store_rows
+
 NOW_MS = START_MS + 100 * HOUR_MS
-assert iso_time(START_MS) == "2026-11-10T09:00:00.000Z"
-
-_SCHEMA = pa.schema(
-    [
-        ("run_id", pa.string()),
-        ("snapshot_ts", pa.timestamp("us", tz="UTC")),
-        ("cluster", pa.string()),
-        ("consumer_group", pa.string()),
-        ("topic", pa.string()),
-        ("broker_name", pa.string()),
-        ("queue_id", pa.int32()),
-        ("min_offset", pa.int64()),
-        ("max_offset", pa.int64()),
-        ("consumer_offset", pa.int64()),
-        ("lag_messages", pa.int64()),
-        ("last_consume_ts", pa.timestamp("us", tz="UTC")),
-        ("client_id", pa.string()),
-        ("is_held", pa.bool_()),
-        ("is_none_stored", pa.bool_()),
-    ]
-)
-Sample = dict[str, Any]
-
-
-def _sample(group: str, look: Observation, **other: Any) -> Sample:
-    """Return a row of the table; its lag is that of the rule where nothing was deleted."""
-    return {
-        "run_id": f"run-{look.at_ms}",
-        "snapshot_ts": look.at_ms * 1000,
-        "cluster": "c1",
-        "consumer_group": group,
-        "topic": "Orders",
-        "broker_name": "broker-a",
-        "queue_id": 0,
-        "min_offset": look.min_offset,
-        "max_offset": look.max_offset,
-        "consumer_offset": look.consumer_offset,
-        "lag_messages": None if look.consumer_offset is None else look.behind,
-        "last_consume_ts": None if look.last_timestamp_ms is None else look.last_timestamp_ms * 1000,
-        "client_id": None,
-        "is_held": look.is_held,
-        "is_none_stored": look.is_none_stored,
-    } | other
-
-
-def _table(samples: Sequence[Sample]) -> pa.Table:
-    return pa.Table.from_pylist(list(samples), _SCHEMA)
-
-
-def _store(folder: Path, samples: Iterable[Sample], part: str = "p") -> None:
-    """Write rows as the table of snapshots has them."""
-    hours: defaultdict[tuple[str, int], list[Sample]] = defaultdict(list)
-    for sample in samples:
-        at_ms = sample["snapshot_ts"] // 1000
-        hours[str(iso_time(at_ms))[:10], at_ms // HOUR_MS % 24].append(sample)
-    for (dt, hr), rows in hours.items():
-        path = folder / OFFSET_SNAPSHOTS / f"dt={dt}" / f"hr={hr}" / f"part={part}"
-        path.mkdir(parents=True, exist_ok=True)
-        pq.write_table(_table(rows), path / "rows.parquet")
 
 
 def _run(spark: SparkSession, folder: Path, **options: Any) -> Outcome:
@@ -172,9 +111,9 @@ def _is_near(found: float | None, wanted: float | None) -> bool:
 ], ids=["hours", "minutes", "one"])  # fmt: skip
 def test_facts_trend_and_verdict_are_those_of_the_rules(spark: SparkSession, windows: Windows) -> None:
     histories = {f"g{number}": _history(number) for number in range(_COUNT)}
-    samples = [_sample(group, look) for group, looks in histories.items() for look in looks]
+    samples = [snapshot_row(group, look) for group, looks in histories.items() for look in looks]
     random.Random(1).shuffle(samples)
-    frame = spark.createDataFrame(_table(samples))  # type: ignore[arg-type,unused-ignore]
+    frame = spark.createDataFrame(snapshot_table(samples))  # type: ignore[arg-type,unused-ignore]
     found = {
         (row["consumer_group"], row["window_start_ms"]): row
         for row in window_facts(frame, windows, Tasks(windows.length_ms, 2, 2)).toArrow().to_pylist()
@@ -237,13 +176,13 @@ _VERDICTS: dict[str, tuple[Sequence[tuple[int | None, int | None]], dict[str, An
 def test_each_verdict_is_reached_and_missed_by_a_value(spark: SparkSession, tmp_path: Path) -> None:
     samples = [
         # All end at one time, so that the same is known of all of them up to the end.
-        _sample(name, Observation(START_MS + (10 - len(offsets) + at) * MINUTE_MS, *pair, **every))
+        snapshot_row(name, Observation(START_MS + (10 - len(offsets) + at) * MINUTE_MS, *pair, **every))
         for name, (offsets, every, _, _) in _VERDICTS.items()
         for at, pair in enumerate(offsets)
     ]
     # Rows that a crash has doubled count once.
-    _store(tmp_path, samples)
-    _store(tmp_path, samples[::2], part="merged")
+    store_rows(tmp_path, samples)
+    store_rows(tmp_path, samples[::2], part="merged")
 
     outcome = _run(spark, tmp_path, limit=100)
 
@@ -269,7 +208,9 @@ def test_each_verdict_is_reached_and_missed_by_a_value(spark: SparkSession, tmp_
 def test_silence_is_told_from_standing_still(spark: SparkSession, tmp_path: Path) -> None:
     still = [Observation(START_MS + at * MINUTE_MS, 10, 20) for at in range(3)]
     others = [Observation(START_MS + at * MINUTE_MS, 10, 10) for at in range(6)]
-    _store(tmp_path, [*(_sample("silent", look) for look in still), *(_sample("other", look) for look in others)])
+    store_rows(
+        tmp_path, [*(snapshot_row("silent", look) for look in still), *(snapshot_row("other", look) for look in others)]
+    )
 
     def causes(**options: Any) -> dict[str, str]:
         return {row["group"]: row["cause"] for row in _run(spark, tmp_path, **options).rows}
@@ -290,11 +231,11 @@ def _steady(group: str, hours: range, per_hour: int = 4, shift: int = 0) -> list
     for number in range(hours.start * per_hour, hours.stop * per_hour):
         minutes = number * step_ms // MINUTE_MS
         looks.append(Observation(START_MS + number * step_ms, 50 * minutes + shift, 60 * minutes + 500, 0))
-    return [_sample(group, look) for look in looks]
+    return [snapshot_row(group, look) for look in looks]
 
 
 def test_a_window_has_its_numbers(spark: SparkSession, tmp_path: Path) -> None:
-    _store(tmp_path, _steady("G", range(2)))
+    store_rows(tmp_path, _steady("G", range(2)))
     outcome = _run(spark, tmp_path)
     path = f"{tmp_path}/{LAG_TREND}"
     assert [(each.path, each.row_count) for each in outcome.written] == [(path, 2)]
@@ -313,7 +254,7 @@ def test_a_window_has_its_numbers(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_a_second_run_changes_nothing_and_an_hour_leaves_the_others(spark: SparkSession, tmp_path: Path) -> None:
-    _store(tmp_path, [*_steady("G", range(4)), *_steady("H", range(4))])
+    store_rows(tmp_path, [*_steady("G", range(4)), *_steady("H", range(4))])
     first = _run(spark, tmp_path)
     rows, files = _trend(spark, tmp_path), _files(tmp_path)
     assert len(files) == 4
@@ -323,7 +264,7 @@ def test_a_second_run_changes_nothing_and_an_hour_leaves_the_others(spark: Spark
     assert again == first
 
     files = _files(tmp_path)
-    _store(tmp_path, _steady("H", range(1, 3), shift=7), part="later")
+    store_rows(tmp_path, _steady("H", range(1, 3), shift=7), part="later")
     begin, end = START_MS + HOUR_MS + 20 * MINUTE_MS, START_MS + HOUR_MS + 40 * MINUTE_MS
     outcome = _run(spark, tmp_path, since=str(begin), until=str(end))
     # Half an hour is asked for; a window that is replaced has all of its samples.
@@ -340,7 +281,7 @@ def test_a_second_run_changes_nothing_and_an_hour_leaves_the_others(spark: Spark
 
 
 def test_windows_of_other_lengths_stand_beside(spark: SparkSession, tmp_path: Path) -> None:
-    _store(tmp_path, _steady("G", range(5), per_hour=12))
+    store_rows(tmp_path, _steady("G", range(5), per_hour=12))
     hours = _run(spark, tmp_path)
     quarters = _run(spark, tmp_path, window="15m", until=str(START_MS + 3 * HOUR_MS + 1))
     longs = _run(spark, tmp_path, window="3h")
@@ -353,7 +294,7 @@ def test_windows_of_other_lengths_stand_beside(spark: SparkSession, tmp_path: Pa
 
 
 def test_what_is_chosen_does_not_replace_hours_of_all(spark: SparkSession, tmp_path: Path) -> None:
-    _store(tmp_path, [*_steady("OrdersA", range(2)), *_steady("OrdersB", range(2)), *_steady("Pay", range(1))])
+    store_rows(tmp_path, [*_steady("OrdersA", range(2)), *_steady("OrdersB", range(2)), *_steady("Pay", range(1))])
     _run(spark, tmp_path)
     files = _files(tmp_path)
     for options, groups in (
@@ -376,7 +317,7 @@ def test_nothing_to_read_is_said(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="offset_snapshots does not exist") as caught:
         _run(spark, tmp_path)
     assert caught.value.hint == "rmqctl pipeline run snapshot writes it."
-    _store(tmp_path, _steady("G", range(1)))
+    store_rows(tmp_path, _steady("G", range(1)))
     outcome = _run(spark, tmp_path, since="2026-11-09T00:00Z", until="2026-11-09T12:00Z")
     assert (outcome.rows, outcome.row_count) == ((), 0)
     assert outcome.notes == (
@@ -397,7 +338,7 @@ def _group(name: str, queues: dict[MessageQueue, Sequence[tuple[int, int, str | 
         for at, (offset, end, client_id) in enumerate(looks):
             look = Observation(START_MS + at * 5 * MINUTE_MS, offset, end, 0, client_id is not None)
             place = {"topic": mq.topic, "broker_name": mq.broker_name, "queue_id": mq.queue_id}
-            samples.append(_sample(name, look, client_id=client_id, **place))
+            samples.append(snapshot_row(name, look, client_id=client_id, **place))
     return samples
 
 
@@ -415,7 +356,7 @@ def test_a_group_is_summed_up(spark: SparkSession, tmp_path: Path) -> None:
         },
     )
     quiet = _group("Quiet", {orders[0]: [(5, 5, "q")] * 5})
-    _store(tmp_path, [*samples, *quiet])
+    store_rows(tmp_path, [*samples, *quiet])
 
     outcome = _run(spark, tmp_path, html=str(tmp_path / "report.html"))
 
@@ -470,7 +411,7 @@ def test_a_group_is_summed_up(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_a_queue_that_catches_up_says_when(spark: SparkSession, tmp_path: Path) -> None:
     mq = MessageQueue("Orders", "broker-a", 0)
-    _store(tmp_path, _group("G", {mq: [(100 + 150 * at, 400 + 100 * at, "x") for at in range(5)]}))
+    store_rows(tmp_path, _group("G", {mq: [(100 + 150 * at, 400 + 100 * at, "x") for at in range(5)]}))
     (row,) = _run(spark, tmp_path).rows
     # 100 behind, 50 fewer every 300 s.
     assert row["etaS"] == pytest.approx(600, rel=1e-9)
@@ -479,9 +420,9 @@ def test_a_queue_that_catches_up_says_when(spark: SparkSession, tmp_path: Path) 
 
 def test_unknown_is_not_nothing(spark: SparkSession, tmp_path: Path) -> None:
     known = [Observation(START_MS + at * MINUTE_MS, 10 + at, 20 + at) for at in range(4)]
-    samples = [_sample("G", look) for look in known]
-    samples += [_sample("G", structs.replace(look, consumer_offset=None), queue_id=1) for look in known]
-    _store(tmp_path, samples)
+    samples = [snapshot_row("G", look) for look in known]
+    samples += [snapshot_row("G", structs.replace(look, consumer_offset=None), queue_id=1) for look in known]
+    store_rows(tmp_path, samples)
     (row,) = _run(spark, tmp_path).rows
     assert (row["lag"], row["lagAtLeast"], row["unknownCount"], row["lagAtStart"]) == (None, 10, 1, None)
     assert (row["slopeMsgsPerS"], row["etaS"], row["health"]) == (None, None, "WARN")
@@ -492,7 +433,7 @@ def test_unknown_is_not_nothing(spark: SparkSession, tmp_path: Path) -> None:
 def test_the_last_window_is_a_whole_one(spark: SparkSession, tmp_path: Path) -> None:
     # The hour has begun 5 minutes ago; what was in the last one still counts.
     looks = [Observation(START_MS + at * 5 * MINUTE_MS, 10, 100) for at in range(14)]
-    _store(tmp_path, [_sample("G", look) for look in looks])
+    store_rows(tmp_path, [snapshot_row("G", look) for look in looks])
     outcome = _run(spark, tmp_path)
     (row,) = outcome.rows
     assert (row["health"], row["stuckQueues"][0]["forMs"]) == ("STALL", 55 * MINUTE_MS)
@@ -504,13 +445,13 @@ def test_the_last_window_is_a_whole_one(spark: SparkSession, tmp_path: Path) -> 
 
 def test_clusters(spark: SparkSession, tmp_path: Path) -> None:
     looks = [Observation(START_MS + at * MINUTE_MS, 10, 20) for at in range(4)]
-    samples = [_sample("G", look, cluster="c1" if at != 2 else None) for at, look in enumerate(looks)]
+    samples = [snapshot_row("G", look, cluster="c1" if at != 2 else None) for at, look in enumerate(looks)]
     # The same names in two clusters are two queues.
-    samples += [_sample("Two", look, cluster=cluster) for look in looks for cluster in ("c1", "c2")]
-    samples += [_sample("None", look, cluster=None) for look in looks]
+    samples += [snapshot_row("Two", look, cluster=cluster) for look in looks for cluster in ("c1", "c2")]
+    samples += [snapshot_row("None", look, cluster=None) for look in looks]
     # A broker that is not known at all is in the cluster of the others.
-    samples += [_sample("Half", look, cluster=("c1", None)[at], queue_id=at) for look in looks for at in range(2)]
-    _store(tmp_path, samples)
+    samples += [snapshot_row("Half", look, cluster=("c1", None)[at], queue_id=at) for look in looks for at in range(2)]
+    store_rows(tmp_path, samples)
     outcome = _run(spark, tmp_path)
     assert sorted((row["group"], row["cluster"] or "", row["queueCount"]) for row in outcome.rows) == [
         ("G", "c1", 1), ("Half", "c1", 2), ("None", "", 1), ("Two", "c1", 1), ("Two", "c2", 1),
@@ -521,7 +462,7 @@ def test_clusters(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_only_so_many_groups_are_shown(spark: SparkSession, tmp_path: Path) -> None:
-    _store(tmp_path, [sample for number in range(22) for sample in _steady(f"G{number:02}", range(1))])
+    store_rows(tmp_path, [sample for number in range(22) for sample in _steady(f"G{number:02}", range(1))])
     outcome = _run(spark, tmp_path)
     assert (len(outcome.rows), outcome.row_count) == (20, 22)
     assert outcome.notes == ("2 groups more; --limit shows them.",)
@@ -531,7 +472,7 @@ def test_only_so_many_groups_are_shown(spark: SparkSession, tmp_path: Path) -> N
 def test_names_of_the_cluster_are_no_html(spark: SparkSession, tmp_path: Path) -> None:
     name = '<script>alert("x")</script>'
     mq = MessageQueue(name, name, 0)
-    _store(tmp_path, _group(name, {mq: [(1, 9, f"{name}1"), (1, 99, f"{name}2"), (1, 999, f"{name}1")] * 2}))
+    store_rows(tmp_path, _group(name, {mq: [(1, 9, f"{name}1"), (1, 99, f"{name}2"), (1, 999, f"{name}1")] * 2}))
     path = tmp_path / "report.html"
     path.write_text("old")
     (row,) = _run(spark, tmp_path, html=str(path)).rows
@@ -558,7 +499,7 @@ print(json.dumps([type(spark).__module__, row["health"], row["lag"], outcome.wri
 
 
 def test_over_spark_connect(spark: SparkSession, tmp_path: Path) -> None:
-    _store(tmp_path, _steady("G", range(2)))
+    store_rows(tmp_path, _steady("G", range(2)))
     done = subprocess.run(
         [sys.executable, "-c", _CONNECT, str(tmp_path), str(NOW_MS)], capture_output=True, text=True,
         timeout=200, check=False,

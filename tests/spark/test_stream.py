@@ -13,39 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.real.harness.cluster import Cluster
 
-Consume = Callable[..., list[str]]
-
-
-class Stream:
-    """A query from a topic into a table, run again and again until it has read all there is."""
-
-    def __init__(self, spark: SparkSession, cluster: Cluster, topic: str, folder: Path) -> None:
-        self._spark, self._cluster, self._topic = spark, cluster, topic
-        self._table, self._checkpoint = folder / "table", folder / "checkpoint"
-        self.batches: list[int] = []
-
-    def run(self, on_batch: Callable[[DataFrame, int], None] | None = None, **options: object) -> None:
-        """Read what there is now, and end."""
-        given = {name: str(value) for name, value in options.items()}
-        source = self._spark.readStream.format("rocketmq").option("nameServers", self._cluster.namesrv)
-        frame = source.option("topic", self._topic).options(**given).load()
-        writer = frame.writeStream.trigger(availableNow=True).option("checkpointLocation", str(self._checkpoint))
-        if on_batch is not None:
-            writer = writer.foreachBatch(on_batch)
-        else:
-            writer = writer.format("parquet").option("path", str(self._table))
-        query = writer.start()
-        query.awaitTermination()
-        self.batches = [progress.numInputRows for progress in query.recentProgress]
-
-    def bodies(self) -> Counter[str]:
-        """Return what is in the table."""
-        return Counter(row.body.decode() for row in self._spark.read.parquet(str(self._table)).collect())
+from .streams import Stream
 
 
 @pytest.fixture
 def stream(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> Callable[[str], Stream]:
-    return lambda topic: Stream(spark, cluster, topic, tmp_path / topic)
+    return lambda topic: Stream(spark, cluster.namesrv, topic, tmp_path / topic)
 
 
 def _sent(prefix: str, count: int) -> Counter[str]:

@@ -68,11 +68,11 @@ def store(
 
 
 def join(sandbox: ThreadedSandbox, client_id: str = "c1", **data: Any) -> None:
-    """Let a member connect to all brokers, and stay; it does nothing."""
+    """Let a member connect to all brokers and stay. It pulls nothing and refuses what brokers ask of it."""
 
     async def connect(inner: Sandbox) -> None:
         for name in inner.brokers:
-            peer = await Peer.of_broker(inner, name)
+            peer = await Peer.of_broker(inner, name, refuses=True)
             await peer.heartbeat(client_id, consumer_data(GROUP, subscription(TOPIC), **data))
 
     sandbox.run(connect(sandbox.sandbox))
@@ -85,7 +85,9 @@ def document(result: Result) -> dict[str, Any]:
 
 
 def program(*argv: str, namesrv: str, **settings: Any) -> subprocess.Popen[str]:
-    """Start the program as a process of its own, with this test's state folder."""
+    """Start the program as a process of its own, with this test's state folder, and with patience."""
+    if "--timeout" not in argv:
+        argv = (*argv, "--timeout", "60s")
     environment = {**os.environ, "NAMESRV_ADDR": namesrv, "PYTHONPATH": str(Path(__file__).parents[3])}
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **settings}
     return subprocess.Popen([sys.executable, "-m", "rmqctl", *argv], env=environment, text=True, **pipes)

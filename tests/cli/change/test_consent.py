@@ -13,6 +13,7 @@ from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.threaded import ThreadedSandbox
 from tests.cli.calls import call, closed_address
+from tests.cli.leaping import leaping
 from tests.sandbox.peer import Peer, consumer_data, subscription
 from tests.sandbox.progress import commit, send
 from tests.schemas import check_document
@@ -69,10 +70,12 @@ def test_what_was_not_written_is_not_called_not_read(sandbox: ThreadedSandbox, c
 
 
 def test_a_write_that_times_out_is_unknown_and_goes_back_when_it_comes_late(
-    sandbox: ThreadedSandbox, capsys: Captured
+    sandbox: ThreadedSandbox, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sandbox.faults.delay(3600, UPDATE, count=None)
-    result = call(capsys, *BACK, "--yes", "--timeout", "1s")
+    # A third of it for each write, and then it is looked at again for some seconds.
+    with leaping(sandbox, monkeypatch, strike_s=10 * 3600 / 3, later_s=1):
+        result = call(capsys, *BACK, "--yes", "--timeout", "10h")
     assert result.code == 9
     assert result.out.count("UNKNOWN") == 2
     assert "rmqctl: write not answered: broker-a: offsets: " in result.err

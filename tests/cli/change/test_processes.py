@@ -23,7 +23,7 @@ from .seeded import UPDATE, document, join, program, seeded, stored
 
 Captured = pytest.CaptureFixture[str]
 BACK = ("offset", "reset", "G", "--topic", "T", "--to-offset", "2")
-_PATIENCE_S = 30.0
+_PATIENCE_S = 120.0
 
 
 @pytest.fixture

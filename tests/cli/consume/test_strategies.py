@@ -166,14 +166,14 @@ def _bodies(result: Result) -> list[str]:
 )  # fmt: skip
 def test_who_is_alone_gets_everything(words: tuple[str, ...], sandbox: ThreadedSandbox, capsys: Captured) -> None:
     assert sandbox.addr
-    result = call(capsys, *RUN, *words, "--count", "4", "--for", "20s", "-o", "jsonl")
+    result = call(capsys, *RUN, *words, "--count", "4", "--for", "2m", "-o", "jsonl")
     assert _bodies(result) == ["broker-a:0", "broker-a:1", "broker-b:0", "broker-b:1"]
 
 
 def test_by_configuration_only_what_it_was_told_is_taken_of_each_topic(
     sandbox: ThreadedSandbox, capsys: Captured
 ) -> None:
-    words = (*RUN, "--strategy", "config", "-o", "jsonl", "--for", "20s")
+    words = (*RUN, "--strategy", "config", "-o", "jsonl", "--for", "2m")
     assert _bodies(call(capsys, *words, "--queue", "broker-b:0-1", "--count", "2")) == ["broker-b:0", "broker-b:1"]
     assert _bodies(call(capsys, *words, "--queue", "broker-a:1", "--count", "1")) == ["broker-a:1"]
     stored = sandbox.call(
@@ -211,7 +211,7 @@ def test_a_resolver_of_a_plugin_tells_rooms(sandbox: ThreadedSandbox, capsys: Ca
     assert sandbox.addr
     file = _plugin(tmp_path, f"{_ROOMS}{{'last': lambda kind, name: name[-1]}}\n")
     words = ("--strategy", "machine-room-nearby", "--site-of", "last", "--plugin", file, "--instance", "c.a")
-    result = call(capsys, *RUN, *words, "--count", "4", "--for", "20s", "-o", "jsonl")
+    result = call(capsys, *RUN, *words, "--count", "4", "--for", "2m", "-o", "jsonl")
     assert len(_bodies(result)) == 4
 
 

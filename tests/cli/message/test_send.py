@@ -18,6 +18,7 @@ from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.threaded import ThreadedSandbox
 from rmqctl.sandbox.topics import Topic
 from tests.cli.calls import call, closed_address
+from tests.cli.leaping import leaping
 from tests.cli.served import served
 from tests.client.sending import sending_cluster, sent, stored
 from tests.schemas import check_item
@@ -323,10 +324,11 @@ def test_another_broker_takes_what_one_does_not(sandbox: ThreadedSandbox, capsys
 
 
 def test_an_answer_that_gets_lost_leaves_it_open_whether_it_is_stored(
-    sandbox: ThreadedSandbox, capsys: Captured
+    sandbox: ThreadedSandbox, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sandbox.faults.silence(Q.SEND_MESSAGE_V2, count=None)
-    result = call(capsys, *SEND, "x", "--timeout", "2s", "-o", "json")
+    with leaping(sandbox, monkeypatch, strike_s=3600):
+        result = call(capsys, *SEND, "x", "--timeout", "1h", "-o", "json")
     assert (result.code, result.out, result.error["name"]) == (6, "", "TIMED_OUT")
     assert result.error["hint"] == "It may be stored all the same: look for it before sending it again."
 

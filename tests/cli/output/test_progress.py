@@ -53,8 +53,8 @@ def _on_a_terminal(what: str = "Reading", **environ: str) -> tuple[str, str]:
     with os.fdopen(ours, "rb") as terminal:
         env = {**os.environ, "TERM": "xterm", "COLUMNS": "80", **environ}
         done = subprocess.run(
-            [sys.executable, "-c", _SHOWN, what], stdout=subprocess.PIPE, stderr=theirs, text=True, env=env, timeout=30,
-            check=True,
+            [sys.executable, "-c", _SHOWN, what], stdout=subprocess.PIPE, stderr=theirs, text=True, env=env,
+            timeout=120, check=True,
         )  # fmt: skip
         shown = os.read(terminal.fileno(), 1 << 16)
         os.close(theirs)

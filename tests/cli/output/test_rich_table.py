@@ -154,7 +154,7 @@ def _on_a_terminal(*argv: str, **env: str) -> str:
                 chunks.append(chunk)
         except OSError:
             pass  # Linux ends a terminal that nobody writes to any more like this
-        assert process.wait(30) == 0
+        assert process.wait(120) == 0
     os.close(ours)
     return b"".join(chunks).decode()
 

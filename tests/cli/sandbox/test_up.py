@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -15,7 +16,7 @@ from typing import IO, Any
 
 import pytest
 
-from rmqctl.sandbox.state_file import find_running
+from rmqctl.sandbox.state_file import find_running, wait_until_gone
 from tests.cli.calls import call, closed_address
 
 Captured = pytest.CaptureFixture[str]
@@ -63,7 +64,7 @@ def test_in_the_foreground_it_runs_until_a_signal(
         listed = call(capsys, "cluster", "list", "-n", address)
         assert (listed.code, len(listed.out.splitlines())) == (0, 3)
         process.send_signal(number)
-        assert process.wait(20) == code
+        assert process.wait(120) == code
         assert "broker-b" in out.read()
         notes = err.read().splitlines()
     assert notes[:2] == ["Try next, in another terminal:", f"  export NAMESRV_ADDR={address}"]
@@ -78,11 +79,11 @@ def test_a_flood_of_connections_beyond_the_files_of_the_process_keeps_nobody_out
         host, port = address.rsplit(":", 1)
         flood = []
         for _ in range(600):
-            flood.append(socket.create_connection((host, int(port)), timeout=10))
+            flood.append(socket.create_connection((host, int(port)), timeout=120))
             flood[-1].send(b"half")
         assert call(capsys, "cluster", "list", "-n", address).code == 0
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(120) == 0
         assert "Traceback" not in err.read()
         for each in flood:
             each.close()
@@ -93,7 +94,7 @@ def test_down_ends_one_in_the_foreground_as_well(capsys: Captured, tmp_path: Pat
         address = out.readline().strip()
         result = call(capsys, "sandbox", "down")
         assert (result.code, result.out, result.err) == (0, "", f"The sandbox at {address} has ended.\n")
-        assert process.wait(20) == 0
+        assert process.wait(120) == 0
         assert out.read() + err.read() == ""
     assert _left(tmp_path) == []
 
@@ -128,27 +129,45 @@ def test_one_that_was_killed_is_forgotten_and_its_port_is_free_again(
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "msgspec.py").write_text("raise SystemExit('not this one')")
     monkeypatch.chdir(tmp_path / "here")
-    # Below those that systems give away: tests beside this one would take it while nobody has it.
-    port = str(20_000 + os.getpid() % 10_000)
-    (item,) = json.loads(call(capsys, "sandbox", "up", "--port", port, "--detach", "-o", "json").out)["items"]
-    os.kill(item["pid"], signal.SIGKILL)
-    os.waitpid(item["pid"], 0)
-    assert any(name.endswith(".json") for name in _left(tmp_path))
-    assert json.loads(call(capsys, "sandbox", "status", "-o", "json").out)["items"] == []
-    assert _left(tmp_path) == []
-    again = call(capsys, "sandbox", "up", "--port", port, "--detach", "-o", "name")
-    assert again.out == f"127.0.0.1:{port}\n"
-    assert call(capsys, "sandbox", "down", "--all").code == 0
+    # Below those that systems give away: tests beside this one would take it while nobody has it. Others like this one
+    # may still do so, but not each time.
+    for port in map(str, random.Random().sample(range(22_000, 30_000), 10)):
+        first = call(capsys, "sandbox", "up", "--port", port, "--detach", "-o", "json")
+        if first.code != 0:
+            assert first.err.startswith("rmqctl: 127.0.0.1:")
+            continue
+        (item,) = json.loads(first.out)["items"]
+        os.kill(item["pid"], signal.SIGKILL)
+        os.waitpid(item["pid"], 0)
+        assert any(name.endswith(".json") for name in _left(tmp_path))
+        assert json.loads(call(capsys, "sandbox", "status", "-o", "json").out)["items"] == []
+        assert _left(tmp_path) == []
+        again = call(capsys, "sandbox", "up", "--port", port, "--detach", "-o", "name")
+        if again.code == 0:
+            assert again.out == f"127.0.0.1:{port}\n"
+            assert call(capsys, "sandbox", "down", "--all").code == 0
+            return
+        assert again.err.startswith("rmqctl: 127.0.0.1:")
+    raise AssertionError("no free port, or none that is free again")
 
 
-def test_one_that_hangs_is_told_to_end_by_a_signal(capsys: Captured, tmp_path: Path) -> None:
+def test_one_that_hangs_is_told_to_end_by_a_signal(
+    capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (item,) = json.loads(call(capsys, "sandbox", "up", "--port", "0", "--detach", "-o", "json").out)["items"]
     os.kill(item["pid"], signal.SIGSTOP)
     other = call(capsys, "sandbox", "up", "--port", "0", "--detach", "-o", "name").out.strip()
-    result = call(capsys, "sandbox", "down", "--all", "--timeout", "1s")
+    # The one that hangs has no time at all, the other one enough of it.
+    with monkeypatch.context() as patched:
+        patched.setattr("rmqctl.cli.sandbox.down._ANSWER_S", 0.5)
+        patched.setattr(
+            "rmqctl.sandbox.state_file.wait_until_gone",
+            lambda running, timeout_s: wait_until_gone(running, 0 if running.pid == item["pid"] else timeout_s),
+        )
+        result = call(capsys, "sandbox", "down", "--all", "--timeout", "60s")
     assert (result.code, result.out) == (6, "")
     assert f"The sandbox at {other} has ended." in result.err
-    assert "no answer within 1.0 s" in result.err
+    assert "no answer within 60.0 s" in result.err
     assert f"kill -9 {item['pid']} ends it." in result.err
     os.kill(item["pid"], signal.SIGCONT)
     assert call(capsys, "sandbox", "down").code == 0

@@ -453,7 +453,7 @@ def test_messages_a_second_are_counted_over_a_moment(serve: Any, capsys: Capture
 def test_counting_for_longer_than_all_may_take_is_a_mistake(serve: Any, capsys: Captured) -> None:
     cluster = serve(sharing())
     sentence = "Counting messages for 20 s leaves no time to ask: all must be over in 10 s."
-    _assert_refused(_allocate(capsys, "G", "--sample", "20s"), 2, sentence)
+    _assert_refused(_allocate(capsys, "G", "--sample", "20s", "--timeout", "10s"), 2, sentence)
     _assert_refused(_allocate(capsys, "G", "--sample", "soon"), 2, "--sample: ")
     assert cluster.servers["broker-a"].asked == []
 

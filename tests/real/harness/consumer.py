@@ -93,7 +93,7 @@ class OurConsumer:
         found = [msgspec.json.decode(line, type=Heard) for line in whole.splitlines()]
         return [each for each in found if each.event == event]
 
-    def terminate(self, limit_s: float = 20) -> int:
+    def terminate(self, limit_s: float = 60) -> int:
         """Ask it to end (SIGTERM), wait for that and return its exit code."""
         self.process.send_signal(signal.SIGTERM)
         exit_code = self.process.wait(limit_s)

@@ -81,7 +81,7 @@ class GoConsumer:
         rows = [json.loads(line) for line in lines if line.endswith("\n")]
         return [Consumed(row["body"], row["brokerName"], row["queueId"], row["queueOffset"]) for row in rows]
 
-    def wait_consumed(self, count: int, timeout_s: float = 30) -> None:
+    def wait_consumed(self, count: int, timeout_s: float = 60) -> None:
         """Wait until the listener was given so many messages."""
         give_up_at = time.monotonic() + timeout_s
         while (seen := self._printed.read_bytes().count(b"\n")) < count:

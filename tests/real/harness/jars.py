@@ -17,7 +17,7 @@ def missing_tools() -> str | None:
     missing = [tool for tool in ("java", "javac", "mvn") if shutil.which(tool) is None]
     if not missing:
         return None
-    return f"real RocketMQ tests need {', '.join(missing)}: install a JDK 17 and Maven"
+    return f"{', '.join(missing)} not found; install a JDK 17 and Maven (Debian: openjdk-17-jdk-headless maven)"
 
 
 def cache_dir() -> Path:

@@ -12,13 +12,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 
-from rmqctl.protocol.codes import RequestCode
 from rmqctl.sandbox import Sandbox
 
-from ..differential.asker import Asker
 from .cluster import Reachable
 from .process import QUICK_START
 
@@ -52,22 +49,6 @@ class SandboxProcess(Reachable):
         addresses = self._read_answer()
         self.namesrv = addresses.pop("namesrv")
         self.addresses = addresses
-
-    def asker(self, broker_name: str) -> Asker:
-        """Return who sends bare requests to the name server and one of the brokers; for the caller to close."""
-        return Asker(self.namesrv, self.addresses[broker_name], version=self.version, suffix="")
-
-    def create_topic(self, topic: str, *, queue_count: int = 4, brokers: tuple[str, ...] = ()) -> None:
-        """Create a topic on the named brokers (all by default), without mqadmin, whose end can take 3 s."""
-        for name in brokers or tuple(self.addresses):
-            with closing(self.asker(name)) as asker:
-                answer = asker(
-                    "broker", RequestCode.UPDATE_AND_CREATE_TOPIC, topic=topic, defaultTopic="TBW102", perm=6,
-                    readQueueNums=queue_count, writeQueueNums=queue_count, topicFilterType="SINGLE_TAG", topicSysFlag=0,
-                    order=False,
-                )  # fmt: skip
-            if answer is None or answer.code != 0:
-                raise RuntimeError(f"create {topic} on {name}: {answer}")
 
     def restart(self, broker_name: str, *, loses_unflushed: bool = False) -> None:
         """Restart one broker, on its port; like after a power cut when what was not flushed is to be lost."""

@@ -66,6 +66,17 @@ class SecuredCluster(Cluster):
         self.create_topic(OTHER_TOPIC)
         return self
 
+    # Requests that mqadmin signs and sends over TLS.
+
+    def _update_topic(self, broker_name: str, topic: str, queue_count: int) -> None:
+        count, address = str(queue_count), self.addresses[broker_name]
+        printed = self.java.mqadmin("updateTopic", "-b", address, "-t", topic, "-r", count, "-w", count)
+        if "success" not in printed:
+            raise RuntimeError(f"updateTopic {topic} on {broker_name}: {printed}")
+
+    def _route_size(self, topic: str) -> int:
+        return self.java.mqadmin("topicRoute", "-n", self.namesrv, "-t", topic).count('"writeQueueNums"')
+
     def _create_accounts(self) -> None:
         for account in (CONSUMER, READER, STRANGER):
             self._change("createUser", "-u", account.access_key, "-p", account.secret_key, "-t", "Normal")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 
-def wait_until(what: Callable[[], object], timeout_s: float = 20, why: Callable[[], object] | None = None) -> None:
+def wait_until(what: Callable[[], object], timeout_s: float = 60, why: Callable[[], object] | None = None) -> None:
     """Poll until it is true, at most half of the time: what is polled needs the processors as well."""
     began_at = time.monotonic()
     looked_at = began_at

@@ -125,8 +125,11 @@ class Workbench(LineDriver):
         """Start a push consumer and return its id.
 
         Options are expr, sql, orderly, from, stuck, fail, max, broadcast, instance, pop, batch, threads, collect,
-        also (a second topic), each (ms that a message takes).
+        also (a second topic), each (ms that a message takes), heartbeat (ms between heartbeats).
         """
+        # Java's client drops a heartbeat while another one is under way. Where that was to carry the version that a
+        # change of its queues gave to its subscription, its pulls are refused (25) until the next: by default 30 s.
+        options = {"heartbeat": 1000, **options}
         return self.call("consume", id=consumer_id, group=group, topic=topic, **options)
 
     def wait_started(self, consumer_ids: str, count: int, timeout_s: float = 60) -> None:

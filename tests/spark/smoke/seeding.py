@@ -1,0 +1,103 @@
+"""What the smoke puts into the sandbox, and reads there without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from rmqctl.protocol.codes import RequestCode
+from rmqctl.protocol.message import StoredMessage
+from rmqctl.sandbox import Sandbox
+from rmqctl.sandbox.threaded import ThreadedSandbox
+from tests.sandbox import progress, sender
+from tests.sandbox.peer import Peer, consumer_data, subscription
+
+# Options of sources and sinks: the sandbox shares two cores with Spark, and must not seem dead when it is only slow.
+PATIENT = {"rocketmq.timeout": "60s"}
+BROKERS = ("broker-a", "broker-b")
+
+
+class Sent(NamedTuple):
+    """A message, and where its broker has put it."""
+
+    body: str
+    broker_name: str
+    queue_id: int
+    queue_offset: int
+    commit_log_offset: int
+    msg_id: str
+
+
+def create_topic(sandbox: ThreadedSandbox, topic: str, *, queue_count: int = 2) -> None:
+    """Make a topic on both brokers, or give it more queues."""
+
+    async def create(peer: Peer) -> None:
+        await peer.ask_ok(
+            RequestCode.UPDATE_AND_CREATE_TOPIC, topic=topic, defaultTopic="TBW102", readQueueNums=queue_count,
+            writeQueueNums=queue_count, perm=6, topicFilterType="SINGLE_TAG", topicSysFlag=0, order=False,
+        )  # fmt: skip
+
+    for name in BROKERS:
+        _with_peer(sandbox, name, create)
+
+
+def put(sandbox: ThreadedSandbox, topic: str, place: str, bodies: Iterable[str], **properties: str) -> list[Sent]:
+    """Send messages to a queue, broker-a:0, all with these properties."""
+    broker_name, _, queue = place.partition(":")
+
+    async def send(peer: Peer) -> list[Sent]:
+        sent = []
+        for body in bodies:
+            answer = await sender.send(peer, topic, body.encode(), properties=sender.pairs(**properties), e=queue)
+            at, fields = sender.log_offset(answer), answer.ext_fields
+            sent.append(Sent(body, broker_name, int(queue), int(fields["queueOffset"]), at, fields["msgId"]))
+        return sent
+
+    return _with_peer(sandbox, broker_name, send)
+
+
+def read_all(sandbox: ThreadedSandbox, topic: str, *, queue_count: int = 2) -> list[StoredMessage]:
+    """Return what stands in all queues of a topic, as a client reads it."""
+
+    async def read(peer: Peer) -> list[StoredMessage]:
+        return [message for queue_id in range(queue_count) for message in await sender.read(peer, topic, queue_id)]
+
+    return [message for name in BROKERS for message in _with_peer(sandbox, name, read)]
+
+
+def leave(sandbox: ThreadedSandbox, group: str, topic: str, offsets: Mapping[str, int]) -> None:
+    """Have a group that was there and left; offsets are by place, broker-a:0."""
+
+    async def join(peer: Peer) -> None:
+        await peer.heartbeat("gone", consumer_data(group, subscription(topic)))
+
+    for name in BROKERS:
+        _with_peer(sandbox, name, join)
+    for place, offset in offsets.items():
+        broker_name, _, queue = place.partition(":")
+
+        async def commit(peer: Peer, queue_id: int = int(queue), offset: int = offset) -> None:
+            await progress.commit(peer, group, topic, queue_id, offset)
+
+        _with_peer(sandbox, broker_name, commit)
+
+
+def delete_before(sandbox: ThreadedSandbox, topic: str, first: Sent) -> None:
+    """Let a queue begin at a message, as after its broker has deleted files."""
+    sandbox.call(
+        lambda inner: (
+            inner.brokers[first.broker_name].store.queue(topic, first.queue_id).drop_before(first.commit_log_offset)
+        )
+    )
+
+
+def _with_peer(sandbox: ThreadedSandbox, broker_name: str, work: Callable[[Peer], Coroutine[Any, Any, Any]]) -> Any:
+    async def run(inner: Sandbox) -> Any:
+        peer = await Peer.of_broker(inner, broker_name)
+        try:
+            return await work(peer)
+        finally:
+            await peer.aclose()
+            await inner.await_idle()
+
+    return sandbox.run(run(sandbox.sandbox))

@@ -1,0 +1,109 @@
+"""The job lag: verdicts and trends of a table of snapshots, made by hand and taken of the sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+from pyspark.sql import Row, SparkSession
+
+from rmqctl.client.access import Access
+from rmqctl.pipeline.job import JobOptions
+from rmqctl.pipeline.jobs.lag import JOB
+from rmqctl.pipeline.jobs.snapshot import JOB as SNAPSHOT
+from rmqctl.pipeline.tables import LAG_TREND
+from rmqctl.rules.health import Cause, Health, Observation, compute_trend, facts_of, judge
+from rmqctl.sandbox.threaded import ThreadedSandbox
+from tests.spark.samples import HOUR_MS, MINUTE_MS, START_MS, snapshot_row, store_rows
+
+from .seeding import create_topic, leave, put
+
+_Pairs = Sequence[tuple[int | None, int | None]]
+_UNMOVED = ((10, 20), (10, 20), (10, 30))
+# Offset and maximum minute by minute, what is the same in all samples; lag at first, last, most; verdict and cause.
+_QUEUES: dict[str, tuple[_Pairs, dict[str, Any], tuple[int | None, ...], Health, Cause]] = {
+    "caught-up": (((10, 10), (10, 20), (10, 30)), {}, (0, 20, 20), Health.OK, Cause.CAUGHT_UP),
+    "lag-falls": (((10, 20), (12, 21), (13, 40)), {}, (10, 27, 27), Health.OK, Cause.LAG_FALLS),
+    "lag-grows": (((8, 20), (9, 25), (10, 30)), {}, (12, 20, 20), Health.WARN, Cause.LAG_NEVER_FALLS),
+    "stall": (_UNMOVED, {"is_held": True}, (10, 20, 20), Health.STALL, Cause.STANDS_STILL),
+    "stop": (_UNMOVED, {"is_held": False}, (10, 20, 20), Health.STOP, Cause.NOBODY_COMMITS),
+    "rewind": (((20, 30), (10, 40), (19, 50)), {}, (10, 31, 31), Health.REWIND, Cause.WENT_BACK),
+    "too-few": (_UNMOVED[:2], {}, (10, 10, 10), Health.UNKNOWN, Cause.TOO_FEW_SAMPLES),
+    "none-stored": (
+        ((None, 9),) * 3, {"is_none_stored": True}, (None, None, None), Health.UNKNOWN, Cause.NONE_STORED,
+    ),
+    "not-read": (((None, 9),) * 3, {}, (None, None, None), Health.UNKNOWN, Cause.OFFSET_UNKNOWN),
+}  # fmt: skip
+
+
+def _trend(spark: SparkSession, folder: Path) -> dict[str, Row]:
+    rows = spark.read.parquet(str(folder / LAG_TREND)).collect()
+    found = {f"{row.consumer_group} {row.broker_name}:{row.queue_id}": row for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def test_numbers_and_verdicts_are_those_of_the_rules(spark: SparkSession, tmp_path: Path) -> None:
+    looks = {
+        # All end at one time, so that none of them was silent lately.
+        name: [
+            Observation(START_MS + (3 - len(pairs) + at) * MINUTE_MS, *pair, **every) for at, pair in enumerate(pairs)
+        ]
+        for name, (pairs, every, *_) in _QUEUES.items()
+    }
+    store_rows(tmp_path, [snapshot_row(name, look) for name, queue in looks.items() for look in queue])
+    outcome = JOB.run(spark, JobOptions(now_ms=START_MS + 5 * HOUR_MS, tables=str(tmp_path), limit=100))
+
+    trend = _trend(spark, tmp_path)
+    assert trend.keys() == {f"{name} broker-a:0" for name in _QUEUES}
+    shown = {row["group"]: row for row in outcome.rows}
+    assert shown.keys() == _QUEUES.keys()
+    for name, (_, _, lags, health, cause) in _QUEUES.items():
+        row, line, queue = trend[f"{name} broker-a:0"], shown[name], looks[name]
+        assert (row.lag_first, row.lag_last, row.lag_max) == lags, name
+        assert (line["lagAtStart"], line["lag"]) == lags[:2], name
+        verdict = judge(facts_of(queue, until_ms=START_MS + 2 * MINUTE_MS + 1))
+        assert (verdict.health, verdict.cause) == (health, cause), name
+        assert (row.status, row.cause) == (line["health"], line["cause"]) == (health, cause), name
+        rates = (row.slope_msgs_per_s, row.produce_rate, row.consume_rate, row.eta_s)
+        for found, wanted in zip(rates, structs.astuple(compute_trend(queue)), strict=True):
+            assert found == (None if wanted is None else pytest.approx(wanted, rel=1e-9)), name
+        assert (row.sample_count, row.window_s, row.hr) == (len(queue), 3600, 9), name
+
+
+def test_snapshots_of_a_cluster_come_to_verdicts(spark: SparkSession, sandbox: ThreadedSandbox, tmp_path: Path) -> None:
+    """One group stands still, the other follows, each on two brokers."""
+    topic, places = "SmokeLag", ("broker-a:0", "broker-b:0")
+    create_topic(sandbox, topic, queue_count=1)
+    access = Access(name_servers=sandbox.addr, timeout_s=60)
+    for number in range(3):
+        for place in places:
+            put(sandbox, topic, place, [f"{number}-{index}" for index in range(5)])
+        leave(sandbox, "SmokeLagStill", topic, {"broker-a:0": 2, "broker-b:0": 3})
+        leave(sandbox, "SmokeLagFollows", topic, dict.fromkeys(places, 5 * number + 5))
+        now_ms, groups = START_MS + number * MINUTE_MS, ("SmokeLagStill", "SmokeLagFollows")
+        options = JobOptions(now_ms=now_ms, access=access, tables=str(tmp_path), groups=groups, topics=(topic,))
+        SNAPSHOT.run(spark, options)
+    outcome = JOB.run(spark, JobOptions(now_ms=START_MS + HOUR_MS, tables=str(tmp_path)))
+
+    trend = _trend(spark, tmp_path)
+    assert {
+        queue: (row.topic, row.lag_first, row.lag_last, row.lag_max, row.offset_last, row.status)
+        for queue, row in trend.items()
+    } == {
+        "SmokeLagStill broker-a:0": (topic, 3, 13, 13, 2, "STOP"),
+        "SmokeLagStill broker-b:0": (topic, 2, 12, 12, 3, "STOP"),
+        "SmokeLagFollows broker-a:0": (topic, 0, 0, 0, 15, "OK"),
+        "SmokeLagFollows broker-b:0": (topic, 0, 0, 0, 15, "OK"),
+    }
+    assert [row.produce_rate for row in trend.values()] == [pytest.approx(5 / 60, rel=1e-9)] * 4
+    assert [
+        (row["group"], row["health"], row["lagAtStart"], row["lag"], row["queueCount"]) for row in outcome.rows
+    ] == [
+        ("SmokeLagStill", "STOP", 5, 25, 2),
+        ("SmokeLagFollows", "OK", 0, 0, 2),
+    ]
+    assert outcome.rows[0]["worstQueue"] == "SmokeLag@broker-a:0"

@@ -1,0 +1,100 @@
+"""The job snapshot: offsets of the sandbox into a table, by the rules of offset show."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Row, SparkSession
+
+from rmqctl.admin.offset_reading import GroupProgress
+from rmqctl.admin.offsets import fetch_matching_progress
+from rmqctl.client.access import Access
+from rmqctl.pipeline.job import JobOptions
+from rmqctl.pipeline.jobs.snapshot import JOB
+from rmqctl.pipeline.tables import OFFSET_SNAPSHOTS
+from rmqctl.sandbox.threaded import ThreadedSandbox
+from tests.cli.calls import closed_address
+
+from .seeding import create_topic, delete_before, leave, put
+
+_AT_MS = 1_795_345_920_000  # 2026-11-22T11:12:00Z
+_GROUP = "SmokeSnapGroup"
+
+
+def _seed(sandbox: ThreadedSandbox) -> int:
+    """Have a group with a queue of each kind; return when its last messages were stored."""
+    create_topic(sandbox, "SmokeSnap", queue_count=3)
+    put(sandbox, "SmokeSnap", "broker-a:0", [f"m{number}" for number in range(10)])
+    cut = put(sandbox, "SmokeSnap", "broker-a:1", [f"m{number}" for number in range(8)])
+    put(sandbox, "SmokeSnap", "broker-b:0", ["m0", "m1"])
+    put(sandbox, "SmokeSnap", "broker-b:1", ["m0", "m1", "m2"])
+    leave(sandbox, _GROUP, "SmokeSnap", {"broker-a:0": 4, "broker-a:1": 2, "broker-b:0": 2})
+    delete_before(sandbox, "SmokeSnap", cut[5])
+    return sandbox.call(lambda inner: inner.clock.now_ms())
+
+
+def _taken(spark: SparkSession, folder: Path) -> dict[str, Row]:
+    frame = spark.read.parquet(str(folder / OFFSET_SNAPSHOTS))
+    return {f"{row.topic}@{row.broker_name}:{row.queue_id}": row for row in frame.collect()}
+
+
+def _shown(access: Access, group: str) -> GroupProgress:
+    async def ask() -> GroupProgress:
+        async with await access.connect() as client:
+            ((found,), _) = await fetch_matching_progress(client, [group])
+            return found
+
+    return asyncio.run(ask())
+
+
+def _ms(at: Any) -> int | None:
+    return None if at is None else round(at.timestamp() * 1000)
+
+
+def test_a_snapshot_has_what_was_stored(spark: SparkSession, sandbox: ThreadedSandbox, tmp_path: Path) -> None:
+    stored_ms = _seed(sandbox)
+    access = Access(name_servers=sandbox.addr, timeout_s=60)
+    options = JobOptions(now_ms=_AT_MS, access=access, tables=str(tmp_path), groups=(_GROUP,), topics=("SmokeSnap",))
+    outcome = JOB.run(spark, options)
+
+    taken = _taken(spark, tmp_path)
+    # Minimum, maximum, the group's offset, lag, and whether the broker said that nothing is stored.
+    assert {
+        queue: (row.min_offset, row.max_offset, row.consumer_offset, row.lag_messages, row.is_none_stored)
+        for queue, row in taken.items()
+    } == {
+        "SmokeSnap@broker-a:0": (0, 10, 4, 6, False),
+        # 2 to 4 are deleted: they are lost, and no lag.
+        "SmokeSnap@broker-a:1": (5, 8, 2, 3, False),
+        # Wherever a consumer starts in an empty queue, there is nothing for it.
+        "SmokeSnap@broker-a:2": (0, 0, None, 0, True),
+        "SmokeSnap@broker-b:0": (0, 2, 2, 0, False),
+        # Where a consumer will start is not known, so its lag is not.
+        "SmokeSnap@broker-b:1": (0, 3, None, None, True),
+        "SmokeSnap@broker-b:2": (0, 0, None, 0, True),
+    }
+    assert {
+        queue: (row.min_offset, row.max_offset, row.consumer_offset, row.lag_messages, _ms(row.last_consume_ts))
+        for queue, row in taken.items()
+    } == {
+        str(row.mq): (row.min_offset, row.max_offset, row.consumer_offset, row.lag, row.last_timestamp_ms)
+        for row in _shown(access, _GROUP).rows
+        if row.mq.topic == "SmokeSnap"
+    }
+    assert {_ms(taken[f"SmokeSnap@broker-{place}"].last_consume_ts) for place in ("a:0", "b:0")} == {stored_ms}
+    assert {
+        (row.run_id, _ms(row.snapshot_ts), row.cluster, row.consumer_group, str(row.dt), row.hr, row.part)
+        for row in taken.values()
+    } == {("20261122T111200Z", _AT_MS, "DefaultCluster", _GROUP, "2026-11-22", 11, "20261122T111200Z")}
+    assert [
+        (row["group"], row["state"], row["queueCount"], row["lag"], row["lagAtLeast"], row["unknownCount"])
+        for row in outcome.rows
+    ] == [(_GROUP, "EMPTY", 6, None, 9, 1)]
+
+    # The same run again: nobody is asked, nothing changes.
+    nobody = Access(name_servers=closed_address(), timeout_s=60)
+    again = JOB.run(spark, JobOptions(now_ms=_AT_MS, access=nobody, tables=str(tmp_path)))
+    assert (again.facts["isThere"], again.written) == (True, ())
+    assert _taken(spark, tmp_path) == taken
