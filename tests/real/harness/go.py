@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .cluster import Reachable
-from .jars import cache_dir, finished, publish
+from .jars import cached
 
 GO_DIR = Path(__file__).parent.parent / "go"
 
@@ -26,17 +26,14 @@ def go_consumer() -> Path:
     """Return the consumer's program, building it when it is not there yet."""
     sources = [GO_DIR / name for name in ("go.mod", "go.sum", "main.go")]
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:12]
-    folder = cache_dir() / f"go-consumer-{digest}"
-    if not finished(folder):
-        partial = folder.with_name(f"{folder.name}.{os.getpid()}")
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
+
+    def build(folder: Path) -> None:
         subprocess.run(
-            ["go", "build", "-mod=readonly", "-buildvcs=false", "-o", str(partial / "consumer"), "."],
+            ["go", "build", "-mod=readonly", "-buildvcs=false", "-o", str(folder / "consumer"), "."],
             cwd=GO_DIR, env={**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}, check=True, timeout=250,
         )  # fmt: skip
-        publish(partial, folder)
-    return folder / "consumer"
+
+    return cached(f"go-consumer-{digest}", build) / "consumer"
 
 
 class Consumed(NamedTuple):

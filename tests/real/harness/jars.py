@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 JAVA_DIR = Path(__file__).parent.parent / "java"
@@ -26,16 +28,25 @@ def cache_dir() -> Path:
     return Path(configured) if configured else Path.home() / ".cache" / "rmqctl-tests"
 
 
-def finished(folder: Path) -> bool:
-    """Tell whether a folder of the cache was put in place whole."""
-    return (folder / ".complete").exists()
+def cached(name: str, make: Callable[[Path], object]) -> Path:
+    """Return a folder of the cache, filled by `make` when it is not there yet.
 
-
-def publish(partial: Path, folder: Path) -> None:
-    """Put a finished folder in place; an interrupted run leaves only its partial one, which is made anew."""
-    (partial / ".complete").touch()
-    shutil.rmtree(folder, ignore_errors=True)
-    partial.rename(folder)
+    Processes take turns: Maven's repository is no more made for two at once than a folder that another one already uses
+    is to be replaced. An interrupted run leaves only its partial folder, which is made anew.
+    """
+    folder = cache_dir() / name
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / ".complete").exists():
+            partial = folder.with_name(f"{name}.{os.getpid()}")
+            for leftover in (folder, partial):
+                shutil.rmtree(leftover, ignore_errors=True)
+            partial.mkdir()
+            make(partial)
+            (partial / ".complete").touch()
+            partial.rename(folder)
+    return folder
 
 
 def rocketmq_jars(version: str) -> Path:
@@ -49,19 +60,15 @@ def proxy_jars(version: str) -> Path:
 
 
 def _fetched(name: str, pom: Path, version: str) -> Path:
-    folder = cache_dir() / name
-    if not finished(folder):
-        partial = folder.with_name(f"{folder.name}.{os.getpid()}")
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
+    def fetch(folder: Path) -> None:
         subprocess.run(
             ["mvn", "-q", "-B", "-f", str(pom), f"-Drocketmq.version={version}",
              "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies",
-             f"-DoutputDirectory={partial}", "-DincludeScope=runtime"],
+             f"-DoutputDirectory={folder}", "-DincludeScope=runtime"],
             check=True, timeout=900,
         )  # fmt: skip
-        publish(partial, folder)
-    return folder
+
+    return cached(name, fetch)
 
 
 def helper_classes(version: str) -> Path:
@@ -77,15 +84,11 @@ def proxy_helper_classes(version: str) -> Path:
 def _compiled(name: str, source_dir: Path, jars: Path) -> Path:
     sources = sorted(source_dir.glob("*.java"))
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:12]
-    folder = cache_dir() / f"{name}-{digest}"
-    if not finished(folder):
-        partial = folder.with_name(f"{folder.name}.{os.getpid()}")
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
+
+    def compile_all(folder: Path) -> None:
         subprocess.run(
-            ["javac", "-nowarn", "-Xlint:none", "-cp", f"{jars}/*", "-d", str(partial),
-             *map(str, sources)],
+            ["javac", "-nowarn", "-Xlint:none", "-cp", f"{jars}/*", "-d", str(folder), *map(str, sources)],
             check=True, timeout=120,
         )  # fmt: skip
-        publish(partial, folder)
-    return folder
+
+    return cached(f"{name}-{digest}", compile_all)
