@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, NotAuthorisedError, RemoteProtocolError
@@ -62,13 +62,15 @@ async def find_proxies(client: Client, brokers: Iterable[Broker]) -> tuple[Proxi
     return (Proxies.REFUSED if answers.failed else Proxies.ABSENT), []
 
 
-async def ask_running_info(client: Client, address: str, group: str, client_id: str) -> bytes:
+async def ask_running_info(
+    client: Client, address: str, group: str, client_id: str, *, with_stacks: bool = False
+) -> bytes:
     """Ask a member through a broker what it is doing; returns the answer's body.
 
     Raises RmqctlError; RemoteProtocolError for an answer without one: Go clients can't write theirs for 10 s after
     their first messages ("json: unsupported value: NaN"), and call that a success.
     """
-    answer = await client.ask(address, headers.get_running_info(group, client_id))
+    answer = await client.ask(address, headers.get_running_info(group, client_id, with_stacks=with_stacks))
     if not answer.body:
         said = f": {answer.remark}" if answer.remark else ""
         hint = "Go clients do so for some seconds after their first messages."
@@ -77,22 +79,29 @@ async def ask_running_info(client: Client, address: str, group: str, client_id: 
 
 
 async def fetch_running_infos(
-    client: Client, group: str, connections: Mapping[str, GroupConnections]
+    client: Client,
+    group: str,
+    connections: Mapping[str, GroupConnections],
+    *,
+    only: Collection[str] | None = None,
+    with_stacks: bool = False,
 ) -> Answers[str, RunningInfo]:
-    """Ask every member what it is doing; `connections` is by broker address. Keys of the answer are client ids.
+    """Ask every member, or `only` these, what it is doing; `connections` is by broker address. Keys are client ids.
 
     A broker passes the question on to the client and waits 10 s for it. Clients in other languages may not answer.
     """
     through: dict[str, str] = {}
     for address, connection in connections.items():
         for member in connection.members:
-            through.setdefault(member.client_id, address)
+            if only is None or member.client_id in only:
+                through.setdefault(member.client_id, address)
 
     gates = {address: asyncio.Semaphore(_RELAYED_AT_ONCE) for address in connections}
 
     async def ask(client_id: str) -> RunningInfo:
         address = through[client_id]
         async with gates[address]:
-            return bodies.decode_running_info(await ask_running_info(client, address, group, client_id))
+            asking = ask_running_info(client, address, group, client_id, with_stacks=with_stacks)
+            return bodies.decode_running_info(await asking)
 
     return await ask_all(through, ask)

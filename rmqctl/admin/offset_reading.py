@@ -257,10 +257,10 @@ def _read_queue(mq: MessageQueue, reading: Reading, *, has_members: bool) -> Que
         retention_ms=reading.retention_ms.get(mq.broker_name),
         client_ids=client_ids,
         # Of several owners each may have finished what the others still hold.
-        cached_count=held[0].cached_count if len(held) == 1 else None,
+        cached_count=held[0].in_hand_count if len(held) == 1 else None,
         pulled_to=up_to,
         pulled_source=source,
-        first_unfinished=held[0].cached_min_offset if len(held) == 1 and held[0].cached_count > 0 else None,
+        first_unfinished=held[0].head_offset if len(held) == 1 else None,
         reasons=reasons,
     )
 

@@ -132,6 +132,7 @@ def _say_what_next(namesrv: str, port: int, *, keep: bool) -> None:
             "The sandbox runs on. Try next:",
             f"  export NAMESRV_ADDR={namesrv}",
             "  rmqctl group describe billing",
+            "  rmqctl clean-expired mailing",
             "  rmqctl topic status orders",
             "  rmqctl message tail orders",
             "  rmqctl sandbox fault --help",

@@ -17,6 +17,7 @@ from rmqctl.protocol import bodies
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.java_dumps import dumps
+from rmqctl.rules.stuck_queues import Head
 
 from .batch import Listener
 from .counters import Counters
@@ -57,6 +58,9 @@ class Controlled(Protocol):
 
     def taken_at_ms(self, mq: MessageQueue) -> int:
         """Return when a queue that is held was taken, epoch ms."""
+
+    def heads(self) -> Mapping[MessageQueue, Head]:
+        """Return the first message in hand of each queue where the listener has it now."""
 
     def suspend(self) -> None:
         """Pull nothing until resume() was called as often as this."""
@@ -196,6 +200,7 @@ class Control:
             queues={mq: HeldQueue(queues[mq], positions[mq], consumer.taken_at_ms(mq)) for mq in positions},
             statuses={topic: consumer.counters.status(topic) for topic in topics},
             holds=consumer.counters.holds,
+            heads=consumer.heads(),
             stacks=stacks() if command.ext_fields.get("jstackEnable") == "true" else None,
         )
         return Command(ResponseCode.SUCCESS, body=encode_running_info(running))

@@ -25,6 +25,7 @@ from rmqctl.protocol.consuming import CLIENT_INNER_PRODUCER
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.allocate import Strategy, class_of_strategy
 from rmqctl.rules.rebalance import BY_PLACE
+from rmqctl.rules.stuck_queues import Head
 from rmqctl.rules.subscriptions import retry_subscription
 from rmqctl.rules.words import listed
 
@@ -241,6 +242,16 @@ class PushConsumer:
             for mq, queue in sorted(self.holding.queues.items())
             if queue.first_offset is not None
         ]
+
+    def heads(self) -> Mapping[MessageQueue, Head]:
+        """Return the first message in hand of each queue where the listener has it now."""
+        running = [] if self._consumption is None else self._consumption.expiry.running()
+        return {
+            each.batch.mq: Head(first, round(each.age_s * 1000))
+            for each in running
+            if (first := each.batch.process_queue.first_offset) is not None
+            if any(message.queue_offset == first for message in each.batch.messages)
+        }
 
     def suspend(self) -> None:
         """Pull nothing until resume() was called as often as this."""

@@ -15,6 +15,7 @@ from rmqctl.protocol.consuming import CONSUME_PASSIVELY, subscription_data
 from rmqctl.protocol.java_dumps import dumps
 from rmqctl.protocol.versions import OUR_VERSION, version_name
 from rmqctl.rules.flow_control import Hold
+from rmqctl.rules.stuck_queues import Head, note_of_head
 
 from .process_queue import ProcessQueue
 from .settings import ConsumerSettings
@@ -36,8 +37,8 @@ class HeldQueue(Struct, frozen=True):
 class Running(Struct, frozen=True, kw_only=True):
     """Everything that the answer is made of.
 
-    `strategy` and `listener` are names for people; `holds` is how often each limit of flow control struck; `stacks` is
-    None when nobody asked for them.
+    `strategy` and `listener` are names for people; `holds` is how often each limit of flow control struck; `heads` are
+    those that the listener has; `stacks` is None when nobody asked for them.
     """
 
     settings: ConsumerSettings
@@ -50,6 +51,7 @@ class Running(Struct, frozen=True, kw_only=True):
     queues: Mapping[MessageQueue, HeldQueue]
     statuses: Mapping[str, ConsumeStatus]
     holds: Mapping[Hold, int]
+    heads: Mapping[MessageQueue, Head] = {}
     stacks: str | None = None
 
 
@@ -65,8 +67,12 @@ def encode_running_info(running: Running) -> bytes:
             "subscriptionSet": [
                 subscription_data(each) for each in sorted(running.subscriptions, key=lambda each: each.topic)
             ],
-            # Where mqadmin prints what applications add: Java only logs how often flow control struck.
-            "userConsumerInfo": {f"flowControl.{hold}": str(count) for hold, count in running.holds.items()},
+            # Where mqadmin prints what applications add: Java only logs how often flow control struck, and does not
+            # tell since when its listener has a message.
+            "userConsumerInfo": {
+                **{f"flowControl.{hold}": str(count) for hold, count in running.holds.items()},
+                **dict(note_of_head(mq, head) for mq, head in running.heads.items()),
+            },
         }
     )
 

@@ -157,7 +157,10 @@ GO = "GO"  # LanguageCode
 class ProcessQueue(Struct, frozen=True):
     """One queue that a client holds (ProcessQueueInfo): what it has pulled and not finished.
 
-    `commit_offset` is the client's own position, which the broker learns within 5 s; None when it has none.
+    `commit_offset` is the client's own position, which the broker learns within 5 s; None when it has none. Of a client
+    that consumes in order, messages that its listener has are not among the cached ones: they are counted by
+    `in_order_count` and begin at `in_order_min_offset` (transactionMsgCount). `locked_at_ms` is when the queue was
+    locked last; of one that does not consume in order, when it was taken. Times are of the client's clock.
     """
 
     cached_count: int
@@ -169,6 +172,21 @@ class ProcessQueue(Struct, frozen=True):
     locked: bool = False
     last_pull_at_ms: int | None = None
     last_consume_at_ms: int | None = None
+    locked_at_ms: int | None = None
+    in_order_count: int = 0
+    in_order_min_offset: int = 0
+
+    @property
+    def in_hand_count(self) -> int:
+        """How many messages were pulled and are not done."""
+        return self.cached_count + self.in_order_count
+
+    @property
+    def head_offset(self) -> int | None:
+        """The smallest offset that was pulled and is not done, None for none."""
+        heads = [self.cached_min_offset] if self.cached_count > 0 else []
+        heads += [self.in_order_min_offset] if self.in_order_count > 0 else []
+        return min(heads, default=None)
 
 
 class ConsumeStatus(Struct, frozen=True):
@@ -183,10 +201,16 @@ class ConsumeStatus(Struct, frozen=True):
 
 
 class RunningInfo(Struct, frozen=True):
-    """What a client says of itself (ConsumerRunningInfo). `pop_unacked` counts messages popped, not acknowledged."""
+    """What a client says of itself (ConsumerRunningInfo). `pop_unacked` counts messages popped, not acknowledged.
+
+    `stacks` is a dump of its threads, None where it was not asked for one or has none. `notes` are what an application
+    adds (userConsumerInfo).
+    """
 
     properties: Mapping[str, str]
     process_queues: Mapping[MessageQueue, ProcessQueue]
     pop_unacked: Mapping[MessageQueue, int]
     statuses: Mapping[str, ConsumeStatus] = {}
     subscriptions: tuple[Subscription, ...] = ()
+    stacks: str | None = None
+    notes: Mapping[str, str] = {}

@@ -40,13 +40,6 @@ class _Stored(Struct, frozen=True):
     max_offset: int | None
 
 
-class _Told(Struct, frozen=True):
-    """What one member says of itself; the times are its own."""
-
-    info: RunningInfo
-    lock_times_ms: Mapping[MessageQueue, int]
-
-
 _Place = tuple[str, str]  # broker name, topic
 _StoredAnswers = Answers[_Place, dict[MessageQueue, _Stored]]
 _MemberAnswers = Answers[Broker, tuple[str, GroupConnections | None]]
@@ -135,13 +128,13 @@ class GroupSampler:
         answer = await self._client.ask(address, request, accept=(ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND))
         return headers.int_field(answer, "offset") if answer.code == ResponseCode.SUCCESS else None
 
-    async def _ask_members(self, through: Mapping[str, str]) -> Answers[str, _Told]:
+    async def _ask_members(self, through: Mapping[str, str]) -> Answers[str, RunningInfo]:
         """Ask members, each through a broker that sees it, except those that were silent a moment ago."""
         now_s = self._client.clock.monotonic_s()
         gates = {address: asyncio.Semaphore(_RELAYED_AT_ONCE) for address in through.values()}
         silent_counts = Counter[str]()
 
-        async def ask(client_id: str) -> _Told | None:
+        async def ask(client_id: str) -> RunningInfo | None:
             address = through[client_id]
             async with gates[address]:
                 if silent_counts[address] >= _SILENT_AT_ONCE:
@@ -158,13 +151,13 @@ class GroupSampler:
         answers = await ask_all(asked, ask)
         return Answers({name: told for name, told in answers.ok.items() if told is not None}, answers.failed)
 
-    async def _ask_member(self, client_id: str, address: str) -> _Told:
+    async def _ask_member(self, client_id: str, address: str) -> RunningInfo:
         asking = ask_running_info(self._client, address, self._group, client_id)
         try:
             body = await wait_for(self._client.clock, asking, _MEMBER_S)
         except TimeoutError:
             raise DeadlineError(client_id, _MEMBER_S) from None
-        return _Told(bodies.decode_running_info(body), bodies.decode_lock_times(body))
+        return bodies.decode_running_info(body)
 
 
 async def sample_group(
@@ -205,7 +198,7 @@ def _forgetful(connected: _MemberAnswers) -> frozenset[str]:
     return frozenset(member.client_id for member in members if member.language == _FORGETFUL)
 
 
-def _failures(stored: _StoredAnswers, connected: _MemberAnswers, told: Answers[str, _Told]) -> list[Failure]:
+def _failures(stored: _StoredAnswers, connected: _MemberAnswers, told: Answers[str, RunningInfo]) -> list[Failure]:
     return [
         *(Failure(name, f"offsets of {topic}", error) for (name, topic), error in stored.failed.items()),
         *(Failure(broker.broker_name, "members", error) for broker, error in connected.failed.items()),
@@ -223,7 +216,7 @@ def _is_silence(error: RmqctlError) -> bool:
 def _queue_sample(
     mq: MessageQueue,
     stored: _StoredAnswers,
-    told: Mapping[str, _Told],
+    told: Mapping[str, RunningInfo],
     nobody: Unknown,
     *,
     pops: bool,
@@ -242,7 +235,7 @@ def _queue_sample(
     owners = tuple(
         _owner(client_id, mq, each, may_forget=client_id in forgetful)
         for client_id, each in sorted(told.items())
-        if mq in each.info.process_queues
+        if mq in each.process_queues
     )
     if not owners:
         reasons["clientId"] = nobody
@@ -253,22 +246,22 @@ def _queue_sample(
         consumer_offset=found.consumer_offset,
         max_offset=found.max_offset,
         owners=owners,
-        is_popped=pops or any(popped & each.info.pop_unacked.keys() for each in told.values()),
+        is_popped=pops or any(popped & each.pop_unacked.keys() for each in told.values()),
         reasons=reasons,
     )
 
 
-def _owner(client_id: str, mq: MessageQueue, told: _Told, *, may_forget: bool) -> OwnerSample:
-    held = told.info.process_queues[mq]
+def _owner(client_id: str, mq: MessageQueue, told: RunningInfo, *, may_forget: bool) -> OwnerSample:
+    held = told.process_queues[mq]
     # Who consumes in order renews its locks every 20 s.
-    is_concurrent = told.info.properties.get("PROP_CONSUMEORDERLY", "").lower() == "false"
+    is_concurrent = told.properties.get("PROP_CONSUMEORDERLY", "").lower() == "false"
     return OwnerSample(
         client_id=client_id,
         commit_offset=held.commit_offset,
         cached_count=held.cached_count,
         cached_min_offset=held.cached_min_offset,
         is_dropped=held.dropped,
-        begun_at_ms=told.lock_times_ms.get(mq) if is_concurrent else None,
+        begun_at_ms=held.locked_at_ms if is_concurrent else None,
         consumed_at_ms=held.last_consume_at_ms,
         may_forget=may_forget,
     )

@@ -362,18 +362,15 @@ def decode_running_info(body: bytes) -> RunningInfo:
     properties = {_str(key): _text(value) for key, value in (data.get("properties") or {}).items()}
     statuses = {_str(topic): _consume_status(item) for topic, item in (data.get("statusTable") or {}).items()}
     subscriptions = [_subscription(_str(item["topic"]), item) for item in _list(data.get("subscriptionSet") or [])]
-    return RunningInfo(properties, queues, pop_unacked, statuses, tuple(sorted(subscriptions, key=lambda s: s.topic)))
-
-
-@_body
-def decode_lock_times(body: bytes) -> dict[MessageQueue, int]:
-    """Read from the answer of GET_CONSUMER_RUNNING_INFO when each queue was locked last, in ms of the client's clock.
-
-    Of a Java client that does not consume in order, that is when it took the queue (ProcessQueue.lastLockTimestamp).
-    """
-    items = (loads(body).get("mqTable") or {}).items()
-    times = {_queue(key): _time(_number(item.get("lastLockTimestamp", 0))) for key, item in items}
-    return {mq: at_ms for mq, at_ms in times.items() if at_ms is not None}
+    return RunningInfo(
+        properties,
+        queues,
+        pop_unacked,
+        statuses,
+        tuple(sorted(subscriptions, key=lambda s: s.topic)),
+        stacks=_text(data["jstack"]) if data.get("jstack") else None,
+        notes={_str(key): _text(value) for key, value in (data.get("userConsumerInfo") or {}).items()},
+    )
 
 
 def _consume_status(item: Mapping[str, Any]) -> ConsumeStatus:
@@ -409,6 +406,9 @@ def _process_queue(item: Mapping[str, Any]) -> ProcessQueue:
         locked=_bool(item.get("locked", False)),
         last_pull_at_ms=_time(number("lastPullTimestamp", 0)),
         last_consume_at_ms=_time(number("lastConsumeTimestamp", 0)),
+        locked_at_ms=_time(number("lastLockTimestamp", 0)),
+        in_order_count=number("transactionMsgCount", 0),
+        in_order_min_offset=number("transactionMsgMinOffset", 0),
     )
 
 

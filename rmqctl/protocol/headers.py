@@ -85,9 +85,9 @@ def get_connections(group: str) -> Command:
     return Command(RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group})
 
 
-def get_running_info(group: str, client_id: str) -> Command:
+def get_running_info(group: str, client_id: str, *, with_stacks: bool = False) -> Command:
     """Ask a client, through a broker, what it is doing (GetConsumerRunningInfoRequestHeader)."""
-    fields = {"consumerGroup": group, "clientId": client_id, "jstackEnable": "false"}
+    fields = {"consumerGroup": group, "clientId": client_id, "jstackEnable": str(with_stacks).lower()}
     return Command(RequestCode.GET_CONSUMER_RUNNING_INFO, fields)
 
 

@@ -29,6 +29,7 @@ _ASKING = {
     "group create": ["my-group", "--yes"],
     "group update": ["my-group", "--set", "retryMaxTimes=3", "--yes"],
     "group delete": ["my-group", "--yes"],
+    "clean-expired": ["my-group"],
     "group list": [],
     "group describe": ["my-group"],
     "group members": ["my-group"],

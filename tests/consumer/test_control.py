@@ -30,6 +30,7 @@ from rmqctl.protocol.java_json import loads
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.protocol.record import encode_record
 from rmqctl.rules.flow_control import Hold
+from rmqctl.rules.stuck_queues import Head, head_for_ms
 from rmqctl.rules.subscriptions import make_subscription, retry_subscription
 from tests.consumer.stored import stored_at
 from tests.protocol.golden import EXCHANGES, decode
@@ -80,6 +81,9 @@ class Member:
 
     def taken_at_ms(self, mq: MessageQueue) -> int:
         return self.started_at_ms + mq.queue_id
+
+    def heads(self) -> dict[MessageQueue, Head]:
+        return {mq: Head(queue.first_offset, 7) for mq, queue in self.queues.items() if queue.first_offset is not None}
 
     def suspend(self) -> None:
         self.note("suspend")
@@ -390,13 +394,18 @@ def test_it_tells_of_itself() -> None:
             info = bodies.decode_running_info(answer.body)
             assert info.process_queues[ONE].commit_offset == 50
             assert info.process_queues[ONE].cached_max_offset == 52
-            assert bodies.decode_lock_times(answer.body) == {ONE: on.member.started_at_ms}
+            held = bodies.decode_running_info(answer.body).process_queues
+            assert held[ONE].locked_at_ms == on.member.started_at_ms
             assert set(info.statuses) == {each.topic for each in info.subscriptions} == {"T", "%RETRY%G"}
             assert (info.statuses["T"].consume_failed_count, info.statuses["T"].consume_rt_ms) == (10, 2.0)
             assert info.properties["PROP_NAMESERVER_ADDR"] == "ns:1;"
             assert info.properties["instanceName"] == "c1"
             assert info.properties["messageListener"] == f"{__name__}.unused"
-            assert loads(answer.body)["userConsumerInfo"] == {"flowControl.SPAN": "1"}
+            assert loads(answer.body)["userConsumerInfo"] == {
+                "flowControl.SPAN": "1", "inConsumption T@broker-a:0": "offset 50 for 7 ms",
+            }  # fmt: skip
+            assert head_for_ms(info.notes, ONE, 50) == 7
+            assert head_for_ms(info.notes, ONE, 51) is None
             assert "jstack" not in loads(answer.body)
             # Only what has no position in memory is asked for.
             assert Q.QUERY_CONSUMER_OFFSET not in on.broker.codes()

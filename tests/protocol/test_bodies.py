@@ -48,7 +48,6 @@ DECODERS: dict[str, tuple[Callable[[bytes], Any], str]] = {
     "connections": (bodies.decode_connections, answer(answers(203)[0]).body.decode()),
     "consumer_ids": (bodies.decode_consumer_ids, '{"consumerIdList":["c2","c1"]}'),
     "running_info": (bodies.decode_running_info, answer(answers(307)[0]).body.decode()),
-    "lock_times": (bodies.decode_lock_times, answer(answers(307)[0]).body.decode()),
     "groups": (bodies.decode_groups, answer(answers(201)[0]).body.decode()),
     "pop_shares": (partial(bodies.decode_pop_shares, "G"), MODES),
     "consumer_offsets": (bodies.decode_consumer_offsets, OFFSETS),
@@ -214,8 +213,9 @@ def test_recorded_running_info(exchange: Exchange) -> None:
     info = bodies.decode_running_info(text.encode())
     pattern = MQ_KEY + (
         r'"cachedMsgCount":(\d+),"cachedMsgMaxOffset":(\d+),"cachedMsgMinOffset":(\d+),"cachedMsgSizeInMiB":(\d+),'
-        r'"commitOffset":(-?\d+),"droped":(true|false),"lastConsumeTimestamp":(\d+),"lastLockTimestamp":\d+,'
-        r'"lastPullTimestamp":(\d+),"locked":(true|false)'
+        r'"commitOffset":(-?\d+),"droped":(true|false),"lastConsumeTimestamp":(\d+),"lastLockTimestamp":(\d+),'
+        r'"lastPullTimestamp":(\d+),"locked":(true|false),"transactionMsgCount":(\d+),"transactionMsgMaxOffset":\d+,'
+        r'"transactionMsgMinOffset":(\d+)'
     )
     assert info.process_queues == {
         mq(row): ProcessQueue(
@@ -225,9 +225,12 @@ def test_recorded_running_info(exchange: Exchange) -> None:
             commit_offset=int(row[7]) if int(row[7]) >= 0 else None,
             dropped=row[8] == "true",
             cached_size_mib=int(row[6]),
-            locked=row[11] == "true",
-            last_pull_at_ms=time(row[10]),
+            locked=row[12] == "true",
+            last_pull_at_ms=time(row[11]),
             last_consume_at_ms=time(row[9]),
+            locked_at_ms=time(row[10]),
+            in_order_count=int(row[13]),
+            in_order_min_offset=int(row[14]),
         )
         for row in rows(pattern, text)
     }
@@ -259,10 +262,10 @@ def test_recorded_running_info(exchange: Exchange) -> None:
 def test_running_info_in_numbers() -> None:
     info = bodies.decode_running_info(body(answers(307)[0]).encode())
     assert info.process_queues[MessageQueue("ship", "broker-a", 2)] == ProcessQueue(
-        12, 9, 100, 9, False, 0, True, 1795237369106, 1795237329101
+        12, 9, 100, 9, False, 0, True, 1795237369106, 1795237329101, 1795237317351
     )
     assert info.process_queues[MessageQueue("ship", "broker-a", 3)] == ProcessQueue(
-        9, 6, 93, 6, False, 0, True, 1795237364103, 1795237329018
+        9, 6, 93, 6, False, 0, True, 1795237364103, 1795237329018, 1795237317337
     )
     assert info.properties["PROP_CONSUMER_START_TIMESTAMP"] == "1795237316399"
     assert info.statuses["ship"] == ConsumeStatus(2709.5555555555557, 2.525, 0.0125, 2.0, 0.0, 0)

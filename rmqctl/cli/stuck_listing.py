@@ -1,0 +1,257 @@
+"""Stuck queues as items of JSON and rows of a table, each with a sentence that says why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from rmqctl.cli.output.body import BodyStyle, excerpt
+from rmqctl.cli.output.listing import Column, Item, Listing
+from rmqctl.cli.output.message_item import message_item
+from rmqctl.rules.durations import short_duration
+from rmqctl.rules.member_settings import MemberSettings
+from rmqctl.rules.retry_places import HINDRANCES
+from rmqctl.rules.stuck_queues import Motion, Why
+from rmqctl.rules.times import iso_time
+from rmqctl.rules.words import counted, listed
+
+if TYPE_CHECKING:
+    from rmqctl.observe.stuck_scan import MemberThreads, StuckQueue, StuckScan
+
+STUCK_EXIT_CODE = 10
+# What is shown of a body, and of a stack.
+_BODY = BodyStyle(max_bytes=256)
+_FRAME_COUNT = 8
+_OF_MESSAGE = (
+    "msgId", "keys", "tags", "storeTimestamp", "storeTimestampIso", "reconsumeTimes", "bodySize", "body",
+    "bodyTruncated",
+)  # fmt: skip
+
+
+def exit_code(scan: StuckScan, shown: int) -> int:
+    """Return 10 where something is stuck, else 8 where that can't be said of a queue, else what the listing gave."""
+    if scan.stuck:
+        return STUCK_EXIT_CODE
+    return 8 if shown == 0 and any(each.verdict.is_stuck is None for each in scan.queues) else shown
+
+
+def to_listing(scan: StuckScan, older_than_ms: int | None) -> Listing:
+    """Make the listing of the queues that do not move or are slow."""
+    counts = Counter(each.verdict.is_stuck for each in scan.queues)
+    return Listing(
+        kind="StuckList",
+        columns=COLUMNS,
+        items=[_item(scan, each) for each in scan.queues],
+        name=lambda item: f"{item['topic']}@{item['brokerName']}:{item['queueId']}",
+        failures=scan.failures,
+        extra={
+            "group": scan.group,
+            "state": scan.progress.state,
+            "watchedMs": scan.watched_ms,
+            "olderThanMs": older_than_ms,
+            "summary": {
+                "queueCount": scan.queue_count,
+                "stuckCount": counts[True],
+                "undecidedCount": counts[None],
+            },
+            "clients": [_client(member) for member in scan.members.values()],
+        },
+        notes=[*_summary(scan), *_stacks(scan)],
+        empty=f"Nothing is stuck or slow in group {scan.group}.",
+    )
+
+
+def _item(scan: StuckScan, found: StuckQueue) -> dict[str, Any]:
+    row, verdict, held = found.progress, found.verdict, found.watched.last.held
+    settings = found.settings or MemberSettings(None, None, None, None)
+    message: dict[str, Any] = dict.fromkeys(_OF_MESSAGE)
+    reasons = {name: str(reason) for name, reason in row.reasons.items() if name in _OF_ROW}
+    if found.head is not None:
+        whole = message_item(found.head, _BODY)
+        message = {key: whole[key] for key in _OF_MESSAGE}
+        reasons |= {key: reason for key, reason in whole["reasons"].items() if key in _OF_MESSAGE}
+    item: dict[str, Any] = {
+        "group": scan.group,
+        "topic": row.mq.topic,
+        "brokerName": row.mq.broker_name,
+        "queueId": row.mq.queue_id,
+        "why": str(verdict.why),
+        "isStuck": verdict.is_stuck,
+        "clientId": None if found.holder is None else found.holder.client_id,
+        "headOffset": None if held is None else held.head_offset,
+        "ageAtLeastMs": verdict.at_least_ms,
+        "ageAtMostMs": verdict.at_most_ms,
+        "ageSource": verdict.source,
+        "consumerOffset": row.consumer_offset,
+        "maxOffset": row.max_offset,
+        "advance": found.watched.advance,
+        "lag": row.lag,
+        "duplicateRisk": row.duplicate_risk,
+        "cachedMsgCount": None if held is None else held.in_hand_count,
+        "cachedMsgMinOffset": None if held is None else held.head_offset,
+        "cachedMsgMaxOffset": held.cached_max_offset if held is not None and held.cached_count else None,
+        "lastPullTimestamp": None if held is None else held.last_pull_at_ms,
+        "lastPullTimestampIso": None if held is None else iso_time(held.last_pull_at_ms),
+        "lastConsumeTimestamp": None if held is None else held.last_consume_at_ms,
+        "lastConsumeTimestampIso": None if held is None else iso_time(held.last_consume_at_ms),
+        "isOrderly": settings.is_orderly,
+        "consumeTimeoutMs": settings.consume_timeout_ms,
+        "flowControl": verdict.flow_control,
+        **message,
+    }
+    item["explanation"] = " ".join(_sentences(scan, found))
+    absent = "NOT_ASSIGNED" if found.holder is None else "NOT_REPORTED"
+    for key in _NULLABLE:
+        if item[key] is None:
+            reasons.setdefault(key, absent if held is None else "NOTHING_IN_HAND" if _is_empty(found) else absent)
+    if item["isStuck"] is None:
+        reasons["isStuck"] = "WATCHED_TOO_SHORT" if verdict.needs_time else str(verdict.why)
+    return {**item, "reasons": {key: reason for key, reason in reasons.items() if item.get(key, 0) is None}}
+
+
+_OF_ROW = ("consumerOffset", "maxOffset", "lag", "duplicateRisk", "clientId")
+_NULLABLE = (
+    "clientId", "headOffset", "ageAtLeastMs", "ageAtMostMs", "ageSource", "advance", "cachedMsgCount",
+    "cachedMsgMinOffset", "cachedMsgMaxOffset", "lastPullTimestamp", "lastConsumeTimestamp", "isOrderly",
+    "consumeTimeoutMs", *(key for key in _OF_MESSAGE if not key.endswith("Iso")),
+)  # fmt: skip
+
+
+def _is_empty(found: StuckQueue) -> bool:
+    held = found.watched.last.held
+    return held is not None and held.head_offset is None
+
+
+def _client(member: MemberThreads) -> dict[str, Any]:
+    threads = None
+    if member.threads is not None:
+        threads = [{"name": each.name, "state": each.state, "frames": list(each.frames)} for each in member.threads]
+    return {
+        "clientId": member.client_id,
+        "threadCount": member.thread_count,
+        "busyThreadCount": None if threads is None else len(threads),
+        "threads": threads,
+        "reasons": {} if threads is not None else {"busyThreadCount": "NOT_REPORTED", "threads": "NOT_REPORTED"},
+    }
+
+
+def _sentences(scan: StuckScan, found: StuckQueue) -> Iterator[str]:
+    """Say why a queue does not move, what waits behind it, and what may be wrong about that."""
+    row, verdict, watched = found.progress, found.verdict, found.watched
+    since = "-" if verdict.at_least_ms is None else short_duration(verdict.at_least_ms)
+    yield _first_sentence(scan, found, since)
+    if verdict.is_stuck is None and verdict.needs_time:
+        most = "unknown" if verdict.at_most_ms is None else f"at most {short_duration(verdict.at_most_ms)}"
+        yield f"Its age is not certain ({most}): --for watches for longer."
+    if watched.motion is not Motion.RESTS or verdict.why is Why.SLOW:
+        return
+    if row.duplicate_risk:
+        processed = counted(row.duplicate_risk, "message")
+        yield f"At most {processed} behind it {'is' if row.duplicate_risk == 1 else 'are'} processed but not committed."
+    if verdict.flow_control is not None:
+        yield f"The client has stopped pulling: its limit {verdict.flow_control} is reached."
+    member = scan.members.get(found.holder.client_id) if found.holder is not None else None
+    if member is not None and member.is_exhausted:
+        yield f"All {member.thread_count} threads of the client are in its listener: the message may wait for one."
+
+
+def _first_sentence(scan: StuckScan, found: StuckQueue, since: str) -> str:
+    row, verdict, holder = found.progress, found.verdict, found.holder
+    broker = row.mq.broker_name
+    if verdict.why is Why.SLOW:
+        if found.watched.motion is Motion.RESTS:
+            member = scan.members.get(holder.client_id) if holder is not None else None
+            if member is not None and member.is_exhausted:
+                return f"The message waits for the client: all of its {member.thread_count} threads are busy."
+            return f"The client has had the same message for at least {since}: below the limit."
+        advance = counted(found.watched.advance or 0, "message")
+        return f"The group went on by {advance} in {short_duration(found.watched.for_ms)}."
+    if verdict.why is Why.LOCAL_RETRY:
+        hindrance = scan.retry_hindrances.get(broker)
+        because = "no broker stores it for a retry" if hindrance is None else f"{broker} {HINDRANCES[hindrance]}"
+        return f"The listener fails on this message, and {because}: the client retries it by itself."
+    if verdict.why is Why.MEMBER_SILENT:
+        silent = listed(scan.silent_ids)
+        return f"{silent} may hold the queue and did not answer. A client that is gone leaves the group after 120 s."
+    if verdict.why is Why.BLOCKED_IN_ORDER:
+        has = (
+            "The listener has had"
+            if found.watched.last.held is not None and found.watched.last.held.in_order_count
+            else "The client has retried"
+        )
+        return f"{has} this message for at least {since}, and the queue is consumed in order."
+    if verdict.why is Why.NOT_PULLED and holder is not None:
+        held = found.watched.last.held
+        if holder.now_ms is not None and held is not None and held.last_pull_at_ms is not None:
+            return f"The client has not pulled for {short_duration(max(0, holder.now_ms - held.last_pull_at_ms))}."
+    return _PLAIN[verdict.why].format(since=since, broker=broker)
+
+
+_PLAIN = {
+    Why.IN_CONSUMPTION: "The listener has had this message for at least {since}.",
+    Why.IN_HAND: "The client has had this message for at least {since}. It may be in its listener.",
+    Why.PAUSED: "The client holds the queue and takes no messages: it is paused, or its pulls fail.",
+    Why.PULLS_REFUSED: "{broker} lets no member pull (consumeEnable=false).",
+    Why.FILTERED: "The next message does not pass the filter of the client.",
+    Why.NOT_PULLED: "The client holds the queue and does not pull.",
+    Why.NOT_ASSIGNED: "No member holds the queue. A rebalance can take 20 s.",
+    Why.NO_MEMBERS: "The group has no members. Nothing is in consumption.",
+    Why.MEMBERS_UNKNOWN: "Whether the group has members is not known.",
+    Why.NOT_REPORTED: "Members pull by themselves and do not report what they have in hand.",
+    Why.POP: "Members pop: a message in hand does not hold up the queue.",
+}
+
+
+def _summary(scan: StuckScan) -> Iterator[str]:
+    counts = Counter(each.verdict.is_stuck for each in scan.queues)
+    total = counted(scan.queue_count, "queue")
+    said = f"Group {scan.group}, watched for {short_duration(scan.watched_ms)}: {counts[True]} of {total} stuck"
+    yield f"{said}, {counts[None]} undecided." if counts[None] else f"{said}."
+
+
+def _stacks(scan: StuckScan) -> Iterator[str]:
+    """Show what the listeners of stuck messages are in; threads that are in the same call together."""
+    stuck_ids = {each.holder.client_id for each in scan.queues if each.verdict.is_stuck is not False and each.holder}
+    for member in scan.members.values():
+        if member.client_id not in stuck_ids or not member.threads:
+            continue
+        alike = Counter((each.state, each.frames) for each in member.threads)
+        for (state, frames), count in alike.most_common(3):
+            yield f"{counted(count, 'thread')} of {member.client_id} ({state}) in the listener:"
+            yield from (f"    {frame}" for frame in frames[-_FRAME_COUNT:])
+
+
+def _show_age(item: Item) -> str:
+    return "-" if item["ageAtLeastMs"] is None else short_duration(item["ageAtLeastMs"])
+
+
+def _show_stuck(item: Item) -> str:
+    return {True: "yes", False: "no", None: "-"}[item["isStuck"]]
+
+
+COLUMNS = (
+    Column("STUCK", "isStuck", show=_show_stuck, is_alarm=lambda item: item["isStuck"] is not False),
+    Column("WHY", "why"),
+    Column("TOPIC", "topic"),
+    Column("BROKER", "brokerName"),
+    Column("Q", "queueId", is_number=True),
+    Column("HEAD", "headOffset", is_number=True),
+    Column("FOR", "ageAtLeastMs", show=_show_age, is_number=True),
+    Column("LAG", "lag", is_number=True),
+    Column("DUP-RISK", "duplicateRisk", is_number=True, gives_way=True),
+    Column("KEYS", "keys", show=lambda item: " ".join(item["keys"] or ()) or "-", gives_way=True),
+    Column("CLIENT", "clientId", gives_way=True),
+    Column("CONSUMER", "consumerOffset", is_number=True, is_wide=True),
+    Column("MAX", "maxOffset", is_number=True, is_wide=True),
+    Column("CACHED", "cachedMsgCount", is_number=True, is_wide=True),
+    Column("LAST-PULL", "lastPullTimestamp", show=lambda item: item["lastPullTimestampIso"] or "-", is_wide=True),
+    Column(
+        "LAST-CONSUME", "lastConsumeTimestamp", show=lambda item: item["lastConsumeTimestampIso"] or "-", is_wide=True
+    ),
+    Column("STORED", "storeTimestamp", show=lambda item: item["storeTimestampIso"] or "-", is_wide=True),
+    Column("RECONSUMED", "reconsumeTimes", is_number=True, is_wide=True),
+    Column("MSG-ID", "msgId", is_wide=True),
+    Column("BODY", "body", show=excerpt, is_wide=True),
+    Column("EXPLANATION", "explanation", is_sentence=True),
+)

@@ -1,0 +1,375 @@
+"""Finding stuck messages from outside: two looks at a group, and more about the queues that did not move in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import aclosing
+
+from msgspec import Struct
+
+from rmqctl.admin.clients import fetch_running_infos
+from rmqctl.admin.group_names import fetch_configs
+from rmqctl.admin.messages import FoundMessage, pull_queue
+from rmqctl.admin.offset_reading import GroupProgress, Reading, conclude
+from rmqctl.admin.offsets import read_group
+from rmqctl.admin.queues import QueueChoice
+from rmqctl.admin.results import Answers, ask_all
+from rmqctl.admin.retry_places import fetch_retry_places
+from rmqctl.client.core import Client
+from rmqctl.errors import NotFoundError, RmqctlError, UsageError
+from rmqctl.model.failure import Failure
+from rmqctl.model.group import CONSUME_POP, ProcessQueue, RunningInfo
+from rmqctl.model.progress import QueueProgress, Unknown
+from rmqctl.model.queue import MessageQueue
+from rmqctl.net.clock import pause
+from rmqctl.protocol.message import StoredMessage
+from rmqctl.rules import sql92
+from rmqctl.rules.member_settings import MemberSettings, member_settings
+from rmqctl.rules.reset_route import CONSUME_ACTIVELY
+from rmqctl.rules.retry_places import Hindrance, blocks_retries
+from rmqctl.rules.stack_dumps import ListenerThread, listener_threads
+from rmqctl.rules.stuck_queues import (
+    Facts,
+    Holder,
+    Motion,
+    Position,
+    Verdict,
+    Watched,
+    client_now_ms,
+    flow_limits,
+    head_for_ms,
+    judge,
+)
+from rmqctl.rules.tags import has_tag
+
+# What did not move in the first window is looked at again every so often, until that is enough.
+_AGAIN_S = 5.0
+
+
+class StuckQueue(Struct, frozen=True):
+    """One queue that is stuck, slow or stands still: what is known of it, the verdict, and its head message.
+
+    `progress` is of the last look. `head` is the message in hand, else the first unread one; None where there is none,
+    or nobody asked for it. `settings` are its holder's.
+    """
+
+    progress: QueueProgress
+    watched: Watched
+    holder: Holder | None
+    settings: MemberSettings | None
+    verdict: Verdict
+    head: FoundMessage | None
+
+
+class MemberThreads(Struct, frozen=True):
+    """What a member with a queue that does not move has in its listener; `threads` is None where it does not tell."""
+
+    client_id: str
+    thread_count: int | None
+    threads: tuple[ListenerThread, ...] | None
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether all of its threads are in the listener."""
+        return self.threads is not None and self.thread_count is not None and len(self.threads) >= self.thread_count
+
+
+class StuckScan(Struct, frozen=True):
+    """What was found in a group; `queues` only those that do not move or are slow, the stuck ones first.
+
+    `queue_count` are all that were looked at, `silent_ids` are members that did not tell what they hold.
+    """
+
+    group: str
+    progress: GroupProgress
+    queue_count: int
+    watched_ms: int
+    queues: tuple[StuckQueue, ...]
+    members: Mapping[str, MemberThreads]
+    retry_hindrances: Mapping[str, Hindrance]
+    silent_ids: tuple[str, ...]
+    failures: tuple[Failure, ...]
+
+    @property
+    def stuck(self) -> tuple[StuckQueue, ...]:
+        """The queues with a stuck message."""
+        return tuple(each for each in self.queues if each.verdict.is_stuck)
+
+
+async def scan_group(
+    client: Client,
+    group: str,
+    topics: Sequence[str] = (),
+    choices: Sequence[QueueChoice] = (),
+    *,
+    older_than_ms: int | None = None,
+    window_s: float = 10.0,
+    patience_s: float | None = None,
+    on_wait: Callable[[float, float], None] = lambda _, __: None,
+) -> StuckScan:
+    """Watch a group for window_s and judge each of its queues; for patience_s at most where that does not decide.
+
+    `older_than_ms`: how long a message may be in hand, see rmqctl.rules.stuck_queues.judge(). `on_wait` is told how
+    long it has been watched and how long it will be. Changes nothing. Raises what fetch_group_progress() raises, and
+    UsageError for queues that the group does not have.
+    """
+    first = await _look(client, group, topics, choices)
+    until_s, last_s = window_s, max(window_s, patience_s or 0.0)
+    while True:
+        await _wait(client, first.ended_s, until_s, on_wait)
+        last = await _look(client, group, topics, choices)
+        scan = await _conclude(client, group, first, last, older_than_ms)
+        undecided = any(each.verdict.needs_time for each in scan.queues)
+        if not undecided or until_s >= last_s:
+            return scan
+        until_s = min(last_s, until_s + _AGAIN_S)
+
+
+async def _wait(client: Client, began_s: float, until_s: float, on_wait: Callable[[float, float], None]) -> None:
+    while (passed_s := client.clock.monotonic_s() - began_s) < until_s:
+        on_wait(passed_s, until_s)
+        await pause(client.clock, min(1.0, until_s - passed_s))
+
+
+class _Look(Struct, frozen=True):
+    """One look, and from when to when it took: rows of the queues that were asked for."""
+
+    began_s: float
+    ended_s: float
+    reading: Reading
+    progress: GroupProgress
+    rows: Mapping[MessageQueue, QueueProgress]
+
+
+async def _look(client: Client, group: str, topics: Sequence[str], choices: Sequence[QueueChoice]) -> _Look:
+    began_s = client.clock.monotonic_s()
+    reading = await read_group(client, group, topics)
+    progress = conclude(group, reading)
+    rows = {row.mq: row for row in progress.rows if not choices or any(choice.has(row.mq) for choice in choices)}
+    if choices and not rows and not progress.failures:
+        raise UsageError(f"Group {group} has no queue {choices[0]}.", hint=f"rmqctl offset show {group} lists them.")
+    return _Look(began_s, client.clock.monotonic_s(), reading, progress, rows)
+
+
+async def _conclude(client: Client, group: str, first: _Look, last: _Look, older_than_ms: int | None) -> StuckScan:
+    for_ms = _between_ms(first, last)
+    watched = {}
+    for mq in last.rows:
+        holders = _holders(mq, last.reading.running.ok)
+        for client_id in holders or (None,):
+            watched[mq, client_id] = _watch(mq, client_id, first, last, for_ms)
+    still = {key: each.motion for key, each in watched.items() if each.motion in (Motion.RESTS, Motion.IDLES)}
+    heads = await ask_all(still, lambda key: _fetch_head(client, last, key[0], watched[key]))
+    resting = {client_id for (_, client_id), motion in still.items() if motion is Motion.RESTS and client_id}
+    members = await _ask_stacks(client, group, last, resting)
+    hindrances: dict[str, Hindrance] = {}
+    if any(_fails(last.reading.running.ok, key) for key in still):
+        brokers = {name: view.broker for name, view in last.reading.views.items()}
+        places = await fetch_retry_places(client, group, brokers)
+        hindrances = {name: found for name in brokers if (found := blocks_retries(places, name)) is not None}
+    closed = await _closed_brokers(client, group, last) if Motion.IDLES in still.values() else frozenset[str]()
+    queues = []
+    for (mq, client_id), each in watched.items():
+        holder = None if client_id is None else _holder(mq, client_id, first, last, members)
+        head = heads.ok.get((mq, client_id))
+        facts = _facts(
+            client, last, mq, each, holder, head, hindrances.get(mq.broker_name), can_pull=mq.broker_name not in closed
+        )
+        verdict = judge(facts, older_than_ms)
+        if verdict is not None:
+            settings = None if client_id is None else member_settings(last.reading.running.ok[client_id])
+            queues.append(StuckQueue(last.rows[mq], each, holder, settings, verdict, head))
+    rank = {True: 0, None: 1, False: 2}
+    queues.sort(key=lambda each: (rank[each.verdict.is_stuck], each.progress.mq))
+    silent_ids = tuple(sorted(last.reading.running.failed))
+    failures = [*last.progress.failures, *_failed_heads(heads)]
+    return StuckScan(
+        group, last.progress, len(last.rows), for_ms, tuple(queues), members, hindrances, silent_ids, tuple(failures)
+    )
+
+
+def _between_ms(first: _Look, last: _Look) -> int:
+    """Return how long ago at least everything of the first look was told when the last one was."""
+    return max(0, round((last.began_s - first.ended_s) * 1000))
+
+
+async def _closed_brokers(client: Client, group: str, last: _Look) -> frozenset[str]:
+    """Return the brokers that let no member of the group pull (consumeEnable=false)."""
+    configs = await fetch_configs(client, {name: view.broker for name, view in last.reading.views.items()})
+    return frozenset(
+        name
+        for name, table in configs.ok.items()
+        if (config := table.get(group)) is not None and not config.consume_enable
+    )
+
+
+def _holders(mq: MessageQueue, running: Mapping[str, RunningInfo]) -> tuple[str, ...]:
+    return tuple(
+        client_id
+        for client_id, info in sorted(running.items())
+        if mq in info.process_queues and not info.process_queues[mq].dropped
+    )
+
+
+def _watch(mq: MessageQueue, client_id: str | None, first: _Look, last: _Look, for_ms: int) -> Watched:
+    def position(look: _Look) -> Position:
+        row = look.rows.get(mq)
+        held = None if client_id is None else _held(look.reading.running.ok.get(client_id), mq)
+        if row is None:
+            return Position(None, None, held)
+        return Position(row.consumer_offset, row.max_offset, held, row.min_offset)
+
+    info = None if client_id is None else last.reading.running.ok[client_id]
+    return Watched(position(first), position(last), for_ms, None if info is None else member_settings(info).is_orderly)
+
+
+def _held(info: RunningInfo | None, mq: MessageQueue) -> ProcessQueue | None:
+    held = None if info is None else info.process_queues.get(mq)
+    return None if held is None or held.dropped else held
+
+
+_Key = tuple[MessageQueue, str | None]
+
+
+async def _fetch_head(client: Client, last: _Look, mq: MessageQueue, watched: Watched) -> FoundMessage:
+    """Return the message that the queue stands at. Raises RmqctlError for one that can't be read."""
+    held = watched.last.held
+    head = None if held is None else held.head_offset
+    offset = watched.last.next_offset if head is None else head
+    view = last.reading.views.get(mq.broker_name)
+    if offset is None or view is None:
+        raise NotFoundError("Message", str(mq))
+    min_offset = last.rows[mq].min_offset
+    offset = max(offset, min_offset or 0) if head is None else offset
+    failed: list[RmqctlError] = []
+    async with aclosing(
+        pull_queue(client, view.address, mq, offset, offset + 1, on_unreadable=lambda _, error: failed.append(error))
+    ) as pulls:
+        async for messages in pulls:
+            if messages and messages[0].queue_offset == offset:
+                return FoundMessage(mq, offset, messages[0])
+    return FoundMessage(mq, offset, None, failed[0] if failed else NotFoundError("Message", f"{mq} offset {offset}"))
+
+
+def _failed_heads(heads: Answers[_Key, FoundMessage]) -> list[Failure]:
+    return [
+        Failure(mq.broker_name, f"head message of {mq}", error)
+        for (mq, _), error in heads.failed.items()
+        if not isinstance(error, NotFoundError)
+    ]
+
+
+async def _ask_stacks(client: Client, group: str, last: _Look, client_ids: Collection[str]) -> dict[str, MemberThreads]:
+    """Ask the members whose messages do not move for their threads. Who does not tell has none."""
+    views = last.reading.views.values()
+    through = {view.address: view.connections for view in views if view.connections is not None}
+    if not client_ids:
+        return {}
+    infos = await fetch_running_infos(client, group, through, only=client_ids, with_stacks=True)
+    members = {}
+    for client_id in sorted(client_ids):
+        info = infos.ok.get(client_id)
+        dump = None if info is None else info.stacks
+        threads = None if dump is None else listener_threads(dump, group)
+        properties = last.reading.running.ok[client_id].properties
+        members[client_id] = MemberThreads(
+            client_id,
+            _number(properties.get("PROP_THREADPOOL_CORE_SIZE")),
+            None if threads is None else tuple(threads),
+        )
+    return members
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _fails(running: Mapping[str, RunningInfo], key: _Key) -> bool:
+    """Tell whether the holder's listener fails on messages of the topic."""
+    mq, client_id = key
+    status = None if client_id is None else running[client_id].statuses.get(mq.topic)
+    return status is not None and (status.consume_failed_tps > 0 or status.consume_failed_count > 0)
+
+
+def _now_of(client_id: str, first: _Look, last: _Look) -> int | None:
+    """Return what a client's clock shows now at least. Between two looks it went on as ours did."""
+    seen = [
+        at_ms + passed_ms
+        for look, passed_ms in ((first, _between_ms(first, last)), (last, 0))
+        if (info := look.reading.running.ok.get(client_id)) is not None
+        if (at_ms := client_now_ms(info)) is not None
+    ]
+    return max(seen, default=None)
+
+
+def _holder(
+    mq: MessageQueue, client_id: str, first: _Look, last: _Look, members: Mapping[str, MemberThreads]
+) -> Holder:
+    info = last.reading.running.ok[client_id]
+    status = info.statuses.get(mq.topic)
+    member = members.get(client_id)
+    held = info.process_queues[mq]
+    return Holder(
+        client_id=client_id,
+        now_ms=_now_of(client_id, first, last),
+        is_orderly=member_settings(info).is_orderly,
+        held_count=sum(not each.dropped for each in info.process_queues.values()),
+        thread_count=None if member is None else member.thread_count,
+        busy_count=None if member is None or member.threads is None else len(member.threads),
+        in_hand_count=sum(each.in_hand_count for each in info.process_queues.values() if not each.dropped),
+        average_ms=0.0 if status is None else status.consume_rt_ms,
+        failed_tps=0.0 if status is None else status.consume_failed_tps,
+        head_for_ms=head_for_ms(info.notes, mq, held.head_offset),
+        limits=flow_limits(info.properties),
+    )
+
+
+def _facts(
+    client: Client,
+    last: _Look,
+    mq: MessageQueue,
+    watched: Watched,
+    holder: Holder | None,
+    head: FoundMessage | None,
+    hindrance: Hindrance | None,
+    *,
+    can_pull: bool,
+) -> Facts:
+    row, running = last.rows[mq], last.reading.running
+    types = {each.consume_type for each in last.reading.connections()}
+    message = None if head is None else head.message
+    return Facts(
+        watched=watched,
+        state=last.progress.state,
+        holder=holder,
+        has_silent=bool(running.failed),
+        reports_queues=CONSUME_ACTIVELY not in types,
+        is_pop=row.reasons.get("inflight") is Unknown.POP or CONSUME_POP in types,
+        head_age_ms=None if message is None else _age_ms(client, row, head, message.stored_at_ms),
+        is_wanted=None if message is None else _passes(holder, running.ok, mq, message),
+        can_pull=can_pull,
+        retry_hindrance=hindrance,
+    )
+
+
+def _age_ms(client: Client, row: QueueProgress, head: FoundMessage | None, stored_at_ms: int) -> int:
+    """Return how long ago the head was stored: as its broker tells of the first unread one, else by our own clock."""
+    if head is not None and head.queue_offset == row.consumer_offset and row.time_lag_source is not None:
+        return row.time_lag_ms or 0
+    return max(0, client.clock.now_ms() - stored_at_ms)
+
+
+def _passes(
+    holder: Holder | None, running: Mapping[str, RunningInfo], mq: MessageQueue, message: StoredMessage
+) -> bool | None:
+    """Tell whether a message passes the filter of its queue's holder; None where that is not known."""
+    subscriptions = () if holder is None else running[holder.client_id].subscriptions
+    subscription = next((each for each in subscriptions if each.topic == mq.topic), None)
+    if subscription is None:
+        return None
+    try:
+        if subscription.expression_type == "TAG":
+            return has_tag(frozenset(subscription.tags), message.tags)
+        return sql92.parse(subscription.expression).matches(message.properties)
+    except (ValueError, RmqctlError):
+        return None

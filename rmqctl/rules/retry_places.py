@@ -1,0 +1,71 @@
+"""Where a group's failed messages can be sent back, by what brokers and routes tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class Hindrance(StrEnum):
+    """Why a broker stores no message that is sent back to it, or acknowledges and loses it (NO_RETRY_QUEUES)."""
+
+    NO_MASTER = "NO_MASTER"
+    GROUP_UNKNOWN = "GROUP_UNKNOWN"
+    BROKER_NOT_WRITABLE = "BROKER_NOT_WRITABLE"
+    NO_RETRY_QUEUES = "NO_RETRY_QUEUES"
+    RETRY_TOPIC_NOT_WRITABLE = "RETRY_TOPIC_NOT_WRITABLE"
+
+
+HINDRANCES: Mapping[Hindrance, str] = {
+    Hindrance.NO_MASTER: "has no master",
+    Hindrance.GROUP_UNKNOWN: "does not know the group",
+    Hindrance.BROKER_NOT_WRITABLE: "is not writable (brokerPermission)",
+    Hindrance.NO_RETRY_QUEUES: "has no retry queue for the group (retryQueueNums=0): it loses what is sent back",
+    Hindrance.RETRY_TOPIC_NOT_WRITABLE: "has the group's retry topic without write permission",
+}
+
+
+class RetryPlace(Struct, frozen=True, kw_only=True):
+    """One broker, as a place for a group's failed messages. None is not known.
+
+    `makes_groups`: it makes the configuration of a group that it does not know (autoCreateSubscriptionGroup).
+    `is_topic_writable` is None where it has no retry topic yet, which it makes on demand.
+    """
+
+    has_master: bool = True
+    is_writable: bool | None = None
+    is_group_known: bool | None = None
+    makes_groups: bool | None = None
+    retry_queue_count: int | None = None
+    is_topic_writable: bool | None = None
+
+    @property
+    def hindrance(self) -> Hindrance | None:
+        """Why CONSUMER_SEND_MSG_BACK is of no use there, in the order of SendMessageProcessor.consumerSendMsgBack."""
+        if not self.has_master:
+            return Hindrance.NO_MASTER
+        if self.is_group_known is False and self.makes_groups is False:
+            return Hindrance.GROUP_UNKNOWN
+        if self.is_writable is False:
+            return Hindrance.BROKER_NOT_WRITABLE
+        if self.retry_queue_count is not None and self.retry_queue_count <= 0:
+            return Hindrance.NO_RETRY_QUEUES
+        return Hindrance.RETRY_TOPIC_NOT_WRITABLE if self.is_topic_writable is False else None
+
+
+def blocks_retries(places: Mapping[str, RetryPlace], broker_name: str) -> Hindrance | None:
+    """Return why a client can't get rid of a failed message that it read at a broker; None where it can, or may.
+
+    Where the broker refuses it, the client sends a new message to the retry topic of any broker that its route says is
+    writable. What a broker acknowledges and loses does not block.
+    """
+    place = places.get(broker_name)
+    hindrance = None if place is None else place.hindrance
+    if hindrance is None or hindrance is Hindrance.NO_RETRY_QUEUES:
+        return None
+    can_elsewhere = any(
+        other.has_master and other.is_topic_writable and other.is_writable is not False for other in places.values()
+    )
+    return None if can_elsewhere else hindrance

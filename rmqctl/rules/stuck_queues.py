@@ -1,0 +1,359 @@
+"""Whether a queue of a group is stuck, and why, by what brokers and members told of it twice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from rmqctl.model.group import GroupState, ProcessQueue, RunningInfo
+from rmqctl.model.queue import MessageQueue
+
+from .flow_control import FlowLimits, Hold, decide
+
+# A message in consumption for less is nobody's business, unless --older-than says so; mqadmin warns from here on.
+DEFAULT_OLDER_THAN_MS = 60_000
+# Of a client whose messages take long by themselves, one is unusual from so many times the average on.
+_TIMES_AVERAGE = 3
+# A pull waits 15 s at the broker for news, 5 s more until the broker looks, and some on its way.
+_PULL_OVERDUE_MS = 30_000
+_MIB_BYTES = 1 << 20
+
+
+class Motion(StrEnum):
+    """What became of a queue between two looks."""
+
+    DONE = "DONE"  # nothing was unread
+    MOVES = "MOVES"  # the group went on
+    RESTS = "RESTS"  # the same message is in hand
+    IDLES = "IDLES"  # a member holds it, has nothing in hand and takes nothing, though messages are unread
+    UNHELD = "UNHELD"  # messages are unread, and no member says that it holds the queue
+
+
+class Why(StrEnum):
+    """Why a queue stands still or is slow. The first four are of a message in hand; IN_HAND where no more is known."""
+
+    IN_CONSUMPTION = "IN_CONSUMPTION"
+    BLOCKED_IN_ORDER = "BLOCKED_IN_ORDER"
+    LOCAL_RETRY = "LOCAL_RETRY"
+    IN_HAND = "IN_HAND"
+    SLOW = "SLOW"
+    PAUSED = "PAUSED"
+    PULLS_REFUSED = "PULLS_REFUSED"
+    FILTERED = "FILTERED"
+    NOT_PULLED = "NOT_PULLED"
+    MEMBER_SILENT = "MEMBER_SILENT"
+    NOT_ASSIGNED = "NOT_ASSIGNED"
+    NO_MEMBERS = "NO_MEMBERS"
+    MEMBERS_UNKNOWN = "MEMBERS_UNKNOWN"
+    NOT_REPORTED = "NOT_REPORTED"
+    POP = "POP"
+
+
+class AgeSource(StrEnum):
+    """How the least age in consumption is known."""
+
+    REPORTED = "REPORTED"  # the client tells when its listener was called
+    LAST_CONSUMED = "LAST_CONSUMED"  # the client has finished nothing else of the queue since then
+    WATCHED = "WATCHED"  # it was in hand for as long as it was watched
+
+
+class Position(Struct, frozen=True):
+    """A queue at one look: as the broker stores it, and as the one member that holds it tells it; None is not known."""
+
+    consumer_offset: int | None
+    max_offset: int | None
+    held: ProcessQueue | None = None
+    min_offset: int | None = None
+
+    @property
+    def next_offset(self) -> int | None:
+        """The offset up to which all is done: the member's own, which the broker learns within 5 s."""
+        told = (self.consumer_offset, None if self.held is None else self.held.commit_offset)
+        return max((offset for offset in told if offset is not None), default=None)
+
+    @property
+    def behind(self) -> int | None:
+        """Messages from there to the end; none in an empty queue, wherever a consumer begins."""
+        offset = self.next_offset
+        if offset is None and self.min_offset == self.max_offset:
+            offset = self.max_offset
+        return None if offset is None or self.max_offset is None else max(0, self.max_offset - offset)
+
+
+class Watched(Struct, frozen=True):
+    """Two looks at one queue and one holder, and the ms between them. `is_orderly` is None where that is not known."""
+
+    first: Position
+    last: Position
+    for_ms: int
+    is_orderly: bool | None = None
+
+    @property
+    def motion(self) -> Motion:
+        """What became of the queue. Where the end is not known, something counts as unread."""
+        first, last = self.first, self.last
+        if last.held is None:
+            if last.behind == 0:
+                return Motion.DONE
+            return Motion.MOVES if self.advance else Motion.UNHELD
+        head = last.held.head_offset
+        if head is not None:
+            is_same = first.held is not None and first.held.head_offset == head and not self._is_taken_anew
+            return Motion.RESTS if is_same else Motion.MOVES
+        if last.behind == 0:
+            return Motion.DONE
+        # What came only now may be on its way.
+        was_waiting = first.held is not None and first.held.head_offset is None and first.behind != 0
+        return Motion.IDLES if was_waiting and not self.advance else Motion.MOVES
+
+    @property
+    def advance(self) -> int | None:
+        """How many offsets the group went on; below 0 after a reset. None where that is not known."""
+        if self.first.next_offset is None or self.last.next_offset is None:
+            return None
+        return self.last.next_offset - self.first.next_offset
+
+    @property
+    def _is_taken_anew(self) -> bool:
+        """Whether the member gave the queue up in between. Who consumes in order renews its locks all the time."""
+        first, last = self.first.held, self.last.held
+        if first is None or last is None or self.is_orderly is not False:
+            return False
+        return first.locked_at_ms != last.locked_at_ms
+
+
+class Holder(Struct, frozen=True):
+    """The member that holds a queue. None is not known.
+
+    `now_ms` is what its clock showed at the last look, at least. `held_count` are all queues that it holds.
+    `busy_count` are its threads in the listener, of `thread_count`; `in_hand_count` are messages of all its queues, and
+    `average_ms` is what the topic's take in the listener. `head_for_ms` is how long its listener has had the head,
+    by its own word.
+    """
+
+    client_id: str
+    now_ms: int | None = None
+    is_orderly: bool | None = None
+    held_count: int = 1
+    thread_count: int | None = None
+    busy_count: int | None = None
+    average_ms: float = 0.0
+    in_hand_count: int = 0
+    failed_tps: float = 0.0
+    head_for_ms: int | None = None
+    limits: FlowLimits = FlowLimits()
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """All that is known of one queue.
+
+    `head_age_ms` is how long ago the head was stored, by its broker's clock; `is_wanted` whether the head passes the
+    subscription. `can_pull`: the broker lets members pull (consumeEnable). `retry_hindrance` says why failed messages
+    can't be sent back, None where they can or nobody asked. `is_pop`: members pop.
+    """
+
+    watched: Watched
+    state: GroupState
+    holder: Holder | None = None
+    has_silent: bool = False
+    reports_queues: bool = True
+    is_pop: bool = False
+    head_age_ms: int | None = None
+    is_wanted: bool | None = None
+    can_pull: bool = True
+    retry_hindrance: str | None = None
+
+
+class Verdict(Struct, frozen=True):
+    """`is_stuck`: a message is in hand for too long; None where that can't be said. Ages are of the head in hand.
+
+    `needs_time`: watching for longer would decide. `flow_control` is the limit that keeps the queue from being pulled.
+    """
+
+    why: Why
+    is_stuck: bool | None
+    at_least_ms: int | None = None
+    at_most_ms: int | None = None
+    source: AgeSource | None = None
+    flow_control: Hold | None = None
+    needs_time: bool = False
+
+
+def judge(facts: Facts, older_than_ms: int | None) -> Verdict | None:
+    """Judge one queue; None for one that is fine. `older_than_ms` None: a minute, or three times the client's usual."""
+    watched, motion = facts.watched, facts.watched.motion
+    if motion is Motion.DONE:
+        return None
+    if facts.is_pop:
+        return Verdict(Why.POP, is_stuck=False)
+    if motion is Motion.UNHELD:
+        return _judge_unheld(facts)
+    if motion is Motion.MOVES:
+        return Verdict(Why.SLOW, is_stuck=False, flow_control=_flow_control(facts)) if _is_slow(watched) else None
+    if motion is Motion.IDLES:
+        return _judge_idle(facts)
+    return _judge_head(facts, older_than_ms)
+
+
+def _judge_unheld(facts: Facts) -> Verdict:
+    if facts.state is GroupState.EMPTY:
+        return Verdict(Why.NO_MEMBERS, is_stuck=False)
+    if facts.state is GroupState.UNKNOWN:
+        return Verdict(Why.MEMBERS_UNKNOWN, is_stuck=None)
+    if facts.has_silent:
+        return Verdict(Why.MEMBER_SILENT, is_stuck=None)
+    return Verdict(Why.NOT_ASSIGNED, is_stuck=False) if facts.reports_queues else Verdict(Why.NOT_REPORTED, None)
+
+
+def _judge_idle(facts: Facts) -> Verdict:
+    held, holder = facts.watched.last.held, facts.holder
+    if not facts.can_pull:
+        return Verdict(Why.PULLS_REFUSED, is_stuck=False)
+    if facts.is_wanted is False:
+        return Verdict(Why.FILTERED, is_stuck=False)
+    pulled_ms = None if held is None else held.last_pull_at_ms
+    if holder is not None and holder.now_ms is not None and pulled_ms is not None:
+        if holder.now_ms - pulled_ms > _PULL_OVERDUE_MS:
+            return Verdict(Why.NOT_PULLED, is_stuck=False)
+        return Verdict(Why.PAUSED, is_stuck=False)
+    return Verdict(Why.NOT_PULLED, is_stuck=False)
+
+
+def _is_slow(watched: Watched) -> bool:
+    """Tell a queue that goes on by less than a message a second, with more to do than it did."""
+    behind, advance = watched.last.behind, watched.advance
+    held = watched.last.held
+    if behind is None or advance is None or advance < 0 or held is None or held.head_offset is None:
+        return False
+    return advance * 1000 < watched.for_ms and behind > advance
+
+
+def _judge_head(facts: Facts, older_than_ms: int | None) -> Verdict:
+    least_ms, source = _least_age(facts)
+    most_ms = None if facts.head_age_ms is None else max(facts.head_age_ms, least_ms)
+    if source is AgeSource.REPORTED:
+        most_ms = least_ms
+    limit_ms = max(
+        DEFAULT_OLDER_THAN_MS if older_than_ms is None else older_than_ms,
+        round(_TIMES_AVERAGE * _usual_ms(facts.holder, is_own_limit=older_than_ms is not None)),
+    )
+    flow_control = _flow_control(facts)
+    if least_ms >= limit_ms:
+        return Verdict(_why(facts), True, least_ms, most_ms, source, flow_control)
+    if most_ms is not None and most_ms < limit_ms:
+        return Verdict(Why.SLOW, False, least_ms, most_ms, source, flow_control)
+    return Verdict(_why(facts), None, least_ms, most_ms, source, flow_control, needs_time=True)
+
+
+def _usual_ms(holder: Holder | None, *, is_own_limit: bool) -> float:
+    """Return how long a message of the client is in hand as a rule: in the listener, and before, waiting for a thread.
+
+    Where a limit was asked for, only the waiting counts: that is not consumption.
+    """
+    if holder is None or holder.head_for_ms is not None:
+        return 0.0
+    usual_ms = 0.0 if is_own_limit else holder.average_ms
+    if holder.thread_count and holder.busy_count is not None and holder.busy_count >= holder.thread_count:
+        usual_ms += holder.average_ms * holder.in_hand_count / holder.thread_count
+    return usual_ms
+
+
+def _least_age(facts: Facts) -> tuple[int, AgeSource]:
+    """Return for how long the head has been in hand at least.
+
+    Whatever is finished of a queue sets its last consumption: since then the same message is the first in hand, or
+    since it was stored, when nothing was in hand before. Of orderly clients that time is when the listener was called.
+    """
+    holder, held, watched_ms = facts.holder, facts.watched.last.held, facts.watched.for_ms
+    if holder is not None and holder.head_for_ms is not None:
+        return holder.head_for_ms, AgeSource.REPORTED
+    if holder is None or held is None or holder.now_ms is None:
+        return watched_ms, AgeSource.WATCHED
+    # Between two attempts of an orderly client nothing is in the listener.
+    is_in_hand = not holder.is_orderly or held.in_order_count > 0
+    if is_in_hand and held.last_consume_at_ms is not None and facts.head_age_ms is not None:
+        quiet_ms = min(holder.now_ms - held.last_consume_at_ms, facts.head_age_ms)
+        if quiet_ms > watched_ms:
+            return quiet_ms, AgeSource.LAST_CONSUMED
+    return watched_ms, AgeSource.WATCHED
+
+
+def _why(facts: Facts) -> Why:
+    holder = facts.holder
+    if holder is None:
+        return Why.IN_HAND
+    if holder.is_orderly:
+        return Why.BLOCKED_IN_ORDER
+    if holder.head_for_ms is not None:
+        return Why.IN_CONSUMPTION
+    # A client tries again by itself, every 5 s, what no broker takes back.
+    if holder.failed_tps > 0 and (facts.retry_hindrance is not None or holder.busy_count == 0):
+        return Why.LOCAL_RETRY
+    return Why.IN_CONSUMPTION if holder.busy_count else Why.IN_HAND
+
+
+def _flow_control(facts: Facts) -> Hold | None:
+    held, holder = facts.watched.last.held, facts.holder
+    if held is None or holder is None:
+        return None
+    head = held.head_offset
+    span = None if holder.is_orderly or head is None else held.cached_max_offset - head
+    return decide(
+        holder.limits, held_queue_count=holder.held_count, count=held.in_hand_count,
+        size_bytes=held.cached_size_mib * _MIB_BYTES, span=span,
+    )  # fmt: skip
+
+
+def flow_limits(properties: Mapping[str, str]) -> FlowLimits:
+    """Return a client's limits, by its properties; what it does not tell is as Java's client has it by default."""
+
+    def limit(name: str, default: int | None) -> int | None:
+        try:
+            value = int(properties.get(name, ""))
+        except ValueError:
+            return default
+        return value if value >= 0 else None
+
+    return FlowLimits(
+        queue_count=limit("pullThresholdForQueue", 1000),
+        queue_mib=limit("pullThresholdSizeForQueue", 100),
+        span=limit("consumeConcurrentlyMaxSpan", 2000),
+        topic_count=limit("pullThresholdForTopic", None),
+        topic_mib=limit("pullThresholdSizeForTopic", None),
+    )
+
+
+class Head(NamedTuple):
+    """The first message in hand of a queue, and for how long a listener has had it."""
+
+    queue_offset: int
+    for_ms: int
+
+
+def note_of_head(mq: MessageQueue, head: Head) -> tuple[str, str]:
+    """Return how rmqctl's own consumer notes how long its listener has had a queue's head (userConsumerInfo)."""
+    return f"{_HEAD_NOTE}{mq}", f"offset {head.queue_offset} for {head.for_ms} ms"
+
+
+def head_for_ms(notes: Mapping[str, str], mq: MessageQueue, head_offset: int | None) -> int | None:
+    """Return how long a client's listener has had a queue's head, None where the client does not tell."""
+    note = re.fullmatch(r"offset (\d+) for (\d{1,18}) ms", notes.get(f"{_HEAD_NOTE}{mq}", ""), re.ASCII)
+    return int(note[2]) if note is not None and note[1] == str(head_offset) else None
+
+
+_HEAD_NOTE = "inConsumption "
+
+
+def client_now_ms(info: RunningInfo) -> int | None:
+    """Return what a client's clock showed at least when it answered: the last time that it tells of anything."""
+    times = (
+        at_ms
+        for held in info.process_queues.values()
+        for at_ms in (held.last_pull_at_ms, held.last_consume_at_ms, held.locked_at_ms)
+        if at_ms is not None
+    )
+    return max(times, default=None)

@@ -1,0 +1,104 @@
+"""`rmqctl clean-expired` on a sandbox: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rmqctl.sandbox.scenarios import SCENARIOS
+from rmqctl.sandbox.threaded import ThreadedSandbox
+
+from .calls import Result, call
+from .change.seeded import join, seeded
+
+# What hangs in a scenario does so for good: a window may be short.
+QUICK = ("--for", "1s", "--older-than", "500ms")
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[ThreadedSandbox]:
+    with ThreadedSandbox(brokers=2) as sandbox:
+        for name in ("stuck", "healthy", "lagging"):
+            sandbox.run(SCENARIOS[name].run(sandbox.sandbox))
+        yield sandbox
+
+
+def find(capsys: pytest.CaptureFixture[str], sandbox: ThreadedSandbox, *words: str) -> Result:
+    return call(capsys, "clean-expired", *words, "-n", sandbox.addr)
+
+
+def document(result: Result) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(result.out)
+    return found
+
+
+def test_a_stuck_message_is_shown_with_what_waits_behind_it(
+    capsys: pytest.CaptureFixture[str], shop: ThreadedSandbox
+) -> None:
+    done = find(capsys, shop, "mailing", *QUICK, "-o", "json")
+    assert (done.code, done.err) == (10, "")
+    found = document(done)
+    assert (found["summary"]["stuckCount"], found["summary"]["undecidedCount"], found["olderThanMs"]) == (1, 0, 500)
+    (item,) = found["items"]
+    assert (item["isStuck"], item["body"], item["keys"]) == (True, "blocked 20", ["invoice-20"])
+    assert item["headOffset"] == item["consumerOffset"] < item["maxOffset"]
+    assert item["advance"] == 0
+    assert item["ageAtLeastMs"] >= 1000
+    place = f"{item['brokerName']}:{item['queueId']}"
+
+    shown = find(capsys, shop, "mailing", *QUICK, "--topic", "invoices", "--queue", place)
+    assert shown.code == 10
+    row = shown.out.splitlines()[1].split()
+    assert row[:5] == ["yes", item["why"], "invoices", item["brokerName"], str(item["queueId"])]
+    assert "1 of 1 queue stuck" in shown.err
+    assert find(capsys, shop, "mailing", *QUICK, "-o", "name").out == f"invoices@{place}\n"
+
+
+def test_other_queues_and_groups_have_nothing_stuck(capsys: pytest.CaptureFixture[str], shop: ThreadedSandbox) -> None:
+    (item,) = document(find(capsys, shop, "mailing", *QUICK, "-o", "json"))["items"]
+    other = "broker-a" if item["brokerName"] == "broker-b" else "broker-b"
+    assert find(capsys, shop, "mailing", *QUICK, "--queue", other).code == 0
+    healthy = find(capsys, shop, "warehouse", *QUICK)
+    assert (healthy.code, healthy.out) == (0, "")
+    assert "warehouse" in healthy.err
+
+
+def test_an_offline_group_has_a_backlog_and_nothing_in_consumption(
+    capsys: pytest.CaptureFixture[str], shop: ThreadedSandbox
+) -> None:
+    done = find(capsys, shop, "shipping", "--for", "1s", "-o", "json")
+    assert done.code == 0
+    items = document(done)["items"]
+    assert {(item["why"], item["isStuck"], item["clientId"]) for item in items} == {("NO_MEMBERS", False, None)}
+    assert sum(item["lag"] for item in items) == 200
+    assert items[0]["reasons"]["headOffset"] == "NOT_ASSIGNED"
+
+
+def test_what_could_not_be_decided_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
+    with seeded() as sandbox:
+        join(sandbox)
+        silent = find(capsys, sandbox, "G", "--for", "1s", "-o", "json")
+        assert silent.code == 8
+        assert {(item["why"], item["isStuck"]) for item in document(silent)["items"]} == {("MEMBER_SILENT", None)}
+        assert "c1" in document(silent)["items"][0]["explanation"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("mailing", "--older-than", "15"), 2),
+        (("mailing", "--for", "0"), 2),
+        (("mailing", "--for", "1s", "--queue", "broker-a:99"), 2),
+        (("mailing", "--columns", "x"), 2),
+        (("mailin", "--for", "1s"), 5),
+    ],
+)
+def test_what_can_not_be_asked(
+    capsys: pytest.CaptureFixture[str], shop: ThreadedSandbox, words: tuple[str, ...], code: int
+) -> None:
+    done = find(capsys, shop, *words)
+    assert (done.code, done.out) == (code, "")
+    assert done.err.startswith("rmqctl: ")

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from rmqctl.admin.queues import parse_queue_choice
+from rmqctl.errors import UsageError
+from rmqctl.observe.stuck_scan import StuckScan, scan_group
+from rmqctl.protocol.codes import RequestCode as Q
+from rmqctl.protocol.codes import ResponseCode as R
+from rmqctl.protocol.command import Command
+from rmqctl.rules.stuck_queues import AgeSource, Why
+from tests.admin.cluster import BrokerState, Cluster, Group, held, rates, running
+from tests.admin.message_store import MessageStore, message_cluster
+from tests.scripted import Reply, passing, refused, run
+
+from .test_sampling import A0
+
+NOW_MS = 2_000_000_000_000
+STACK = (
+    f"{'ConsumeMessageThread_G_1':<40}TID: 9 STATE: WAITING\n"
+    f"{'ConsumeMessageThread_G_1':<40}com.shop.Bill.consumeMessage(Bill.java:12)\n"
+    f"{'ConsumeMessageThread_G_1':<40}org.apache.rocketmq.client.impl.consumer."
+    "ConsumeMessageConcurrentlyService$ConsumeRequest.run(C.java:411)\n"
+)
+
+
+def member(head: int | None = 5, *, quiet_ms: int = 0, dump: str = STACK, **more: Any) -> Command:
+    """A member that holds queue 0 and has a message in hand, and has finished none for so long."""
+    queue = held(1, head, head, head) if head is not None else held(0, 0, 0, 5)
+    queue |= {"lastPullTimestamp": NOW_MS, "lastConsumeTimestamp": NOW_MS - quiet_ms, "lastLockTimestamp": 7}
+    options = {"PROP_CONSUMEORDERLY": "false", "PROP_THREADPOOL_CORE_SIZE": "20", **more.pop("properties", {})}
+    answer = running({A0: queue}, **options, **more)
+    return Command(answer.code, answer.ext_fields, answer.body[:-1] + b',"jstack":' + _text(dump) + b"}")
+
+
+def _text(dump: str) -> bytes:
+    return ('"' + dump.replace("\n", "\\n") + '"').encode()
+
+
+def cluster(reply: Reply) -> Cluster:
+    """One broker with 10 messages in each of two queues; a group is at 5 of the first, and has one member."""
+    store = MessageStore(BrokerState("broker-a"))
+    for queue_id in (0, 1):
+        for number in range(10):
+            store.put("T", queue_id, body=f"{queue_id}-{number}".encode(), keys=f"order-{number}")
+    store.state.topics["T"][0].head_age_ms = 3_600_000
+    store.state.offsets["G"] = {"T": {0: 5, 1: 10}}
+    store.state.configured.add("G")
+    store.state.groups = {"G": Group({"one": reply})}
+    return message_cluster(store)
+
+
+def scan(cluster: Cluster, *queues: str, **options: Any) -> StuckScan:
+    async def main() -> StuckScan:
+        async with cluster.client(open_ended=True) as client:
+            choices = [parse_queue_choice(text) for text in queues]
+            asked = scan_group(client, "G", ["T"], choices, window_s=5.0, **options)
+            return await passing(cluster.clock, asked)
+
+    return run(main())
+
+
+def after(*replies: Command) -> Callable[[Command], Command]:
+    """Give these answers one after the other, the last one from then on; those with stacks do not count."""
+    left: Iterator[Command] = iter(replies)
+    now = [replies[0]]
+
+    def reply(request: Command) -> Command:
+        if request.ext_fields["jstackEnable"] == "false":
+            now[0] = next(left, now[0])
+        return now[0]
+
+    return reply
+
+
+def test_a_message_that_hangs_is_found_with_its_thread() -> None:
+    found = scan(cluster(member(quiet_ms=120_000)), older_than_ms=5_000)
+    (queue,) = found.stuck
+    assert (queue.progress.mq, queue.verdict.why) == (A0, Why.IN_CONSUMPTION)
+    assert queue.verdict.source is AgeSource.LAST_CONSUMED
+    assert queue.head is not None
+    assert queue.head.message is not None
+    assert (queue.head.queue_offset, bytes(queue.head.message.body)) == (5, b"0-5")
+    assert [each.frames for each in found.members["one"].threads or ()] == [
+        ("com.shop.Bill.consumeMessage(Bill.java:12)",)
+    ]
+    assert found.queues == found.stuck
+
+
+def test_it_is_watched_for_longer_only_where_that_decides() -> None:
+    waits: list[tuple[float, float]] = []
+    found = scan(
+        cluster(member()), older_than_ms=20_000, patience_s=40.0, on_wait=lambda *times: waits.append(times)
+    )  # fmt: skip
+    assert [each.verdict.is_stuck for each in found.queues] == [True]
+    assert 20_000 <= found.watched_ms < 26_000
+    assert waits[-1][1] == 20.0
+
+    moved = scan(cluster(after(member(), member(), member(6))), older_than_ms=20_000, patience_s=40.0)
+    assert moved.stuck == ()
+    assert moved.watched_ms < 12_000
+
+
+def test_without_patience_it_stays_undecided() -> None:
+    found = scan(cluster(member()), older_than_ms=20_000)
+    assert [(each.verdict.is_stuck, each.verdict.needs_time) for each in found.queues] == [(None, True)]
+
+
+def test_a_group_that_goes_on_has_nothing_stuck() -> None:
+    assert scan(cluster(after(member(5), member(10)))).queues == ()
+
+
+def test_retries_that_no_broker_stores() -> None:
+    failing = member(quiet_ms=120_000, dump="x TID: 1 STATE: W\n", statuses={"T": rates(failed_tps=0.2)})
+    servers = cluster(failing)
+    state = servers.brokers["broker-a"]
+    state.settings["brokerPermission"] = "4"
+    found = scan(servers, older_than_ms=5_000)
+    assert [each.verdict.why for each in found.stuck] == [Why.LOCAL_RETRY]
+    assert found.retry_hindrances == {"broker-a": "BROKER_NOT_WRITABLE"}
+
+
+def test_a_member_that_does_not_answer_may_hold_what_does_not_move() -> None:
+    found = scan(cluster(refused(R.SYSTEM_ERROR, "The Consumer <G> <one> not online")))
+    assert [(each.verdict.why, each.verdict.is_stuck) for each in found.queues] == [(Why.MEMBER_SILENT, None)]
+    assert found.silent_ids == ("one",)
+    assert [failure.what for failure in found.failures] == ["running info of one"]
+
+
+def test_a_member_that_takes_nothing() -> None:
+    paused = member(None)
+    assert [each.verdict.why for each in scan(cluster(paused)).queues] == [Why.PAUSED]
+    closed = cluster(paused)
+    closed.brokers["broker-a"].group_configs["G"] = {"consumeEnable": False}
+    assert [each.verdict.why for each in scan(closed).queues] == [Why.PULLS_REFUSED]
+
+
+def test_only_the_queues_that_were_asked_for() -> None:
+    servers = cluster(member(quiet_ms=120_000))
+    assert scan(servers, "broker-a:1", older_than_ms=5_000).queues == ()
+    with pytest.raises(UsageError):
+        scan(servers, "broker-a:7")
+
+
+def test_nothing_is_written() -> None:
+    servers = cluster(member(quiet_ms=120_000))
+    scan(servers)
+    asked = set(servers.servers["broker-a"].codes())
+    assert asked <= {
+        Q.GET_CONSUME_STATS, Q.GET_CONSUMER_CONNECTION_LIST, Q.GET_CONSUMER_RUNNING_INFO, Q.GET_TOPIC_STATS_INFO,
+        Q.QUERY_CONSUME_TIME_SPAN, Q.GET_BROKER_CONFIG, Q.GET_BROKER_RUNTIME_INFO, Q.PULL_MESSAGE, Q.LITE_PULL_MESSAGE,
+        Q.QUERY_CONSUMER_OFFSET, Q.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+    }  # fmt: skip
