@@ -1,11 +1,13 @@
-"""rmqctl clean-expired: messages of a group that are stuck, and why."""
+"""rmqctl clean-expired: messages of a group that are stuck: found, and freed."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec.structs import replace
 
+from rmqctl.cli.change.options import Confirm, Consent, DryRun, PlanFile, Reason, WaitStable, Yes, wait_s
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.message_options import Queues, parse_queues
 from rmqctl.errors import UsageError
@@ -20,9 +22,17 @@ Examples:
   rmqctl clean-expired my-group --topic orders --queue broker-a:0-3
   rmqctl clean-expired my-group --older-than 15m --for 15m     only what was in consumption for 15 minutes
   rmqctl clean-expired my-group -o json | jq '.items[] | select(.isStuck)'
+  rmqctl clean-expired my-group --older-than 15m --dry-run     what cleaning would do
+  rmqctl clean-expired my-group --older-than 15m --yes         send back, acknowledge
+  rmqctl clean-expired my-group --older-than 15m --to-dlq --yes
 
 The group is watched for 10 s. A queue is stuck when its client has had the same message in hand for longer than
---older-than. Where 10 s do not decide, it is watched for up to a minute. Nothing is changed.
+--older-than. Where 10 s do not decide, it is watched for up to a minute. Without --yes nothing is changed.
+
+With --older-than and --yes each stuck message is sent back to its broker. When its copy has been seen there, the queue
+is moved past it, in the way that offset reset chooses. What is not stored again is not acknowledged. The listener of a
+stuck message keeps its thread. Of a group without members, --queue names the queues whose first unread message is
+meant. `offset undo` moves the queues back; what was sent back is redelivered nevertheless.
 
 \b
 WHY:
@@ -44,7 +54,8 @@ Columns:
   FOR        how long the client has had the message in hand, at least
   DUP-RISK   processed but not committed, at most: a crash would redeliver these
 
-Exit codes: 0 nothing is stuck, 10 something is, 8 a part could not be decided or read."""
+Exit codes: 0 nothing is stuck, 10 something is (also with --dry-run), 8 a part could not be decided or read. After
+cleaning: as of offset reset, 0 when all is confirmed."""
 
 _WINDOW = "10s"
 _PATIENCE_S = 60.0
@@ -69,6 +80,16 @@ def command(
     window: Annotated[
         str | None, typer.Option("--for", metavar="DURATION", help="Watch for exactly this long. Default: 10s to 1m.")
     ] = None,
+    delay_level: Annotated[
+        int | None, typer.Option("--delay-level", metavar="N", help="Delay level of the retry. Default: 3 (10 s).")
+    ] = None,
+    to_dlq: Annotated[bool, typer.Option("--to-dlq", help="Make dead letters of the messages.")] = False,
+    wait_stable: WaitStable = None,
+    dry_run: DryRun = False,
+    plan: PlanFile = None,
+    reason: Reason = None,
+    confirm: Confirm = None,
+    yes: Yes = False,
 ) -> int:
     """Run the command; its help is the registry's line and HELP."""
     from rmqctl.cli.output.progress import ScanProgress
@@ -77,7 +98,14 @@ def command(
     from rmqctl.observe.stuck_scan import scan_group
 
     invocation = Invocation(ctx)
-    choose_columns(COLUMNS, invocation.display)
+    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=True)
+    is_cleaning = yes or confirm is not None or consent.is_plan_only
+    limit_s = wait_s(wait_stable)
+    if is_cleaning:
+        _check_cleaning(invocation, group, older_than, consent)
+    else:
+        choose_columns(COLUMNS, invocation.display)
+    level = _level(delay_level, to_dlq=to_dlq)
     older_than_ms = None if older_than is None else _duration_ms("--older-than", older_than)
     window_s = _duration_ms("--for", window or _WINDOW) / 1000
     choices = parse_queues(queue)
@@ -93,8 +121,63 @@ def command(
             )  # fmt: skip
 
         found = invocation.ask(scan, open_ended=True)
+    if is_cleaning and older_than_ms is not None:
+        return _clean(invocation, found, consent, older_than_ms, level, has_queues=bool(choices), reason=reason,
+                      limit_s=limit_s)  # fmt: skip
     listing = to_listing(found, older_than_ms)
     return exit_code(found, render(listing, invocation.display))
+
+
+def _clean(
+    invocation: Invocation, found: "StuckScan", consent: Consent, older_than_ms: int, level: int, *, has_queues: bool,
+    reason: str | None, limit_s: float | None,
+) -> int:  # fmt: skip
+    """Plan, show and apply. Returns the exit code."""
+    from rmqctl.cli.change.carry_out import carry_out
+    from rmqctl.cli.output.render import render
+    from rmqctl.cli.stuck_listing import STUCK_EXIT_CODE, exit_code, to_listing
+    from rmqctl.ops.clean_plan import CleanWish, plan_cleaning
+    from rmqctl.ops.offset_plan import Planned
+    from rmqctl.rules.durations import short_duration
+
+    asked = f"--older-than {short_duration(older_than_ms)}{' --to-dlq' if level < 0 else ''}"
+    wish = CleanWish(older_than_ms, level, has_queues=has_queues, asked=asked, reason=reason)
+
+    async def make(client: "Client") -> Planned:
+        return await plan_cleaning(client, found, wish)
+
+    planned = invocation.ask(make, open_ended=True)
+    if not planned.plan.items:
+        # What was found says why nothing can be cleaned, or what could not be read.
+        listing = to_listing(found, older_than_ms)
+        listing = replace(listing, failures=list(dict.fromkeys((*listing.failures, *planned.failures))))
+        return exit_code(found, render(listing, replace(invocation.display, columns=(), sort_keys=())))
+    code = carry_out(invocation, planned, consent, strict=False, wait_s=limit_s)
+    return STUCK_EXIT_CODE if consent.is_plan_only and code == 0 else code
+
+
+def _check_cleaning(invocation: Invocation, group: str, older_than: str | None, consent: Consent) -> None:
+    """Raise UsageError and RefusedError for what is to be cleaned, before the cluster is asked."""
+    from rmqctl.cli.change.carry_out import check_consent
+    from rmqctl.cli.change.options import group_name
+
+    if older_than is None:
+        raise UsageError(
+            "Cleaning needs --older-than: how long a message must have been in consumption.",
+            hint=f"rmqctl clean-expired {group} shows how long each has been.",
+        )
+    group_name(invocation, group)
+    check_consent(invocation, consent)
+
+
+def _level(delay_level: int | None, *, to_dlq: bool) -> int:
+    from rmqctl.ops.clean_plan import DEAD_LETTER_LEVEL, DEFAULT_LEVEL, require_level
+
+    if to_dlq and delay_level is not None:
+        raise UsageError("--to-dlq and --delay-level can't be used together: a dead letter has no delay.")
+    if delay_level is not None:
+        require_level(delay_level)
+    return DEAD_LETTER_LEVEL if to_dlq else DEFAULT_LEVEL if delay_level is None else delay_level
 
 
 def _duration_ms(option: str, text: str) -> int:

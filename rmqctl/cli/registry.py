@@ -35,7 +35,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "offset undo": ("rmqctl.cli.offset.undo", "Go back to where a group was before a change."),
     "plan show": ("rmqctl.cli.plan.show", "Show a saved plan. Needs no cluster."),
     "apply": ("rmqctl.cli.apply", "Do what a saved plan says, if it still holds."),
-    "clean-expired": ("rmqctl.cli.clean_expired", "Find messages that are stuck in consumption, and why."),
+    "clean-expired": (
+        "rmqctl.cli.clean_expired",
+        "Find messages stuck in consumption, and free their queues.",
+    ),
     "group list": ("rmqctl.cli.group.list", "List all groups with members, state and lag."),
     "group describe": ("rmqctl.cli.group.describe", "Show all of a group: state, progress, members, what disagrees."),
     "group members": ("rmqctl.cli.group.members", "Show who is in a group, as brokers and clients tell it."),

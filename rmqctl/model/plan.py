@@ -24,6 +24,7 @@ class Operation(StrEnum):
     GROUP_CREATE = "group create"
     GROUP_UPDATE = "group update"
     GROUP_DELETE = "group delete"
+    CLEAN_EXPIRED = "clean-expired"
 
 
 class Route(StrEnum):
@@ -44,6 +45,34 @@ class Route(StrEnum):
     UNSEEN = "UNSEEN"
 
 
+class ReturnedMessage(Struct, frozen=True):
+    """A message of a queue that is sent back (CONSUMER_SEND_MSG_BACK): its place, and what its copy is known by.
+
+    `origin_topic` is the topic that it was first sent to.
+    """
+
+    queue_offset: int
+    commit_log_offset: int
+    message_id: str
+    origin_topic: str
+    reconsume_times: int
+
+
+class Cleaning(Struct, frozen=True):
+    """What is done before a queue goes to its target: these messages are sent back, with a delay level.
+
+    `client_id` has them in hand since `taken_at_ms` of its clock; None for a group without members, and where the
+    client does not tell. `delay_level` -1 makes dead letters of them; `max_reconsume_times` is the client's limit.
+    """
+
+    head_offset: int
+    delay_level: int
+    max_reconsume_times: int
+    messages: tuple[ReturnedMessage, ...]
+    client_id: str | None = None
+    taken_at_ms: int | None = None
+
+
 class PlanItem(Struct, frozen=True):
     """One queue: the stored offset before, None for none, and after, None for "it is taken away".
 
@@ -51,7 +80,7 @@ class PlanItem(Struct, frozen=True):
     the target. `reconsumed`: messages that are redelivered; `skipped`: messages that are never delivered; `lost`:
     messages that retention had deleted before the group read them. None is not known, `reasons` says why, by name.
     Where members have consumed messages past the stored offset only the bounds of the first two are known: `_min` and
-    `_max`, which are the number itself where it is exact.
+    `_max`, which are the number itself where it is exact. `cleaning` is what is sent back before, None for nothing.
     """
 
     mq: MessageQueue
@@ -70,6 +99,7 @@ class PlanItem(Struct, frozen=True):
     reconsumed_max: int | None = None
     skipped_min: int | None = None
     skipped_max: int | None = None
+    cleaning: Cleaning | None = None
 
     @property
     def reconsumed_bounds(self) -> tuple[int, int] | None:

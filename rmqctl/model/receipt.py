@@ -51,12 +51,22 @@ class Who(Struct, frozen=True):
     context: str | None
 
 
+class ReturnReceipt(Struct, frozen=True):
+    """What came of one message that was to be sent back. CONFIRMED: its copy was seen at the broker."""
+
+    queue_offset: int
+    message_id: str
+    result: Result
+    note: str = ""
+
+
 class ReceiptItem(Struct, frozen=True):
     """One queue. `before` is what was stored at the moment of writing, `after` what was read back; None for none.
 
     `is_pending`: the broker has stored it, and no client has gone there yet. `note` says why it is not confirmed.
     `is_after_known` tells an `after` of None that is none from one that could not be read. `reconsumed_at_least` is how
-    many messages the group had passed when it went back to the target, None where members did not tell.
+    many messages the group had passed when it went back to the target, None where members did not tell. `messages` are
+    those that were to be sent back before.
     """
 
     mq: MessageQueue
@@ -69,6 +79,7 @@ class ReceiptItem(Struct, frozen=True):
     is_pending: bool = False
     note: str = ""
     reconsumed_at_least: int | None = None
+    messages: tuple[ReturnReceipt, ...] = ()
 
     @property
     def waits_for_member(self) -> bool:

@@ -217,7 +217,7 @@ def _watch(mq: MessageQueue, client_id: str | None, first: _Look, last: _Look, f
         held = None if client_id is None else _held(look.reading.running.ok.get(client_id), mq)
         if row is None:
             return Position(None, None, held)
-        return Position(row.consumer_offset, row.max_offset, held, row.min_offset)
+        return Position(row.consumer_offset, row.max_offset, held, row.min_offset, row.pull_offset)
 
     info = None if client_id is None else last.reading.running.ok[client_id]
     return Watched(position(first), position(last), for_ms, None if info is None else member_settings(info).is_orderly)

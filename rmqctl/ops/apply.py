@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rmqctl.client.core import Client
-from rmqctl.model.plan import Plan
+from rmqctl.model.plan import Operation, Plan
 from rmqctl.model.receipt import Who
 from rmqctl.rules.group_changes import is_group_change
 
 from .applied import Applied
+from .clean_apply import apply_cleaning
 from .group_apply import apply_configs
 from .group_check import check_config_plan
 from .journal import Journal
@@ -28,9 +29,8 @@ async def apply_plan(
     """
     if is_group_change(plan.operation):
         return await apply_configs(client, plan, plan_text, plan_sha256, journal, who, strict=strict)
-    return await apply_offsets(
-        client, plan, plan_text, plan_sha256, journal, who, strict=strict, wait_s=wait_s, report=report
-    )
+    apply = apply_cleaning if plan.operation is Operation.CLEAN_EXPIRED else apply_offsets
+    return await apply(client, plan, plan_text, plan_sha256, journal, who, strict=strict, wait_s=wait_s, report=report)
 
 
 async def look_again(client: Client, plan: Plan, *, strict: bool) -> Plan:

@@ -12,9 +12,20 @@ from msgspec import Struct
 
 from rmqctl.errors import UsageError
 from rmqctl.model.group import GroupState
-from rmqctl.model.plan import Author, ConfigItem, Consequence, Operation, Plan, PlanItem, Route
+from rmqctl.model.plan import (
+    Author,
+    Cleaning,
+    ConfigItem,
+    Consequence,
+    Operation,
+    Plan,
+    PlanItem,
+    ReturnedMessage,
+    Route,
+)
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.receipt import ChangeState, ConfigReceiptItem, Receipt, ReceiptItem, Result, Who
+from rmqctl.model.receipt import ChangeState, ConfigReceiptItem, Receipt, ReceiptItem, Result, ReturnReceipt, Who
+from rmqctl.rules.group_changes import is_group_change
 from rmqctl.rules.times import iso_time
 
 API_VERSION = "rmqctl/v1"
@@ -80,7 +91,28 @@ def _plan_item(item: PlanItem) -> dict[str, Any]:
         "firstStoreTimestamp": item.first_store_time_ms,
         "firstStoreTimestampIso": iso_time(item.first_store_time_ms),
         "note": item.note,
+        "cleaning": None if item.cleaning is None else _cleaning(item.cleaning),
         "reasons": dict(item.reasons),
+    }
+
+
+def _cleaning(cleaning: Cleaning) -> dict[str, Any]:
+    return {
+        "headOffset": cleaning.head_offset,
+        "delayLevel": cleaning.delay_level,
+        "maxReconsumeTimes": cleaning.max_reconsume_times,
+        "clientId": cleaning.client_id,
+        "takenAtMs": cleaning.taken_at_ms,
+        "messages": [
+            {
+                "queueOffset": message.queue_offset,
+                "commitLogOffset": message.commit_log_offset,
+                "msgId": message.message_id,
+                "originTopic": message.origin_topic,
+                "reconsumeTimes": message.reconsume_times,
+            }
+            for message in cleaning.messages
+        ],
     }
 
 
@@ -97,6 +129,25 @@ def sum_of(document: Mapping[str, Any]) -> str:
     kept = {key: value for key, value in document.items() if key not in ("sha256", "errors")}
     text = json.dumps(kept, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class _Message(Struct, frozen=True, rename="camel"):
+    queue_offset: int
+    msg_id: str
+    commit_log_offset: int = 0
+    origin_topic: str = ""
+    reconsume_times: int = 0
+    result: Result = Result.UNKNOWN
+    note: str = ""
+
+
+class _Cleaning(Struct, frozen=True, rename="camel"):
+    head_offset: int
+    delay_level: int
+    max_reconsume_times: int
+    messages: list[_Message]
+    client_id: str | None = None
+    taken_at_ms: int | None = None
 
 
 class _Item(Struct, frozen=True, rename="camel"):
@@ -123,6 +174,8 @@ class _Item(Struct, frozen=True, rename="camel"):
     is_after_known: bool = False
     is_pending: bool = False
     reconsumed_at_least: int | None = None
+    cleaning: _Cleaning | None = None
+    messages: list[_Message] = []
 
 
 class _Topic(Struct, frozen=True, rename="camel"):
@@ -186,6 +239,7 @@ def parse_plan(data: bytes, where: str) -> tuple[Plan, str]:
                 item.route, item.min_offset, item.max_offset, item.reconsumed, item.skipped, item.lost,
                 item.first_store_timestamp, item.note, item.reasons,
                 item.reconsumed_min, item.reconsumed_max, item.skipped_min, item.skipped_max,
+                _parse_cleaning(item.cleaning),
             )
         )  # fmt: skip
     return (
@@ -217,6 +271,19 @@ def parse_plan(data: bytes, where: str) -> tuple[Plan, str]:
     )
 
 
+def _parse_cleaning(cleaning: _Cleaning | None) -> Cleaning | None:
+    if cleaning is None:
+        return None
+    messages = tuple(
+        ReturnedMessage(each.queue_offset, each.commit_log_offset, each.msg_id, each.origin_topic, each.reconsume_times)
+        for each in cleaning.messages
+    )
+    return Cleaning(
+        cleaning.head_offset, cleaning.delay_level, cleaning.max_reconsume_times, messages, cleaning.client_id,
+        cleaning.taken_at_ms,
+    )  # fmt: skip
+
+
 def _check_items(document: _Document, where: str) -> None:
     """Raise UsageError for items that no plan of ours has."""
     seen: set[tuple[str | None, str, int | None]] = set()
@@ -235,9 +302,19 @@ def _check_items(document: _Document, where: str) -> None:
             or any(isinstance(number, int) and not 0 <= number <= _LONG_MAX for number in numbers)
             or not 0 <= (item.queue_id or 0) <= _INT_MAX
             or (not is_queue and (item.topic, item.queue_id) != (None, None))
-            or (not is_queue and document.operation.value.startswith("offset "))
+            or (not is_queue and not is_group_change(document.operation))
+            or (item.cleaning is not None and not _is_possible(item))
         ):
             raise UsageError(f"{where} has an offset or a queue that there can't be, at {item.broker_name}.")
+
+
+def _is_possible(item: _Item) -> bool:
+    """Tell whether a queue goes nowhere but past messages that are sent back, the first of them its head."""
+    cleaning = item.cleaning
+    if cleaning is None or not isinstance(item.target, int) or not cleaning.messages:
+        return False
+    offsets = [message.queue_offset for message in cleaning.messages]
+    return offsets == sorted(set(offsets)) and offsets[0] == cleaning.head_offset and offsets[-1] < item.target
 
 
 def receipt_document(receipt: Receipt) -> dict[str, Any]:
@@ -277,6 +354,7 @@ def receipt_document(receipt: Receipt) -> dict[str, Any]:
                 "isPending": item.is_pending,
                 "reconsumedAtLeast": item.reconsumed_at_least,
                 "note": item.note,
+                "messages": [_returned(each) for each in item.messages],
             }
             for item in receipt.items
         ]
@@ -292,6 +370,15 @@ def receipt_document(receipt: Receipt) -> dict[str, Any]:
             }
             for item in receipt.configs
         ],
+    }
+
+
+def _returned(message: ReturnReceipt) -> dict[str, Any]:
+    return {
+        "queueOffset": message.queue_offset,
+        "msgId": message.message_id,
+        "result": message.result.value,
+        "note": message.note,
     }
 
 
@@ -320,6 +407,7 @@ def parse_receipt(data: bytes, where: str) -> Receipt:
                 MessageQueue(item.topic, item.broker_name, item.queue_id), _offset(item.before), _offset(item.target),
                 item.route, item.result, _offset(item.after), item.is_after_known, item.is_pending, item.note,
                 item.reconsumed_at_least,
+                tuple(ReturnReceipt(each.queue_offset, each.msg_id, each.result, each.note) for each in item.messages),
             )
             for item in document.items
             if item.topic is not None and item.queue_id is not None

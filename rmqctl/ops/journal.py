@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -18,15 +18,19 @@ import msgspec
 
 from rmqctl.errors import UsageError
 from rmqctl.model.plan import Plan, Route
-from rmqctl.model.receipt import ChangeState, ConfigReceiptItem, Receipt, ReceiptItem, Result, Who
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.receipt import ChangeState, ConfigReceiptItem, Receipt, ReceiptItem, Result, ReturnReceipt, Who
 
 from .journal_file import JournalFile
 from .journal_rows import (
     ATTEMPTING,
+    RETURNS,
     Change,
+    OpenReturn,
     item_rows,
     read_change,
     read_receipt,
+    return_rows,
     settled_row,
     storable,
     stored,
@@ -34,6 +38,8 @@ from .journal_rows import (
 from .state_place import host_name
 
 _MAX_NAMED = 10
+# Never sent, and moved past: neither is open.
+_OPEN = (Result.NOT_ATTEMPTED.value, Result.CONFIRMED.value)
 
 
 class Journal:
@@ -97,6 +103,11 @@ class Journal:
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [(number, *row, Result.NOT_ATTEMPTED.value) for row in item_rows(plan)],
             )
+            connection.executemany(
+                f"INSERT INTO {RETURNS} (change, item, queue_offset, message_id, holder, result) "  # noqa: S608
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                [(number, *row, Result.NOT_ATTEMPTED.value) for row in return_rows(plan)],
+            )
 
     def attempting(
         self,
@@ -133,6 +144,52 @@ class Journal:
             )
             _check_count(done, items)
 
+    def returning(self, receipt_id: str, item: int, queue_offsets: Sequence[int], *, known_before: int) -> None:
+        """Note that messages of an item are sent back next; it is on the disk on return.
+
+        `known_before` is the end of the broker's commit log: their copies lie behind it.
+        """
+        with self._change(receipt_id) as (connection, number):
+            done = connection.executemany(
+                f"UPDATE {RETURNS} SET result = ?, known_before = ? "  # noqa: S608
+                "WHERE change = ? AND item = ? AND queue_offset = ?",
+                [(ATTEMPTING, known_before, number, item, offset) for offset in queue_offsets],
+            )
+            _check_count(done, queue_offsets)
+
+    def returned(self, receipt_id: str, item: int, messages: Sequence[ReturnReceipt]) -> None:
+        """Note what came of messages of an item that were sent back."""
+        with self._change(receipt_id) as (connection, number):
+            done = connection.executemany(
+                f"UPDATE {RETURNS} SET result = ?, note = ? "  # noqa: S608
+                "WHERE change = ? AND item = ? AND queue_offset = ?",
+                [(each.result.value, *storable((each.note,)), number, item, each.queue_offset) for each in messages],
+            )
+            _check_count(done, [each.queue_offset for each in messages])
+
+    def open_returns(self, group: str, mq: MessageQueue, holder: str) -> dict[int, OpenReturn]:
+        """Return the messages of a queue that earlier changes sent back, or may have, without moving past them.
+
+        `holder` is who had them in hand (journal_rows.holder_of). By offset, those of the newest change that tried.
+        """
+        query = (
+            f"SELECT returns.*, changes.receipt_id FROM {RETURNS} AS returns "  # noqa: S608
+            "JOIN changes ON changes.number = returns.change "
+            "JOIN items ON items.change = returns.change AND items.number = returns.item "
+            "WHERE changes.group_name = ? AND items.broker_name = ? AND items.topic = ? AND items.queue_id = ? "
+            "AND returns.holder = ? AND returns.result != ? AND items.result != ? ORDER BY returns.change"
+        )
+        values = (group, mq.broker_name, mq.topic, mq.queue_id, holder, *_OPEN)
+        with self._file.transaction() as connection:
+            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (RETURNS,)).fetchone():
+                return {}
+            return {
+                row["queue_offset"]: OpenReturn(
+                    row["message_id"], row["known_before"] or 0, row["result"] == Result.CONFIRMED, row["receipt_id"]
+                )
+                for row in connection.execute(query, storable(values))
+            }
+
     def end(self, receipt_id: str, now_ms: int) -> None:
         """Note that the process has done with a change, whatever came of it."""
         with self._change(receipt_id) as (connection, number):
@@ -148,7 +205,8 @@ class Journal:
             if row is None:
                 return None
             query = "SELECT * FROM items WHERE change = ? ORDER BY number"
-            return read_receipt(row, connection.execute(query, (row["number"],)).fetchall(), _state(row))
+            items = connection.execute(query, (row["number"],)).fetchall()
+            return read_receipt(row, items, _state(row), _returns(connection, row["number"]))
 
     def plan_text(self, receipt_id: str) -> str | None:
         """Return the plan that was applied as it was handed in; ids as for `receipt`."""
@@ -218,9 +276,16 @@ class Journal:
             yield connection, row["number"]
 
 
-def _check_count(done: sqlite3.Cursor, wanted: Mapping[int, object]) -> None:
+def _check_count(done: sqlite3.Cursor, wanted: Collection[int]) -> None:
     if wanted and done.rowcount != len(wanted):
         raise LookupError(f"{len(wanted) - done.rowcount} of the items {sorted(wanted)} are not those of the plan")
+
+
+def _returns(connection: sqlite3.Connection, number: int) -> list[sqlite3.Row]:
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (RETURNS,)).fetchone():
+        return []
+    query = f"SELECT * FROM {RETURNS} WHERE change = ? ORDER BY item, queue_offset"  # noqa: S608
+    return connection.execute(query, (number,)).fetchall()
 
 
 def _find(connection: sqlite3.Connection, given: str) -> sqlite3.Row | None:

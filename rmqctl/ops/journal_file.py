@@ -13,7 +13,7 @@ import msgspec
 from rmqctl.errors import BusyError, RmqctlError, UsageError
 from rmqctl.rules.mounts import file_system_type, is_shared_memory_safe
 
-from .journal_rows import ADD_RECONSUMED, FORMAT, RECONSUMED, TABLES
+from .journal_rows import ADD_RECONSUMED, ADD_RETURNS, FORMAT, RECONSUMED, TABLES
 from .state_place import STATE_HINT, state_folder, unusable
 
 _MOUNTINFO = Path("/proc/self/mountinfo")
@@ -152,11 +152,13 @@ def _complete_tables(connection: sqlite3.Connection) -> None:
     columns = {row["name"] for row in connection.execute("PRAGMA table_info(items)")}
     if columns and RECONSUMED not in columns:
         connection.execute(ADD_RECONSUMED)
+    connection.execute(ADD_RETURNS)
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:
     for table in TABLES:
         connection.execute(table)
+    connection.execute(ADD_RETURNS)
     connection.execute(f"PRAGMA user_version = {FORMAT}")
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from rmqctl.model.plan import ConfigItem, Operation, Plan, PlanItem, Route
+from rmqctl.model.plan import Cleaning, ConfigItem, Operation, Plan, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.receipt import ChangeState, ConfigReceiptItem, Receipt, ReceiptItem, Result, Who
+from rmqctl.model.receipt import ChangeState, ConfigReceiptItem, Receipt, ReceiptItem, Result, ReturnReceipt, Who
 
 FORMAT = 1
 ATTEMPTING = "ATTEMPTING"
@@ -37,6 +37,13 @@ TABLES = (
         is_pending INTEGER NOT NULL DEFAULT 0, result TEXT NOT NULL, note TEXT NOT NULL DEFAULT '',
         reconsumed_at_least INTEGER, PRIMARY KEY (change, number)) WITHOUT ROWID""",
 )
+# Messages that are sent back before an item is written. `holder` is who had them in hand, and since when; behind
+# `known_before`, the end of the broker's commit log, lies the copy. Journals of before don't have this table.
+RETURNS = "returns"
+ADD_RETURNS = f"""CREATE TABLE IF NOT EXISTS {RETURNS} (
+        change INTEGER NOT NULL REFERENCES changes, item INTEGER NOT NULL, queue_offset INTEGER NOT NULL,
+        message_id TEXT NOT NULL, holder TEXT NOT NULL, known_before INTEGER, result TEXT NOT NULL,
+        note TEXT NOT NULL DEFAULT '', PRIMARY KEY (change, item, queue_offset)) WITHOUT ROWID"""
 # Journals of before don't have this column: the next writer adds it, and those of before go on with it.
 RECONSUMED = "reconsumed_at_least"
 ADD_RECONSUMED = f"ALTER TABLE items ADD COLUMN {RECONSUMED} INTEGER"
@@ -62,6 +69,15 @@ class Change(Struct, frozen=True):
     counts: Mapping[Result, int]
     state: ChangeState
     topics: tuple[str, ...] = ()
+
+
+class OpenReturn(Struct, frozen=True):
+    """A message that an earlier change sent back, or may have. `is_stored`: its copy was seen."""
+
+    message_id: str
+    known_before: int
+    is_stored: bool
+    receipt_id: str
 
 
 def storable(values: Sequence[Any]) -> tuple[Any, ...]:
@@ -124,9 +140,32 @@ def read_change(row: sqlite3.Row, state: ChangeState) -> Change:
     )
 
 
-def read_receipt(row: sqlite3.Row, items: Sequence[sqlite3.Row], state: ChangeState) -> Receipt:
+def return_rows(plan: Plan) -> list[tuple[Any, ...]]:
+    """Return (item, queue_offset, message_id, holder) of all messages that a plan would send back."""
+    return [
+        storable((number, message.queue_offset, message.message_id, holder_of(item.cleaning)))
+        for number, item in enumerate(plan.items)
+        if item.cleaning is not None
+        for message in item.cleaning.messages
+    ]
+
+
+def holder_of(cleaning: Cleaning) -> str:
+    """Return who has messages in hand, and since when: another holder, or the same one later, was given them anew."""
+    return f"{cleaning.client_id or ''} {cleaning.taken_at_ms or ''}"
+
+
+def read_receipt(
+    row: sqlite3.Row, items: Sequence[sqlite3.Row], state: ChangeState, returns: Sequence[sqlite3.Row] = ()
+) -> Receipt:
     """Return a receipt. What was attempted and never settled is UNKNOWN, with a note that says why."""
     note = _unsettled_note(row, state)
+    messages: dict[int, list[ReturnReceipt]] = {}
+    for each in returns:
+        result, said = _outcome(each, note)
+        messages.setdefault(each["item"], []).append(
+            ReturnReceipt(each["queue_offset"], each["message_id"], result, said)
+        )
     return Receipt(
         id=row["receipt_id"],
         plan_id=row["plan_id"],
@@ -142,7 +181,9 @@ def read_receipt(row: sqlite3.Row, items: Sequence[sqlite3.Row], state: ChangeSt
         reason=row["reason"],
         who=_who(row),
         state=state,
-        items=tuple(_read_item(item, note) for item in items if item["topic"] is not None),
+        items=tuple(
+            _read_item(item, note, messages.get(item["number"], ())) for item in items if item["topic"] is not None
+        ),
         configs=tuple(_read_config(item, note) for item in items if item["topic"] is None),
     )
 
@@ -167,7 +208,7 @@ def _outcome(row: sqlite3.Row, unsettled_note: str) -> tuple[Result, str]:
     return Result(row["result"]), row["note"]
 
 
-def _read_item(row: sqlite3.Row, unsettled_note: str) -> ReceiptItem:
+def _read_item(row: sqlite3.Row, unsettled_note: str, messages: Sequence[ReturnReceipt]) -> ReceiptItem:
     result, note = _outcome(row, unsettled_note)
     return ReceiptItem(
         mq=MessageQueue(row["topic"], row["broker_name"], row["queue_id"]),
@@ -180,6 +221,7 @@ def _read_item(row: sqlite3.Row, unsettled_note: str) -> ReceiptItem:
         is_pending=bool(row["is_pending"]),
         note=note,
         reconsumed_at_least=row[RECONSUMED] if RECONSUMED in row.keys() else None,  # noqa: SIM118 -- a row is no dict
+        messages=tuple(messages),
     )
 
 

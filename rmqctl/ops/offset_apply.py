@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from msgspec.structs import replace
 
@@ -54,7 +54,7 @@ async def apply_offsets(
     outcomes = Outcomes(client, plan, checked, journal, new_id(now_ms))
     await outcomes.look_before()
     journal.begin(outcomes.receipt_id, plan, plan_text, plan_sha256, now_ms=now_ms, who=who)
-    await _Writer(client, plan, checked, outcomes).write()
+    await OffsetWriter(client, plan, checked, outcomes).write()
     await outcomes.find(wait_s, report)
     ended_at_ms = client.clock.now_ms()
     outcomes.end(ended_at_ms)
@@ -62,7 +62,7 @@ async def apply_offsets(
     return Applied(receipt, outcomes.all_failures())
 
 
-class _Writer:
+class OffsetWriter:
     """Sends what a plan writes, and notes what brokers answer."""
 
     def __init__(self, client: Client, plan: Plan, checked: Checked, outcomes: Outcomes) -> None:
@@ -74,12 +74,15 @@ class _Writer:
         self._go_turn = asyncio.Lock()
         self._go_free_at_s = 0.0
 
-    async def write(self) -> None:
-        """Write at all brokers at once; where one becomes uncertain, the rest of its queues is left alone."""
+    async def write(self, *, leave: Collection[int] = ()) -> None:
+        """Write at all brokers at once; where one becomes uncertain, the rest of its queues is left alone.
+
+        Items of `leave` are left alone as well.
+        """
         there = [
             index
             for index, item in enumerate(self._plan.items)
-            if is_there(item, self._checked.offsets.get(item.mq, item.before))
+            if index not in leave and is_there(item, self._checked.offsets.get(item.mq, item.before))
         ]
         for index in there:
             item = self._outcomes.items[index]
@@ -89,7 +92,7 @@ class _Writer:
         self._outcomes.settle(there)
         by_broker: dict[str, list[int]] = {}
         unseen = {index for index, item in enumerate(self._plan.items) if item.route is Route.UNSEEN}
-        for index in sorted(self._outcomes.items.keys() - set(there) - unseen):
+        for index in sorted(self._outcomes.items.keys() - set(there) - unseen - set(leave)):
             by_broker.setdefault(self._plan.items[index].mq.broker_name, []).append(index)
         await asyncio.gather(*(self._write_broker(name, indexes) for name, indexes in by_broker.items()))
         self._outcomes.settle(self._outcomes.items.keys() - self._outcomes.written)

@@ -73,8 +73,8 @@ async def _lacking_config(client: Client, plan: Plan, found: Found) -> set[str]:
 
 
 def _today(plan: Plan, found: Found) -> Plan:
-    if not found.rows:
-        return plan  # deletions tell no numbers
+    if not found.rows or plan.operation is Operation.CLEAN_EXPIRED:
+        return plan  # deletions tell no numbers, and what is cleaned depends on who has it in hand
     items = tuple(
         item_today(item, found.rows[item.mq], is_consumed=found.is_consumed(item.mq.topic))
         if item.mq in found.rows and item.route is not Route.UNSEEN

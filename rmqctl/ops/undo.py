@@ -32,8 +32,17 @@ async def plan_way_back(
     receipt, moved = await follow_receipt(client, receipt, assume=assume_same_cluster)
     make = plan_group_undo if is_group_change(receipt.operation) else plan_undo
     planned = await make(client, receipt, assume_offline=assume_offline, reason=reason)
-    consequences = (*planned.plan.consequences, *moved, *_later_changes(later))
+    consequences = (*planned.plan.consequences, *moved, *_sent_back(receipt), *_later_changes(later))
     return replace(planned, plan=replace(planned.plan, consequences=consequences))
+
+
+def _sent_back(receipt: Receipt) -> tuple[Consequence, ...]:
+    """Say that what was sent back stays in the retry topic or among the dead letters."""
+    count = sum(each.result in (Result.CONFIRMED, Result.UNKNOWN) for item in receipt.items for each in item.messages)
+    if not count:
+        return ()
+    text = f"{counted(count, 'message')} that {'was' if count == 1 else 'were'} sent back cannot be taken back."
+    return (Consequence("SENT_BACK", text),)
 
 
 def _later_changes(later: Sequence[str]) -> tuple[Consequence, ...]:

@@ -68,6 +68,7 @@ class Position(Struct, frozen=True):
     max_offset: int | None
     held: ProcessQueue | None = None
     min_offset: int | None = None
+    pull_offset: int | None = None
 
     @property
     def next_offset(self) -> int | None:

@@ -17,6 +17,7 @@ from rmqctl.model.plan import ConfigItem, Consequence, Operation, Plan, PlanItem
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
 from rmqctl.ops.documents import parse_plan, parse_receipt, plan_document, receipt_document, sum_of
+from rmqctl.rules.group_changes import is_group_change
 from tests.schemas import check_document
 
 _NAMES = st.text(max_size=6) | st.sampled_from(["T", "broker-a", "%RETRY%G", "\x1b[31m", "\ud800", "ä", "a b"])
@@ -34,8 +35,8 @@ _PLAN_ITEMS = st.builds(
 def _known(document: Any) -> Any:
     """Return a plan or receipt with each place once, at brokers that it names; configurations are of groups only."""
     items = tuple({item.mq: item for item in document.items}.values())
-    is_of_offsets = document.operation.value.startswith("offset ")
-    configs = () if is_of_offsets else tuple({item.broker_name: item for item in document.configs}.values())
+    has_configs = is_group_change(document.operation)
+    configs = tuple({item.broker_name: item for item in document.configs}.values()) if has_configs else ()
     names = {item.mq.broker_name for item in items} | {item.broker_name for item in configs}
     return replace(document, items=items, configs=configs, brokers={**dict.fromkeys(names, "a:1"), **document.brokers})
 

@@ -8,10 +8,13 @@ from rmqctl.sandbox import Sandbox
 from tests.sandbox.peer import Peer, consumer_data, subscription
 
 
-async def send(peer: Peer, topic: str, queue_id: int = 0, *, count: int = 1, tag: str = "") -> Command:
-    """Store messages; a topic that there is not gets two queues. Return the last answer."""
-    properties = f"TAGS\x01{tag}\x02" if tag else ""
-    for _ in range(count):
+async def send(
+    peer: Peer, topic: str, queue_id: int = 0, *, count: int = 1, tag: str = "", unique: bool = False
+) -> Command:
+    """Store messages, with `unique` keys; a topic that there is not gets two queues. Return the last answer."""
+    for number in range(count):
+        properties = f"TAGS\x01{tag}\x02" if tag else ""
+        properties += f"UNIQ_KEY\x01{queue_id:016X}{number:016X}\x02" if unique else ""
         answer = await peer.ask_ok(
             RequestCode.SEND_MESSAGE_V2, b"x", a="P", b=topic, c="TBW102", d=2, e=queue_id, f=0, g=0, h=0,
             i=properties, j=0, k=False, m=False,

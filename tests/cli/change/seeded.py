@@ -23,7 +23,13 @@ GROUP, TOPIC = "G", "T"
 
 @contextmanager
 def seeded(
-    plays: str = "5.4.0", *, brokers: int = 1, count: int = 10, stored: int | None = 6, **options: Any
+    plays: str = "5.4.0",
+    *,
+    brokers: int = 1,
+    count: int = 10,
+    stored: int | None = 6,
+    unique: bool = False,
+    **options: Any,
 ) -> Iterator[ThreadedSandbox]:
     """Run a sandbox with two queues of T on each broker, so many messages in each, and G's stored offset in them."""
 
@@ -31,7 +37,7 @@ def seeded(
         for name in sandbox.brokers:
             peer = await Peer.of_broker(sandbox, name)
             for queue_id in (0, 1):
-                await send(peer, TOPIC, queue_id, count=count)
+                await send(peer, TOPIC, queue_id, count=count, unique=unique)
             # A group that was there and left.
             await peer.heartbeat("gone", consumer_data(GROUP, subscription(TOPIC)))
             await peer.aclose()

@@ -1,0 +1,88 @@
+"""Messages that are sent back to their broker, and the copies that it stores of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from rmqctl.client.core import Client
+from rmqctl.errors import BrokerError, RemoteProtocolError
+from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX
+from rmqctl.model.plan import ReturnedMessage
+from rmqctl.protocol import bodies, headers, sends
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.protocol.message import StoredMessage, iter_messages
+from rmqctl.rules.runtime_table import read_runtime
+
+# Where messages wait for their delay (TopicValidator.RMQ_SYS_SCHEDULE_TOPIC).
+_SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+_MOST_COPIES = 64
+_END_OF_TIME_MS = 2**63 - 1
+
+
+class Copy(Struct, frozen=True):
+    """A stored copy of a message that was sent back: the topic where it was found, and its place in the log."""
+
+    topic: str
+    commit_log_offset: int
+
+
+async def send_back(
+    client: Client, address: str, broker_name: str, group: str, message: ReturnedMessage, *, delay_level: int,
+    max_reconsume_times: int, timeout_s: float,
+) -> None:  # fmt: skip
+    """Have a message stored again for a retry by the master that has it; a negative level makes a dead letter of it.
+
+    Raises what Client.ask() raises: a refusal stored nothing, anything else leaves it open.
+    """
+    command = sends.send_back(
+        group, message.commit_log_offset, delay_level=delay_level, max_reconsume_times=max_reconsume_times,
+        origin_message_id=message.message_id, origin_topic=message.origin_topic, broker_name=broker_name,
+    )  # fmt: skip
+    await client.ask(address, command, timeout_s=timeout_s, may_repeat=False)
+
+
+async def fetch_log_end(client: Client, address: str) -> int:
+    """Return the end of a master's commit log. What it stores from now on begins there, or behind it.
+
+    Raises RemoteProtocolError for a broker that does not tell.
+    """
+    answer = await client.ask(address, headers.get_broker_runtime())
+    end = read_runtime(bodies.decode_key_values(answer.body)).commit_log_max_offset
+    if end is None:
+        raise RemoteProtocolError(f"{address} did not tell the end of its commit log")
+    return end
+
+
+async def find_copy(
+    client: Client, address: str, group: str, message: ReturnedMessage, known_before: int
+) -> Copy | None:
+    """Return the copy of a message that a master stored behind `known_before`, None for none so far.
+
+    It is known by the unique key, which a message keeps, and by its number of retries. Brokers build their index a
+    moment after they stored a message.
+    """
+    for topic in (_SCHEDULE_TOPIC, f"{RETRY_PREFIX}{group}", f"{DLQ_PREFIX}{group}"):
+        for copy in await _indexed(client, address, topic, message.message_id):
+            is_later = copy.commit_log_offset >= known_before and copy.reconsume_times > message.reconsume_times
+            if is_later and copy.message_id == message.message_id and _is_of(group, copy):
+                return Copy(topic, copy.commit_log_offset)
+    return None
+
+
+async def _indexed(client: Client, address: str, topic: str, key: str) -> Sequence[StoredMessage]:
+    request = headers.query_message(topic, key, max_count=_MOST_COPIES, begin_ms=0, end_ms=_END_OF_TIME_MS)
+    try:
+        answer = await client.ask(address, request)
+    except BrokerError as error:
+        if error.code == ResponseCode.QUERY_NOT_FOUND:
+            return ()
+        raise
+    return list(iter_messages(answer.body))
+
+
+def _is_of(group: str, copy: StoredMessage) -> bool:
+    """Tell whether a copy that waits is of the group: all groups share that place."""
+    real = copy.properties.get("REAL_TOPIC", copy.topic)
+    return real in (f"{RETRY_PREFIX}{group}", f"{DLQ_PREFIX}{group}")

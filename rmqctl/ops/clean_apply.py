@@ -1,0 +1,243 @@
+"""Cleans: sends stuck messages back, sees their copies, and only then moves each queue past them.
+
+Each step stands in the journal before it is sent. A run that is killed leaves at worst a message that was sent back and
+is still in hand: the next run finds its copy behind the end that the commit log had before, and does not send it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rmqctl.admin.clients import fetch_connections, fetch_running_infos
+from rmqctl.admin.offset_writes import require_master
+from rmqctl.admin.results import ask_all
+from rmqctl.admin.returns import Copy, fetch_log_end, find_copy, send_back
+from rmqctl.client.core import Client
+from rmqctl.errors import RmqctlError, StaleError
+from rmqctl.model.failure import Attempt, Failure
+from rmqctl.model.plan import Plan, ReturnedMessage
+from rmqctl.model.receipt import Result, ReturnReceipt, Who
+from rmqctl.net.clock import pause
+from rmqctl.rules.clean_ways import why_gone_on
+from rmqctl.rules.words import counted
+
+from .applied import Applied, note_down, receipt_of
+from .journal import Journal
+from .journal_rows import OpenReturn, holder_of
+from .late_writes import is_refusal, joined
+from .offset_apply import OffsetWriter
+from .offset_check import Checked, check_plan
+from .offset_outcomes import Outcomes
+from .plan_parts import new_id
+
+_SENT_AT_ONCE = 32
+# A client waits 5 s for the answer (MQClientAPIImpl.consumerSendMessageBack).
+_ANSWER_S = 5.0
+# Brokers index a message some ms after they stored it, and later under load.
+_SEEN_WITHIN_S = 15.0
+_LOOK_EVERY_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+
+
+async def apply_cleaning(
+    client: Client, plan: Plan, plan_text: str, plan_sha256: str, journal: Journal, who: Who, *, strict: bool,
+    wait_s: float | None, report: Callable[[str], None],
+) -> Applied:  # fmt: skip
+    """Apply a plan of cleaning. See apply_offsets(), which moves the queues in the same way.
+
+    A queue whose client has gone on by itself, or has taken it anew, is left alone; StaleError where all are.
+    """
+    checked = await check_plan(client, plan, strict=strict)
+    gone_on = await _find_gone_on(client, plan)
+    if len(gone_on) == len(plan.items):
+        raise StaleError(f"The plan no longer holds. {next(iter(gone_on.values()))}", hint="Look again.")
+    now_ms = client.clock.now_ms()
+    outcomes = Outcomes(client, plan, checked, journal, new_id(now_ms))
+    await outcomes.look_before()
+    # What earlier runs sent back is looked up before this one's rows are there.
+    earlier = {
+        index: journal.open_returns(plan.group, item.mq, holder_of(item.cleaning))
+        for index, item in enumerate(plan.items)
+        if item.cleaning is not None
+    }
+    journal.begin(outcomes.receipt_id, plan, plan_text, plan_sha256, now_ms=now_ms, who=who)
+    returns = _Returns(client, plan, checked, journal, outcomes.receipt_id, earlier)
+    indexes = [index for index in range(len(plan.items)) if index not in gone_on]
+    count = sum(len(item.cleaning.messages) for item in plan.items if item.cleaning is not None)
+    report(f"Sending {counted(count, 'message')} back...")
+    await asyncio.gather(*(returns.send(index) for index in indexes))
+    unstored = {index for index in indexes if not returns.is_stored(index)}
+    for index in unstored:
+        outcomes.note(index, "not acknowledged: a message was not stored again")
+    for index, sentence in gone_on.items():
+        outcomes.note(index, sentence)
+    outcomes.failures += returns.failures
+    await OffsetWriter(client, plan, checked, outcomes).write(leave=unstored | gone_on.keys())
+    await outcomes.find(wait_s, report)
+    ended_at_ms = client.clock.now_ms()
+    outcomes.end(ended_at_ms)
+    items = tuple(
+        replace(item, messages=tuple(returns.receipts.get(index, ()))) for index, item in enumerate(outcomes.in_order())
+    )
+    receipt = receipt_of(plan, outcomes.receipt_id, plan_sha256, now_ms, ended_at_ms, who, items=items)
+    return Applied(receipt, outcomes.all_failures())
+
+
+async def _find_gone_on(client: Client, plan: Plan) -> dict[int, str]:
+    """Return the items whose messages are not in the same hands any more, and a sentence about each.
+
+    A client that took the queue anew has been given again what it had done: to go past that would lose it.
+    """
+    ids = {item.cleaning.client_id for item in plan.items if item.cleaning is not None and item.cleaning.client_id}
+    if not ids:
+        return {}
+    cluster = await client.cluster()
+    connections = await ask_all(cluster.registered, lambda broker: fetch_connections(client, broker, plan.group))
+    through = {
+        broker.master_address or broker.read_addresses[0]: found
+        for broker, found in connections.ok.items()
+        if found is not None
+    }
+    infos = await fetch_running_infos(client, plan.group, through, only=ids)
+    gone_on = {}
+    for index, item in enumerate(plan.items):
+        if item.cleaning is not None and item.cleaning.client_id is not None:
+            client_id = item.cleaning.client_id
+            info = infos.ok.get(client_id)
+            if client_id in infos.failed:
+                error = infos.failed[client_id]
+                gone_on[index] = f"{client_id} did not say whether it still has the message: {error.sentence}"
+            elif why := why_gone_on(item.mq, item.cleaning, None if info is None else info.process_queues.get(item.mq)):
+                gone_on[index] = why
+    return gone_on
+
+
+class _Sent(Struct, frozen=True):
+    """What came of one message: the copy that was seen, and what is worth knowing."""
+
+    copy: Copy | None
+    was_sent: bool
+    note: str = ""
+
+
+class _Returns:
+    """Sends the messages of queues back. `receipts` are by the queue's index, in the order of the plan."""
+
+    def __init__(
+        self, client: Client, plan: Plan, checked: Checked, journal: Journal, receipt_id: str,
+        earlier: Mapping[int, Mapping[int, OpenReturn]],
+    ) -> None:  # fmt: skip
+        self.receipts: dict[int, list[ReturnReceipt]] = {}
+        self.failures: list[Failure] = []
+        self._client = client
+        self._plan = plan
+        self._checked = checked
+        self._journal = journal
+        self._receipt_id = receipt_id
+        self._earlier = earlier
+        self._gate = asyncio.Semaphore(_SENT_AT_ONCE)
+        self._ends: dict[str, asyncio.Task[int]] = {}
+
+    def is_stored(self, index: int) -> bool:
+        """Tell whether a copy of each message of a queue was seen."""
+        return all(each.result is Result.CONFIRMED for each in self.receipts[index])
+
+    async def send(self, index: int) -> None:
+        """Send the messages of one queue back; what fails is noted."""
+        item = self._plan.items[index]
+        cleaning = item.cleaning
+        if cleaning is None:
+            self.receipts[index] = []
+            return
+        unsent = [ReturnReceipt(each.queue_offset, each.message_id, Result.NOT_ATTEMPTED) for each in cleaning.messages]
+        self.receipts[index] = unsent
+        try:
+            address = require_master(self._checked.brokers[item.mq.broker_name])
+            end = await self._log_end(address)
+            self._journal.returning(
+                self._receipt_id, index, [each.queue_offset for each in cleaning.messages], known_before=end
+            )
+        except RmqctlError as error:
+            self.failures.append(Failure(item.mq.broker_name, f"messages of {item.mq}", error, Attempt.WRITE))
+            return
+        answers = await ask_all(
+            range(len(cleaning.messages)), lambda number: self._return(index, address, cleaning.messages[number], end)
+        )
+        receipts = [
+            _receipt(message, answers.ok.get(number), answers.failed.get(number))
+            for number, message in enumerate(cleaning.messages)
+        ]
+        self.receipts[index] = receipts
+        for each in receipts:
+            if each.result is not Result.CONFIRMED:
+                failure = RmqctlError(each.note)
+                attempt = Attempt.UNANSWERED_WRITE if each.result is Result.UNKNOWN else Attempt.WRITE
+                what = f"offset {each.queue_offset} of {item.mq}, sent back"
+                self.failures.append(Failure(item.mq.broker_name, what, failure, attempt))
+        note_down(lambda: self._journal.returned(self._receipt_id, index, receipts), self.failures)
+
+    async def _log_end(self, address: str) -> int:
+        """Return the end of a broker's commit log before this run's first message; each broker is asked once."""
+        if address not in self._ends:
+            self._ends[address] = asyncio.ensure_future(fetch_log_end(self._client, address))
+        return await self._ends[address]
+
+    async def _return(self, index: int, address: str, message: ReturnedMessage, end: int) -> _Sent:
+        """Send one message back, unless an earlier run did. Raises an error that proves that nothing was stored."""
+        item = self._plan.items[index]
+        cleaning, group = item.cleaning, self._plan.group
+        assert cleaning is not None  # noqa: S101 -- only such items come here
+        async with self._gate:
+            before = self._earlier.get(index, {}).get(message.queue_offset)
+            if before is not None and before.message_id == message.message_id:
+                copy = await find_copy(self._client, address, group, message, before.known_before)
+                if copy is not None:
+                    return _Sent(copy, was_sent=False, note=f"it was sent back by {before.receipt_id} already")
+                if before.is_stored:
+                    # Its copy was seen, and is gone from the index with its file, or was taken up long ago.
+                    return _Sent(None, was_sent=False, note=f"{before.receipt_id} sent it back, and no copy is left")
+            note = ""
+            try:
+                await send_back(
+                    self._client, address, item.mq.broker_name, group, message, delay_level=cleaning.delay_level,
+                    max_reconsume_times=cleaning.max_reconsume_times, timeout_s=_ANSWER_S,
+                )  # fmt: skip
+            except RmqctlError as error:
+                # A broker that could not flush in time answers with an error, and has stored it.
+                copy = await self._see(address, message, end, within_s=0.0 if is_refusal(error) else _SEEN_WITHIN_S)
+                if copy is None and is_refusal(error):
+                    raise
+                note = error.sentence
+            else:
+                copy = await self._see(address, message, end, within_s=_SEEN_WITHIN_S)
+            return _Sent(copy, was_sent=True, note=note)
+
+    async def _see(self, address: str, message: ReturnedMessage, end: int, *, within_s: float) -> Copy | None:
+        """Look for the copy until it is there. None where it is not seen in time, or the broker does not answer."""
+        clock = self._client.clock
+        until_s = clock.monotonic_s() + within_s
+        turn = 0
+        while True:
+            try:
+                copy = await find_copy(self._client, address, self._plan.group, message, end)
+            except RmqctlError:
+                copy = None
+            left_s = until_s - clock.monotonic_s()
+            if copy is not None or left_s <= 0:
+                return copy
+            await pause(clock, min(left_s, _LOOK_EVERY_S[min(turn, len(_LOOK_EVERY_S) - 1)]))
+            turn += 1
+
+
+def _receipt(message: ReturnedMessage, sent: _Sent | None, error: RmqctlError | None) -> ReturnReceipt:
+    result, note = Result.NOT_ATTEMPTED, ""
+    if error is not None:
+        result, note = Result.UNCHANGED, error.sentence
+    elif sent is not None and sent.copy is not None:
+        result, note = Result.CONFIRMED, joined(f"copy in {sent.copy.topic}", sent.note)
+    elif sent is not None:
+        result, note = Result.UNKNOWN, joined("no copy of it was seen", sent.note)
+    return ReturnReceipt(message.queue_offset, message.message_id, result, note)

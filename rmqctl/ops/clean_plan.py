@@ -1,0 +1,279 @@
+"""Plans the way past stuck messages: which are sent back, and where each queue goes then."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing
+
+from msgspec import Struct
+
+from rmqctl.admin.messages import pull_queue
+from rmqctl.admin.offset_writes import require_master
+from rmqctl.admin.results import ask_all
+from rmqctl.admin.retry_places import fetch_retry_places
+from rmqctl.client.core import Client
+from rmqctl.errors import NotFoundError, RefusedError, UsageError
+from rmqctl.model.failure import Failure
+from rmqctl.model.plan import Cleaning, Consequence, Operation, PlanItem, ReturnedMessage, Route
+from rmqctl.model.queue import MessageQueue
+from rmqctl.observe.stuck_scan import StuckQueue, StuckScan
+from rmqctl.protocol.message import StoredMessage
+from rmqctl.protocol.sends import RETRY_TOPIC
+from rmqctl.rules.clean_ways import CleanWay, Past, find_ways
+from rmqctl.rules.member_settings import NO_LIMIT, retry_limit
+from rmqctl.rules.reset_route import choose_route, describe_routes, require_resettable
+from rmqctl.rules.retry_places import HINDRANCES
+from rmqctl.rules.stuck_queues import Why
+from rmqctl.rules.words import counted, listed
+
+from .offset_found import Found, find_group
+from .offset_plan import Planned, new_plan
+
+DEAD_LETTER_LEVEL = -1
+DEFAULT_LEVEL = 3
+# The longest of messageDelayLevel's default levels; a broker takes a higher one for its last.
+_HIGHEST_LEVEL = 18
+_DEFAULT_RETRIES = 16
+# Of these the message is at the head of its queue, in hand of one client.
+_CLEANED = frozenset({Why.IN_CONSUMPTION, Why.BLOCKED_IN_ORDER, Why.IN_HAND, Why.LOCAL_RETRY})
+
+
+class CleanWish(Struct, frozen=True):
+    """What is to be cleaned: messages in hand for older_than_ms. `level` is the delay level of their retry.
+
+    `has_queues`: queues were named. Of a group without members, whose messages nobody has in hand, the first unread
+    message of each named queue is meant.
+    """
+
+    older_than_ms: int
+    level: int = DEFAULT_LEVEL
+    has_queues: bool = False
+    asked: str = ""
+    reason: str | None = None
+
+
+class _Candidate(Struct, frozen=True):
+    """A queue that can be cleaned, the ways past its head, the cheapest first, and the messages of that one."""
+
+    queue: StuckQueue
+    ways: tuple[CleanWay, ...]
+    messages: tuple[StoredMessage, ...]
+
+    @property
+    def mq(self) -> MessageQueue:
+        return self.queue.progress.mq
+
+
+def require_level(level: int) -> None:
+    """Raise UsageError for what is no delay level."""
+    if not 0 <= level <= _HIGHEST_LEVEL:
+        raise UsageError(f"--delay-level must be between 0 and {_HIGHEST_LEVEL}.", hint="0 leaves it to the broker.")
+
+
+async def plan_cleaning(client: Client, scan: StuckScan, wish: CleanWish) -> Planned:
+    """Return the plan for what a scan found; without items where nothing can be cleaned.
+
+    Raises RefusedError for a group that can't be changed, and where brokers would not store what is sent back.
+    """
+    chosen = [each for each in scan.queues if _is_meant(each, wish)]
+    topics = tuple(sorted({each.progress.mq.topic for each in chosen}))
+    found = await find_group(client, scan.group, topics)
+    names = sorted({each.progress.mq.broker_name for each in chosen})
+    found.require_settings(names)
+    require_resettable(
+        found.situation, assume_offline=False, is_server_side=[found.is_server_side.get(name, False) for name in names]
+    )
+    refused = await _find_refusals(client, scan.group, found, names)
+    if refused.keys() >= set(names) and names:
+        raise refused[names[0]]
+    left = [each for each in chosen if each.progress.mq.broker_name not in refused]
+    candidates, failures = await _read_all(client, found, left)
+    failures += [Failure(name, "stuck messages", error) for name, error in refused.items()]
+    items = tuple(_item(found, each, wish) for each in sorted(candidates, key=lambda each: each.mq))
+    consequences = (
+        *describe_routes(found.situation, {item.route for item in items}),
+        *_consequences(scan, candidates, items),
+    )
+    plan = await new_plan(
+        client, found, items, consequences, operation=Operation.CLEAN_EXPIRED, asked=wish.asked, reason=wish.reason
+    )
+    return Planned(plan, (*found.failures, *failures))
+
+
+def _is_meant(queue: StuckQueue, wish: CleanWish) -> bool:
+    if queue.verdict.is_stuck and queue.verdict.why in _CLEANED:
+        return True
+    is_unread = queue.verdict.why is Why.NO_MEMBERS and wish.has_queues
+    age_ms = queue.progress.time_lag_ms
+    return is_unread and age_ms is not None and age_ms >= wish.older_than_ms
+
+
+async def _find_refusals(client: Client, group: str, found: Found, names: Sequence[str]) -> dict[str, RefusedError]:
+    """Return the brokers that would not store what is sent back, or would acknowledge and lose it, and why."""
+    places = await fetch_retry_places(client, group, found.brokers)
+    refused = {}
+    for name in names:
+        hindrance = places[name].hindrance if name in places else None
+        if hindrance is not None:
+            sentence = f"{name} {HINDRANCES[hindrance]}. Nothing is acknowledged that is not stored again."
+            hint = f"rmqctl group config {group} and rmqctl broker show {name} tell more."
+            refused[name] = RefusedError(sentence, hint=hint)
+    return refused
+
+
+async def _read_all(
+    client: Client, found: Found, queues: Sequence[StuckQueue]
+) -> tuple[list[_Candidate], list[Failure]]:
+    """Return the queues with their messages; one whose messages can't be read is a failure, and left out."""
+    by_queue = {each.progress.mq: each for each in queues}
+    answers = await ask_all(by_queue, lambda mq: _read(client, found, by_queue[mq]))
+    failures = [Failure(mq.broker_name, f"stuck messages of {mq}", error) for mq, error in answers.failed.items()]
+    return list(answers.ok.values()), failures
+
+
+async def _read(client: Client, found: Found, queue: StuckQueue) -> _Candidate:
+    mq, row = queue.progress.mq, queue.progress
+    if queue.holder is None:
+        first = max(row.consumer_offset or 0, row.min_offset or 0)
+        ways: tuple[CleanWay, ...] = (CleanWay(Past.HEAD, first + 1, (first,), True, 0),)
+    else:
+        ways = find_ways(queue.watched, row.duplicate_risk, queue.holder.busy_count)
+    if not ways:
+        raise NotFoundError("Message", str(mq))
+    address = require_master(found.brokers[mq.broker_name])
+    way, *others = ways
+    messages = await _fetch(client, address, mq, way.offsets)
+    if not way.is_exact and not all(_is_own(found, each) for each in messages):
+        # What the filter keeps from the client must not come back through the retry topic.
+        way, *others = others
+        messages = await _fetch(client, address, mq, way.offsets)
+    for message in messages:
+        if message.inner_index is not None:
+            raise RefusedError(f"{mq} offset {message.queue_offset} is part of a batch: all of it would be sent back.")
+        if not message.properties.get("UNIQ_KEY"):
+            raise RefusedError(f"{mq} offset {message.queue_offset} has no unique key: its copy could not be found.")
+    return _Candidate(queue, (way, *others), tuple(messages))
+
+
+async def _fetch(client: Client, address: str, mq: MessageQueue, offsets: Sequence[int]) -> list[StoredMessage]:
+    wanted = set(offsets)
+    found: list[StoredMessage] = []
+    async with aclosing(pull_queue(client, address, mq, min(wanted), max(wanted) + 1)) as pulls:
+        async for messages in pulls:
+            found += [message for message in messages if message.queue_offset in wanted]
+    if len(found) != len(wanted):
+        missing = sorted(wanted - {message.queue_offset for message in found})
+        raise NotFoundError(f"Offset {missing[0]} of", str(mq))
+    return found
+
+
+def _is_own(found: Found, message: StoredMessage) -> bool:
+    """Tell whether a group that subscribes to a part of a topic gets a message, as far as tags tell."""
+    expressions = found.filters.get(message.topic, ("*",))
+    return set(expressions) <= {"*"} or all(
+        message.tags in {tag.strip() for tag in expression.split("||")} for expression in expressions
+    )
+
+
+def _item(found: Found, candidate: _Candidate, wish: CleanWish) -> PlanItem:
+    queue, way = candidate.queue, candidate.ways[0]
+    row, settings, held = queue.progress, queue.settings, queue.watched.last.held
+    limit = None
+    if settings is not None:
+        limit = retry_limit(settings.max_reconsume_times, is_orderly=settings.is_orderly)
+    route = choose_route(
+        found.situation, assume_offline=False, is_server_side=found.is_server_side.get(row.mq.broker_name, False)
+    )
+    messages = tuple(
+        ReturnedMessage(
+            message.queue_offset, message.commit_log_offset, message.message_id,
+            message.properties.get(RETRY_TOPIC) or message.topic, message.reconsume_times,
+        )
+        for message in candidate.messages
+    )  # fmt: skip
+    return PlanItem(
+        mq=row.mq,
+        before=found.offsets.get(row.mq, row.consumer_offset),
+        target=way.target,
+        route=route,
+        min_offset=row.min_offset,
+        max_offset=row.max_offset,
+        reconsumed=None if way.duplicates_max else 0,
+        skipped=0,
+        lost=0,
+        note=_note(candidate),
+        reasons={
+            "firstStoreTimestamp": "NOT_LOOKED_UP",
+            **({"reconsumed": "IN_FLIGHT"} if way.duplicates_max else {}),
+            **({} if row.consumer_offset is not None else {"before": "NEVER_COMMITTED", "change": "NEVER_COMMITTED"}),
+        },
+        reconsumed_min=0,
+        reconsumed_max=way.duplicates_max,
+        skipped_min=0,
+        skipped_max=0,
+        cleaning=Cleaning(
+            head_offset=way.offsets[0],
+            delay_level=wish.level,
+            max_reconsume_times=_DEFAULT_RETRIES if limit is None else min(limit, NO_LIMIT),
+            messages=messages,
+            client_id=None if queue.holder is None else queue.holder.client_id,
+            taken_at_ms=None if held is None or queue.watched.is_orderly is not False else held.locked_at_ms,
+        ),
+    )
+
+
+def _note(candidate: _Candidate) -> str:
+    way, *others = candidate.ways
+    said = f"{counted(len(way.offsets), 'message')} sent back"
+    if way.past is Past.IN_HAND:
+        said += ", all that the client has in hand"
+    for other in others:
+        what = "past the head alone" if other.past is Past.HEAD else "past all in hand"
+        said += (
+            f"; {what}: {counted(len(other.offsets), 'message')} sent back, up to {other.duplicates_max} consumed twice"
+        )
+    return said
+
+
+def _consequences(
+    scan: StuckScan, candidates: Sequence[_Candidate], items: Sequence[PlanItem]
+) -> Iterator[Consequence]:
+    """Say what cleaning does not do, and what of the scan is left."""
+    held = [each for each in candidates if each.queue.holder is not None]
+    ids = sorted({each.queue.holder.client_id for each in held if each.queue.holder is not None})
+    if ids:
+        text = (
+            f"The listener of {listed(ids)} keeps its threads until it returns, and may finish the messages as well: "
+            "each is then consumed twice."
+        )
+        yield Consequence("LISTENER_GOES_ON", text)
+    stopped = sorted(
+        {
+            each.queue.holder.client_id
+            for each in held
+            if each.queue.holder is not None and each.queue.verdict.flow_control is not None
+        }
+    )
+    if stopped and any(item.route is Route.SERVER_SIDE for item in items):
+        text = (
+            f"{listed(stopped)} has stopped pulling behind its limit, and goes to the new offset only when it pulls "
+            "again: restart it if the receipt says that no client has gone there."
+        )
+        yield Consequence("FLOW_CONTROLLED", text)
+    dead = Counter(
+        message.reconsume_times >= item.cleaning.max_reconsume_times or item.cleaning.delay_level < 0
+        for item in items
+        if item.cleaning is not None
+        for message in item.cleaning.messages
+    )
+    if dead[True]:
+        text = f"{counted(dead[True], 'message')} will be {'a dead letter' if dead[True] == 1 else 'dead letters'}."
+        yield Consequence("DEAD_LETTERS", text)
+    if dead[False]:
+        text = f"{counted(dead[False], 'message')} will be redelivered through the group's retry topic."
+        yield Consequence("RETRIED", text)
+    undecided = sum(each.verdict.is_stuck is None for each in scan.queues)
+    if undecided:
+        text = f"{counted(undecided, 'queue')} may have a stuck message as well: --for watches for longer."
+        yield Consequence("UNDECIDED", text)
