@@ -2,6 +2,7 @@
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
+from copy import copy
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,8 +14,11 @@ from rmqctl.cli.output.message_options import Queues, parse_queues
 from rmqctl.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rmqctl.client.core import Client
     from rmqctl.observe.stuck_scan import StuckScan
+    from rmqctl.ops.clean_plan import CleanWish
 
 HELP = """\b
 Examples:
@@ -25,6 +29,7 @@ Examples:
   rmqctl clean-expired my-group --older-than 15m --dry-run     what cleaning would do
   rmqctl clean-expired my-group --older-than 15m --yes         send back, acknowledge
   rmqctl clean-expired my-group --older-than 15m --to-dlq --yes
+  rmqctl clean-expired my-group --older-than 15m --yes --watch --every 30s -o jsonl
 
 The group is watched for 10 s. A queue is stuck when its client has had the same message in hand for longer than
 --older-than. Where 10 s do not decide, it is watched for up to a minute. Without --yes nothing is changed.
@@ -33,6 +38,9 @@ With --older-than and --yes each stuck message is sent back to its broker. When 
 is moved past it, in the way that offset reset chooses. What is not stored again is not acknowledged. The listener of a
 stuck message keeps its thread. Of a group without members, --queue names the queues whose first unread message is
 meant. `offset undo` moves the queues back; what was sent back is redelivered nevertheless.
+
+With --watch a round begins every 30 s (--every), until Ctrl-C or for --rounds N; each writes a line, and a round that
+fails does not end it.
 
 \b
 WHY:
@@ -57,7 +65,7 @@ Columns:
 Exit codes: 0 nothing is stuck, 10 something is (also with --dry-run), 8 a part could not be decided or read. After
 cleaning: as of offset reset, 0 when all is confirmed."""
 
-_WINDOW = "10s"
+_WINDOW, _EVERY = "10s", "30s"
 _PATIENCE_S = 60.0
 
 
@@ -84,6 +92,13 @@ def command(
         int | None, typer.Option("--delay-level", metavar="N", help="Delay level of the retry. Default: 3 (10 s).")
     ] = None,
     to_dlq: Annotated[bool, typer.Option("--to-dlq", help="Make dead letters of the messages.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on: a line a round.")] = False,
+    every: Annotated[
+        str | None, typer.Option("--every", metavar="DURATION", help="Time from round to round. Default: 30s.")
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option("--rounds", metavar="N", min=1, help="End after N rounds.", show_default=False)
+    ] = None,
     wait_stable: WaitStable = None,
     dry_run: DryRun = False,
     plan: PlanFile = None,
@@ -111,42 +126,81 @@ def command(
     choices = parse_queues(queue)
     name, topics = invocation.full_name(group), [invocation.full_name(each) for each in topic or ()]
 
-    with ScanProgress("watching, s", is_wanted=True) as progress:
+    def look() -> "StuckScan":
+        with ScanProgress("watching, s", is_wanted=not watch) as progress:
 
-        async def scan(client: "Client") -> "StuckScan":
-            return await scan_group(
-                client, name, topics, choices, older_than_ms=older_than_ms, window_s=window_s,
-                patience_s=_PATIENCE_S if window is None else None,
-                on_wait=lambda passed_s, until_s: progress.show(round(passed_s), round(until_s)),
-            )  # fmt: skip
+            async def scan(client: "Client") -> "StuckScan":
+                return await scan_group(
+                    client, name, topics, choices, older_than_ms=older_than_ms, window_s=window_s,
+                    patience_s=_PATIENCE_S if window is None else None,
+                    on_wait=lambda passed_s, until_s: progress.show(round(passed_s), round(until_s)),
+                )  # fmt: skip
 
-        found = invocation.ask(scan, open_ended=True)
+            return invocation.ask(scan, open_ended=True)
+
+    if watch:
+        every_s = _duration_ms("--every", every or _EVERY) / 1000
+        if consent.is_plan_only:
+            raise UsageError("--watch cleans with --yes, and only looks without; it makes no plan.")
+        # Of a group without members a round after the other would send all of its queues back.
+        wish = _wish(older_than_ms or 0, level, has_queues=False, reason=reason)
+        return _watch(invocation, name, look, wish if is_cleaning else None, every_s, rounds, limit_s)
+    if every is not None or rounds is not None:
+        raise UsageError("--every and --rounds are for --watch.")
+    found = look()
     if is_cleaning and older_than_ms is not None:
-        return _clean(invocation, found, consent, older_than_ms, level, has_queues=bool(choices), reason=reason,
-                      limit_s=limit_s)  # fmt: skip
+        wish = _wish(older_than_ms, level, has_queues=bool(choices), reason=reason)
+        return _clean(invocation, found, consent, wish, limit_s)
     listing = to_listing(found, older_than_ms)
     return exit_code(found, render(listing, invocation.display))
 
 
-def _clean(
-    invocation: Invocation, found: "StuckScan", consent: Consent, older_than_ms: int, level: int, *, has_queues: bool,
-    reason: str | None, limit_s: float | None,
+def _wish(older_than_ms: int, level: int, *, has_queues: bool, reason: str | None) -> "CleanWish":
+    from rmqctl.ops.clean_plan import CleanWish
+    from rmqctl.rules.durations import short_duration
+
+    asked = f"--older-than {short_duration(older_than_ms)}{' --to-dlq' if level < 0 else ''}"
+    return CleanWish(older_than_ms, level, has_queues=has_queues, asked=asked, reason=reason)
+
+
+def _watch(
+    invocation: Invocation, group: str, look: "Callable[[], StuckScan]", wish: "CleanWish | None", every_s: float,
+    rounds: int | None, limit_s: float | None,
 ) -> int:  # fmt: skip
+    """Play rounds. Returns the exit code."""
+    from rmqctl.cli.change.carry_out import perform, with_author
+    from rmqctl.cli.clean_watch import CleanWatch, Round
+    from rmqctl.ops.clean_plan import plan_cleaning
+    from rmqctl.ops.documents import plan_document
+
+    quiet = copy(invocation)
+    quiet.display = replace(invocation.display, with_notes=False)
+
+    def play() -> Round:
+        found = look()
+        if wish is None or not found.queues:
+            return Round(found)
+        planned = invocation.ask(lambda client: plan_cleaning(client, found, wish), open_ended=True)
+        if not planned.plan.items:
+            return Round(replace(found, failures=(*found.failures, *planned.failures)))
+        plan = with_author(invocation, planned.plan)
+        applied = perform(quiet, plan, plan_document(plan), strict=False, wait_s=limit_s, show=lambda _: None)
+        return Round(found, applied)
+
+    return CleanWatch(group, invocation.display, play).run(every_s, rounds)
+
+
+def _clean(
+    invocation: Invocation, found: "StuckScan", consent: Consent, wish: "CleanWish", limit_s: float | None
+) -> int:
     """Plan, show and apply. Returns the exit code."""
     from rmqctl.cli.change.carry_out import carry_out
     from rmqctl.cli.output.render import render
     from rmqctl.cli.stuck_listing import STUCK_EXIT_CODE, exit_code, to_listing
-    from rmqctl.ops.clean_plan import CleanWish, plan_cleaning
-    from rmqctl.ops.offset_plan import Planned
-    from rmqctl.rules.durations import short_duration
+    from rmqctl.ops.clean_plan import plan_cleaning
 
-    asked = f"--older-than {short_duration(older_than_ms)}{' --to-dlq' if level < 0 else ''}"
-    wish = CleanWish(older_than_ms, level, has_queues=has_queues, asked=asked, reason=reason)
-
-    async def make(client: "Client") -> Planned:
-        return await plan_cleaning(client, found, wish)
-
-    planned = invocation.ask(make, open_ended=True)
+    older_than_ms = wish.older_than_ms
+    planned = invocation.ask(lambda client: plan_cleaning(client, found, wish), open_ended=True)
     if not planned.plan.items:
         # What was found says why nothing can be cleaned, or what could not be read.
         listing = to_listing(found, older_than_ms)

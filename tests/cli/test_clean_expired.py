@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rmqctl.sandbox.scenarios import SCENARIOS
 from rmqctl.sandbox.threaded import ThreadedSandbox
+from tests.schemas import check_item
 
 from .calls import Result, call
 from .change.seeded import join, seeded
@@ -102,3 +104,46 @@ def test_what_can_not_be_asked(
     done = find(capsys, shop, *words)
     assert (done.code, done.out) == (code, "")
     assert done.err.startswith("rmqctl: ")
+
+
+def test_rounds_are_a_line_each_and_send_nothing_back_twice(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RMQCTL_STATE", str(tmp_path))
+    with ThreadedSandbox(brokers=1) as sandbox:
+        sandbox.run(SCENARIOS["stuck"].run(sandbox.sandbox))
+        words = ("mailing", *QUICK, "--watch", "--every", "1ms", "--rounds", "2", "-o", "jsonl")
+        looked = find(capsys, sandbox, *words)
+        assert (looked.code, [json.loads(line)["stuckCount"] for line in looked.out.splitlines()]) == (10, [1, 1])
+
+        # The consumer of a scenario pulls nothing more, so that its queue waits for it.
+        done = find(capsys, sandbox, *words, "--yes", "--wait-stable", "0", "--delay-level", "18")
+        first, second = [json.loads(line) for line in done.out.splitlines()]
+        for line in (first, second):
+            check_item("CleanRound", line)
+        assert (first["returnedCount"], first["freedCount"], first["pendingCount"]) == (1, 0, 1)
+        assert second["receiptId"] not in (None, first["receiptId"])
+        waiting = sandbox.call(lambda inner: inner.brokers["broker-a"].store.max_offset("SCHEDULE_TOPIC_XXXX", 17))
+        assert waiting == 1
+        assert "2 rounds" in done.err
+
+
+def test_a_round_that_fails_does_not_end_them(capsys: pytest.CaptureFixture[str]) -> None:
+    with ThreadedSandbox(brokers=1) as sandbox:
+        done = find(capsys, sandbox, "nobody", *QUICK, "--watch", "--every", "1ms", "--rounds", "2", "-o", "jsonl")
+        rounds = [json.loads(line) for line in done.out.splitlines()]
+        assert (done.code, len(rounds), {each["stuckCount"] for each in rounds}) == (8, 2, {None})
+        assert all("nobody" in each["error"] for each in rounds)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--watch", "--dry-run", "--older-than", "1m"), ("--rounds", "2"), ("--every", "1s"),
+        ("--watch", "--every", "0"), ("--watch", "-o", "json"), ("--watch", "--yes"),
+    ],
+)  # fmt: skip
+def test_what_can_not_be_watched(
+    capsys: pytest.CaptureFixture[str], shop: ThreadedSandbox, words: tuple[str, ...]
+) -> None:
+    assert find(capsys, shop, "mailing", *words).code == 2

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from .harness.clean_kills import kill_cleaning
 from .harness.cluster import Cluster
 from .harness.consumer import our_consumers
 from .harness.queue_tables import progress, wait_until
@@ -162,3 +164,11 @@ def test_what_a_broker_does_not_store_is_not_acknowledged(cluster: Cluster, rmqc
     assert _offset(cluster, group, topic) == 0
     java.release("lost")
     java.stop("lost")
+
+
+def test_a_run_that_is_killed_is_finished_by_the_next(cluster: Cluster, rmqctl: Rmqctl) -> None:
+    """At random moments between sending back and acknowledging; `make soak` does so more often."""
+    chance = random.Random(7)
+    seen = [kill_cleaning(cluster, rmqctl, f"Clean{number}", chance) for number in range(5)]
+    assert all(each.is_good for each in seen), seen
+    assert any(each.was_running for each in seen), seen

@@ -83,7 +83,7 @@ def carry_out(
     """
     plan, failures, display = planned.plan, planned.failures, invocation.display
     if today is None:
-        plan = replace(plan, author=Author(_user(), host_name(), invocation.context_name))
+        plan = with_author(invocation, plan)
     document = plan_document(plan)
     said = list(headings(plan, time.time_ns() // 1_000_000, is_saved=today is not None))
     listing = plan_listing(today or plan, failures, headings=said)
@@ -122,11 +122,33 @@ def carry_out(
     return apply(invocation, plan, document, failures, strict=strict, wait_s=wait_s)
 
 
+def with_author(invocation: Invocation, plan: Plan) -> Plan:
+    """Return a plan that names who made it."""
+    return replace(plan, author=Author(_user(), host_name(), invocation.context_name))
+
+
 def apply(
     invocation: Invocation, plan: Plan, document: dict[str, Any], failures: Sequence[Failure], *, strict: bool,
     wait_s: float | None,
 ) -> int:  # fmt: skip
     """Apply a plan that was consented to, and show what came of it. Returns the exit code."""
+    display = invocation.display
+    applied = perform(
+        invocation, plan, document, strict=strict, wait_s=wait_s,
+        show=lambda applied: _show_last(
+            applied.receipt.id, receipt_listing(applied.receipt, (*failures, *applied.failures)), display
+        ),
+    )  # fmt: skip
+    # A name server that leaves something out leaves nothing undone: the others told of it.
+    untold = [each for each in display.findings.failures if not isinstance(each.error, NameServersDifferError)]
+    return _exit_code(applied.exit_code, (*failures, *untold))
+
+
+def perform(
+    invocation: Invocation, plan: Plan, document: dict[str, Any], *, strict: bool, wait_s: float | None,
+    show: Callable[[Applied], object],
+) -> Applied:  # fmt: skip
+    """Apply a plan that was consented to. `show` is given what came of it; Ctrl-C before that says what was done."""
     display = invocation.display
     text = json.dumps(document)
     who = Who(_user(), host_name(), os.getpid(), invocation.context_name)
@@ -147,13 +169,11 @@ def apply(
 
         try:
             applied = invocation.ask(run, open_ended=True)
-            _show_last(applied.receipt.id, receipt_listing(applied.receipt, (*failures, *applied.failures)), display)
+            show(applied)
         except (KeyboardInterrupt, CancelledError):
             _say_interrupted(plan, journal)
             raise KeyboardInterrupt from None
-    # A name server that leaves something out leaves nothing undone: the others told of it.
-    untold = [each for each in display.findings.failures if not isinstance(each.error, NameServersDifferError)]
-    return _exit_code(applied.exit_code, (*failures, *untold))
+    return applied
 
 
 def _say_interrupted(plan: Plan, journal: Journal) -> None:
