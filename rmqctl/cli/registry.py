@@ -56,6 +56,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "rmqctl.cli.whatif.readonly",
         "Show whose failed messages block without write permission at a broker.",
     ),
+    "whatif expiry": ("rmqctl.cli.whatif.expiry", "Show how long messages that hang wait until they are sent back."),
     "cluster list": ("rmqctl.cli.cluster.list", "List clusters and brokers, and how they run."),
     "topic list": ("rmqctl.cli.topic.list", "List topics, and where brokers disagree about them."),
     "topic route": ("rmqctl.cli.topic.route", "Show a topic's route, as every name server tells it."),

@@ -281,7 +281,7 @@ async def _ask_stacks(client: Client, group: str, last: _Look, client_ids: Colle
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 10 else None
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
 def _fails(running: Mapping[str, RunningInfo], key: _Key) -> bool:
@@ -320,6 +320,7 @@ def _holder(
         average_ms=0.0 if status is None else status.consume_rt_ms,
         failed_tps=0.0 if status is None else status.consume_failed_tps,
         head_for_ms=head_for_ms(info.notes, mq, held.head_offset),
+        started_at_ms=_number(info.properties.get("PROP_CONSUMER_START_TIMESTAMP")),
         limits=flow_limits(info.properties),
     )
 

@@ -133,7 +133,7 @@ class Holder(Struct, frozen=True):
     `now_ms` is what its clock showed at the last look, at least. `held_count` are all queues that it holds.
     `busy_count` are its threads in the listener, of `thread_count`; `in_hand_count` are messages of all its queues, and
     `average_ms` is what the topic's take in the listener. `head_for_ms` is how long its listener has had the head,
-    by its own word.
+    by its own word. `started_at_ms` is when it began.
     """
 
     client_id: str
@@ -146,6 +146,7 @@ class Holder(Struct, frozen=True):
     in_hand_count: int = 0
     failed_tps: float = 0.0
     head_for_ms: int | None = None
+    started_at_ms: int | None = None
     limits: FlowLimits = FlowLimits()
 
 

@@ -38,6 +38,7 @@ _ASKING = {
     "whatif allocate": ["my-group"],
     "whatif churn": ["my-group"],
     "whatif readonly": ["--broker", "broker-a"],
+    "whatif expiry": ["my-group"],
     "cluster list": [],
     "topic list": [],
     "topic route": ["t"],

@@ -12,6 +12,7 @@ import pytest
 from .harness.clean_kills import kill_cleaning
 from .harness.cluster import Cluster
 from .harness.consumer import our_consumers
+from .harness.go import GoConsumer, missing_go
 from .harness.queue_tables import progress, wait_until
 from .harness.rmqctl import Result, Rmqctl
 
@@ -118,6 +119,38 @@ def test_a_member_that_is_rmqctl(cluster: Cluster, rmqctl: Rmqctl, tmp_path: Pat
         assert [(each.body, each.from_topic) for each in retried] == [("X0", f"%RETRY%{group}")]
 
 
+@pytest.mark.timeout(600)
+def test_a_go_client(cluster: Cluster, rmqctl: Rmqctl) -> None:
+    """It does not tell what its listener has: only the first message is gone past."""
+    missing = missing_go()
+    if missing is not None:
+        pytest.skip(missing)
+    topic, group = "CleanGo", "CleanGoGroup"
+    cluster.create_topic(topic, queue_count=1, brokers=(_BROKER,))
+    go = GoConsumer(cluster, "clean", group, topic, pause_ms=60_000, workers=2)
+    try:
+        cluster.java.produce(topic, 4, prefix="m")
+        go.wait_consumed(1)
+
+        runs: list[Result] = []
+
+        def is_cleaned() -> bool:
+            runs.append(_clean(rmqctl, group))
+            return runs[-1].document["kind"] == "Receipt"
+
+        # For some seconds at a time a Go client can't say what it is doing: then nothing is cleaned.
+        wait_until(is_cleaned, "the client's own word", 120)
+        done = runs[-1]
+        assert done.exit_code in (0, 9), done.stderr
+        (item,) = done.document["items"]
+        assert ([each["queueOffset"] for each in item["messages"]], item["target"]) == ([0], 1)
+        assert item["messages"][0]["result"] == "CONFIRMED"
+        wait_until(lambda: sum(each.body == "m0" for each in go.consumed()) >= 2, "the retry", 120)
+        wait_until(lambda: {each.body for each in go.consumed()} == {f"m{number}" for number in range(4)}, "all", 240)
+    finally:
+        go.kill()
+
+
 def test_a_group_that_is_away(cluster: Cluster, rmqctl: Rmqctl) -> None:
     """Its first unread message is sent back, the offset is written, and undo writes it back."""
     java, topic, group = cluster.java, "CleanAway", "CleanAwayGroup"
@@ -166,6 +199,7 @@ def test_what_a_broker_does_not_store_is_not_acknowledged(cluster: Cluster, rmqc
     java.stop("lost")
 
 
+@pytest.mark.timeout(900)
 def test_a_run_that_is_killed_is_finished_by_the_next(cluster: Cluster, rmqctl: Rmqctl) -> None:
     """At random moments between sending back and acknowledging; `make soak` does so more often."""
     chance = random.Random(7)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,9 @@ def test_ours_tells_what_javas_members_tell(pushing: Cluster, rmqctl: Rmqctl, ou
     """Both consume 10 messages of each of their queues in 20 ms each, and then get stuck."""
     topic = group = "Told"
     pushing.create_topic(topic, queue_count=2)
-    java_id = pushing.java.consume("told", group, topic, instance="1java", collect=1, each=20, stuck="stuck")
+    java_id = pushing.java.consume(
+        "told", group, topic, instance="1java", collect=1, each=20, stuck="stuck", heartbeat=30_000
+    )
     member = ours("ours", group, topic, "--instance", "2ours", SLOW="stuck", EACH_S=0.02)
     our_id = member.wait_joined()
     # A retry topic is made by the first heartbeat, and Java asks for its route only later.
@@ -318,7 +321,15 @@ def test_conflicts_are_found_where_they_are_found_between_javas_members(
         for name in wanted:
             settled_members(rmqctl, group, name, 2)
     subscriptions = {group: rmqctl.items("group", "subscriptions", group) for group in ids}
-    attention = {group: rmqctl.items("group", "describe", group)[0]["attention"] for group in ids}
+    attention: dict[str, list[str]] = {}
+
+    def has_settled(group: str) -> bool:
+        # The retry topic, which comes later, is shared in a round of its own.
+        attention[group] = rmqctl.items("group", "describe", group)[0]["attention"]
+        return not any("%RETRY%" in sentence for sentence in attention[group])
+
+    for group in ids:
+        wait_until(partial(has_settled, group), 60, why=lambda: attention)
     for group in ids:
         pushing.java.stop(f"{group}1")
     pushing.java.stop(f"{kind}Java2")

@@ -99,6 +99,10 @@ def test_each_client_and_why_its_queue_stands_still(cluster: Cluster, rmqctl: Rm
             time.sleep(5)
             found = _scan_all(rmqctl, list(groups.values()), "--older-than", "5s", "--for", "6s")
             why = {name: _kinds(found[group]) for name, group in groups.items() if name != "Go"}
+            waits = {
+                name: rmqctl.items("whatif", "expiry", groups[name], "--for", "1s")[0]
+                for name in ("Behind", "Orderly", "Ours")
+            }
             if go is not None:
                 # For 10 s after its first messages a Go client can't say what it is doing.
                 hangs = {("IN_HAND", True)}
@@ -119,6 +123,11 @@ def test_each_client_and_why_its_queue_stands_still(cluster: Cluster, rmqctl: Rm
     }, {name: each.stdout for name, each in found.items()}
     assert {found[groups[name]].exit_code for name in why if name != "Offline"} == {10}
     assert found[groups["Offline"]].exit_code == 0
+    # Java's client has looked 15 min after its start at the earliest.
+    assert 900_000 < waits["Behind"]["rocketmqMs"] <= 1_800_000
+    assert 0 < waits["Behind"]["nextLookInMs"] <= 900_000
+    assert waits["Orderly"]["reasons"]["rocketmqMs"] == "CONSUMED_IN_ORDER"
+    assert waits["Ours"]["reasons"]["rocketmqMs"] == "EXACT_TIMER"
     (behind,) = found[groups["Behind"]].document["items"]
     assert behind["duplicateRisk"] == 2
     (ours_item,) = found[groups["Ours"]].document["items"]

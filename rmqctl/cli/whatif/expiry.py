@@ -1,0 +1,181 @@
+"""rmqctl whatif expiry: how long messages that hang wait until they are sent back."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.listing import Column, Item, Listing
+from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.errors import UsageError
+from rmqctl.rules.durations import short_duration
+
+if TYPE_CHECKING:
+    from rmqctl.observe.stuck_scan import StuckQueue, StuckScan
+
+HELP = """\b
+Examples:
+  rmqctl whatif expiry                                   20 messages of one queue hang at once
+  rmqctl whatif expiry --messages 40 --consume-timeout 5m
+  rmqctl whatif expiry my-group                          what its clients have in hand now
+  rmqctl whatif expiry my-group -o json | jq '.items[] | {headOffset, laterMs}'
+
+RocketMQ's client looks every consumeTimeout (15 min), from its own start on, at the first 16 messages in hand of each
+queue, and sends back those that are older than consumeTimeout. So a message waits for up to twice that, behind others
+for longer. An exact timer, as that of `rmqctl consume run`, sends each back when its time is over.
+
+\b
+Columns:
+  EXACT      how long a message waits with an exact timer
+  ROCKETMQ   how long it waits by RocketMQ's look; without a group: at the best, on average, at the worst
+  IN-HAND    how long the client has had it, at least;  NEXT-LOOK: time until the client looks next
+
+Messages that are consumed in order are never sent back. Nothing is changed; with a group it is watched for 10 s."""
+
+_TIMEOUT = "15m"
+
+
+def command(
+    ctx: typer.Context,
+    group: Annotated[
+        str | None, typer.Argument(metavar="[GROUP]", help="A group that runs.", show_default=False)
+    ] = None,
+    messages: Annotated[
+        int, typer.Option("--messages", metavar="N", min=1, max=1000, help="Messages of one queue that hang at once.")
+    ] = 20,
+    consume_timeout: Annotated[
+        str | None,
+        typer.Option("--consume-timeout", metavar="DURATION", help="The client's. Default: 15m, or its own."),
+    ] = None,
+    window: Annotated[str, typer.Option("--for", metavar="DURATION", help="Watch a group for this long.")] = "10s",
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    invocation = Invocation(ctx, needs_cluster=group is not None)
+    timeout_ms = None if consume_timeout is None else _duration_ms("--consume-timeout", consume_timeout)
+    window_s = _duration_ms("--for", window) / 1000
+    if group is None:
+        choose_columns(_MODEL_COLUMNS, invocation.display)
+        return render(_model(messages, timeout_ms or _duration_ms("--consume-timeout", _TIMEOUT)), invocation.display)
+    from rmqctl.observe.stuck_scan import scan_group
+
+    choose_columns(_LIVE_COLUMNS, invocation.display)
+    name = invocation.full_name(group)
+    scan = invocation.ask(lambda client: scan_group(client, name, window_s=window_s), open_ended=True)
+    return render(to_listing(scan, timeout_ms), invocation.display)
+
+
+def _duration_ms(option: str, text: str) -> int:
+    from rmqctl.rules.durations import parse_duration_ms
+
+    try:
+        duration_ms = parse_duration_ms(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}.") from None
+    if duration_ms == 0:
+        raise UsageError(f"{option} must be above 0.")
+    return duration_ms
+
+
+def _model(count: int, timeout_ms: int) -> Listing:
+    """Compare the two for messages that begin to hang together: just before a look, and just after one."""
+    from rmqctl.rules.expiry import expiry_waits
+
+    # A look comes 1 ms after they began at the best, and a whole consumeTimeout after that at the worst.
+    best, worst = (expiry_waits([0] * count, timeout_ms, first_ms) for first_ms in (1, timeout_ms))
+    items = [
+        {
+            "message": number + 1,
+            "exactMs": timeout_ms,
+            "rocketmqBestMs": low.rocketmq_ms,
+            "rocketmqMeanMs": (low.rocketmq_ms + high.rocketmq_ms) // 2,
+            "rocketmqWorstMs": high.rocketmq_ms,
+        }
+        for number, (low, high) in enumerate(zip(best, worst, strict=True))
+    ]
+    return Listing(
+        kind="ExpiryModel",
+        columns=_MODEL_COLUMNS,
+        items=items,
+        name=lambda item: str(item["message"]),
+        extra={"consumeTimeoutMs": timeout_ms},
+    )
+
+
+def to_listing(scan: "StuckScan", timeout_ms: int | None) -> Listing:
+    """Show what clients have in hand, and how long each would wait from its beginning on."""
+    from rmqctl.rules.stuck_queues import Motion
+
+    resting = [each for each in scan.queues if each.watched.motion is Motion.RESTS and each.holder is not None]
+    return Listing(
+        kind="ExpiryList",
+        columns=_LIVE_COLUMNS,
+        items=[_item(scan, each, timeout_ms) for each in resting],
+        name=lambda item: f"{item['topic']}@{item['brokerName']}:{item['queueId']}",
+        failures=scan.failures,
+        extra={"group": scan.group, "state": scan.progress.state, "watchedMs": scan.watched_ms},
+        empty=f"No client of group {scan.group} had the same message in hand while it was watched.",
+    )
+
+
+def _item(scan: "StuckScan", queue: "StuckQueue", timeout_ms: int | None) -> dict[str, Any]:
+    from rmqctl.rules.expiry import expiry_waits, next_look_ms
+    from rmqctl.rules.stuck_queues import AgeSource
+
+    holder, settings, held = queue.holder, queue.settings, queue.watched.last.held
+    own_ms = None if settings is None else settings.consume_timeout_ms
+    wanted_ms = own_ms if timeout_ms is None else timeout_ms
+    in_hand_ms = queue.verdict.at_least_ms
+    item: dict[str, Any] = {
+        "group": scan.group, "topic": queue.progress.mq.topic, "brokerName": queue.progress.mq.broker_name,
+        "queueId": queue.progress.mq.queue_id, "clientId": None if holder is None else holder.client_id,
+        "headOffset": None if held is None else held.head_offset, "inHandMs": in_hand_ms,
+        "consumeTimeoutMs": wanted_ms, "nextLookInMs": None, "rocketmqMs": None, "exactMs": wanted_ms, "laterMs": None,
+    }  # fmt: skip
+    why = "NOT_REPORTED"
+    if settings is not None and settings.is_orderly:
+        why, item["exactMs"] = "CONSUMED_IN_ORDER", None
+    elif queue.verdict.source is AgeSource.REPORTED:
+        why = "EXACT_TIMER"  # rmqctl's own consumer, which does not look now and then
+    elif holder is not None and None not in (holder.now_ms, holder.started_at_ms, wanted_ms, in_hand_ms):
+        now_ms, started_ms, limit_ms, age_ms = holder.now_ms or 0, holder.started_at_ms or 0, wanted_ms or 1, in_hand_ms
+        look_in_ms = next_look_ms(started_ms, limit_ms, now_ms) - now_ms
+        (wait,) = expiry_waits([-(age_ms or 0)], limit_ms, look_in_ms)
+        item |= {
+            "nextLookInMs": look_in_ms, "rocketmqMs": wait.rocketmq_ms, "laterMs": wait.rocketmq_ms - wait.exact_ms,
+        }  # fmt: skip
+    keys = ("nextLookInMs", "rocketmqMs", "laterMs", "exactMs", "consumeTimeoutMs", "inHandMs", "headOffset")
+    missing = [key for key in keys if item[key] is None]
+    return {**item, "reasons": dict.fromkeys(missing, why)}
+
+
+def _duration(key: str) -> Any:
+    return lambda item: "-" if item[key] is None else short_duration(item[key])
+
+
+def _rocketmq(item: Item) -> str:
+    if item["rocketmqMs"] is not None:
+        return short_duration(item["rocketmqMs"])
+    return {"CONSUMED_IN_ORDER": "never", "EXACT_TIMER": "exact"}.get(item["reasons"]["rocketmqMs"], "-")
+
+
+_MODEL_COLUMNS = (
+    Column("MESSAGE", "message", is_number=True),
+    Column("EXACT", "exactMs", show=_duration("exactMs"), is_number=True),
+    Column("ROCKETMQ-BEST", "rocketmqBestMs", show=_duration("rocketmqBestMs"), is_number=True),
+    Column("ROCKETMQ-MEAN", "rocketmqMeanMs", show=_duration("rocketmqMeanMs"), is_number=True),
+    Column("ROCKETMQ-WORST", "rocketmqWorstMs", show=_duration("rocketmqWorstMs"), is_number=True),
+)
+_LIVE_COLUMNS = (
+    Column("TOPIC", "topic"),
+    Column("BROKER", "brokerName"),
+    Column("Q", "queueId", is_number=True),
+    Column("HEAD", "headOffset", is_number=True),
+    Column("IN-HAND", "inHandMs", show=_duration("inHandMs"), is_number=True),
+    Column("EXACT", "exactMs", show=_duration("exactMs"), is_number=True),
+    Column("ROCKETMQ", "rocketmqMs", show=_rocketmq, is_number=True),
+    Column("LATER-BY", "laterMs", show=_duration("laterMs"), is_number=True),
+    Column("NEXT-LOOK", "nextLookInMs", show=_duration("nextLookInMs"), is_number=True),
+    Column("CLIENT", "clientId", gives_way=True),
+)
