@@ -1,8 +1,8 @@
 """Runs the benchmarks against one real cluster of two brokers and prints a table; `make bench`.
 
 `python -m tests.bench cold` runs one part: cold, groups, members, decoding, finding or consuming; sandbox-send,
-sandbox-pull, sandbox-start, sandbox-heartbeats, sandbox-kills, allocate or reset, of which the last five need no
-cluster.
+sandbox-pull, sandbox-start, sandbox-heartbeats, sandbox-kills, allocate, reset or clean, of which the last six need
+no cluster.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tests.real.harness.jars import missing_tools, rocketmq_jars
 
 from . import (
     allocating,
+    cleaning,
     consuming,
     decoding,
     finding,
@@ -159,6 +160,7 @@ _PARTS = {
 _PARTS_ALONE = {
     "sandbox-start": sandbox_start.measure, "sandbox-heartbeats": sandbox_heartbeats.measure,
     "sandbox-kills": sandbox_kills.measure, "allocate": allocating.measure, "reset": resetting.measure,
+    "clean": cleaning.measure,
 }  # fmt: skip
 
 if __name__ == "__main__":

@@ -7,18 +7,23 @@ twice the minutes go to random faults while rmqctl reads and changes.
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 
+from tests.real.harness.clean_kills import kill_cleaning
 from tests.real.harness.cluster import Cluster
 from tests.real.harness.jars import VERSIONS, missing_tools
+from tests.real.harness.rmqctl import Rmqctl
 
 from .mixed_groups import run_flapping, run_mixed
 from .outages import run_outages
 from .random_faults import random_faults
 
+# Runs of clean-expired that are killed between sending back and acknowledging.
+_KILLS = 50
 _STRATEGIES = ("averagely", "circle", "consistent-hash")
 
 
@@ -46,6 +51,16 @@ def main() -> int:
             for what, outage, is_well in run_outages(cluster, folder / f"{version}-outages"):
                 is_good &= is_well
                 print(f"{version} {what}: {outage}{'' if is_well else ' (BAD)'}", flush=True)
+            os.environ["RMQCTL_STATE"] = str(folder / f"{version}-cleaning")
+            chance = random.Random(version)
+            rmqctl = Rmqctl(cluster.namesrv)
+            kills = [kill_cleaning(cluster, rmqctl, f"Soak{number}", chance) for number in range(_KILLS)]
+            is_good &= all(each.is_good for each in kills)
+            in_time = sum(each.was_running for each in kills)
+            bad = [each for each in kills if not each.is_good]
+            print(
+                f"{version} clean-expired killed {_KILLS} times, {in_time} in time: {len(bad)} wrong {bad}", flush=True
+            )
         finally:
             cluster.stop()
         os.environ["RMQCTL_STATE"] = str(folder / f"{version}-state")
