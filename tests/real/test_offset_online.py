@@ -195,7 +195,9 @@ def test_two_topics_on_two_brokers_are_pushed_back(pushing: Cluster, rmqctl: Rmq
         for broker_name in cluster.addresses:
             cluster.java.produce(topic, 8000, queue=f"{broker_name}:0", prefix=letter, batch=100)
     for group in groups:
-        cluster.java.consume(group, group, "OnlineManyA", also="OnlineManyB", collect=1, threads=1, each=4)
+        cluster.java.consume(
+            group, group, "OnlineManyA", also="OnlineManyB", collect=1, threads=1, each=4, heartbeat=30_000
+        )
     wait_until(lambda: all(_has_consumed(cluster, group, 400) for group in groups), 40)
     for group in groups:
         cluster.java.persist(group)

@@ -260,7 +260,8 @@ def test_brokers_that_leave_it_to_clients_are_known_by_their_setting(cluster: Cl
     topic, group = "ResetSetting", "ResetSettingGroup"
     cluster.create_topic(topic, queue_count=2, brokers=(_BROKER,))
     cluster.java.produce(topic, 40)
-    cluster.java.consume(group, group, topic, collect=1)
+    # A client that heartbeats every second is now and then lost from sight while it stands still for the push.
+    cluster.java.consume(group, group, topic, collect=1, heartbeat=30_000)
     cluster.java.wait_consumed(group, 40)
     cluster.java.persist(group)
     change = ("updateBrokerConfig", "-b", cluster.addresses[_BROKER], "-k", "useServerSideResetOffset", "-v")
