@@ -31,6 +31,12 @@ async def fetch_cluster(client: Client) -> ClusterInfo:
     return cluster
 
 
+async def fetch_settings(client: Client, broker: Broker) -> dict[str, str]:
+    """Return a broker's configuration, as its master or a slave tells it. Raises what Client.ask_broker() raises."""
+    answer = await client.ask_broker(broker, headers.get_broker_config())
+    return bodies.decode_properties_text(answer.command.body)
+
+
 class BrokerStatus(Struct, frozen=True):
     """One replica of a broker: how it runs. None: it didn't answer, or didn't say; `error` tells which.
 

@@ -15,13 +15,13 @@ from rmqctl.model.names import DLQ_PREFIX, LMQ_PREFIX
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker, TopicRoute
-from rmqctl.model.topic import WRITE
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
+from rmqctl.rules.broker_config import may_write
 from rmqctl.rules.group_state import group_state, unseen_reason
 from rmqctl.rules.readable_queues import exists
 
-from .brokers import fetch_cluster
+from .brokers import fetch_cluster, fetch_settings
 from .clients import fetch_placed_connections, fetch_running_infos, find_proxies
 from .group_names import fetch_configs, require_group
 from .offset_reading import GroupProgress, conclude
@@ -187,9 +187,7 @@ async def _find_leftovers(client: Client, stored: Mapping[str, Mapping[MessageQu
 
 async def _may_write(client: Client, broker: Broker) -> bool:
     """Tell whether a broker has write permission. Without it, it refuses messages that are sent back."""
-    answer = await client.ask_broker(broker, headers.get_broker_config())
-    permission = bodies.decode_properties_text(answer.command.body).get("brokerPermission", "")
-    return not permission.isdigit() or bool(int(permission) & WRITE)
+    return may_write(await fetch_settings(client, broker)) is not False
 
 
 async def _count_dead_letters(client: Client, group: str, brokers: Mapping[str, Broker]) -> Answers[str, int]:

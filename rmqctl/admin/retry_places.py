@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Mapping
 
 from rmqctl.client.core import Client
-from rmqctl.errors import NotFoundError
 from rmqctl.model.group import GroupConfig
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.route import Broker, TopicRoute
-from rmqctl.model.topic import WRITE
-from rmqctl.protocol import bodies, headers
+from rmqctl.rules.broker_config import may_write
 from rmqctl.rules.retry_places import RetryPlace
 
+from .brokers import fetch_settings
 from .group_names import fetch_configs
+from .queues import find_route
 from .results import ask_all
 
 
@@ -24,26 +24,14 @@ async def fetch_retry_places(client: Client, group: str, brokers: Mapping[str, B
     Asks each for its configuration and the groups', and name servers for the retry topic's route.
     """
     settings, groups, route = await asyncio.gather(
-        ask_all(brokers, lambda name: _fetch_settings(client, brokers[name])),
+        ask_all(brokers, lambda name: fetch_settings(client, brokers[name])),
         fetch_configs(client, brokers),
-        _find_route(client, RETRY_PREFIX + group),
+        find_route(client, RETRY_PREFIX + group),
     )
     return {
         name: _place(broker, settings.ok.get(name), groups.ok.get(name), route, group)
         for name, broker in brokers.items()
     }
-
-
-async def _fetch_settings(client: Client, broker: Broker) -> Mapping[str, str]:
-    answer = await client.ask_broker(broker, headers.get_broker_config())
-    return bodies.decode_properties_text(answer.command.body)
-
-
-async def _find_route(client: Client, topic: str) -> TopicRoute | None:
-    try:
-        return await client.route(topic)
-    except NotFoundError:
-        return None
 
 
 def _place(
@@ -53,7 +41,6 @@ def _place(
     route: TopicRoute | None,
     group: str,
 ) -> RetryPlace:
-    permission = (settings or {}).get("brokerPermission", "")
     makes = (settings or {}).get("autoCreateSubscriptionGroup")
     config = None if groups is None else groups.get(group)
     data = None
@@ -61,7 +48,7 @@ def _place(
         data = next((each for each in route.queue_data if each.broker_name == broker.broker_name), None)
     return RetryPlace(
         has_master=broker.master_address is not None,
-        is_writable=bool(int(permission) & WRITE) if permission.isascii() and permission.isdigit() else None,
+        is_writable=may_write(settings or {}),
         is_group_known=None if groups is None else config is not None,
         makes_groups=None if makes is None else makes.lower() == "true",
         retry_queue_count=None if config is None else config.retry_queue_count,

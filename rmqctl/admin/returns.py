@@ -4,28 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, RemoteProtocolError
-from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX
+from rmqctl.model.names import DELAY_TOPIC, DLQ_PREFIX, RETRY_PREFIX
 from rmqctl.model.plan import ReturnedMessage
 from rmqctl.protocol import bodies, headers, sends
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.message import StoredMessage, iter_messages
 from rmqctl.rules.runtime_table import read_runtime
 
-# Where messages wait for their delay (TopicValidator.RMQ_SYS_SCHEDULE_TOPIC).
-_SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 _MOST_COPIES = 64
 _END_OF_TIME_MS = 2**63 - 1
-
-
-class Copy(Struct, frozen=True):
-    """A stored copy of a message that was sent back: the topic where it was found, and its place in the log."""
-
-    topic: str
-    commit_log_offset: int
 
 
 async def send_back(
@@ -57,17 +46,17 @@ async def fetch_log_end(client: Client, address: str) -> int:
 
 async def find_copy(
     client: Client, address: str, group: str, message: ReturnedMessage, known_before: int
-) -> Copy | None:
-    """Return the copy of a message that a master stored behind `known_before`, None for none so far.
+) -> str | None:
+    """Return the topic in which a master stored a copy of a message behind `known_before`, None for none so far.
 
     It is known by the unique key, which a message keeps, and by its number of retries. Brokers build their index a
     moment after they stored a message.
     """
-    for topic in (_SCHEDULE_TOPIC, f"{RETRY_PREFIX}{group}", f"{DLQ_PREFIX}{group}"):
+    for topic in (DELAY_TOPIC, f"{RETRY_PREFIX}{group}", f"{DLQ_PREFIX}{group}"):
         for copy in await _indexed(client, address, topic, message.message_id):
             is_later = copy.commit_log_offset >= known_before and copy.reconsume_times > message.reconsume_times
             if is_later and copy.message_id == message.message_id and _is_of(group, copy):
-                return Copy(topic, copy.commit_log_offset)
+                return topic
     return None
 
 

@@ -9,6 +9,7 @@ import typer
 from msgspec.structs import replace
 
 from rmqctl.cli.change.options import Confirm, Consent, DryRun, PlanFile, Reason, WaitStable, Yes, wait_s
+from rmqctl.cli.durations import duration_option_ms
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.message_options import Queues, parse_queues
 from rmqctl.errors import UsageError
@@ -121,8 +122,8 @@ def command(
     else:
         choose_columns(COLUMNS, invocation.display)
     level = _level(delay_level, to_dlq=to_dlq)
-    older_than_ms = None if older_than is None else _duration_ms("--older-than", older_than)
-    window_s = _duration_ms("--for", window or _WINDOW) / 1000
+    older_than_ms = None if older_than is None else duration_option_ms("--older-than", older_than)
+    window_s = duration_option_ms("--for", window or _WINDOW) / 1000
     choices = parse_queues(queue)
     name, topics = invocation.full_name(group), [invocation.full_name(each) for each in topic or ()]
 
@@ -139,7 +140,7 @@ def command(
             return invocation.ask(scan, open_ended=True)
 
     if watch:
-        every_s = _duration_ms("--every", every or _EVERY) / 1000
+        every_s = duration_option_ms("--every", every or _EVERY) / 1000
         if consent.is_plan_only:
             raise UsageError("--watch cleans with --yes, and only looks without; it makes no plan.")
         # Of a group without members a round after the other would send all of its queues back.
@@ -232,16 +233,3 @@ def _level(delay_level: int | None, *, to_dlq: bool) -> int:
     if delay_level is not None:
         require_level(delay_level)
     return DEAD_LETTER_LEVEL if to_dlq else DEFAULT_LEVEL if delay_level is None else delay_level
-
-
-def _duration_ms(option: str, text: str) -> int:
-    """Return a duration of an option in ms. Raises UsageError for anything else, and for none."""
-    from rmqctl.rules.durations import parse_duration_ms
-
-    try:
-        duration_ms = parse_duration_ms(text)
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}.") from None
-    if duration_ms == 0:
-        raise UsageError(f"{option} must be above 0.")
-    return duration_ms

@@ -24,6 +24,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import pause
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules import sql92
+from rmqctl.rules.flow_control import FlowLimits
 from rmqctl.rules.member_settings import MemberSettings, member_settings
 from rmqctl.rules.reset_route import CONSUME_ACTIVELY
 from rmqctl.rules.retry_places import Hindrance, blocks_retries
@@ -153,31 +154,36 @@ async def _look(client: Client, group: str, topics: Sequence[str], choices: Sequ
 
 async def _conclude(client: Client, group: str, first: _Look, last: _Look, older_than_ms: int | None) -> StuckScan:
     for_ms = _between_ms(first, last)
-    watched = {}
-    for mq in last.rows:
-        holders = _holders(mq, last.reading.running.ok)
-        for client_id in holders or (None,):
-            watched[mq, client_id] = _watch(mq, client_id, first, last, for_ms)
+    told = {client_id: _told(client_id, info, first, last) for client_id, info in last.reading.running.ok.items()}
+    holders = _holders(last.reading.running.ok)
+    watched = {
+        (mq, client_id): _watch(mq, client_id, first, last, for_ms, None if client_id is None else told[client_id])
+        for mq in last.rows
+        for client_id in holders.get(mq, (None,))
+    }
     still = {key: each.motion for key, each in watched.items() if each.motion in (Motion.RESTS, Motion.IDLES)}
     heads = await ask_all(still, lambda key: _fetch_head(client, last, key[0], watched[key]))
     resting = {client_id for (_, client_id), motion in still.items() if motion is Motion.RESTS and client_id}
-    members = await _ask_stacks(client, group, last, resting)
+    members = await _ask_stacks(client, group, last, {client_id: told[client_id].settings for client_id in resting})
     hindrances: dict[str, Hindrance] = {}
     if any(_fails(last.reading.running.ok, key) for key in still):
         brokers = {name: view.broker for name, view in last.reading.views.items()}
         places = await fetch_retry_places(client, group, brokers)
         hindrances = {name: found for name in brokers if (found := blocks_retries(places, name)) is not None}
     closed = await _closed_brokers(client, group, last) if Motion.IDLES in still.values() else frozenset[str]()
+    types = {each.consume_type for each in last.reading.connections()}
     queues = []
     for (mq, client_id), each in watched.items():
-        holder = None if client_id is None else _holder(mq, client_id, first, last, members)
+        member = None if client_id is None else told[client_id]
+        holder = None if member is None else _holder(mq, member, members.get(member.client_id))
         head = heads.ok.get((mq, client_id))
         facts = _facts(
-            client, last, mq, each, holder, head, hindrances.get(mq.broker_name), can_pull=mq.broker_name not in closed
-        )
+            client, last, mq, each, holder, member, head, hindrances.get(mq.broker_name), types,
+            can_pull=mq.broker_name not in closed,
+        )  # fmt: skip
         verdict = judge(facts, older_than_ms)
         if verdict is not None:
-            settings = None if client_id is None else member_settings(last.reading.running.ok[client_id])
+            settings = None if member is None else member.settings
             queues.append(StuckQueue(last.rows[mq], each, holder, settings, verdict, head))
     rank = {True: 0, None: 1, False: 2}
     queues.sort(key=lambda each: (rank[each.verdict.is_stuck], each.progress.mq))
@@ -203,15 +209,44 @@ async def _closed_brokers(client: Client, group: str, last: _Look) -> frozenset[
     )
 
 
-def _holders(mq: MessageQueue, running: Mapping[str, RunningInfo]) -> tuple[str, ...]:
-    return tuple(
-        client_id
-        for client_id, info in sorted(running.items())
-        if mq in info.process_queues and not info.process_queues[mq].dropped
+class _Told(Struct, frozen=True):
+    """What a member told at the last look, and what follows from it for all queues that it holds."""
+
+    client_id: str
+    info: RunningInfo
+    settings: MemberSettings
+    limits: FlowLimits
+    now_ms: int | None
+    held_count: int
+    in_hand_count: int
+
+
+def _told(client_id: str, info: RunningInfo, first: _Look, last: _Look) -> _Told:
+    held = [each for each in info.process_queues.values() if not each.dropped]
+    return _Told(
+        client_id=client_id,
+        info=info,
+        settings=member_settings(info),
+        limits=flow_limits(info.properties),
+        now_ms=_now_of(client_id, first, last),
+        held_count=len(held),
+        in_hand_count=sum(each.in_hand_count for each in held),
     )
 
 
-def _watch(mq: MessageQueue, client_id: str | None, first: _Look, last: _Look, for_ms: int) -> Watched:
+def _holders(running: Mapping[str, RunningInfo]) -> dict[MessageQueue, list[str | None]]:
+    """Return the members that hold each queue."""
+    holders: dict[MessageQueue, list[str | None]] = {}
+    for client_id, info in sorted(running.items()):
+        for mq, held in info.process_queues.items():
+            if not held.dropped:
+                holders.setdefault(mq, []).append(client_id)
+    return holders
+
+
+def _watch(
+    mq: MessageQueue, client_id: str | None, first: _Look, last: _Look, for_ms: int, told: _Told | None
+) -> Watched:
     def position(look: _Look) -> Position:
         row = look.rows.get(mq)
         held = None if client_id is None else _held(look.reading.running.ok.get(client_id), mq)
@@ -219,8 +254,7 @@ def _watch(mq: MessageQueue, client_id: str | None, first: _Look, last: _Look, f
             return Position(None, None, held)
         return Position(row.consumer_offset, row.max_offset, held, row.min_offset, row.pull_offset)
 
-    info = None if client_id is None else last.reading.running.ok[client_id]
-    return Watched(position(first), position(last), for_ms, None if info is None else member_settings(info).is_orderly)
+    return Watched(position(first), position(last), for_ms, None if told is None else told.settings.is_orderly)
 
 
 def _held(info: RunningInfo | None, mq: MessageQueue) -> ProcessQueue | None:
@@ -259,29 +293,24 @@ def _failed_heads(heads: Answers[_Key, FoundMessage]) -> list[Failure]:
     ]
 
 
-async def _ask_stacks(client: Client, group: str, last: _Look, client_ids: Collection[str]) -> dict[str, MemberThreads]:
-    """Ask the members whose messages do not move for their threads. Who does not tell has none."""
+async def _ask_stacks(
+    client: Client, group: str, last: _Look, settings: Mapping[str, MemberSettings]
+) -> dict[str, MemberThreads]:
+    """Ask members whose messages do not move for their threads. Who does not tell has none."""
     views = last.reading.views.values()
     through = {view.address: view.connections for view in views if view.connections is not None}
-    if not client_ids:
+    if not settings:
         return {}
-    infos = await fetch_running_infos(client, group, through, only=client_ids, with_stacks=True)
+    infos = await fetch_running_infos(client, group, through, only=settings, with_stacks=True)
     members = {}
-    for client_id in sorted(client_ids):
+    for client_id in sorted(settings):
         info = infos.ok.get(client_id)
         dump = None if info is None else info.stacks
         threads = None if dump is None else listener_threads(dump, group)
-        properties = last.reading.running.ok[client_id].properties
         members[client_id] = MemberThreads(
-            client_id,
-            _number(properties.get("PROP_THREADPOOL_CORE_SIZE")),
-            None if threads is None else tuple(threads),
+            client_id, settings[client_id].thread_count, None if threads is None else tuple(threads)
         )
     return members
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
 def _fails(running: Mapping[str, RunningInfo], key: _Key) -> bool:
@@ -302,26 +331,22 @@ def _now_of(client_id: str, first: _Look, last: _Look) -> int | None:
     return max(seen, default=None)
 
 
-def _holder(
-    mq: MessageQueue, client_id: str, first: _Look, last: _Look, members: Mapping[str, MemberThreads]
-) -> Holder:
-    info = last.reading.running.ok[client_id]
+def _holder(mq: MessageQueue, told: _Told, member: MemberThreads | None) -> Holder:
+    info = told.info
     status = info.statuses.get(mq.topic)
-    member = members.get(client_id)
     held = info.process_queues[mq]
     return Holder(
-        client_id=client_id,
-        now_ms=_now_of(client_id, first, last),
-        is_orderly=member_settings(info).is_orderly,
-        held_count=sum(not each.dropped for each in info.process_queues.values()),
+        client_id=told.client_id,
+        now_ms=told.now_ms,
+        is_orderly=told.settings.is_orderly,
+        held_count=told.held_count,
         thread_count=None if member is None else member.thread_count,
         busy_count=None if member is None or member.threads is None else len(member.threads),
-        in_hand_count=sum(each.in_hand_count for each in info.process_queues.values() if not each.dropped),
+        in_hand_count=told.in_hand_count,
         average_ms=0.0 if status is None else status.consume_rt_ms,
         failed_tps=0.0 if status is None else status.consume_failed_tps,
         head_for_ms=head_for_ms(info.notes, mq, held.head_offset),
-        started_at_ms=_number(info.properties.get("PROP_CONSUMER_START_TIMESTAMP")),
-        limits=flow_limits(info.properties),
+        limits=told.limits,
     )
 
 
@@ -331,23 +356,24 @@ def _facts(
     mq: MessageQueue,
     watched: Watched,
     holder: Holder | None,
+    told: _Told | None,
     head: FoundMessage | None,
     hindrance: Hindrance | None,
+    types: Collection[str],
     *,
     can_pull: bool,
 ) -> Facts:
-    row, running = last.rows[mq], last.reading.running
-    types = {each.consume_type for each in last.reading.connections()}
+    row = last.rows[mq]
     message = None if head is None else head.message
     return Facts(
         watched=watched,
         state=last.progress.state,
         holder=holder,
-        has_silent=bool(running.failed),
+        has_silent=bool(last.reading.running.failed),
         reports_queues=CONSUME_ACTIVELY not in types,
         is_pop=row.reasons.get("inflight") is Unknown.POP or CONSUME_POP in types,
         head_age_ms=None if message is None else _age_ms(client, row, head, message.stored_at_ms),
-        is_wanted=None if message is None else _passes(holder, running.ok, mq, message),
+        is_wanted=None if message is None else _passes(told, mq, message),
         can_pull=can_pull,
         retry_hindrance=hindrance,
     )
@@ -360,11 +386,9 @@ def _age_ms(client: Client, row: QueueProgress, head: FoundMessage | None, store
     return max(0, client.clock.now_ms() - stored_at_ms)
 
 
-def _passes(
-    holder: Holder | None, running: Mapping[str, RunningInfo], mq: MessageQueue, message: StoredMessage
-) -> bool | None:
+def _passes(told: _Told | None, mq: MessageQueue, message: StoredMessage) -> bool | None:
     """Tell whether a message passes the filter of its queue's holder; None where that is not known."""
-    subscriptions = () if holder is None else running[holder.client_id].subscriptions
+    subscriptions = () if told is None else told.info.subscriptions
     subscription = next((each for each in subscriptions if each.topic == mq.topic), None)
     if subscription is None:
         return None

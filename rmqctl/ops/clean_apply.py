@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rmqctl.admin.clients import fetch_connections, fetch_running_infos
+from rmqctl.admin.clients import fetch_placed_connections, fetch_running_infos
 from rmqctl.admin.offset_writes import require_master
 from rmqctl.admin.results import ask_all
-from rmqctl.admin.returns import Copy, fetch_log_end, find_copy, send_back
+from rmqctl.admin.returns import fetch_log_end, find_copy, send_back
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError, StaleError
 from rmqctl.model.failure import Attempt, Failure
-from rmqctl.model.plan import Plan, ReturnedMessage
+from rmqctl.model.plan import Cleaning, Plan, ReturnedMessage
 from rmqctl.model.receipt import Result, ReturnReceipt, Who
 from rmqctl.net.clock import pause
 from rmqctl.rules.clean_ways import why_gone_on
@@ -95,12 +95,8 @@ async def _find_gone_on(client: Client, plan: Plan) -> dict[int, str]:
     if not ids:
         return {}
     cluster = await client.cluster()
-    connections = await ask_all(cluster.registered, lambda broker: fetch_connections(client, broker, plan.group))
-    through = {
-        broker.master_address or broker.read_addresses[0]: found
-        for broker, found in connections.ok.items()
-        if found is not None
-    }
+    connections = await ask_all(cluster.registered, lambda broker: fetch_placed_connections(client, broker, plan.group))
+    through = {address: found for address, found in connections.ok.values() if found is not None}
     infos = await fetch_running_infos(client, plan.group, through, only=ids)
     gone_on = {}
     for index, item in enumerate(plan.items):
@@ -116,10 +112,9 @@ async def _find_gone_on(client: Client, plan: Plan) -> dict[int, str]:
 
 
 class _Sent(Struct, frozen=True):
-    """What came of one message: the copy that was seen, and what is worth knowing."""
+    """What came of one message: the topic where its copy was seen, and what is worth knowing."""
 
-    copy: Copy | None
-    was_sent: bool
+    topic: str | None
     note: str = ""
 
 
@@ -163,8 +158,9 @@ class _Returns:
         except RmqctlError as error:
             self.failures.append(Failure(item.mq.broker_name, f"messages of {item.mq}", error, Attempt.WRITE))
             return
+        messages = cleaning.messages
         answers = await ask_all(
-            range(len(cleaning.messages)), lambda number: self._return(index, address, cleaning.messages[number], end)
+            range(len(messages)), lambda number: self._return(index, address, cleaning, messages[number], end)
         )
         receipts = [
             _receipt(message, answers.ok.get(number), answers.failed.get(number))
@@ -185,49 +181,47 @@ class _Returns:
             self._ends[address] = asyncio.ensure_future(fetch_log_end(self._client, address))
         return await self._ends[address]
 
-    async def _return(self, index: int, address: str, message: ReturnedMessage, end: int) -> _Sent:
+    async def _return(self, index: int, address: str, cleaning: Cleaning, message: ReturnedMessage, end: int) -> _Sent:
         """Send one message back, unless an earlier run did. Raises an error that proves that nothing was stored."""
-        item = self._plan.items[index]
-        cleaning, group = item.cleaning, self._plan.group
-        assert cleaning is not None  # noqa: S101 -- only such items come here
+        broker_name, group = self._plan.items[index].mq.broker_name, self._plan.group
         async with self._gate:
             before = self._earlier.get(index, {}).get(message.queue_offset)
             if before is not None and before.message_id == message.message_id:
-                copy = await find_copy(self._client, address, group, message, before.known_before)
-                if copy is not None:
-                    return _Sent(copy, was_sent=False, note=f"it was sent back by {before.receipt_id} already")
+                topic = await find_copy(self._client, address, group, message, before.known_before)
+                if topic is not None:
+                    return _Sent(topic, f"it was sent back by {before.receipt_id} already")
                 if before.is_stored:
                     # Its copy was seen, and is gone from the index with its file, or was taken up long ago.
-                    return _Sent(None, was_sent=False, note=f"{before.receipt_id} sent it back, and no copy is left")
+                    return _Sent(None, f"{before.receipt_id} sent it back, and no copy is left")
             note = ""
             try:
                 await send_back(
-                    self._client, address, item.mq.broker_name, group, message, delay_level=cleaning.delay_level,
+                    self._client, address, broker_name, group, message, delay_level=cleaning.delay_level,
                     max_reconsume_times=cleaning.max_reconsume_times, timeout_s=_ANSWER_S,
                 )  # fmt: skip
             except RmqctlError as error:
                 # A broker that could not flush in time answers with an error, and has stored it.
-                copy = await self._see(address, message, end, within_s=0.0 if is_refusal(error) else _SEEN_WITHIN_S)
-                if copy is None and is_refusal(error):
+                topic = await self._see(address, message, end, within_s=0.0 if is_refusal(error) else _SEEN_WITHIN_S)
+                if topic is None and is_refusal(error):
                     raise
                 note = error.sentence
             else:
-                copy = await self._see(address, message, end, within_s=_SEEN_WITHIN_S)
-            return _Sent(copy, was_sent=True, note=note)
+                topic = await self._see(address, message, end, within_s=_SEEN_WITHIN_S)
+            return _Sent(topic, note)
 
-    async def _see(self, address: str, message: ReturnedMessage, end: int, *, within_s: float) -> Copy | None:
+    async def _see(self, address: str, message: ReturnedMessage, end: int, *, within_s: float) -> str | None:
         """Look for the copy until it is there. None where it is not seen in time, or the broker does not answer."""
         clock = self._client.clock
         until_s = clock.monotonic_s() + within_s
         turn = 0
         while True:
             try:
-                copy = await find_copy(self._client, address, self._plan.group, message, end)
+                topic = await find_copy(self._client, address, self._plan.group, message, end)
             except RmqctlError:
-                copy = None
+                topic = None
             left_s = until_s - clock.monotonic_s()
-            if copy is not None or left_s <= 0:
-                return copy
+            if topic is not None or left_s <= 0:
+                return topic
             await pause(clock, min(left_s, _LOOK_EVERY_S[min(turn, len(_LOOK_EVERY_S) - 1)]))
             turn += 1
 
@@ -236,8 +230,8 @@ def _receipt(message: ReturnedMessage, sent: _Sent | None, error: RmqctlError | 
     result, note = Result.NOT_ATTEMPTED, ""
     if error is not None:
         result, note = Result.UNCHANGED, error.sentence
-    elif sent is not None and sent.copy is not None:
-        result, note = Result.CONFIRMED, joined(f"copy in {sent.copy.topic}", sent.note)
+    elif sent is not None and sent.topic is not None:
+        result, note = Result.CONFIRMED, joined(f"copy in {sent.topic}", sent.note)
     elif sent is not None:
         result, note = Result.UNKNOWN, joined("no copy of it was seen", sent.note)
     return ReturnReceipt(message.queue_offset, message.message_id, result, note)

@@ -19,9 +19,10 @@ from rmqctl.model.plan import Cleaning, Consequence, Operation, PlanItem, Return
 from rmqctl.model.queue import MessageQueue
 from rmqctl.observe.stuck_scan import StuckQueue, StuckScan
 from rmqctl.protocol.message import StoredMessage
+from rmqctl.protocol.properties import UNIQ_KEY
 from rmqctl.protocol.sends import RETRY_TOPIC
 from rmqctl.rules.clean_ways import CleanWay, Past, find_ways
-from rmqctl.rules.member_settings import NO_LIMIT, retry_limit
+from rmqctl.rules.member_settings import DEFAULT_RETRIES, NO_LIMIT, retry_limit
 from rmqctl.rules.reset_route import choose_route, describe_routes, require_resettable
 from rmqctl.rules.retry_places import HINDRANCES
 from rmqctl.rules.stuck_queues import Why
@@ -34,7 +35,6 @@ DEAD_LETTER_LEVEL = -1
 DEFAULT_LEVEL = 3
 # The longest of messageDelayLevel's default levels; a broker takes a higher one for its last.
 _HIGHEST_LEVEL = 18
-_DEFAULT_RETRIES = 16
 # Of these the message is at the head of its queue, in hand of one client.
 _CLEANED = frozenset({Why.IN_CONSUMPTION, Why.BLOCKED_IN_ORDER, Why.IN_HAND, Why.LOCAL_RETRY})
 
@@ -151,7 +151,7 @@ async def _read(client: Client, found: Found, queue: StuckQueue) -> _Candidate:
     for message in messages:
         if message.inner_index is not None:
             raise RefusedError(f"{mq} offset {message.queue_offset} is part of a batch: all of it would be sent back.")
-        if not message.properties.get("UNIQ_KEY"):
+        if not message.properties.get(UNIQ_KEY):
             raise RefusedError(f"{mq} offset {message.queue_offset} has no unique key: its copy could not be found.")
     return _Candidate(queue, (way, *others), tuple(messages))
 
@@ -215,7 +215,7 @@ def _item(found: Found, candidate: _Candidate, wish: CleanWish) -> PlanItem:
         cleaning=Cleaning(
             head_offset=way.offsets[0],
             delay_level=wish.level,
-            max_reconsume_times=_DEFAULT_RETRIES if limit is None else min(limit, NO_LIMIT),
+            max_reconsume_times=DEFAULT_RETRIES if limit is None else min(limit, NO_LIMIT),
             messages=messages,
             client_id=None if queue.holder is None else queue.holder.client_id,
             taken_at_ms=None if held is None or queue.watched.is_orderly is not False else held.locked_at_ms,
@@ -240,21 +240,15 @@ def _consequences(
     scan: StuckScan, candidates: Sequence[_Candidate], items: Sequence[PlanItem]
 ) -> Iterator[Consequence]:
     """Say what cleaning does not do, and what of the scan is left."""
-    held = [each for each in candidates if each.queue.holder is not None]
-    ids = sorted({each.queue.holder.client_id for each in held if each.queue.holder is not None})
+    held = [(each.queue.holder.client_id, each.queue.verdict) for each in candidates if each.queue.holder is not None]
+    ids = sorted({client_id for client_id, _ in held})
     if ids:
         text = (
             f"The listener of {listed(ids)} keeps its threads until it returns, and may finish the messages as well: "
             "each is then consumed twice."
         )
         yield Consequence("LISTENER_GOES_ON", text)
-    stopped = sorted(
-        {
-            each.queue.holder.client_id
-            for each in held
-            if each.queue.holder is not None and each.queue.verdict.flow_control is not None
-        }
-    )
+    stopped = sorted({client_id for client_id, verdict in held if verdict.flow_control is not None})
     if stopped and any(item.route is Route.SERVER_SIDE for item in items):
         text = (
             f"{listed(stopped)} has stopped pulling behind its limit, and goes to the new offset only when it pulls "

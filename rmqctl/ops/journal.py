@@ -181,7 +181,7 @@ class Journal:
         )
         values = (group, mq.broker_name, mq.topic, mq.queue_id, holder, *_OPEN)
         with self._file.transaction() as connection:
-            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (RETURNS,)).fetchone():
+            if not _has_returns(connection):
                 return {}
             return {
                 row["queue_offset"]: OpenReturn(
@@ -281,8 +281,13 @@ def _check_count(done: sqlite3.Cursor, wanted: Collection[int]) -> None:
         raise LookupError(f"{len(wanted) - done.rowcount} of the items {sorted(wanted)} are not those of the plan")
 
 
+def _has_returns(connection: sqlite3.Connection) -> bool:
+    """Tell whether the journal has the table: one that an older release made has it from the next change on."""
+    return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (RETURNS,)).fetchone())
+
+
 def _returns(connection: sqlite3.Connection, number: int) -> list[sqlite3.Row]:
-    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (RETURNS,)).fetchone():
+    if not _has_returns(connection):
         return []
     query = f"SELECT * FROM {RETURNS} WHERE change = ? ORDER BY item, queue_offset"  # noqa: S608
     return connection.execute(query, (number,)).fetchall()

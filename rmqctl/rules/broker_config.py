@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from rmqctl.model.topic import WRITE
+
 REDACTED = "(redacted)"
 
 # What decides how groups are created, balanced, reset, delayed and kept; shown in this order.
@@ -102,3 +104,9 @@ def differing(master: Mapping[str, str], slave: Mapping[str, str]) -> dict[str, 
         values = [None if name not in side else _shown(name, side[name]) for side in (master, slave)]
         found[name] = (values[0], values[1])
     return found
+
+
+def may_write(settings: Mapping[str, str]) -> bool | None:
+    """Tell whether a broker's own permission lets anybody write (brokerPermission), None where it does not tell."""
+    text = settings.get("brokerPermission", "")
+    return bool(int(text) & WRITE) if text.isascii() and text.isdigit() else None

@@ -9,7 +9,7 @@ from rmqctl.model.group import RunningInfo
 # Integer.MAX_VALUE: how often a member that consumes in order tries again unless told otherwise.
 NO_LIMIT = 2**31 - 1
 # DefaultMQPushConsumerImpl.getMaxReconsumeTimes.
-_DEFAULT_RETRIES = 16
+DEFAULT_RETRIES = 16
 
 
 class MemberSettings(Struct, frozen=True):
@@ -19,6 +19,8 @@ class MemberSettings(Struct, frozen=True):
     max_reconsume_times: int | None
     consume_timeout_ms: int | None
     is_orderly: bool | None
+    thread_count: int | None = None
+    started_at_ms: int | None = None
 
 
 def member_settings(info: RunningInfo) -> MemberSettings:
@@ -29,6 +31,8 @@ def member_settings(info: RunningInfo) -> MemberSettings:
         max_reconsume_times=_integer(properties.get("maxReconsumeTimes")),
         consume_timeout_ms=_minutes_ms(properties.get("consumeTimeout")),
         is_orderly={"true": True, "false": False}.get(properties.get("PROP_CONSUMEORDERLY", "").lower()),
+        thread_count=_integer(properties.get("PROP_THREADPOOL_CORE_SIZE")),
+        started_at_ms=_integer(properties.get("PROP_CONSUMER_START_TIMESTAMP")),
     )
 
 
@@ -42,7 +46,7 @@ def retry_limit(max_reconsume_times: int | None, *, is_orderly: bool | None) -> 
     if max_reconsume_times is None or (max_reconsume_times < 0 and is_orderly is None):
         return None
     if max_reconsume_times < 0:
-        return NO_LIMIT if is_orderly else _DEFAULT_RETRIES
+        return NO_LIMIT if is_orderly else DEFAULT_RETRIES
     return max_reconsume_times
 
 

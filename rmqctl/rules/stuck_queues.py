@@ -14,7 +14,7 @@ from rmqctl.model.queue import MessageQueue
 
 from .flow_control import FlowLimits, Hold, decide
 
-# A message in consumption for less is nobody's business, unless --older-than says so; mqadmin warns from here on.
+# A message in consumption for less is not reported, unless --older-than says so; mqadmin warns from here on.
 DEFAULT_OLDER_THAN_MS = 60_000
 # Of a client whose messages take long by themselves, one is unusual from so many times the average on.
 _TIMES_AVERAGE = 3
@@ -133,7 +133,7 @@ class Holder(Struct, frozen=True):
     `now_ms` is what its clock showed at the last look, at least. `held_count` are all queues that it holds.
     `busy_count` are its threads in the listener, of `thread_count`; `in_hand_count` are messages of all its queues, and
     `average_ms` is what the topic's take in the listener. `head_for_ms` is how long its listener has had the head,
-    by its own word. `started_at_ms` is when it began.
+    by its own word.
     """
 
     client_id: str
@@ -146,7 +146,6 @@ class Holder(Struct, frozen=True):
     in_hand_count: int = 0
     failed_tps: float = 0.0
     head_for_ms: int | None = None
-    started_at_ms: int | None = None
     limits: FlowLimits = FlowLimits()
 
 

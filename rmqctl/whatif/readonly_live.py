@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from rmqctl.admin.brokers import fetch_cluster
+from rmqctl.admin.brokers import fetch_cluster, fetch_settings
 from rmqctl.admin.clients import ask_running_info, fetch_placed_connections, find_proxies
 from rmqctl.admin.group_names import fetch_configs, pick
 from rmqctl.admin.results import Answers, ask_all, slave_failures
@@ -44,7 +44,9 @@ async def fetch_readonly(
     if broker is None:
         raise NotFoundError("Broker", broker_name, suggestions=closest(broker_name, brokers))
     tables, configs, settings = await asyncio.gather(
-        _fetch_tables(client, broker), fetch_configs(client, brokers), _fetch_settings(client, brokers)
+        _fetch_tables(client, broker),
+        fetch_configs(client, brokers),
+        ask_all(brokers, lambda name: fetch_settings(client, brokers[name])),
     )
     if broker_name in configs.failed:
         raise configs.failed[broker_name]
@@ -102,14 +104,6 @@ async def _fetch_tables(client: Client, broker: Broker) -> Tables:
         bodies.decode_topic_configs(topics.command.body),
         bodies.decode_consumer_offsets(offsets.command.body).groups,
     )
-
-
-async def _fetch_settings(client: Client, brokers: Mapping[str, Broker]) -> Answers[str, dict[str, str]]:
-    async def ask(name: str) -> dict[str, str]:
-        answer = await client.ask_broker(brokers[name], headers.get_broker_config())
-        return bodies.decode_properties_text(answer.command.body)
-
-    return await ask_all(brokers, ask)
 
 
 def _pick(

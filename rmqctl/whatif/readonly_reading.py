@@ -13,7 +13,8 @@ from rmqctl.model.group import GroupConfig, GroupConnections, GroupState, Proxie
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.progress import Unknown
 from rmqctl.model.route import Broker, TopicRoute
-from rmqctl.model.topic import WRITE, TopicConfig
+from rmqctl.model.topic import TopicConfig
+from rmqctl.rules.broker_config import may_write
 from rmqctl.rules.group_state import group_state, reason_of, unseen_reason
 
 from .readonly import GroupView, Other, Places, Why, find_places, member_mode, told_mode
@@ -88,8 +89,7 @@ class Reading(Struct, frozen=True):
 
     def is_writable(self, broker_name: str) -> bool | None:
         """Return whether a broker's own setting lets anybody write, None when it does not tell."""
-        text = self.settings.ok.get(broker_name, {}).get("brokerPermission", "")
-        return bool(int(text) & WRITE) if text.isascii() and text.isdigit() else None
+        return may_write(self.settings.ok.get(broker_name, {}))
 
     def _places(self, group: str) -> Places:
         route = self.retry_routes.ok.get(group)

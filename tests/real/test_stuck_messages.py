@@ -151,6 +151,9 @@ def test_groups_that_are_healthy_or_slow_have_nothing_stuck(cluster: Cluster, rm
     java.consume("WellTwoMembersAgain", "WellTwoMembersGroup", "WellTwoMembers", instance="again")
     for name in kinds:
         java.produce(f"Well{name}", 60, prefix="ok", tag="c" if name == "Filtered" else "a")
+    # At the first look their clients must hold the queues: how far one goes on is not known otherwise.
+    for name in ("Four", "FourInOrder"):
+        java.wait_started(f"Well{name}", 1)
     with ThreadPoolExecutor(1) as threads:
         found = threads.submit(_scan_all, rmqctl, [f"Well{name}Group" for name in kinds])
         while not found.done():

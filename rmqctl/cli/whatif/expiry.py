@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqctl.cli.durations import duration_option_ms
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
-from rmqctl.errors import UsageError
 from rmqctl.rules.durations import short_duration
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ Columns:
 
 Messages that are consumed in order are never sent back. Nothing is changed; with a group it is watched for 10 s."""
 
-_TIMEOUT = "15m"
+_TIMEOUT_MS = 900_000
 
 
 def command(
@@ -53,29 +53,17 @@ def command(
 ) -> int:
     """Run the command; its help is the registry's line and HELP."""
     invocation = Invocation(ctx, needs_cluster=group is not None)
-    timeout_ms = None if consume_timeout is None else _duration_ms("--consume-timeout", consume_timeout)
-    window_s = _duration_ms("--for", window) / 1000
+    timeout_ms = None if consume_timeout is None else duration_option_ms("--consume-timeout", consume_timeout)
+    window_s = duration_option_ms("--for", window) / 1000
     if group is None:
         choose_columns(_MODEL_COLUMNS, invocation.display)
-        return render(_model(messages, timeout_ms or _duration_ms("--consume-timeout", _TIMEOUT)), invocation.display)
+        return render(_model(messages, _TIMEOUT_MS if timeout_ms is None else timeout_ms), invocation.display)
     from rmqctl.observe.stuck_scan import scan_group
 
     choose_columns(_LIVE_COLUMNS, invocation.display)
     name = invocation.full_name(group)
     scan = invocation.ask(lambda client: scan_group(client, name, window_s=window_s), open_ended=True)
     return render(to_listing(scan, timeout_ms), invocation.display)
-
-
-def _duration_ms(option: str, text: str) -> int:
-    from rmqctl.rules.durations import parse_duration_ms
-
-    try:
-        duration_ms = parse_duration_ms(text)
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}.") from None
-    if duration_ms == 0:
-        raise UsageError(f"{option} must be above 0.")
-    return duration_ms
 
 
 def _model(count: int, timeout_ms: int) -> Listing:
@@ -127,6 +115,8 @@ def _item(scan: "StuckScan", queue: "StuckQueue", timeout_ms: int | None) -> dic
     own_ms = None if settings is None else settings.consume_timeout_ms
     wanted_ms = own_ms if timeout_ms is None else timeout_ms
     in_hand_ms = queue.verdict.at_least_ms
+    now_ms = None if holder is None else holder.now_ms
+    started_at_ms = None if settings is None else settings.started_at_ms
     item: dict[str, Any] = {
         "group": scan.group, "topic": queue.progress.mq.topic, "brokerName": queue.progress.mq.broker_name,
         "queueId": queue.progress.mq.queue_id, "clientId": None if holder is None else holder.client_id,
@@ -138,10 +128,9 @@ def _item(scan: "StuckScan", queue: "StuckQueue", timeout_ms: int | None) -> dic
         why, item["exactMs"] = "CONSUMED_IN_ORDER", None
     elif queue.verdict.source is AgeSource.REPORTED:
         why = "EXACT_TIMER"  # rmqctl's own consumer, which does not look now and then
-    elif holder is not None and None not in (holder.now_ms, holder.started_at_ms, wanted_ms, in_hand_ms):
-        now_ms, started_ms, limit_ms, age_ms = holder.now_ms or 0, holder.started_at_ms or 0, wanted_ms or 1, in_hand_ms
-        look_in_ms = next_look_ms(started_ms, limit_ms, now_ms) - now_ms
-        (wait,) = expiry_waits([-(age_ms or 0)], limit_ms, look_in_ms)
+    elif now_ms is not None and started_at_ms is not None and wanted_ms is not None and in_hand_ms is not None:
+        look_in_ms = next_look_ms(started_at_ms, wanted_ms, now_ms) - now_ms
+        (wait,) = expiry_waits([-in_hand_ms], wanted_ms, look_in_ms)
         item |= {
             "nextLookInMs": look_in_ms, "rocketmqMs": wait.rocketmq_ms, "laterMs": wait.rocketmq_ms - wait.exact_ms,
         }  # fmt: skip
