@@ -8,6 +8,7 @@ from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, RemoteProtocolError
 from rmqctl.model.names import DELAY_TOPIC, DLQ_PREFIX, RETRY_PREFIX
 from rmqctl.model.plan import ReturnedMessage
+from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol import bodies, headers, sends
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.message import StoredMessage, iter_messages
@@ -30,6 +31,22 @@ async def send_back(
         origin_message_id=message.message_id, origin_topic=message.origin_topic, broker_name=broker_name,
     )  # fmt: skip
     await client.ask(address, command, timeout_s=timeout_s, may_repeat=False)
+
+
+async def send_copy(
+    client: Client, address: str, group: str, message: StoredMessage, origin_topic: str, *, broker_name: str,
+    delay_level: int, max_reconsume_times: int, timeout_s: float,
+) -> None:  # fmt: skip
+    """Store a message in the group's retry topic as a new one, with another origin than the topic that it is in.
+
+    Sent back, a message of a pop's retry topic would keep that topic's name. Raises as send_back() does.
+    """
+    retried = sends.retry_message(
+        message, origin_topic, delay_level=delay_level, max_reconsume_times=max_reconsume_times
+    )
+    mq = MessageQueue(f"{RETRY_PREFIX}{group}", broker_name, 0)
+    command = sends.send_message(group, mq, retried, message.born_at_ms)
+    await client.ask(address, command, timeout_s=timeout_s, accept=frozenset(sends.STORED), may_repeat=False)
 
 
 async def fetch_log_end(client: Client, address: str) -> int:

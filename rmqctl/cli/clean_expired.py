@@ -31,6 +31,7 @@ Examples:
   rmqctl clean-expired my-group --older-than 15m --yes         send back, acknowledge
   rmqctl clean-expired my-group --older-than 15m --to-dlq --yes
   rmqctl clean-expired my-group --older-than 15m --yes --watch --every 30s -o jsonl
+  rmqctl clean-expired my-pop-group --older-than 30s           messages popped and not acknowledged for 30 s
 
 The group is watched for 10 s. A queue is stuck when its client has had the same message in hand for longer than
 --older-than. Where 10 s do not decide, it is watched for up to a minute. Without --yes nothing is changed.
@@ -39,6 +40,10 @@ With --older-than and --yes each stuck message is sent back to its broker. When 
 is moved past it, in the way that offset reset chooses. What is not stored again is not acknowledged. The listener of a
 stuck message keeps its thread. Of a group without members, --queue names the queues whose first unread message is
 meant. `offset undo` moves the queues back; what was sent back is redelivered nevertheless.
+
+Of a group that pops (5.x), each message that is popped and not acknowledged is a row. Brokers redeliver it by
+themselves when its invisible time is over (Java clients: 60 s), so --older-than must be shorter. Cleaning sends it back
+and acknowledges it when its copy has been seen. No offset moves, and `offset undo` cannot take it back.
 
 With --watch a round begins every 30 s (--every), until Ctrl-C or for --rounds N; each writes a line, and a round that
 fails does not end it.
@@ -56,7 +61,9 @@ WHY:
   FILTERED          the next message does not pass the client's filter
   MEMBER_SILENT     a member that does not answer may hold the queue
   NOT_ASSIGNED      no member holds the queue;  NO_MEMBERS: the group has none
-  MEMBERS_UNKNOWN, NOT_REPORTED, POP   rmqctl cannot see what members have in hand
+  POPPED            the message is popped and not acknowledged
+  POP               members pop: the queue has unread messages, or its broker hides what is popped
+  MEMBERS_UNKNOWN, NOT_REPORTED   rmqctl cannot see what members have in hand
 
 \b
 Columns:

@@ -77,7 +77,7 @@ class CleanWatch:
         return {**item, "reasons": {}}
 
     def _counts(self, played: Round) -> Iterator[tuple[str, Any]]:
-        stuck_count = len(played.scan.stuck)
+        stuck_count = len({each.progress.mq for each in played.scan.stuck})
         yield "stuckCount", stuck_count
         yield "undecidedCount", sum(each.verdict.is_stuck is None for each in played.scan.queues)
         freed_count = 0

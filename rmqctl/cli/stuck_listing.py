@@ -11,6 +11,7 @@ from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.message_item import message_item
 from rmqctl.rules.durations import short_duration
 from rmqctl.rules.member_settings import MemberSettings
+from rmqctl.rules.pop_checkpoints import HINDRANCES as POP_HINDRANCES
 from rmqctl.rules.retry_places import HINDRANCES
 from rmqctl.rules.stuck_queues import Motion, Why
 from rmqctl.rules.times import iso_time
@@ -38,7 +39,7 @@ def exit_code(scan: StuckScan, shown: int) -> int:
 
 def to_listing(scan: StuckScan, older_than_ms: int | None) -> Listing:
     """Make the listing of the queues that do not move or are slow."""
-    counts = Counter(each.verdict.is_stuck for each in scan.queues)
+    counts = _counts(scan)
     return Listing(
         kind="StuckList",
         columns=COLUMNS,
@@ -58,8 +59,14 @@ def to_listing(scan: StuckScan, older_than_ms: int | None) -> Listing:
             "clients": [_client(member) for member in scan.members.values()],
         },
         notes=[*_summary(scan), *_stacks(scan)],
+        warnings=scan.pop_notes,
         empty=f"Nothing is stuck or slow in group {scan.group}.",
     )
+
+
+def _counts(scan: StuckScan) -> Counter[bool | None]:
+    """Count queues by verdict; several popped messages of one count once."""
+    return Counter(is_stuck for _, is_stuck in {(each.progress.mq, each.verdict.is_stuck) for each in scan.queues})
 
 
 def _item(scan: StuckScan, found: StuckQueue) -> dict[str, Any]:
@@ -79,7 +86,7 @@ def _item(scan: StuckScan, found: StuckQueue) -> dict[str, Any]:
         "why": str(verdict.why),
         "isStuck": verdict.is_stuck,
         "clientId": None if found.holder is None else found.holder.client_id,
-        "headOffset": None if held is None else held.head_offset,
+        "headOffset": _head_offset(found),
         "ageAtLeastMs": verdict.at_least_ms,
         "ageAtMostMs": verdict.at_most_ms,
         "ageSource": verdict.source,
@@ -108,6 +115,13 @@ def _item(scan: StuckScan, found: StuckQueue) -> dict[str, Any]:
     if item["isStuck"] is None:
         reasons["isStuck"] = "WATCHED_TOO_SHORT" if verdict.needs_time else str(verdict.why)
     return {**item, "reasons": {key: reason for key, reason in reasons.items() if item.get(key, 0) is None}}
+
+
+def _head_offset(found: StuckQueue) -> int | None:
+    if found.popped is not None:
+        return found.popped.queue_offset
+    held = found.watched.last.held
+    return None if held is None else held.head_offset
 
 
 _OF_ROW = ("consumerOffset", "maxOffset", "lag", "duplicateRisk", "clientId")
@@ -159,6 +173,12 @@ def _sentences(scan: StuckScan, found: StuckQueue) -> Iterator[str]:
 def _first_sentence(scan: StuckScan, found: StuckQueue, since: str) -> str:
     row, verdict, holder = found.progress, found.verdict, found.holder
     broker = row.mq.broker_name
+    if found.popped is not None:
+        redelivers = iso_time(found.popped.due_ms)
+        return f"The message was popped {since} ago and is not acknowledged. {broker} redelivers it at {redelivers}."
+    if verdict.why is Why.POP and broker in scan.pop_hindrances:
+        because = POP_HINDRANCES[scan.pop_hindrances[broker]]
+        return f"Members pop, and {broker} {because}: whether a message is stuck is not known."
     if verdict.why is Why.SLOW:
         if found.watched.motion is Motion.RESTS:
             member = scan.members.get(holder.client_id) if holder is not None else None
@@ -199,12 +219,12 @@ _PLAIN = {
     Why.NO_MEMBERS: "The group has no members. Nothing is in consumption.",
     Why.MEMBERS_UNKNOWN: "Whether the group has members is not known.",
     Why.NOT_REPORTED: "Members pull by themselves and do not report what they have in hand.",
-    Why.POP: "Members pop: a message in hand does not hold up the queue.",
+    Why.POP: "Members pop: a message in hand does not hold up the queue, and is a row of its own when it is stuck.",
 }
 
 
 def _summary(scan: StuckScan) -> Iterator[str]:
-    counts = Counter(each.verdict.is_stuck for each in scan.queues)
+    counts = _counts(scan)
     total = counted(scan.queue_count, "queue")
     said = f"Group {scan.group}, watched for {short_duration(scan.watched_ms)}: {counts[True]} of {total} stuck"
     yield f"{said}, {counts[None]} undecided." if counts[None] else f"{said}."

@@ -9,7 +9,6 @@ from rmqctl.client.core import Client
 from rmqctl.client.producer import Producer
 from rmqctl.errors import DeadlineError, RefusedError, RmqctlError
 from rmqctl.model.names import RETRY_PREFIX
-from rmqctl.model.sending import OutgoingMessage
 from rmqctl.net.clock import wait_for
 from rmqctl.protocol import sends
 from rmqctl.protocol.message import StoredMessage
@@ -20,10 +19,6 @@ from .retry_guard import RetryGuard, explain
 
 # What -1 stands for (DefaultMQPushConsumerImpl.getMaxReconsumeTimes).
 _MAX_RECONSUME_TIMES = 16
-# The delay level of the first retry; each further one takes the next.
-_FIRST_LEVEL = 3
-# A half message would stay invisible; the delay is another one.
-_LEFT_OUT = ("", sends.TRAN_MSG, sends.DELAY)
 
 
 class SendBack:
@@ -100,7 +95,8 @@ class SendBack:
 
     async def _as_new_message(self, message: StoredMessage, level: int) -> None:
         """Send it to the group's retry topic, where nobody holds a lock of the group: as good as giving it back."""
-        made = OutgoingMessage(message.body, _retry_properties(message, level, self._limit), message.flag)
+        # The delay is always that of the next attempt.
+        made = sends.retry_message(message, _topic(message), delay_level=min(level, 0), max_reconsume_times=self._limit)
         topic = f"{RETRY_PREFIX}{self._group}"
         is_dead = level < 0 or message.reconsume_times >= self._limit
         hindered = {} if is_dead else await self._find_hindrances(topic)
@@ -127,24 +123,3 @@ class SendBack:
 def _topic(message: StoredMessage) -> str:
     """Return the topic that the message was first sent to, also of a retry."""
     return message.properties.get(sends.RETRY_TOPIC) or message.topic
-
-
-def _retry_properties(message: StoredMessage, level: int, limit: int) -> dict[str, str]:
-    """Return the properties of a retry that the client sends itself (sendMessageBackAsNormalMessage).
-
-    The delay is always that of the next attempt. A dead letter is asked for by a limit that is reached, and has no
-    delay, which 4.9 would keep; Java's client sends it to be retried.
-    """
-    times = message.reconsume_times
-    properties = {name: value for name, value in message.properties.items() if name not in _LEFT_OUT}
-    # Java's client writes the unique key in place of the broker's id, which brokers write and which tells the place.
-    properties.setdefault(sends.ORIGIN_MESSAGE_ID, message.offset_id)
-    properties |= {
-        sends.RETRY_TOPIC: _topic(message),
-        sends.RECONSUME_TIME: str(times + 1),
-        sends.MAX_RECONSUME_TIMES: str(limit),
-        sends.WAIT: "true",
-    }
-    if level < 0:
-        return {**properties, sends.MAX_RECONSUME_TIMES: str(min(limit, times))}
-    return {**properties, sends.DELAY: str(_FIRST_LEVEL + times)}

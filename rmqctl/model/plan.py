@@ -34,13 +34,15 @@ class Route(StrEnum):
     (UPDATE_CONSUMER_OFFSET). SERVER_SIDE: the broker stores it and sends whoever pulls next there, too
     (INVOKE_BROKER_TO_RESET_OFFSET from 5.2.0 on). CLIENT_PUSH: the broker tells the clients, which stop for 10 s and go
     there (the same request before, or with useServerSideResetOffset=false). GROUP_CONFIG: the broker's configuration
-    of the group. MIXED: brokers differ. UNSEEN: the queue should be there and could not be read, so nothing is sent.
+    of the group. POP_ACK: popped messages are acknowledged (ACK_MESSAGE), and no offset moves. MIXED: brokers differ.
+    UNSEEN: the queue should be there and could not be read, so nothing is sent.
     """
 
     BROKER_WRITE = "BROKER_WRITE"
     SERVER_SIDE = "SERVER_SIDE"
     CLIENT_PUSH = "CLIENT_PUSH"
     GROUP_CONFIG = "GROUP_CONFIG"
+    POP_ACK = "POP_ACK"
     MIXED = "MIXED"
     UNSEEN = "UNSEEN"
 
@@ -48,7 +50,8 @@ class Route(StrEnum):
 class ReturnedMessage(Struct, frozen=True):
     """A message of a queue that is sent back (CONSUMER_SEND_MSG_BACK): its place, and what its copy is known by.
 
-    `origin_topic` is the topic that it was first sent to.
+    `origin_topic` is the topic that it was first sent to. `pop_handle` acknowledges a popped message, eight fields
+    separated by blanks (ExtraInfoUtil); None for one that was pulled.
     """
 
     queue_offset: int
@@ -56,6 +59,7 @@ class ReturnedMessage(Struct, frozen=True):
     message_id: str
     origin_topic: str
     reconsume_times: int
+    pop_handle: str | None = None
 
 
 class Cleaning(Struct, frozen=True):

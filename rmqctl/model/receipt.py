@@ -88,7 +88,12 @@ class ReceiptItem(Struct, frozen=True):
 
     @property
     def may_have_changed(self) -> bool:
-        """Whether an undo has something to take back: not where nothing had to be written, though the group went on."""
+        """Whether an undo has something to take back: not where nothing had to be written, though the group went on.
+
+        Nor can an acknowledgement be taken back.
+        """
+        if self.route is Route.POP_ACK:
+            return False
         if self.result is Result.CONFIRMED and self.is_after_known and self.after == self.before:
             return False
         return self.result in (Result.CONFIRMED, Result.UNKNOWN) and self.before != self.target

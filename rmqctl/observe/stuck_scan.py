@@ -19,17 +19,20 @@ from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RmqctlError, UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import CONSUME_POP, ProcessQueue, RunningInfo
-from rmqctl.model.progress import QueueProgress, Unknown
+from rmqctl.model.progress import QueueProgress, QueueReading, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import pause
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules import sql92
 from rmqctl.rules.flow_control import FlowLimits
 from rmqctl.rules.member_settings import MemberSettings, member_settings
+from rmqctl.rules.pop_checkpoints import PopHindrance, Popped, is_popped_of
+from rmqctl.rules.progress import compute_progress
 from rmqctl.rules.reset_route import CONSUME_ACTIVELY
 from rmqctl.rules.retry_places import Hindrance, blocks_retries
 from rmqctl.rules.stack_dumps import ListenerThread, listener_threads
 from rmqctl.rules.stuck_queues import (
+    DEFAULT_OLDER_THAN_MS,
     Facts,
     Holder,
     Motion,
@@ -40,8 +43,11 @@ from rmqctl.rules.stuck_queues import (
     flow_limits,
     head_for_ms,
     judge,
+    judge_popped,
 )
 from rmqctl.rules.tags import has_tag
+
+from .pop_scan import PoppedMessage, PopScan, scan_pops
 
 # What did not move in the first window is looked at again every so often, until that is enough.
 _AGAIN_S = 5.0
@@ -51,7 +57,7 @@ class StuckQueue(Struct, frozen=True):
     """One queue that is stuck, slow or stands still: what is known of it, the verdict, and its head message.
 
     `progress` is of the last look. `head` is the message in hand, else the first unread one; None where there is none,
-    or nobody asked for it. `settings` are its holder's.
+    or nobody asked for it. `settings` are its holder's. `popped`: the row is of one message that is popped.
     """
 
     progress: QueueProgress
@@ -60,6 +66,7 @@ class StuckQueue(Struct, frozen=True):
     settings: MemberSettings | None
     verdict: Verdict
     head: FoundMessage | None
+    popped: Popped | None = None
 
 
 class MemberThreads(Struct, frozen=True):
@@ -79,6 +86,7 @@ class StuckScan(Struct, frozen=True):
     """What was found in a group; `queues` only those that do not move or are slow, the stuck ones first.
 
     `queue_count` are all that were looked at, `silent_ids` are members that did not tell what they hold.
+    `pop_hindrances` are brokers whose pops cannot be seen, `pop_notes` sentences about those that can.
     """
 
     group: str
@@ -90,10 +98,12 @@ class StuckScan(Struct, frozen=True):
     retry_hindrances: Mapping[str, Hindrance]
     silent_ids: tuple[str, ...]
     failures: tuple[Failure, ...]
+    pop_hindrances: Mapping[str, PopHindrance] = {}
+    pop_notes: tuple[str, ...] = ()
 
     @property
     def stuck(self) -> tuple[StuckQueue, ...]:
-        """The queues with a stuck message."""
+        """The queues with a stuck message; of popped messages, one row each."""
         return tuple(each for each in self.queues if each.verdict.is_stuck)
 
 
@@ -119,7 +129,7 @@ async def scan_group(
     while True:
         await _wait(client, first.ended_s, until_s, on_wait)
         last = await _look(client, group, topics, choices)
-        scan = await _conclude(client, group, first, last, older_than_ms)
+        scan = await _conclude(client, group, first, last, older_than_ms, choices)
         undecided = any(each.verdict.needs_time for each in scan.queues)
         if not undecided or until_s >= last_s:
             return scan
@@ -152,7 +162,9 @@ async def _look(client: Client, group: str, topics: Sequence[str], choices: Sequ
     return _Look(began_s, client.clock.monotonic_s(), reading, progress, rows)
 
 
-async def _conclude(client: Client, group: str, first: _Look, last: _Look, older_than_ms: int | None) -> StuckScan:
+async def _conclude(
+    client: Client, group: str, first: _Look, last: _Look, older_than_ms: int | None, choices: Sequence[QueueChoice]
+) -> StuckScan:
     for_ms = _between_ms(first, last)
     told = {client_id: _told(client_id, info, first, last) for client_id, info in last.reading.running.ok.items()}
     holders = _holders(last.reading.running.ok)
@@ -172,14 +184,15 @@ async def _conclude(client: Client, group: str, first: _Look, last: _Look, older
         hindrances = {name: found for name in brokers if (found := blocks_retries(places, name)) is not None}
     closed = await _closed_brokers(client, group, last) if Motion.IDLES in still.values() else frozenset[str]()
     types = {each.consume_type for each in last.reading.connections()}
-    queues = []
+    pops = await _scan_pops(client, group, last, types, older_than_ms, choices)
+    queues = [_popped_row(last, for_ms, each, told) for each in pops.messages]
     for (mq, client_id), each in watched.items():
         member = None if client_id is None else told[client_id]
         holder = None if member is None else _holder(mq, member, members.get(member.client_id))
         head = heads.ok.get((mq, client_id))
         facts = _facts(
             client, last, mq, each, holder, member, head, hindrances.get(mq.broker_name), types,
-            can_pull=mq.broker_name not in closed,
+            can_pull=mq.broker_name not in closed, hides_pops=mq.broker_name in pops.hindrances,
         )  # fmt: skip
         verdict = judge(facts, older_than_ms)
         if verdict is not None:
@@ -188,10 +201,47 @@ async def _conclude(client: Client, group: str, first: _Look, last: _Look, older
     rank = {True: 0, None: 1, False: 2}
     queues.sort(key=lambda each: (rank[each.verdict.is_stuck], each.progress.mq))
     silent_ids = tuple(sorted(last.reading.running.failed))
-    failures = [*last.progress.failures, *_failed_heads(heads)]
+    failures = [*last.progress.failures, *_failed_heads(heads), *pops.failures]
     return StuckScan(
-        group, last.progress, len(last.rows), for_ms, tuple(queues), members, hindrances, silent_ids, tuple(failures)
-    )
+        group, last.progress, len(last.rows), for_ms, tuple(queues), members, hindrances, silent_ids, tuple(failures),
+        pops.hindrances, pops.notes,
+    )  # fmt: skip
+
+
+async def _scan_pops(
+    client: Client, group: str, last: _Look, types: Collection[str], older_than_ms: int | None,
+    choices: Sequence[QueueChoice],
+) -> PopScan:  # fmt: skip
+    if not any(_pops(row, types) for row in last.rows.values()):
+        return PopScan()
+    asked = last.reading.topics if last.reading.asked_topics else ()
+
+    def is_asked(mq: MessageQueue) -> bool:
+        is_topic = not asked or any(is_popped_of(mq.topic, group, topic) for topic in asked)
+        return is_topic and (not choices or any(choice.has(mq) for choice in choices))
+
+    limit_ms = DEFAULT_OLDER_THAN_MS if older_than_ms is None else older_than_ms
+    return await scan_pops(client, group, last.reading.views, limit_ms, is_asked)
+
+
+def _pops(row: QueueProgress, types: Collection[str]) -> bool:
+    return row.reasons.get("inflight") is Unknown.POP or CONSUME_POP in types
+
+
+def _popped_row(last: _Look, for_ms: int, found: PoppedMessage, told: Mapping[str, _Told]) -> StuckQueue:
+    mq = found.popped.mq
+    row = last.rows.get(mq)
+    if row is None:  # a retry topic of pops that was not asked for by its name
+        reasons = dict.fromkeys(
+            ("minOffset", "maxOffset", "consumerOffset", "pullOffset", "lastTimestamp", "clientId"),
+            Unknown.NOT_REPORTED,
+        )
+        row = compute_progress(QueueReading(mq, reasons=reasons), is_broadcasting=False, is_pop=True)
+    position = Position(row.consumer_offset, row.max_offset)
+    watched = Watched(position, position, for_ms)
+    # Which member has it is not recorded; members of a group are set alike.
+    settings = next((told[client_id].settings for client_id in (*row.client_ids, *told) if client_id in told), None)
+    return StuckQueue(row, watched, None, settings, judge_popped(found.age_ms), found.message, found.popped)
 
 
 def _between_ms(first: _Look, last: _Look) -> int:
@@ -362,6 +412,7 @@ def _facts(
     types: Collection[str],
     *,
     can_pull: bool,
+    hides_pops: bool,
 ) -> Facts:
     row = last.rows[mq]
     message = None if head is None else head.message
@@ -371,7 +422,8 @@ def _facts(
         holder=holder,
         has_silent=bool(last.reading.running.failed),
         reports_queues=CONSUME_ACTIVELY not in types,
-        is_pop=row.reasons.get("inflight") is Unknown.POP or CONSUME_POP in types,
+        is_pop=_pops(row, types),
+        hides_pops=hides_pops,
         head_age_ms=None if message is None else _age_ms(client, row, head, message.stored_at_ms),
         is_wanted=None if message is None else _passes(told, mq, message),
         can_pull=can_pull,

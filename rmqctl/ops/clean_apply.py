@@ -15,11 +15,14 @@ from msgspec.structs import replace
 from rmqctl.admin.clients import fetch_placed_connections, fetch_running_infos
 from rmqctl.admin.offset_writes import require_master
 from rmqctl.admin.results import ask_all
-from rmqctl.admin.returns import fetch_log_end, find_copy, send_back
+from rmqctl.admin.returns import fetch_log_end, find_copy, send_back, send_copy
+from rmqctl.admin.time_search import fetch_message_at
 from rmqctl.client.core import Client
-from rmqctl.errors import RmqctlError, StaleError
+from rmqctl.errors import RefusedError, RmqctlError, StaleError
 from rmqctl.model.failure import Attempt, Failure
+from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.plan import Cleaning, Plan, ReturnedMessage
+from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import Result, ReturnReceipt, Who
 from rmqctl.net.clock import pause
 from rmqctl.rules.clean_ways import why_gone_on
@@ -33,6 +36,7 @@ from .offset_apply import OffsetWriter
 from .offset_check import Checked, check_plan
 from .offset_outcomes import Outcomes
 from .plan_parts import new_id
+from .pop_apply import PopAcks
 
 _SENT_AT_ONCE = 32
 # A client waits 5 s for the answer (MQClientAPIImpl.consumerSendMessageBack).
@@ -48,10 +52,12 @@ async def apply_cleaning(
 ) -> Applied:  # fmt: skip
     """Apply a plan of cleaning. See apply_offsets(), which moves the queues in the same way.
 
-    A queue whose client has gone on by itself, or has taken it anew, is left alone; StaleError where all are.
+    A queue whose client has gone on by itself, or has taken it anew, is left alone; StaleError where all are. So are
+    messages that are no longer popped; the others are acknowledged one by one, and their queues do not move.
     """
     checked = await check_plan(client, plan, strict=strict)
-    gone_on = await _find_gone_on(client, plan)
+    pops = PopAcks(client, plan, checked.brokers)
+    gone_on = {**await _find_gone_on(client, plan), **await pops.look_before()}
     if len(gone_on) == len(plan.items):
         raise StaleError(f"The plan no longer holds. {next(iter(gone_on.values()))}", hint="Look again.")
     now_ms = client.clock.now_ms()
@@ -59,23 +65,31 @@ async def apply_cleaning(
     await outcomes.look_before()
     # What earlier runs sent back is looked up before this one's rows are there.
     earlier = {
-        index: journal.open_returns(plan.group, item.mq, holder_of(item.cleaning))
+        index: {
+            offset: found
+            for holder in {holder_of(item.cleaning, message) for message in item.cleaning.messages}
+            for offset, found in journal.open_returns(plan.group, item.mq, holder).items()
+        }
         for index, item in enumerate(plan.items)
         if item.cleaning is not None
     }
     journal.begin(outcomes.receipt_id, plan, plan_text, plan_sha256, now_ms=now_ms, who=who)
-    returns = _Returns(client, plan, checked, journal, outcomes.receipt_id, earlier)
+    returns = _Returns(client, plan, checked, journal, outcomes.receipt_id, earlier, pops)
     indexes = [index for index in range(len(plan.items)) if index not in gone_on]
-    count = sum(len(item.cleaning.messages) for item in plan.items if item.cleaning is not None)
+    popped = pops.indexes - gone_on.keys()
+    if popped:
+        journal.attempting(outcomes.receipt_id, {index: plan.items[index].before for index in popped}, now_ms=now_ms)
+    count = sum(len(pops.messages(index)) for index in indexes)
     report(f"Sending {counted(count, 'message')} back...")
     await asyncio.gather(*(returns.send(index) for index in indexes))
-    unstored = {index for index in indexes if not returns.is_stored(index)}
+    unstored = {index for index in indexes if index not in popped and not returns.is_stored(index)}
+    outcomes.items |= await pops.conclude({index: outcomes.items[index] for index in popped}, returns.receipts)
     for index in unstored:
         outcomes.note(index, "not acknowledged: a message was not stored again")
     for index, sentence in gone_on.items():
         outcomes.note(index, sentence)
     outcomes.failures += returns.failures
-    await OffsetWriter(client, plan, checked, outcomes).write(leave=unstored | gone_on.keys())
+    await OffsetWriter(client, plan, checked, outcomes).write(leave=unstored | popped | gone_on.keys())
     await outcomes.find(wait_s, report)
     ended_at_ms = client.clock.now_ms()
     outcomes.end(ended_at_ms)
@@ -123,7 +137,7 @@ class _Returns:
 
     def __init__(
         self, client: Client, plan: Plan, checked: Checked, journal: Journal, receipt_id: str,
-        earlier: Mapping[int, Mapping[int, OpenReturn]],
+        earlier: Mapping[int, Mapping[int, OpenReturn]], pops: PopAcks,
     ) -> None:  # fmt: skip
         self.receipts: dict[int, list[ReturnReceipt]] = {}
         self.failures: list[Failure] = []
@@ -133,6 +147,7 @@ class _Returns:
         self._journal = journal
         self._receipt_id = receipt_id
         self._earlier = earlier
+        self._pops = pops
         self._gate = asyncio.Semaphore(_SENT_AT_ONCE)
         self._ends: dict[str, asyncio.Task[int]] = {}
 
@@ -147,26 +162,30 @@ class _Returns:
         if cleaning is None:
             self.receipts[index] = []
             return
-        unsent = [ReturnReceipt(each.queue_offset, each.message_id, Result.NOT_ATTEMPTED) for each in cleaning.messages]
+        messages, left_alone = self._pops.messages(index), self._pops.left_alone
+        unsent = [
+            ReturnReceipt(
+                each.queue_offset, each.message_id, Result.NOT_ATTEMPTED, left_alone.get((index, each.queue_offset), "")
+            )
+            for each in cleaning.messages
+        ]  # fmt: skip
         self.receipts[index] = unsent
         try:
             address = require_master(self._checked.brokers[item.mq.broker_name])
             end = await self._log_end(address)
-            self._journal.returning(
-                self._receipt_id, index, [each.queue_offset for each in cleaning.messages], known_before=end
-            )
+            self._journal.returning(self._receipt_id, index, [each.queue_offset for each in messages], known_before=end)
         except RmqctlError as error:
             self.failures.append(Failure(item.mq.broker_name, f"messages of {item.mq}", error, Attempt.WRITE))
             return
-        messages = cleaning.messages
         answers = await ask_all(
             range(len(messages)), lambda number: self._return(index, address, cleaning, messages[number], end)
         )
         receipts = [
             _receipt(message, answers.ok.get(number), answers.failed.get(number))
-            for number, message in enumerate(cleaning.messages)
+            for number, message in enumerate(messages)
         ]
-        self.receipts[index] = receipts
+        kept = [each for each in unsent if (index, each.queue_offset) in left_alone]
+        self.receipts[index] = sorted((*receipts, *kept), key=lambda each: each.queue_offset)
         for each in receipts:
             if each.result is not Result.CONFIRMED:
                 failure = RmqctlError(each.note)
@@ -182,32 +201,54 @@ class _Returns:
         return await self._ends[address]
 
     async def _return(self, index: int, address: str, cleaning: Cleaning, message: ReturnedMessage, end: int) -> _Sent:
-        """Send one message back, unless an earlier run did. Raises an error that proves that nothing was stored."""
-        broker_name, group = self._plan.items[index].mq.broker_name, self._plan.group
+        """Send one message back, and acknowledge it where it was popped. Raises what _store_again() raises."""
         async with self._gate:
-            before = self._earlier.get(index, {}).get(message.queue_offset)
-            if before is not None and before.message_id == message.message_id:
-                topic = await find_copy(self._client, address, group, message, before.known_before)
-                if topic is not None:
-                    return _Sent(topic, f"it was sent back by {before.receipt_id} already")
-                if before.is_stored:
-                    # Its copy was seen, and is gone from the index with its file, or was taken up long ago.
-                    return _Sent(None, f"{before.receipt_id} sent it back, and no copy is left")
-            note = ""
-            try:
-                await send_back(
-                    self._client, address, broker_name, group, message, delay_level=cleaning.delay_level,
-                    max_reconsume_times=cleaning.max_reconsume_times, timeout_s=_ANSWER_S,
-                )  # fmt: skip
-            except RmqctlError as error:
-                # A broker that could not flush in time answers with an error, and has stored it.
-                topic = await self._see(address, message, end, within_s=0.0 if is_refusal(error) else _SEEN_WITHIN_S)
-                if topic is None and is_refusal(error):
-                    raise
-                note = error.sentence
-            else:
-                topic = await self._see(address, message, end, within_s=_SEEN_WITHIN_S)
-            return _Sent(topic, note)
+            sent = await self._store_again(index, address, cleaning, message, end)
+            if sent.topic is not None:
+                await self._pops.acknowledge(index, address, message)
+            return sent
+
+    async def _store_again(
+        self, index: int, address: str, cleaning: Cleaning, message: ReturnedMessage, end: int
+    ) -> _Sent:  # fmt: skip
+        """Have one message stored again, unless an earlier run did. Raises an error that proves that nothing was."""
+        group = self._plan.group
+        before = self._earlier.get(index, {}).get(message.queue_offset)
+        if before is not None and before.message_id == message.message_id:
+            topic = await find_copy(self._client, address, group, message, before.known_before)
+            if topic is not None:
+                return _Sent(topic, f"it was sent back by {before.receipt_id} already")
+            if before.is_stored:
+                # Its copy was seen, and is gone from the index with its file, or was taken up long ago.
+                return _Sent(None, f"{before.receipt_id} sent it back, and no copy is left")
+        note = ""
+        try:
+            await self._send(self._plan.items[index].mq, address, cleaning, message)
+        except RmqctlError as error:
+            # A broker that could not flush in time answers with an error, and has stored it.
+            topic = await self._see(address, message, end, within_s=0.0 if is_refusal(error) else _SEEN_WITHIN_S)
+            if topic is None and is_refusal(error):
+                raise
+            note = error.sentence
+        else:
+            topic = await self._see(address, message, end, within_s=_SEEN_WITHIN_S)
+        return _Sent(topic, note)
+
+    async def _send(self, mq: MessageQueue, address: str, cleaning: Cleaning, message: ReturnedMessage) -> None:
+        group, level, limit = self._plan.group, cleaning.delay_level, cleaning.max_reconsume_times
+        if message.pop_handle is not None and mq.topic.startswith(RETRY_PREFIX):
+            found = await fetch_message_at(self._client, address, mq, message.queue_offset)
+            if found is None or found.queue_offset != message.queue_offset or found.message_id != message.message_id:
+                raise RefusedError(f"{mq} offset {message.queue_offset} holds another message than in the plan.")
+            await send_copy(
+                self._client, address, group, found, message.origin_topic, broker_name=mq.broker_name,
+                delay_level=level, max_reconsume_times=limit, timeout_s=_ANSWER_S,
+            )  # fmt: skip
+            return
+        await send_back(
+            self._client, address, mq.broker_name, group, message, delay_level=level, max_reconsume_times=limit,
+            timeout_s=_ANSWER_S,
+        )  # fmt: skip
 
     async def _see(self, address: str, message: ReturnedMessage, end: int, *, within_s: float) -> str | None:
         """Look for the copy until it is there. None where it is not seen in time, or the broker does not answer."""

@@ -23,6 +23,7 @@ from rmqctl.protocol.properties import UNIQ_KEY
 from rmqctl.protocol.sends import RETRY_TOPIC
 from rmqctl.rules.clean_ways import CleanWay, Past, find_ways
 from rmqctl.rules.member_settings import DEFAULT_RETRIES, NO_LIMIT, retry_limit
+from rmqctl.rules.pop_handles import normal_topic
 from rmqctl.rules.reset_route import choose_route, describe_routes, require_resettable
 from rmqctl.rules.retry_places import HINDRANCES
 from rmqctl.rules.stuck_queues import Why
@@ -30,13 +31,14 @@ from rmqctl.rules.words import counted, listed
 
 from .offset_found import Found, find_group
 from .offset_plan import Planned, new_plan
+from .pop_plan import CONSEQUENCE, pop_items, require_retry_reader
 
 DEAD_LETTER_LEVEL = -1
 DEFAULT_LEVEL = 3
 # The longest of messageDelayLevel's default levels; a broker takes a higher one for its last.
 _HIGHEST_LEVEL = 18
-# Of these the message is at the head of its queue, in hand of one client.
-_CLEANED = frozenset({Why.IN_CONSUMPTION, Why.BLOCKED_IN_ORDER, Why.IN_HAND, Why.LOCAL_RETRY})
+# Of these the message is at the head of its queue, in hand of one client, or popped.
+_CLEANED = frozenset({Why.IN_CONSUMPTION, Why.BLOCKED_IN_ORDER, Why.IN_HAND, Why.LOCAL_RETRY, Why.POPPED})
 
 
 class CleanWish(Struct, frozen=True):
@@ -77,21 +79,26 @@ async def plan_cleaning(client: Client, scan: StuckScan, wish: CleanWish) -> Pla
     Raises RefusedError for a group that can't be changed, and where brokers would not store what is sent back.
     """
     chosen = [each for each in scan.queues if _is_meant(each, wish)]
-    topics = tuple(sorted({each.progress.mq.topic for each in chosen}))
+    topics = tuple(sorted({_topic(scan.group, each) for each in chosen}))
     found = await find_group(client, scan.group, topics)
     names = sorted({each.progress.mq.broker_name for each in chosen})
     found.require_settings(names)
+    if any(each.popped is not None for each in chosen):
+        require_retry_reader(scan.group, found.filters)
+    resets = sorted({each.progress.mq.broker_name for each in chosen if each.popped is None})
     require_resettable(
-        found.situation, assume_offline=False, is_server_side=[found.is_server_side.get(name, False) for name in names]
+        found.situation, assume_offline=False, is_server_side=[found.is_server_side.get(name, False) for name in resets]
     )
     refused = await _find_refusals(client, scan.group, found, names)
     if refused.keys() >= set(names) and names:
         raise refused[names[0]]
     left = [each for each in chosen if each.progress.mq.broker_name not in refused]
-    candidates, failures = await _read_all(client, found, left)
-    failures += [Failure(name, "stuck messages", error) for name, error in refused.items()]
-    items = tuple(_item(found, each, wish) for each in sorted(candidates, key=lambda each: each.mq))
+    candidates, failures = await _read_all(client, found, [each for each in left if each.popped is None])
+    popped, unsendable = pop_items(scan.group, [each for each in left if each.popped is not None], wish.level)
+    failures += [*unsendable, *(Failure(name, "stuck messages", error) for name, error in refused.items())]
+    items = (*(_item(found, each, wish) for each in sorted(candidates, key=lambda each: each.mq)), *popped)
     consequences = (
+        *((CONSEQUENCE,) if popped else ()),
         *describe_routes(found.situation, {item.route for item in items}),
         *_consequences(scan, candidates, items),
     )
@@ -99,6 +106,12 @@ async def plan_cleaning(client: Client, scan: StuckScan, wish: CleanWish) -> Pla
         client, found, items, consequences, operation=Operation.CLEAN_EXPIRED, asked=wish.asked, reason=wish.reason
     )
     return Planned(plan, (*found.failures, *failures))
+
+
+def _topic(group: str, queue: StuckQueue) -> str:
+    """Return the topic to look a queue's group up in: name servers learn of a retry topic of pops up to 30 s late."""
+    topic = queue.progress.mq.topic
+    return topic if queue.popped is None else normal_topic(group, topic)
 
 
 def _is_meant(queue: StuckQueue, wish: CleanWish) -> bool:

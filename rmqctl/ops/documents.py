@@ -26,6 +26,7 @@ from rmqctl.model.plan import (
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ChangeState, ConfigReceiptItem, Receipt, ReceiptItem, Result, ReturnReceipt, Who
 from rmqctl.rules.group_changes import is_group_change
+from rmqctl.rules.pop_handles import is_handle
 from rmqctl.rules.times import iso_time
 
 API_VERSION = "rmqctl/v1"
@@ -110,6 +111,7 @@ def _cleaning(cleaning: Cleaning) -> dict[str, Any]:
                 "msgId": message.message_id,
                 "originTopic": message.origin_topic,
                 "reconsumeTimes": message.reconsume_times,
+                "popHandle": message.pop_handle,
             }
             for message in cleaning.messages
         ],
@@ -137,6 +139,7 @@ class _Message(Struct, frozen=True, rename="camel"):
     commit_log_offset: int = 0
     origin_topic: str = ""
     reconsume_times: int = 0
+    pop_handle: str | None = None
     result: Result = Result.UNKNOWN
     note: str = ""
 
@@ -275,7 +278,14 @@ def _parse_cleaning(cleaning: _Cleaning | None) -> Cleaning | None:
     if cleaning is None:
         return None
     messages = tuple(
-        ReturnedMessage(each.queue_offset, each.commit_log_offset, each.msg_id, each.origin_topic, each.reconsume_times)
+        ReturnedMessage(
+            each.queue_offset,
+            each.commit_log_offset,
+            each.msg_id,
+            each.origin_topic,
+            each.reconsume_times,
+            each.pop_handle,
+        )
         for each in cleaning.messages
     )
     return Cleaning(
@@ -304,17 +314,26 @@ def _check_items(document: _Document, where: str) -> None:
             or (not is_queue and (item.topic, item.queue_id) != (None, None))
             or (not is_queue and not is_group_change(document.operation))
             or (item.cleaning is not None and not _is_possible(item))
+            or (document.kind == PLAN and item.route is Route.POP_ACK and item.cleaning is None)
         ):
             raise UsageError(f"{where} has an offset or a queue that there can't be, at {item.broker_name}.")
 
 
 def _is_possible(item: _Item) -> bool:
-    """Tell whether a queue goes nowhere but past messages that are sent back, the first of them its head."""
+    """Tell whether a queue goes nowhere but past messages that are sent back, the first of them its head.
+
+    A queue that is popped stays where it is, and each message has a handle.
+    """
     cleaning = item.cleaning
-    if cleaning is None or not isinstance(item.target, int) or not cleaning.messages:
+    if cleaning is None or not cleaning.messages:
         return False
     offsets = [message.queue_offset for message in cleaning.messages]
-    return offsets == sorted(set(offsets)) and offsets[0] == cleaning.head_offset and offsets[-1] < item.target
+    if offsets != sorted(set(offsets)) or offsets[0] != cleaning.head_offset:
+        return False
+    if item.route is Route.POP_ACK:
+        return item.before == item.target and all(is_handle(each.pop_handle) for each in cleaning.messages)
+    has_handles = any(each.pop_handle is not None for each in cleaning.messages)
+    return isinstance(item.target, int) and offsets[-1] < item.target and not has_handles
 
 
 def receipt_document(receipt: Receipt) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from rmqctl.model.plan import Cleaning, ConfigItem, Operation, Plan, PlanItem, Route
+from rmqctl.model.plan import Cleaning, ConfigItem, Operation, Plan, PlanItem, ReturnedMessage, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ChangeState, ConfigReceiptItem, Receipt, ReceiptItem, Result, ReturnReceipt, Who
 
@@ -143,16 +143,19 @@ def read_change(row: sqlite3.Row, state: ChangeState) -> Change:
 def return_rows(plan: Plan) -> list[tuple[Any, ...]]:
     """Return (item, queue_offset, message_id, holder) of all messages that a plan would send back."""
     return [
-        storable((number, message.queue_offset, message.message_id, holder_of(item.cleaning)))
+        storable((number, message.queue_offset, message.message_id, holder_of(item.cleaning, message)))
         for number, item in enumerate(plan.items)
         if item.cleaning is not None
         for message in item.cleaning.messages
     ]
 
 
-def holder_of(cleaning: Cleaning) -> str:
-    """Return who has messages in hand, and since when: another holder, or the same one later, was given them anew."""
-    return f"{cleaning.client_id or ''} {cleaning.taken_at_ms or ''}"
+def holder_of(cleaning: Cleaning, message: ReturnedMessage) -> str:
+    """Return who has a message in hand, and since when: another holder, or the same one later, was given it anew.
+
+    Of popped messages the handle tells.
+    """
+    return message.pop_handle or f"{cleaning.client_id or ''} {cleaning.taken_at_ms or ''}"
 
 
 def read_receipt(

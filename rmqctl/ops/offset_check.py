@@ -15,6 +15,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
 from rmqctl.rules.drift import Moved, Now, count_moved, find_drift
 from rmqctl.rules.plan_consequences import CLIENTS_AHEAD, describe_ahead, narrowing
+from rmqctl.rules.pop_handles import normal_topic
 from rmqctl.rules.reset_route import choose_route
 
 from .offset_found import Found, find_group, find_stored
@@ -39,10 +40,18 @@ class Checked(Struct, frozen=True):
 
 async def check_plan(client: Client, plan: Plan, *, strict: bool) -> Checked:
     """Return what stands now. Raises StaleError when the plan no longer holds, and what find_group raises."""
-    topics = tuple(sorted({item.mq.topic for item in plan.items if item.route is not Route.UNSEEN}))
+    # Name servers learn of a retry topic of pops up to 30 s late.
+    named = {
+        normal_topic(plan.group, item.mq.topic) if item.route is Route.POP_ACK else item.mq.topic
+        for item in plan.items
+        if item.route is not Route.UNSEEN
+    }
+    topics = tuple(sorted(named))
     try:
         is_deletion = plan.operation is Operation.OFFSET_DELETE
-        found = await (find_stored(client, plan.group) if is_deletion else find_group(client, plan.group, topics))
+        found = await (
+            find_stored(client, plan.group) if is_deletion else find_group(client, plan.group, tuple(sorted(topics)))
+        )
     except NotFoundError as error:
         raise StaleError(f"The plan no longer holds. {error.sentence}", hint=error.hint) from None
     found.require_settings(plan.brokers)

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError
-from rmqctl.model.plan import Consequence, Operation, Plan
+from rmqctl.model.plan import Consequence, Operation, Plan, Route
 from rmqctl.model.receipt import Receipt, Result
 from rmqctl.rules.reset import Aim, Spec
 from rmqctl.rules.words import counted, listed
@@ -20,6 +20,9 @@ async def plan_undo(client: Client, receipt: Receipt, *, assume_offline: bool, r
     Raises RefusedError where nothing was, and what plan_offsets raises.
     """
     given = {item.mq: item.before for item in receipt.items if item.may_have_changed}
+    if not given and any(item.route is Route.POP_ACK for item in receipt.items):
+        sentence = f"{receipt.id} can't be undone: brokers cannot take back the acknowledgement of a popped message."
+        raise RefusedError(sentence, hint="The copy of each message is redelivered through the group's retry topic.")
     if not given:
         raise RefusedError(f"There is nothing to undo in {receipt.id}: no queue was changed.")
     wish = Wish(

@@ -17,6 +17,7 @@ from .codes import RequestCode, ResponseCode
 from .command import Command
 from .flags import COMPRESSION_ZLIB, MessageFlag
 from .headers import int_field
+from .message import StoredMessage
 from .properties import KEYS, TAGS, encode_properties
 
 WAIT = "WAIT"
@@ -55,6 +56,11 @@ _DEFAULT_TOPIC, _DEFAULT_QUEUE_COUNT = "TBW102", 4
 
 _BATCH_HEAD = struct.Struct(">iiiii")  # size, magic, CRC, flag, body length
 _SHORT = struct.Struct(">h")
+
+# The delay level of the first retry; each further one takes the next.
+_FIRST_LEVEL = 3
+# A half message would stay invisible; the delay is another one.
+_NOT_RETRIED = ("", TRAN_MSG, DELAY)
 
 # Names that an application can't use (MessageConst.STRING_HASH_SET of 5.4.0).
 RESERVED = frozenset({
@@ -181,6 +187,29 @@ def _compressed(body: bytes) -> tuple[bytes, int]:
         return body, 0
     small = zlib.compress(body, _COMPRESSION_LEVEL)
     return (small, MessageFlag.COMPRESSED | COMPRESSION_ZLIB) if len(small) < len(body) else (body, 0)
+
+
+def retry_message(
+    message: StoredMessage, origin_topic: str, *, delay_level: int, max_reconsume_times: int
+) -> OutgoingMessage:  # fmt: skip
+    """Return a message as a new one for a retry topic (DefaultMQPushConsumerImpl.sendMessageBackAsNormalMessage).
+
+    Delay level 0 is that of the next attempt. A negative one asks for a dead letter, by a limit that is reached, and
+    has no delay, which 4.9 would keep; Java's client sends it to be retried.
+    """
+    times = message.reconsume_times
+    properties = {name: value for name, value in message.properties.items() if name not in _NOT_RETRIED}
+    # Java's client writes the unique key in place of the broker's id, which brokers write and which tells the place.
+    properties.setdefault(ORIGIN_MESSAGE_ID, message.offset_id)
+    properties |= {
+        RETRY_TOPIC: origin_topic,
+        RECONSUME_TIME: str(times + 1),
+        MAX_RECONSUME_TIMES: str(min(max_reconsume_times, times) if delay_level < 0 else max_reconsume_times),
+        WAIT: "true",
+    }
+    if delay_level >= 0:
+        properties[DELAY] = str(delay_level or _FIRST_LEVEL + times)
+    return OutgoingMessage(message.body, properties, message.flag)
 
 
 class SendAnswer(Struct, frozen=True):

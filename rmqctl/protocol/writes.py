@@ -62,3 +62,12 @@ def delete_group(group: str, *, with_offsets: bool) -> Command:
     flag = "true" if with_offsets else "false"
     fields = {"groupName": group, "cleanOffset": flag, "removeOffset": flag}
     return Command(RequestCode.DELETE_SUBSCRIPTIONGROUP, fields)
+
+
+def acknowledge_popped(group: str, topic: str, queue_id: int, queue_offset: int, handle: str) -> Command:
+    """Acknowledge a popped message (AckMessageRequestHeader); `topic` is the one in which it is stored. 5.x only."""
+    fields = {
+        "consumerGroup": group, "topic": topic, "queueId": str(queue_id), "offset": str(queue_offset),
+        "extraInfo": handle,
+    }  # fmt: skip
+    return Command(RequestCode.ACK_MESSAGE, fields)

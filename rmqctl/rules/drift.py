@@ -80,7 +80,7 @@ def _broker_drift(plan: Plan, now: Now) -> Iterator[str]:
             yield f"Broker {name} was at {address} and is at {now.brokers[name]}: it may be another cluster."
         elif name in now.routes:
             planned = {item.route for item in plan.items if item.mq.broker_name == name}
-            planned -= {now.routes[name], Route.UNSEEN}
+            planned -= {now.routes[name], Route.UNSEEN, Route.POP_ACK}
             for route in sorted(planned):
                 yield f"Broker {name} would be changed by {route}, and now by {now.routes[name]}."
         if name in now.lacking_config and name in plan.configured_at:
@@ -95,7 +95,8 @@ def _broker_drift(plan: Plan, now: Now) -> Iterator[str]:
 
 def _queue_drift(plan: Plan, now: Now, *, strict: bool) -> Iterator[str]:
     for item in plan.items:
-        if item.mq.broker_name not in now.brokers or item.route is Route.UNSEEN:
+        # Offsets of popped queues move on by themselves, and decide nothing.
+        if item.mq.broker_name not in now.brokers or item.route in (Route.UNSEEN, Route.POP_ACK):
             continue
         if item.mq not in now.offsets:
             yield f"{item.mq}: its stored offset could not be read."

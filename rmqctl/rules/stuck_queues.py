@@ -51,6 +51,7 @@ class Why(StrEnum):
     MEMBERS_UNKNOWN = "MEMBERS_UNKNOWN"
     NOT_REPORTED = "NOT_REPORTED"
     POP = "POP"
+    POPPED = "POPPED"
 
 
 class AgeSource(StrEnum):
@@ -59,6 +60,7 @@ class AgeSource(StrEnum):
     REPORTED = "REPORTED"  # the client tells when its listener was called
     LAST_CONSUMED = "LAST_CONSUMED"  # the client has finished nothing else of the queue since then
     WATCHED = "WATCHED"  # it was in hand for as long as it was watched
+    POPPED = "POPPED"  # the broker has recorded when it was popped
 
 
 class Position(Struct, frozen=True):
@@ -154,7 +156,8 @@ class Facts(Struct, frozen=True, kw_only=True):
 
     `head_age_ms` is how long ago the head was stored, by its broker's clock; `is_wanted` whether the head passes the
     subscription. `can_pull`: the broker lets members pull (consumeEnable). `retry_hindrance` says why failed messages
-    can't be sent back, None where they can or nobody asked. `is_pop`: members pop.
+    can't be sent back, None where they can or nobody asked. `is_pop`: members pop; `hides_pops`: what the broker has
+    given out to them cannot be seen.
     """
 
     watched: Watched
@@ -163,6 +166,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     has_silent: bool = False
     reports_queues: bool = True
     is_pop: bool = False
+    hides_pops: bool = False
     head_age_ms: int | None = None
     is_wanted: bool | None = None
     can_pull: bool = True
@@ -187,9 +191,12 @@ class Verdict(Struct, frozen=True):
 def judge(facts: Facts, older_than_ms: int | None) -> Verdict | None:
     """Judge one queue; None for one that is fine. `older_than_ms` None: a minute, or three times the client's usual."""
     watched, motion = facts.watched, facts.watched.motion
+    if facts.is_pop and facts.hides_pops and watched.last.held is None:
+        return Verdict(Why.POP, is_stuck=None)
     if motion is Motion.DONE:
         return None
-    if facts.is_pop:
+    # Retry topics of a popping group are pulled.
+    if facts.is_pop and watched.last.held is None:
         return Verdict(Why.POP, is_stuck=False)
     if motion is Motion.UNHELD:
         return _judge_unheld(facts)
@@ -198,6 +205,11 @@ def judge(facts: Facts, older_than_ms: int | None) -> Verdict | None:
     if motion is Motion.IDLES:
         return _judge_idle(facts)
     return _judge_head(facts, older_than_ms)
+
+
+def judge_popped(age_ms: int) -> Verdict:
+    """Judge a message that was popped longer ago than the limit, and is not acknowledged."""
+    return Verdict(Why.POPPED, True, age_ms, age_ms, AgeSource.POPPED)
 
 
 def _judge_unheld(facts: Facts) -> Verdict:

@@ -9,6 +9,7 @@ from rmqctl.protocol.command import Command
 from rmqctl.protocol.message import StoredMessage, iter_messages
 from rmqctl.protocol.properties import encode_properties
 from rmqctl.protocol.record import encode_record
+from rmqctl.rules.pop_handles import ORDERLY_REVIVE_QUEUE, POP_CK, Handle, OffsetInfo
 
 from .broker import Broker
 from .pop_checkpoints import CheckPoint
@@ -23,7 +24,7 @@ from .pop_checks import (
     rotated,
     waited_for,
 )
-from .pop_handles import ORDERLY_REVIVE_QUEUE, POP_CK, Handle, OffsetInfo
+from .pop_log import record_pop
 from .pop_orders import Batch
 from .request import RefusalError, Request, answer
 from .store import GetStatus, Got
@@ -155,7 +156,10 @@ class _Pop:
             state.orders.hold(topic, group, queue_id, batch, self.info)
             broker.offsets.store(group, topic, queue_id, offset)
         else:
-            add_check_point(broker, group, topic, queue_id, offset, got.offsets, self.pop_time_ms, self.invisible_ms)
+            add_check_point(
+                broker, group, topic, queue_id, offset, got.offsets, self.pop_time_ms, self.invisible_ms,
+                self.revive_queue_id,
+            )  # fmt: skip
             broker.offsets.store(group, topic, queue_id, got.next_offset)
         self.info.add(topic, queue_id, offset, got.offsets)
         self.count += len(got.offsets)
@@ -202,11 +206,12 @@ class _Pop:
 
 def add_check_point(
     broker: Broker, group: str, topic: str, queue_id: int, start_offset: int, offsets: tuple[int, ...],
-    pop_time_ms: int, invisible_ms: int,
+    pop_time_ms: int, invisible_ms: int, revive_queue_id: int,
 ) -> None:  # fmt: skip
     """Note messages that are out, to be revived when their time is over."""
     points, due_ms = broker.pop.check_points, pop_time_ms + invisible_ms
     points.put(CheckPoint(group, topic, queue_id, start_offset, pop_time_ms, due_ms, list(offsets)))
+    record_pop(broker, group, topic, queue_id, start_offset, offsets, pop_time_ms, invisible_ms, revive_queue_id)
     broker.pop.revival.arm()
 
 

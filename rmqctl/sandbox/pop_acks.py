@@ -9,12 +9,13 @@ from typing import Any
 from rmqctl.errors import RemoteProtocolError
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
+from rmqctl.rules.pop_handles import ORDERLY_REVIVE_QUEUE, Handle, real_topic
 
 from .broker import Broker
 from .pop import add_check_point
 from .pop_checkpoints import check_point_key
 from .pop_checks import Target, find_topic, illegal_queue
-from .pop_handles import ORDERLY_REVIVE_QUEUE, Handle, real_topic
+from .pop_log import record_acknowledgement
 from .request import UNSET_REMARK, FailureError, RefusalError, Request, answer, ok
 
 _NO_TIMES: dict[str, object] = {"popTime": 0, "invisibleTime": 0, "reviveQid": 0}
@@ -65,7 +66,10 @@ def change_invisible_time(broker: Broker, request: Request) -> Command:
     # Within the same ms a new handle could be the old one.
     while check_point_key(target.group, target.topic, target.queue_id, offset, now_ms) in points:
         now_ms += 1
-    add_check_point(broker, target.group, target.topic, target.queue_id, offset, (offset,), now_ms, invisible_ms)
+    add_check_point(
+        broker, target.group, target.topic, target.queue_id, offset, (offset,), now_ms, invisible_ms,
+        handle.revive_queue_id,
+    )  # fmt: skip
     _acknowledge(broker, target, offset, handle)
     return ok(
         remark=UNSET_REMARK, popTime=now_ms, invisibleTime=invisible_ms, reviveQid=handle.revive_queue_id
@@ -99,6 +103,10 @@ def _acknowledge(broker: Broker, target: Target, offset: int, handle: Handle) ->
             target.group, target.topic, target.queue_id, handle.start_offset, handle.pop_time_ms
         )  # fmt: skip
         broker.pop.check_points.acknowledge(key, offset)
+        record_acknowledgement(
+            broker, target.group, target.topic, target.queue_id, handle.start_offset, offset, handle.pop_time_ms,
+            handle.revive_queue_id,
+        )  # fmt: skip
 
 
 def _acknowledge_orderly(broker: Broker, request: Request, target: Target, offset: int, pop_time_ms: int) -> None:

@@ -7,10 +7,10 @@ from msgspec import Struct
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.flags import Permission
+from rmqctl.rules.pop_handles import pop_retry_topic
 
 from .broker import Broker
 from .filters import EVERYTHING, Filter, build_filter
-from .pop_handles import pop_retry_topic
 from .request import RefusalError, Request
 from .subscription import parse_subscription
 from .topics import Topic

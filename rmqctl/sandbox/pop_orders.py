@@ -9,7 +9,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from .pop_handles import OffsetInfo
+from rmqctl.rules.pop_handles import OffsetInfo
+
 from .state import StateStore
 
 _TABLE = "pop_orders"

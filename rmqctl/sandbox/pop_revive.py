@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.net.clock import Timer
 from rmqctl.protocol.message import StoredMessage
+from rmqctl.rules.pop_handles import normal_topic, pop_retry_topic
 
 from .pop_checkpoints import CheckPoint, CheckPoints
-from .pop_handles import normal_topic, pop_retry_topic
 from .request import RefusalError
 from .store import NewMessage
 

@@ -13,7 +13,16 @@ from msgspec.structs import replace
 
 from rmqctl.errors import UsageError
 from rmqctl.model.group import GroupState
-from rmqctl.model.plan import ConfigItem, Consequence, Operation, Plan, PlanItem, Route
+from rmqctl.model.plan import (
+    Cleaning,
+    ConfigItem,
+    Consequence,
+    Operation,
+    Plan,
+    PlanItem,
+    ReturnedMessage,
+    Route,
+)
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
 from rmqctl.ops.documents import parse_plan, parse_receipt, plan_document, receipt_document, sum_of
@@ -26,8 +35,10 @@ _OFFSETS = st.none() | _NUMBERS
 _QUEUES = st.builds(MessageQueue, _NAMES, _NAMES, st.integers(0, 2**31 - 1))
 _REASONS = st.dictionaries(st.sampled_from(["before", "lost", "firstStoreTimestamp"]), _NAMES, max_size=3)
 _CONFIGS = st.none() | st.dictionaries(_NAMES, st.none() | st.booleans() | st.integers(-5, 5) | _NAMES, max_size=3)
+# Popped messages are acknowledged by their handles, which stand in an item's messages.
+_ROUTES = [route for route in Route if route is not Route.POP_ACK]
 _PLAN_ITEMS = st.builds(
-    PlanItem, _QUEUES, _OFFSETS, _OFFSETS, st.sampled_from(Route), _OFFSETS, _OFFSETS, _OFFSETS, _OFFSETS, _OFFSETS,
+    PlanItem, _QUEUES, _OFFSETS, _OFFSETS, st.sampled_from(_ROUTES), _OFFSETS, _OFFSETS, _OFFSETS, _OFFSETS, _OFFSETS,
     _OFFSETS, _NAMES, _REASONS,
 )  # fmt: skip
 
@@ -313,6 +324,48 @@ def test_an_item_that_no_plan_of_ours_has_is_refused(changes: dict[str, Any]) ->
     document["items"][0] |= changes
     with pytest.raises(UsageError):
         parse_plan(_resummed(document), "p.json")
+
+
+HANDLE = "7 100 60000 0 0 broker-a 0 7"
+
+
+def a_popped_plan(*, route: Route = Route.POP_ACK, target: int | None = 50, handle: str | None = HANDLE) -> Plan:
+    """A plan of one popped message, at offset 7 of a queue whose stored offset is 50."""
+    message = ReturnedMessage(7, 4711, "key", "T", 0, handle)
+    cleaning = Cleaning(7, 3, 16, () if handle == "" else (message,))
+    item = PlanItem(MessageQueue("T", "broker-a", 0), 50, target, route, cleaning=cleaning)
+    plan = replace(a_plan(), operation=Operation.CLEAN_EXPIRED, route=route, items=(item,))
+    return replace(plan, brokers={"broker-a": "a:1"})
+
+
+def test_a_popped_message_keeps_its_handle() -> None:
+    plan = a_popped_plan()
+    document = plan_document(plan)
+    assert document["items"][0]["cleaning"]["messages"][0]["popHandle"] == HANDLE
+    assert parse_plan(_bytes(document), "p.json")[0] == plan
+    # Plans of older releases name none.
+    pulled = a_popped_plan(route=Route.SERVER_SIDE, handle=None)
+    document = plan_document(pulled)
+    del document["items"][0]["cleaning"]["messages"][0]["popHandle"]
+    assert parse_plan(_resummed(document), "p.json")[0] == pulled
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        a_popped_plan(target=51),
+        a_popped_plan(target=None),
+        a_popped_plan(handle=None),
+        a_popped_plan(handle="x"),
+        a_popped_plan(handle=""),
+        a_popped_plan(route=Route.SERVER_SIDE),
+        replace(a_popped_plan(), items=(PlanItem(MessageQueue("T", "broker-a", 0), 50, 50, Route.POP_ACK),)),
+    ],
+    ids=["moves", "taken away", "no handle", "no whole handle", "no message", "another way", "no cleaning"],
+)
+def test_what_can_not_be_acknowledged_is_refused(plan: Plan) -> None:
+    with pytest.raises(UsageError):
+        parse_plan(_bytes(plan_document(plan)), "p.json")
 
 
 def test_two_items_of_one_queue_are_refused() -> None:

@@ -206,3 +206,68 @@ def test_a_run_that_is_killed_is_finished_by_the_next(cluster: Cluster, rmqctl: 
     seen = [kill_cleaning(cluster, rmqctl, f"Clean{number}", chance) for number in range(5)]
     assert all(each.is_good for each in seen), seen
     assert any(each.was_running for each in seen), seen
+
+
+@pytest.mark.since_5
+@pytest.mark.timeout(600)
+def test_messages_that_are_popped_and_hang(cluster: Cluster, rmqctl: Rmqctl) -> None:
+    """One hangs in its first pop, one is redelivered by the broker first: both are found, sent back, acknowledged."""
+    java, topic, group = cluster.java, "CleanPop", "CleanPopGroup"
+    retry_topic = f"%RETRY%{group}_{topic}"
+    cluster.create_topic(topic, queue_count=1, brokers=(_BROKER,))
+    java.mqadmin("setConsumeMode", "-b", cluster.addresses[_BROKER], "-t", topic, "-g", group, "-m", "POP", "-n", "8")
+    java.consume("pop", group, topic, pop=1, stuck="X", collect=1)
+    sent = [f"a{number}" for number in range(5)] + ["Xfirst0"] + [f"b{number}" for number in range(5)]
+    for prefix, count in (("a", 5), ("Xfirst", 1), ("b", 5)):
+        java.produce(topic, count, prefix=prefix)
+    java.wait_started("pop", 11)
+    wait_until(lambda: len(_popped(rmqctl, group)) == 1, "the message is found")
+    (row,) = _popped(rmqctl, group)
+    assert (row["isStuck"], row["topic"], row["body"], row["ageSource"]) == (True, topic, "Xfirst0", "POPPED")
+    # It is not the client's fault: by its offset the queue is done.
+    assert row["headOffset"] < row["consumerOffset"] == row["maxOffset"] == 11
+
+    # Nobody acknowledges it, so its broker redelivers it, and it hangs again.
+    wait_until(lambda: _attempts(cluster, "Xfirst0") == [0, 1], "the broker's own redelivery", 240)
+    java.produce(topic, 1, prefix="Xsecond")
+    sent.append("Xsecond0")
+    wait_until(lambda: _attempts(cluster, "Xsecond0") == [0], "the second message")
+    wait_until(lambda: len(_popped(rmqctl, group)) == 2, "both are found")
+    assert {row["topic"] for row in _popped(rmqctl, group)} == {topic, retry_topic}
+
+    done = _clean(rmqctl, group, *_POP_WINDOW)
+    assert done.exit_code == 0, done.stderr + done.stdout
+    items = done.document["items"]
+    assert {(item["route"], item["result"], item["topic"]) for item in items} == {
+        ("POP_ACK", "CONFIRMED", topic), ("POP_ACK", "CONFIRMED", retry_topic),
+    }  # fmt: skip
+    # The copies come through the group's own retry topic, under the topic that they were sent to.
+    wait_until(lambda: _attempts(cluster, "Xfirst0") == [0, 1, 2], "the first copy", 120)
+    wait_until(lambda: _attempts(cluster, "Xsecond0") == [0, 1], "the second copy", 120)
+    assert {each.topic for each in java.read("pop")} == {topic}
+
+    # One that hangs later and is not cleaned: when its broker redelivers it, the time of the others is over as well.
+    java.produce(topic, 1, prefix="Xlast")
+    sent.append("Xlast0")
+    wait_until(lambda: _attempts(cluster, "Xlast0") == [0, 1], "the redelivery of the last one", 240)
+    redelivered = rmqctl.items("message", "get", "--topic", retry_topic, "--queue", f"{_BROKER}:0", "--offset", "0",
+                               "--count", "2")  # fmt: skip
+    assert [each["body"] for each in redelivered] == ["Xfirst0", "Xlast0"]
+    java.release("pop")
+    wait_until(lambda: set(java.bodies("pop")) == set(sent), "every message")
+    assert [_attempts(cluster, body) for body in ("Xfirst0", "Xsecond0", "Xlast0")] == [[0, 1, 2], [0, 1], [0, 1]]
+    assert Counter(each.body for each in java.attempts("pop") if not each.reconsume_times) == Counter(sent)
+    java.stop("pop")
+
+
+_POP_WINDOW = ("--for", "1s")
+
+
+def _popped(rmqctl: Rmqctl, group: str) -> list[dict[str, Any]]:
+    done = rmqctl("clean-expired", group, "--older-than", "3s", *_POP_WINDOW, "-o", "json")
+    assert done.exit_code in (0, 10), done.stderr
+    return [item for item in done.document["items"] if item["why"] == "POPPED"]
+
+
+def _attempts(cluster: Cluster, body: str) -> list[int]:
+    return [each.reconsume_times for each in cluster.java.attempts("pop") if each.body == body]

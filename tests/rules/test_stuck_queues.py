@@ -210,6 +210,9 @@ OVERDUE = watched(position(held(0)), position(held(0, last_pull_at_ms=NOW_MS - 3
         (UNHELD, {"reports_queues": False}, Why.NOT_REPORTED, None),
         (UNHELD, {}, Why.NOT_ASSIGNED, False),
         (UNHELD, {"is_pop": True}, Why.POP, False),
+        (UNHELD, {"is_pop": True, "hides_pops": True}, Why.POP, None),
+        # A retry topic of a popping group is pulled.
+        (IDLE, {"is_pop": True, "hides_pops": True}, Why.PAUSED, False),
         (IDLE, {}, Why.PAUSED, False),
         (IDLE, {"can_pull": False}, Why.PULLS_REFUSED, False),
         (IDLE, {"is_wanted": False}, Why.FILTERED, False),
@@ -222,6 +225,12 @@ def test_queues_that_stand_still_without_a_stuck_message(
 ) -> None:
     holder = {"holder": None} if looks is UNHELD else {}
     assert judged(looks, **{**holder, **more}) == Verdict(why, is_stuck)
+
+
+def test_lag_says_nothing_of_what_is_popped() -> None:
+    done = watched(position(None, 100, 100), position(None, 100, 100))
+    assert judge(facts(done, is_pop=True), None) is None
+    assert judge(facts(done, is_pop=True, hides_pops=True), None) == Verdict(Why.POP, None)
 
 
 @pytest.mark.parametrize(

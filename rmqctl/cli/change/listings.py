@@ -102,7 +102,8 @@ def _before_filters(plan: Plan) -> str:
 def is_changing(plan: Plan) -> bool:
     """Tell whether a plan would write anything: a queue that is where it is to go is left alone."""
     return bool(plan.configs) or any(
-        item.before != item.target and item.route is not Route.UNSEEN for item in plan.items
+        item.route is Route.POP_ACK or (item.before != item.target and item.route is not Route.UNSEEN)
+        for item in plan.items
     )
 
 

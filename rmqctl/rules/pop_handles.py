@@ -15,6 +15,7 @@ POP_CK = "POP_CK"
 
 _V2_SEPARATOR = "+"
 _BROKER_NAME_AT = 5
+_FIELD_COUNT = 8
 
 
 class Handle(Struct, frozen=True):
@@ -45,6 +46,14 @@ class Handle(Struct, frozen=True):
             f"{self.start_offset} {self.pop_time_ms} {self.invisible_ms} {self.revive_queue_id} {retry_flag(topic)} "
             f"{self.broker_name} {queue_id} {queue_offset}"
         )
+
+
+def is_handle(text: str | None) -> bool:
+    """Tell whether a text is a whole handle of a message."""
+    try:
+        return text is not None and len(text.split(" ")) == _FIELD_COUNT and not Handle.parse(text).is_orderly
+    except ValueError:
+        return False
 
 
 class OffsetInfo:

@@ -1,0 +1,106 @@
+"""A broker's records of pops, read without a trace, and acknowledgements for messages that are popped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import aclosing
+
+from msgspec import Struct
+
+from rmqctl.client.core import Client
+from rmqctl.errors import BrokerError, NotAuthorisedError
+from rmqctl.model.names import TIMER_TOPIC
+from rmqctl.model.queue import MessageQueue
+from rmqctl.protocol import headers, writes
+from rmqctl.protocol.message import StoredMessage
+from rmqctl.rules.pop_checkpoints import REVIVE_PREFIX, PopHindrance, PopRecords
+
+from .messages import pull_queue
+from .probe import measure_clock
+
+# A client's longest invisible time is 2 h (ConsumeMessagePopConcurrentlyService), that of a proxy's 12 h.
+_LONGEST_MS = 12 * 3_600_000
+# Of a busy broker the newest records are read, some seconds long.
+MOST_RECORDS = 200_000
+_REAL_TOPIC, _REAL_QUEUE_ID = "REAL_TOPIC", "REAL_QID"
+
+
+class PopLog(Struct, frozen=True):
+    """What a broker recorded of a group's pops, and its clock before it was read.
+
+    `since_ms`: only records that were stored from then on were read, of more than MOST_RECORDS; None for all.
+    """
+
+    records: PopRecords
+    now_ms: int
+    since_ms: int | None = None
+
+
+def find_hindrance(settings: Mapping[str, str], *, is_orderly: bool, older_than_ms: int) -> PopHindrance | None:
+    """Return why a broker's settings keep messages that were popped for so long from being seen."""
+    if settings.get("popConsumerKVServiceEnable") == "true":
+        return PopHindrance.KV_SERVICE
+    if is_orderly:
+        return PopHindrance.IN_ORDER
+    if settings.get("enablePopBufferMerge") == "true" and older_than_ms < _buffered_ms(settings):
+        return PopHindrance.IN_MEMORY
+    return None
+
+
+def _buffered_ms(settings: Mapping[str, str]) -> int:
+    """Return for how long a broker may keep check points in memory (PopBufferMergeService), by its settings."""
+    names = (("popCkStayBufferTime", 10_000), ("popCkStayBufferTimeOut", 3_000))
+    return sum(int(text) if (text := settings.get(name, "")).isdecimal() else usual for name, usual in names)
+
+
+async def read_pop_log(
+    client: Client, address: str, broker_name: str, group: str, since_ms: int | None = None
+) -> PopLog:  # fmt: skip
+    """Read what a master has recorded of a group's pops since a time of its clock, by default since 12 h.
+
+    Raises what Client.ask() raises, and RemoteProtocolError for a record that can't be read.
+    """
+    now_ms = client.clock.now_ms() + await _skew_ms(client, address)
+    records = PopRecords(group, broker_name)
+    mq = MessageQueue(TIMER_TOPIC, broker_name, 0)
+    end = headers.int_field(await client.ask(address, headers.get_max_offset(mq.topic, mq.queue_id)), "offset")
+    begin_ms = now_ms - _LONGEST_MS if since_ms is None else since_ms
+    found = await client.ask(address, headers.search_offset(mq.topic, mq.queue_id, begin_ms))
+    first = max(0, headers.int_field(found, "offset"))
+    is_cut = end - first > MOST_RECORDS
+    first_ms: int | None = None
+    async with aclosing(
+        pull_queue(client, address, mq, max(first, end - MOST_RECORDS), end, ahead=True)
+    ) as pulls:  # fmt: skip
+        async for messages in pulls:
+            first_ms = messages[0].stored_at_ms if first_ms is None else first_ms
+            for message in messages:
+                _add(records, message)
+    return PopLog(records, now_ms, first_ms if is_cut else None)
+
+
+async def _skew_ms(client: Client, address: str) -> int:
+    """Return how far a broker's clock is ahead of ours; 0 for one that refuses to tell, as accounts can have it."""
+    try:
+        skew = await measure_clock(client, address)
+    except (BrokerError, NotAuthorisedError):
+        return 0
+    return 0 if skew is None else skew.middle_ms
+
+
+def _add(records: PopRecords, message: StoredMessage) -> None:
+    properties = message.properties
+    if not properties.get(_REAL_TOPIC, "").startswith(REVIVE_PREFIX):
+        return  # an application's timer
+    try:
+        records.add(message.tags, int(properties.get(_REAL_QUEUE_ID, "")), bytes(message.body))
+    except ValueError:
+        return  # a broker leaves it out as well
+
+
+async def acknowledge_popped(
+    client: Client, address: str, group: str, mq: MessageQueue, queue_offset: int, handle: str, *, timeout_s: float
+) -> None:  # fmt: skip
+    """Acknowledge one popped message. Raises what Client.ask() raises; a handle that is too old has no effect."""
+    command = writes.acknowledge_popped(group, mq.topic, mq.queue_id, queue_offset, handle)
+    await client.ask(address, command, timeout_s=timeout_s)

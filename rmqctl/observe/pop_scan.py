@@ -1,0 +1,127 @@
+"""Finding messages of a popping group that no client has acknowledged, in the brokers' records of pops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import aclosing
+
+from msgspec import Struct
+
+from rmqctl.admin.brokers import fetch_settings
+from rmqctl.admin.group_names import fetch_configs
+from rmqctl.admin.messages import FoundMessage, pull_queue
+from rmqctl.admin.offset_reading import BrokerView
+from rmqctl.admin.offset_writes import require_master
+from rmqctl.admin.pop_log import PopLog, find_hindrance, read_pop_log
+from rmqctl.admin.results import ask_all
+from rmqctl.client.core import Client
+from rmqctl.errors import NotFoundError, RmqctlError
+from rmqctl.model.failure import Failure
+from rmqctl.model.queue import MessageQueue
+from rmqctl.protocol.versions import V5_0_0
+from rmqctl.rules.durations import short_duration
+from rmqctl.rules.pop_checkpoints import PopHindrance, Popped
+from rmqctl.rules.times import iso_time
+from rmqctl.rules.words import counted
+
+# More are not looked up: each takes a request.
+MOST_LISTED = 1_000
+
+
+class PoppedMessage(Struct, frozen=True):
+    """A message that was popped `age_ms` ago, by its broker's clock, and is not acknowledged."""
+
+    popped: Popped
+    age_ms: int
+    message: FoundMessage
+
+
+class PopScan(Struct, frozen=True):
+    """Messages that are popped for too long. `hindrances` are brokers whose pops cannot be seen; `notes` sentences."""
+
+    messages: tuple[PoppedMessage, ...] = ()
+    hindrances: Mapping[str, PopHindrance] = {}
+    notes: tuple[str, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+
+async def scan_pops(
+    client: Client, group: str, views: Mapping[str, BrokerView], older_than_ms: int,
+    is_asked: Callable[[MessageQueue], bool],
+) -> PopScan:  # fmt: skip
+    """Read what brokers of 5.x record of a group's pops. Never raises an error of the cluster."""
+    brokers = {name: view.broker for name, view in views.items() if view.version >= V5_0_0}
+    settings, configs = await asyncio.gather(
+        ask_all(brokers, lambda name: fetch_settings(client, brokers[name])), fetch_configs(client, brokers)
+    )
+    in_order = {
+        name for name, table in configs.ok.items()
+        if group in table and table[group].fields.get("consumeMessageOrderly") is True
+    }  # fmt: skip
+    hindrances = {
+        name: found
+        for name, told in settings.ok.items()
+        if (found := find_hindrance(told, is_orderly=name in in_order, older_than_ms=older_than_ms)) is not None
+    }
+    readable = [name for name in settings.ok if hindrances.get(name) in (None, PopHindrance.IN_MEMORY)]
+    logs = await ask_all(readable, lambda name: read_pop_log(client, require_master(brokers[name]), name, group))
+    unread = {**settings.failed, **logs.failed}
+    hindrances |= dict.fromkeys(unread, PopHindrance.UNREADABLE)
+    failures = [Failure(name, "records of pops", error) for name, error in unread.items()]
+    popped = {
+        name: [each for each in log.records.unacknowledged(log.now_ms) if is_asked(each.mq)]
+        for name, log in logs.ok.items()
+    }
+    old = [
+        (each, logs.ok[name].now_ms - each.pop_time_ms)
+        for name, found in popped.items()
+        for each in found
+        if not each.is_renewed and logs.ok[name].now_ms - each.pop_time_ms >= older_than_ms
+    ]
+    failures += _left_out(logs.ok, len(old))
+    messages = await ask_all(
+        old[:MOST_LISTED], lambda pair: fetch_popped(client, require_master(brokers[pair[0].mq.broker_name]), pair[0])
+    )  # fmt: skip
+    listed = [PoppedMessage(*pair, message) for pair, message in messages.ok.items()]
+    failures += [
+        Failure(each.mq.broker_name, f"popped message {each.queue_offset} of {each.mq}", error)
+        for (each, _), error in messages.failed.items()
+    ]
+    notes = _notes([each for found in popped.values() for each in found], older_than_ms)
+    return PopScan(tuple(listed), hindrances, tuple(notes), tuple(failures))
+
+
+async def fetch_popped(client: Client, address: str, popped: Popped) -> FoundMessage:
+    """Return a popped message as it is stored; one that is deleted has an error instead. Raises what pulls raise."""
+    mq, offset = popped.mq, popped.queue_offset
+    async with aclosing(pull_queue(client, address, mq, offset, offset + 1, batch_count=1)) as pulls:
+        async for messages in pulls:
+            if messages and messages[0].queue_offset == offset:
+                return FoundMessage(mq, offset, messages[0])
+    return FoundMessage(mq, offset, None, NotFoundError("Message", f"{mq} offset {offset}"))
+
+
+def _left_out(logs: Mapping[str, PopLog], old_count: int) -> Iterator[Failure]:
+    for name, log in logs.items():
+        if log.since_ms is not None:
+            sentence = f"{name} has too many records of pops: only those since {iso_time(log.since_ms)} were read."
+            yield Failure(name, "older records of pops", RmqctlError(sentence))
+    if old_count > MOST_LISTED:
+        sentence = f"{old_count} messages are popped for that long: the first {MOST_LISTED} are listed."
+        yield Failure(None, "more popped messages", RmqctlError(sentence, hint="--topic and --queue narrow it."))
+
+
+def _notes(popped: list[Popped], older_than_ms: int) -> Iterator[str]:
+    renewed_count = sum(each.is_renewed for each in popped)
+    if renewed_count:
+        yield (
+            f"{counted(renewed_count, 'popped message')} had the invisible time changed: the listener failed and the "
+            "message waits for its retry, or a proxy renews it. Such messages do not count as stuck."
+        )
+    longest_ms = max((each.invisible_ms for each in popped if not each.is_renewed), default=None)
+    if longest_ms is not None and longest_ms <= older_than_ms:
+        yield (
+            f"The broker redelivers a popped message after {short_duration(longest_ms)} by itself, so no message "
+            f"reaches --older-than {short_duration(older_than_ms)}. Use a shorter --older-than."
+        )

@@ -1,0 +1,146 @@
+"""Messages that are popped and not acknowledged, by what a broker records of pops (PopCheckPoint, AckMsg, BatchAckMsg).
+
+A pop writes a check point of all its messages, an acknowledgement names one or several of them. Both wait as timers in
+rmq_sys_wheel_timer until just before the check point is due, and only then go to the revive topic, where the broker
+joins them and stores again what was not acknowledged (PopReviveService).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+from msgspec import Struct
+
+from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.queue import MessageQueue
+
+from .pop_handles import Handle
+
+# PopAckConstants.REVIVE_TOPIC, followed by the cluster's name.
+REVIVE_PREFIX = "rmq_sys_REVIVE_LOG_"
+CHECK_POINT, ACK, BATCH_ACK = "ck", "ack", "bAck"
+
+
+class PopHindrance(StrEnum):
+    """Why a broker's messages that are popped and not acknowledged cannot be seen."""
+
+    KV_SERVICE = "KV_SERVICE"
+    IN_MEMORY = "IN_MEMORY"
+    IN_ORDER = "IN_ORDER"
+    UNREADABLE = "UNREADABLE"
+
+
+HINDRANCES = {
+    PopHindrance.KV_SERVICE: "keeps pops in a store of its own that cannot be read (popConsumerKVServiceEnable=true)",
+    PopHindrance.IN_MEMORY: "keeps pops in memory for some seconds (enablePopBufferMerge=true)",
+    PopHindrance.IN_ORDER: "keeps no check points of this group, which pops in order (consumeMessageOrderly=true)",
+    PopHindrance.UNREADABLE: "did not return its records of pops",
+}
+
+
+class Popped(Struct, frozen=True):
+    """A message that is popped and not acknowledged; `handle` is what acknowledges it.
+
+    `is_renewed`: its invisible time was changed since it was popped. Clients do so when the listener fails, and then no
+    longer have the message in hand; proxies do so for messages in hand.
+    """
+
+    mq: MessageQueue
+    queue_offset: int
+    pop_time_ms: int
+    invisible_ms: int
+    handle: str
+    is_renewed: bool = False
+
+    @property
+    def due_ms(self) -> int:
+        """When the broker redelivers it by itself, by the broker's clock."""
+        return self.pop_time_ms + self.invisible_ms
+
+
+class _Record(Struct, frozen=True):
+    """One record's JSON body, with RocketMQ's keys: those of a check point, an acknowledgement, or several at once."""
+
+    c: str
+    t: str
+    q: int
+    so: int
+    pt: int
+    bn: str = ""
+    it: int = 0
+    n: int = 0
+    bm: int = 0
+    d: list[int] | None = None
+    ao: int = -1
+    aol: list[int] = []
+
+
+# Topic, queue id, start offset and pop time: what an acknowledgement finds its check point by.
+_Key = tuple[str, int, int, int]
+
+
+class PopRecords:
+    """What one broker recorded of a group's pops: add() the records in the order in which they are stored."""
+
+    def __init__(self, group: str, broker_name: str) -> None:
+        self._group, self._broker_name = group, broker_name
+        self._points: dict[_Key, tuple[_Record, int]] = {}
+        self._acknowledged: set[tuple[_Key, int]] = set()
+        self._latest: dict[tuple[str, int, int], _Key] = {}
+        self._renewed: set[tuple[_Key, int]] = set()
+
+    def add(self, tag: str | None, revive_queue_id: int, body: bytes) -> None:
+        """Add a record; one of another group or broker is left out. Raises ValueError for a body that is no record."""
+        record = msgspec.json.decode(body, type=_Record)
+        if record.c != self._group or (record.bn or self._broker_name) != self._broker_name:
+            return
+        key = (record.t, record.q, record.so, record.pt)
+        if tag == CHECK_POINT:
+            self._points[key] = record, revive_queue_id
+            for offset in _offsets(record):
+                self._latest[record.t, record.q, offset] = key
+        elif tag in (ACK, BATCH_ACK):
+            for offset in record.aol if tag == BATCH_ACK else (record.ao,):
+                self._acknowledged.add((key, offset))
+                # A change of the invisible time writes a new check point, and then acknowledges the old one.
+                latest = self._latest.get((record.t, record.q, offset), key)
+                if latest != key:
+                    self._renewed.add((latest, offset))
+
+    def unacknowledged(self, now_ms: int) -> list[Popped]:
+        """Return the messages without acknowledgement whose invisible time is not over, the oldest pops first."""
+        found = [
+            self._popped(key, record, revive_queue_id, offset)
+            for key, (record, revive_queue_id) in self._points.items()
+            if record.pt + record.it > now_ms
+            for offset in _offsets(record)
+            if (key, offset) not in self._acknowledged
+        ]
+        return sorted(found, key=lambda each: (each.pop_time_ms, each.mq, each.queue_offset))
+
+    def is_acknowledged(self, topic: str, queue_id: int, queue_offset: int, handle: str) -> bool:
+        """Tell whether a message was acknowledged with a handle."""
+        read = Handle.parse(handle)
+        return ((topic, queue_id, read.start_offset, read.pop_time_ms), queue_offset) in self._acknowledged
+
+    def _popped(self, key: _Key, record: _Record, revive_queue_id: int, offset: int) -> Popped:
+        handle = Handle(record.so, record.pt, record.it, revive_queue_id, self._broker_name)
+        return Popped(
+            MessageQueue(record.t, self._broker_name, record.q), offset, record.pt, record.it,
+            handle.to_text(record.t, record.q, offset), (key, offset) in self._renewed,
+        )  # fmt: skip
+
+
+def _offsets(record: _Record) -> list[int]:
+    """Return the queue offsets of a check point without those that its bit map has as acknowledged.
+
+    Brokers of old write no differences: the offsets are then one behind the other (PopCheckPoint.ackOffsetByIndex).
+    """
+    offsets = record.d or range(record.n)
+    return [record.so + offset for index, offset in enumerate(offsets) if not record.bm >> index & 1]
+
+
+def is_popped_of(topic: str, group: str, asked: str) -> bool:
+    """Tell whether a topic is the one that was asked for, or keeps its popped messages for a retry."""
+    return topic in (asked, f"{RETRY_PREFIX}{group}_{asked}", f"{RETRY_PREFIX}{group}+{asked}")

@@ -1,0 +1,59 @@
+"""The records that real brokers make of pops and acknowledgements, for those who read them (PopCheckPoint, AckMsg).
+
+They wait in rmq_sys_wheel_timer as timers do. Here they stay there: the sandbox's own table says what is revived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from .delays import REAL_QID, REAL_TOPIC
+from .request import RefusalError
+from .store import NewMessage
+from .topics import TIMER_TOPIC
+
+if TYPE_CHECKING:
+    from .broker import Broker
+
+_REVIVE_PREFIX = "rmq_sys_REVIVE_LOG_"
+
+
+def record_pop(
+    broker: Broker, group: str, topic: str, queue_id: int, start_offset: int, offsets: Sequence[int], pop_time_ms: int,
+    invisible_ms: int, revive_queue_id: int,
+) -> None:  # fmt: skip
+    """Store the record of a check point."""
+    body = {
+        "bm": 0, "bn": broker.name, "c": group, "d": [offset - start_offset for offset in offsets],
+        "it": invisible_ms, "n": len(offsets), "pt": pop_time_ms, "q": queue_id,
+        "reviveTime": pop_time_ms + invisible_ms, "ro": 0, "so": start_offset, "t": topic,
+    }  # fmt: skip
+    _record(broker, "ck", revive_queue_id, body)
+
+
+def record_acknowledgement(
+    broker: Broker, group: str, topic: str, queue_id: int, start_offset: int, queue_offset: int, pop_time_ms: int,
+    revive_queue_id: int,
+) -> None:  # fmt: skip
+    """Store the record of one message that is acknowledged; also one of several in a request gets its own."""
+    body = {
+        "ao": queue_offset, "bn": broker.name, "c": group, "pt": pop_time_ms, "q": queue_id, "so": start_offset,
+        "t": topic,
+    }  # fmt: skip
+    _record(broker, "ack", revive_queue_id, body)
+
+
+def _record(broker: Broker, tag: str, revive_queue_id: int, body: dict[str, Any]) -> None:
+    properties = {
+        "TAGS": tag, REAL_TOPIC: f"{_REVIVE_PREFIX}{broker.cluster}", REAL_QID: str(revive_queue_id),
+    }  # fmt: skip
+    message = NewMessage(
+        topic=TIMER_TOPIC, queue_id=0, body=msgspec.json.encode(body), properties=properties, flag=0, sys_flag=0,
+        born_at_ms=broker.now_ms(), born_host=broker.store_host,
+    )  # fmt: skip
+    with suppress(RefusalError):  # the disk takes nothing just now; the table knows
+        broker.deliver(message)
