@@ -8,13 +8,18 @@ from msgspec import Struct
 
 from rmqctl.protocol.message import StoredMessage, perhaps_with, stored_between
 from rmqctl.protocol.properties import KEYS, UNIQ_KEY
+from rmqctl.rules.dead_letters import origin_message_id, origin_topic
 from rmqctl.rules.tags import has_tag
 
 _END_OF_TIME_MS = 2**63 - 1
 
 
 class MessageFilter(Struct, frozen=True):
-    """All of these must hold; None and empty ones do. Times are store times, both ends belong to the span."""
+    """All of these must hold; None and empty ones do. Times are store times, both ends belong to the span.
+
+    `ids`: one of them is the unique key, the broker's id, or the id of the first copy (ORIGIN_MESSAGE_ID).
+    `origin_topics`: of retried and dead messages, the topic that they were first sent to is one of these.
+    """
 
     since_ms: int | None = None
     until_ms: int | None = None
@@ -22,6 +27,8 @@ class MessageFilter(Struct, frozen=True):
     tags: frozenset[str] = frozenset()
     contains: bytes | None = None
     properties: tuple[tuple[str, str], ...] = ()
+    ids: frozenset[str] = frozenset()
+    origin_topics: frozenset[str] = frozenset()
 
     def select(self, messages: list[StoredMessage]) -> list[StoredMessage]:
         """Return the messages that meet every condition. Raises RemoteProtocolError for one that can't be read."""
@@ -36,6 +43,10 @@ class MessageFilter(Struct, frozen=True):
             messages = [message for message in messages if has_tag(self.tags, message.tags)]
         if self.key is not None:
             messages = [message for message in messages if has_key(message, self.key)]
+        if self.ids:
+            messages = [message for message in messages if not self.ids.isdisjoint(_ids(message))]
+        if self.origin_topics:
+            messages = [message for message in messages if origin_topic(message.properties) in self.origin_topics]
         if self.contains is not None:
             # A regular expression finds a fixed text in 1 KiB in 0.5 us whatever is around it; `in` takes up to 3 us.
             # The whole record is searched first: taking the body out of it costs as much again.
@@ -48,3 +59,8 @@ def has_key(message: StoredMessage, key: str) -> bool:
     """Tell whether a message carries a key: one of its business keys, or the producer's unique key."""
     properties = message.properties
     return key in properties.get(KEYS, "").split(" ") or properties.get(UNIQ_KEY) == key
+
+
+def _ids(message: StoredMessage) -> tuple[str | None, ...]:
+    properties = message.properties
+    return properties.get(UNIQ_KEY), message.offset_id, origin_message_id(properties)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, RemoteProtocolError, RmqctlError, UsageError
 from rmqctl.model.failure import Failure
+from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import TopicRoute
 from rmqctl.protocol import headers
 from rmqctl.protocol.codes import ResponseCode
@@ -110,6 +111,8 @@ class MessageSearch:
         self._news = asyncio.Event()
         self._holds_back = False  # whether matches waited for older ones when it was looked last
         self.failures: list[Failure] = []
+        # What the broker deleted while it was read: first offset, and the one behind the last. Only of all messages.
+        self.gaps: list[tuple[MessageQueue, int, int]] = []
         self.is_cut = False
         # How many offsets have been read or passed over so far.
         self.read_count = 0
@@ -157,12 +160,18 @@ class MessageSearch:
         span, wanted = lane.span, self._wanted
 
         broken: list[FoundMessage] = []
+        # The offsets that came since the last position.
+        came: list[int] = []
 
         def unreadable(queue_offset: int, error: RmqctlError) -> None:
             broken.append(FoundMessage(span.mq, queue_offset, None, error))
+            came.append(queue_offset)
 
         def position(queue_offset: int) -> None:
             self.read_count += queue_offset - lane.position
+            if self._expression == ALL and len(came) < queue_offset - lane.position:
+                self.gaps += ((span.mq, *gap) for gap in _gaps(lane.position, came, queue_offset))
+            came.clear()
             lane.position = queue_offset
             if broken:
                 lane.add(broken)
@@ -178,6 +187,7 @@ class MessageSearch:
         try:
             async with aclosing(pulls):
                 async for messages in pulls:
+                    came += [message.queue_offset for message in messages]
                     try:
                         matching = wanted.select(messages)
                     except RemoteProtocolError:
@@ -209,6 +219,14 @@ class MessageSearch:
 
 def _offset_of(found: FoundMessage) -> int:
     return found.queue_offset
+
+
+def _gaps(first: int, offsets: Sequence[int], end: int) -> Iterator[tuple[int, int]]:
+    """Yield what is missing between these offsets."""
+    for offset in (*sorted(offsets), end):
+        if first < offset:
+            yield first, offset
+        first = max(first, offset + 1)
 
 
 def _readable(wanted: MessageFilter, messages: list[StoredMessage]) -> list[StoredMessage]:

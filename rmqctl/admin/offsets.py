@@ -7,7 +7,7 @@ tell the two apart in its first answer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, NotFoundError
@@ -17,7 +17,6 @@ from rmqctl.model.route import Broker, TopicRoute
 from rmqctl.model.stats import ConsumeTimeSpan, TopicOffset
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
-from rmqctl.rules.progress import retention_ms
 from rmqctl.rules.wildcards import is_pattern
 
 from .brokers import fetch_cluster
@@ -27,6 +26,7 @@ from .held_queues import note_held
 from .offset_reading import BrokerView, GroupProgress, Reading, conclude
 from .queues import fetch_route
 from .results import all_failed, ask_all, only_or_failed, slave_failures
+from .retention import fetch_retention_ms
 from .stored_offsets import fetch_stored_offsets
 
 # More would only wait in each other's way for the brokers' admin threads.
@@ -227,32 +227,6 @@ async def _ask_retention(client: Client, reading: Reading) -> None:
         if any(item.broker_offset > item.consumer_offset for item in view.stats.queues.values())
     ]
 
-    async def ask(name: str) -> int | None:
-        broker = reading.views[name].broker
-        config_answer, runtime_answer = await asyncio.gather(
-            client.ask_broker(broker, headers.get_broker_config()),
-            client.ask_broker(broker, headers.get_broker_runtime()),
-        )
-        config = bodies.decode_properties_text(config_answer.command.body)
-        runtime = bodies.decode_key_values(runtime_answer.command.body)
-        try:
-            reserved_hours, disk_used_ratio = int(config["fileReservedTime"]), float(runtime["commitLogDiskRatio"])
-            forced_at_ratio = _forced_cleaning_ratio(config)
-        except (KeyError, ValueError):
-            return None
-        # A broker that can't tell says -1 (UtilAll.getDiskPartitionSpaceUsedPercent).
-        return retention_ms(reserved_hours, disk_used_ratio, forced_at_ratio) if 0 <= disk_used_ratio <= 1 else None
-
-    answers = await ask_all(with_backlog, ask)
+    answers = await ask_all(with_backlog, lambda name: fetch_retention_ms(client, reading.views[name].broker))
     reading.retention_ms |= {name: kept_ms for name, kept_ms in answers.ok.items() if kept_ms is not None}
     reading.failures += [Failure(name, "retention", error) for name, error in answers.failed.items()]
-
-
-def _forced_cleaning_ratio(config: Mapping[str, str]) -> float:
-    """Return how full the disk must be for files to go whatever their age (DefaultMessageStore.CleanCommitLogService).
-
-    4.9 takes it from a system property that no request tells, so its default stands. Both versions keep it in bounds.
-    """
-    if config.get("cleanFileForciblyEnable") == "false":
-        return 1.0
-    return min(max(float(config.get("diskSpaceCleanForciblyRatio", 85)) / 100, 0.3), 0.85)

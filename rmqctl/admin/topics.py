@@ -71,7 +71,7 @@ async def fetch_topic_list(
     Raises NotFoundError for a pattern or name that nothing matches, and the brokers' error when none of them answers.
     """
     cluster, names = await asyncio.gather(fetch_cluster(client), client.topic_names())
-    tables = await ask_all(cluster.brokers, lambda broker: _fetch_configs(client, broker))
+    tables = await ask_all(cluster.brokers, lambda broker: fetch_all_configs(client, broker))
     if not tables.ok:
         raise all_failed(tables.failed.values())
     own = own_topics(cluster)
@@ -121,7 +121,8 @@ def _findings(
     return [*found, *config_findings(configs.values()), *disagreeing]
 
 
-async def _fetch_configs(client: Client, broker: Broker) -> dict[str, TopicConfig]:
+async def fetch_all_configs(client: Client, broker: Broker) -> dict[str, TopicConfig]:
+    """Return the configuration of every topic that a broker has. Raises what Client.ask_broker() raises."""
     answer = await client.ask_broker(broker, headers.get_all_topic_configs())
     return bodies.decode_topic_configs(answer.command.body)
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from rmqctl.errors import RmqctlError, UsageError
 
@@ -35,6 +38,16 @@ def _there_already(path: Path, *, may_force: bool) -> UsageError:
 
 def write_file(path: Path, text: str, *, is_forced: bool = False, may_force: bool = False) -> None:
     """Write a file in one step: nobody sees a part of it. Raises UsageError for one that has come meanwhile."""
+    with writing(path, is_forced=is_forced, may_force=may_force) as out:
+        out.write(text.encode())
+
+
+@contextmanager
+def writing(path: Path, *, is_forced: bool = False, may_force: bool = False) -> Iterator[BinaryIO]:
+    """Give a new file to write into, which gets its name in one step at the end; none is left of what fails.
+
+    Raises UsageError for a file that has come meanwhile, RmqctlError for one that can't be written.
+    """
     import tempfile
 
     new: Path | None = None
@@ -42,7 +55,7 @@ def write_file(path: Path, text: str, *, is_forced: bool = False, may_force: boo
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".rmqctl-")  # for the user alone (0600)
         new = Path(name)
         with os.fdopen(descriptor, "wb") as out:
-            out.write(text.encode())
+            yield out
             out.flush()
             os.fsync(out.fileno())
         if is_forced:

@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
 
 from rmqctl.model.names import DLQ_PREFIX
+from rmqctl.rules.dead_letters import GivenUp
 
 from .hours import HOUR_MS, partition_columns
 
@@ -15,15 +16,6 @@ MESSAGES = (
     " tags string, body binary, properties map<string,string>, born_ts timestamp, store_ts timestamp,"
     " reconsume_times int"
 )
-# The client's limit is noted, and was reached.
-MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"
-# It was retried, and given up: most often at the limit, which is not noted; a listener may also have said so earlier.
-AFTER_RETRIES = "AFTER_RETRIES"
-# Given up without a retry: the listener said so (a delay level below 0), or the limit is 0.
-FIRST_FAILURE = "FIRST_FAILURE"
-# No consumer gave it up: somebody sent it there.
-SENT_THERE = "SENT_THERE"
-
 _EXCERPT_BYTES = 200
 
 
@@ -40,10 +32,10 @@ def dead_letters(messages: DataFrame) -> DataFrame:
 
     limit = told("MAX_RECONSUME_TIMES").try_cast("int")
     reason = (
-        F.when(limit.isNotNull() & (F.col("reconsume_times") >= limit), MAX_RECONSUME_TIMES)
-        .when(F.col("reconsume_times") > 1, AFTER_RETRIES)
-        .when(F.col("reconsume_times") == 1, FIRST_FAILURE)
-        .when(told("RETRY_TOPIC").isNull() & told("DLQ_ORIGIN_TOPIC").isNull(), SENT_THERE)
+        F.when(limit.isNotNull() & (F.col("reconsume_times") >= limit), GivenUp.MAX_RECONSUME_TIMES.value)
+        .when(F.col("reconsume_times") > 1, GivenUp.AFTER_RETRIES.value)
+        .when(F.col("reconsume_times") == 1, GivenUp.FIRST_FAILURE.value)
+        .when(told("RETRY_TOPIC").isNull() & told("DLQ_ORIGIN_TOPIC").isNull(), GivenUp.SENT_THERE.value)
     )
     return messages.select(
         "store_ts",

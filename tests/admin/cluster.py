@@ -38,6 +38,7 @@ class Queue:
     min_offset: int = 0
     head_age_ms: int = 5_000
     oldest_age_ms: int = HOUR_MS
+    last_update_ms: int = 1_795_238_122_995
 
 
 def held(cached_count: int = 0, first: int = 0, last: int = 0, commit: int = -1, *, dropped: bool = False) -> Any:
@@ -258,7 +259,7 @@ class BrokerState:
             (
                 mq_key(topic, self.name, queue_id),
                 {
-                    "lastUpdateTimestamp": 1_795_238_122_995,
+                    "lastUpdateTimestamp": queue.last_update_ms,
                     "maxOffset": queue.max_offset,
                     "minOffset": queue.min_offset,
                 },

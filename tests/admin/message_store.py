@@ -75,6 +75,7 @@ class MessageStore:
         while len(queues) <= queue_id:
             queues.append(Queue())
         queues[queue_id].max_offset = len(queue)
+        queues[queue_id].last_update_ms = at_ms
         return stored
 
     def delete_before(self, topic: str, queue_id: int, offset: int) -> None:

@@ -41,6 +41,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "MessageList in part": ("message", "find", "orders", "--max-body", "3", "--limit", "2"),
     "MessageList by key": ("message", "find", "orders", "--key", "k1"),
     "MessageList of peek": ("offset", "peek", "G", "--topic", "orders"),
+    "DeadLetterGroupList": ("dlq", "list"),
+    "DeadLetterList": ("dlq", "show", "G"),
+    "DeadLetterStats": ("dlq", "stats", "G"),
     "MessageTrace": ("message", "trace", "--key", "k1"),
 }  # fmt: skip
 # Asked of broker-a alone, or of the name server, so that nothing is missing while broker-b is down.
@@ -60,6 +63,7 @@ def _cluster(version: int) -> Cluster:
         store.put("orders", 1, body="zażółć gęślą jaźń".encode())
         broken = store.put("orders", 1)
         broken.record = damaged(broken.record)
+        store.put("%DLQ%G", 0, body=b"\xff", tag="A", keys="k1", more={"RETRY_TOPIC": "orders"})
         store.put("RMQ_SYS_TRACE_TOPIC", 0, body=PUB + BEFORE + AFTER, keys="FD02 k1")
         state.groups["G"] = Group({"c1": member}, ("orders",))
         state.offsets["G"] = {"orders": {0: 1}}

@@ -21,6 +21,7 @@ from rmqctl.model.receipt import Result
 from rmqctl.model.sending import SendStatus
 from rmqctl.model.topic import TopicFinding, TopicKind
 from rmqctl.model.trace import TraceEvent
+from rmqctl.rules.dead_letters import GivenUp
 from tests.schemas import check_document, check_item
 
 from .calls import call
@@ -43,6 +44,7 @@ _OPTIONAL = {
         "skewLowMs",
         "skewHighMs",
     },
+    "DeadLetterList item": {"bodyBase64"},
     "MessageList": {"group", "topic", "isComplete", "readCount", "queues"},
     "MessageList item": {"position", "bodyBase64"},
     "TopicList item": {"messageCount", "topicPutTps", "lastUpdateTimestamp", "lastUpdateTimestampIso"},
@@ -152,6 +154,7 @@ def _enums(kind: str) -> list[set[str]]:
         ("OffsetList", TimeLagSource, {"None"}),
         ("OffsetList", GroupState, set()),
         ("GroupList", Unknown, {"NOT_ASKED"}),
+        ("DeadLetterList", GivenUp, {"None"}),
         ("GroupList", GroupFinding, set()),
         ("GroupDetails", Unknown, {"BROKERS_DIFFER"}),
         ("TopicList", TopicKind, set()),

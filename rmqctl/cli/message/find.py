@@ -20,9 +20,11 @@ from rmqctl.cli.output.message_options import (
     MaxBody,
     Plugin,
     Queues,
+    not_empty,
+    parse_properties,
     parse_queues,
+    parse_span,
     parse_tag_option,
-    parse_when,
 )
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import UsageError
@@ -83,21 +85,21 @@ def command(
     if limit < 0 or (limit == 0 and not is_stream):
         raise UsageError("--limit must be 1 or more.", hint="With -o jsonl, 0 stands for all: they are not kept.")
     style = body_style(body, codec, plugin or [], max_body)
-    since_ms, until_ms = _span(since, until)
+    since_ms, until_ms = parse_span(since, until)
     question = _Question(
         topic=invocation.full_name(topic),
         wanted=MessageFilter(
             since_ms=since_ms,
             until_ms=until_ms,
-            key=_not_empty("--key", key),
+            key=not_empty("--key", key),
             tags=parse_tag_option(tag),
             contains=None
             if contains is None
-            else (_not_empty("--contains", contains) or "").encode(errors="surrogateescape"),
-            properties=_properties(properties or []),
+            else (not_empty("--contains", contains) or "").encode(errors="surrogateescape"),
+            properties=parse_properties(properties or []),
         ),
         tag_expression=tag or "*",
-        sql=_not_empty("--sql", sql),
+        sql=not_empty("--sql", sql),
         choices=parse_queues(queue),
         limit=limit or None,
         with_progress=invocation.display.with_notes,
@@ -225,36 +227,3 @@ def to_listing(question: "_Question", items: list[dict[str, Any]], outcome: "_Ou
         warnings=outcome.warnings,
         empty=f"No message of {question.topic} meets the conditions.",
     )
-
-
-def _span(since: str | None, until: str | None) -> tuple[int | None, int | None]:
-    """Return the two ends in ms, None for open ones. Raises UsageError."""
-    from rmqctl.rules.times import Edge
-
-    first = None if since is None else parse_when("--since", since)
-    last = None if until is None else parse_when("--until", until)
-    if first == Edge.LATEST:
-        raise UsageError("--since latest leaves nothing to find.", hint="rmqctl message tail follows what comes.")
-    if last == Edge.EARLIEST:
-        raise UsageError("--until earliest leaves nothing to find.")
-    since_ms = first if isinstance(first, int) else None
-    until_ms = last if isinstance(last, int) else None
-    if since_ms is not None and until_ms is not None and since_ms > until_ms:
-        raise UsageError("--since is after --until.")
-    return since_ms, until_ms
-
-
-def _properties(given: list[str]) -> tuple[tuple[str, str], ...]:
-    pairs = []
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not name or not equals:
-            raise UsageError(f"--property: {text!r} is not NAME=VALUE.")
-        pairs.append((name, value))
-    return tuple(pairs)
-
-
-def _not_empty(option: str, text: str | None) -> str | None:
-    if text is not None and not text.strip():
-        raise UsageError(f"{option} is empty.")
-    return text

@@ -61,3 +61,38 @@ def parse_queues(given: list[str] | None) -> tuple[QueueChoice, ...]:
         return tuple(parse_queue_choice(text) for text in given or ())
     except ValueError as error:
         raise UsageError(f"--queue: {error}.") from None
+
+
+def parse_span(since: str | None, until: str | None) -> tuple[int | None, int | None]:
+    """Return the ends of --since and --until in ms, None for open ones. Raises UsageError."""
+    from rmqctl.rules.times import Edge
+
+    first = None if since is None else parse_when("--since", since)
+    last = None if until is None else parse_when("--until", until)
+    if first == Edge.LATEST:
+        raise UsageError("--since latest leaves nothing to find.", hint="rmqctl message tail follows what comes.")
+    if last == Edge.EARLIEST:
+        raise UsageError("--until earliest leaves nothing to find.")
+    since_ms = first if isinstance(first, int) else None
+    until_ms = last if isinstance(last, int) else None
+    if since_ms is not None and until_ms is not None and since_ms > until_ms:
+        raise UsageError("--since is after --until.")
+    return since_ms, until_ms
+
+
+def parse_properties(given: list[str]) -> tuple[tuple[str, str], ...]:
+    """Return the names and values of --property. Raises UsageError."""
+    pairs = []
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise UsageError(f"--property: {text!r} is not NAME=VALUE.")
+        pairs.append((name, value))
+    return tuple(pairs)
+
+
+def not_empty(option: str, text: str | None) -> str | None:
+    """Return the value of an option. Raises UsageError for one that is empty."""
+    if text is not None and not text.strip():
+        raise UsageError(f"{option} is empty.")
+    return text

@@ -1,0 +1,147 @@
+"""Reading a group's dead letters: all of them, the oldest first, and what of them can't be read."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+from msgspec import Struct
+
+from rmqctl.client.core import Client
+from rmqctl.errors import NotFoundError, RefusedError, RmqctlError
+from rmqctl.model.failure import Failure
+from rmqctl.model.names import DLQ_PREFIX
+from rmqctl.protocol.message import StoredMessage
+from rmqctl.rules.words import counted, listed
+
+from .brokers import fetch_cluster
+from .group_names import require_group
+from .message_filter import MessageFilter
+from .message_search import MessageSearch
+from .messages import FoundMessage
+from .queues import QueueSpan, fetch_route, fetch_spans
+from .results import all_failed, slave_failures
+
+# What can't be read is named place by place up to here.
+_MOST_NAMED = 100
+
+
+class Letters(Struct, frozen=True):
+    """A group's dead letters as they were when they were looked up: where they are, and what could not be looked up."""
+
+    group: str
+    spans: tuple[QueueSpan, ...]
+    failures: tuple[Failure, ...]
+
+    @property
+    def topic(self) -> str:
+        """The dead-letter topic."""
+        return f"{DLQ_PREFIX}{self.group}"
+
+
+async def find_letters(
+    client: Client, group: str, *, since_ms: int | None = None, until_ms: int | None = None
+) -> Letters:
+    """Look up where a group's dead letters are; nowhere for a group that never had any.
+
+    Raises NotFoundError for a group that there is not, RefusedError where no broker lets its topic be read, and the
+    brokers' error when none of them answers.
+    """
+    topic = f"{DLQ_PREFIX}{group}"
+    try:
+        route = await fetch_route(client, topic)
+    except NotFoundError:
+        brokers = {broker.broker_name: broker for broker in (await fetch_cluster(client)).brokers}
+        await require_group(client, group, brokers, {})
+        return Letters(group, (), ())
+    closed = sorted(data.broker_name for data in route.queue_data if not data.is_readable)
+    queues = (*route.readable_queues(), *route.missing_queues())
+    refusal = RefusedError(
+        f"The dead-letter topic of {group} is write-only at {listed(closed)}, as brokers before 4.9.2 make it.",
+        hint=f"rmqctl dlq show {group} --fix-permission opens it, and can be undone.",
+    )
+    if not queues:
+        raise refusal
+    spans, failures = await fetch_spans(client, route, queues, since_ms=since_ms, until_ms=until_ms)
+    if not spans:
+        raise all_failed(failure.error for failure in failures)
+    failures += [Failure(name, "dead letters", refusal) for name in closed]
+    return Letters(group, tuple(spans), tuple(failures))
+
+
+class Letter(Struct, frozen=True, gc=False):
+    """One dead letter that can be read. `body` is as the producer gave it."""
+
+    found: FoundMessage
+    message: StoredMessage
+    properties: dict[str, str]
+    body: bytes
+
+
+class LetterReading:
+    """Reads dead letters that were looked up. `failures` and `unreadable_count` are there afterwards.
+
+    `on_progress` is told how many offsets have been read, and of how many.
+    """
+
+    def __init__(
+        self, client: Client, letters: Letters, wanted: MessageFilter, *,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> None:  # fmt: skip
+        self._client = client
+        self._letters = letters
+        self._search = MessageSearch(client, letters.spans, wanted, on_progress=on_progress)
+        self.unreadable_count = 0
+        self._named: list[Failure] = []
+
+    @property
+    def read_count(self) -> int:
+        """How many offsets have been read or passed over."""
+        return self._search.read_count
+
+    @property
+    def failures(self) -> list[Failure]:
+        """What could not be read, place by place; of many places the first ones, and how many more there are."""
+        gone = [
+            Failure(mq.broker_name, f"{_stretch(first, end)} of {mq}", _deleted(end - first))
+            for mq, first, end in self._search.gaps
+        ]
+        places = [*gone, *self._named]
+        more = len(gone) + self.unreadable_count - _MOST_NAMED
+        if more > 0:
+            error = RmqctlError(f"{counted(more, 'more place')} can't be read.")
+            places = [*places[:_MOST_NAMED], Failure(None, f"dead letters of {self._letters.group}", error)]
+        return [*self._letters.failures, *self._search.failures, *places, *slave_failures(self._client)]
+
+    async def run(self) -> AsyncGenerator[list[Letter]]:
+        """Yield what can be read, some at a time. Raises the brokers' error when no queue can be read at all."""
+        if not self._letters.spans:
+            return
+        async with aclosing(self._search.run()) as batches:
+            async for found in batches:
+                readable = [letter for each in found if (letter := self._read(each)) is not None]
+                if readable:
+                    yield readable
+
+    def _read(self, found: FoundMessage) -> Letter | None:
+        error = found.error
+        if found.message is not None:
+            try:
+                return Letter(found, found.message, found.message.properties, found.message.body)
+            except RmqctlError as broken:
+                error = broken
+        self.unreadable_count += 1
+        if len(self._named) < _MOST_NAMED:
+            what = f"offset {found.queue_offset} of {found.mq}"
+            self._named.append(Failure(found.mq.broker_name, what, error or RmqctlError("It can't be read.")))
+        return None
+
+
+def _stretch(first: int, end: int) -> str:
+    return f"offset {first}" if end == first + 1 else f"offsets {first} to {end - 1}"
+
+
+def _deleted(count: int) -> RmqctlError:
+    return RmqctlError(
+        f"The broker deleted {counted(count, 'message')} while {'it was' if count == 1 else 'they were'} read."
+    )

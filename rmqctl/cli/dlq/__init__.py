@@ -1,0 +1,1 @@
+"""The commands about dead letters, one module each."""

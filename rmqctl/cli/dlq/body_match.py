@@ -1,0 +1,53 @@
+"""A JMESPath condition on JSON bodies (--body-match)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rmqctl.cli.output.body import BodyStyle
+from rmqctl.errors import RmqctlError, UsageError
+
+if TYPE_CHECKING:
+    from rmqctl.admin.letter_reading import Letter
+
+
+class BodyMatch:
+    """Tells which bodies an expression is true of. `unfit_count` bodies are no JSON, or not what it can be asked of.
+
+    A body that a codec reads is matched by the codec's value. Raises UsageError for an expression that can't be parsed.
+    """
+
+    def __init__(self, expression: str, style: BodyStyle) -> None:
+        import jmespath
+        from jmespath.exceptions import JMESPathError
+
+        self.unfit_count = 0
+        self._style = style
+        self._error = JMESPathError
+        try:
+            self._search = jmespath.compile(expression).search
+        except JMESPathError as error:
+            said = " ".join(str(error).split())
+            raise UsageError(
+                f"--body-match: {said.rstrip('.')}.", hint="jmespath.org describes the language."
+            ) from None
+
+    def accepts(self, letter: Letter) -> bool:
+        """Tell whether the expression is true of a body: JMESPath takes null, false and what is empty for false."""
+        try:
+            found = self._search(self._value(letter))
+        except (ValueError, RecursionError, RmqctlError, self._error):
+            self.unfit_count += 1
+            return False
+        return found not in (None, "", [], {}) and found is not False
+
+    def _value(self, letter: Letter) -> Any:
+        if self._style.codec is None or self._style.codec_name is None:
+            return msgspec.json.decode(letter.body)
+        from rmqctl.plugin.loader import run_codec
+
+        return run_codec(
+            self._style.codec_name, self._style.codec, letter.body, letter.properties, letter.found.mq.topic
+        )

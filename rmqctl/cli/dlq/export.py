@@ -1,0 +1,186 @@
+"""rmqctl dlq export: the dead letters of a group, lossless, into a file."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.body import BodyStyle
+from rmqctl.cli.output.listing import Column, Item, Listing
+from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.cli.output_file import new_file, writing
+from rmqctl.errors import UsageError
+from rmqctl.rules.times import iso_time
+from rmqctl.rules.words import counted
+
+from .reading import (
+    Contains,
+    Group,
+    Ids,
+    Key,
+    Match,
+    Outcome,
+    Properties,
+    Since,
+    Tag,
+    Topics,
+    Until,
+    read_letters,
+    unfit_notes,
+    wanted_letters,
+)
+
+if TYPE_CHECKING:
+    from rmqctl.admin.letter_reading import Letter
+    from rmqctl.client.core import Client
+
+    from .letter_files import LetterFile
+
+HELP = """\b
+Examples:
+  rmqctl dlq export my-group --to letters.jsonl
+  rmqctl dlq export my-group --to letters.csv --since 24h
+  rmqctl dlq export my-group --to letters.parquet            needs pyarrow
+  rmqctl dlq export my-group --to - --topic orders | jq .body
+
+\b
+Formats, chosen by the name of the file or by --format:
+  jsonl    a JSON object a line, lossless: bodyBase64 is the body, body is it as text where it is UTF-8
+  csv      the same columns; properties as JSON
+  parquet  the same columns; the body as bytes, properties as a map
+
+The file is new, readable by you alone, and appears when it is complete; an interrupted export leaves none. The order is
+that of the store times. The conditions are those of dlq show. What cannot be read is not in the file: it is named by
+its place, and the exit code is 8."""
+
+_SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+FORMATS = tuple(dict.fromkeys(_SUFFIXES.values()))
+
+
+def command(
+    ctx: typer.Context,
+    group: Group,
+    to: Annotated[str, typer.Option("--to", metavar="FILE", help="The new file; - is stdout.", show_default=False)],
+    form: Annotated[
+        str | None, typer.Option("--format", metavar="FORMAT", help=f"One of: {', '.join(FORMATS)}.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    since: Since = None,
+    until: Until = None,
+    topic: Topics = None,
+    ids: Ids = None,
+    key: Key = None,
+    tag: Tag = None,
+    properties: Properties = None,
+    contains: Contains = None,
+    body_match: Match = None,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    invocation = Invocation(ctx)
+    choose_columns(COLUMNS, invocation.display)
+    wanted = wanted_letters(
+        invocation, group, BodyStyle(), since=since, until=until, topics=topic, ids=ids, key=key, tag=tag,
+        properties=properties, contains=contains, body_match=body_match,
+    )  # fmt: skip
+    form = _format(to, form)
+    path = None if to == "-" else new_file("--to", to, is_forced=force, may_force=True)
+    exported: dict[str, Any] = {"count": 0, "earliestTimestamp": None, "lastTimestamp": None}
+
+    async def run(client: "Client") -> Outcome:
+        with _opened(form, path, is_forced=force) as out:
+
+            def take(found: "list[Letter]") -> None:
+                out.write(found)
+                exported["count"] += len(found)
+                exported["lastTimestamp"] = found[-1].message.stored_at_ms
+                if exported["earliestTimestamp"] is None:
+                    exported["earliestTimestamp"] = found[0].message.stored_at_ms
+
+            return await read_letters(client, wanted, take, with_progress=invocation.display.with_notes)
+
+    outcome = invocation.ask(run, open_ended=True)
+    item = {"group": wanted.group, "file": to, "format": form, **exported}
+    item["sizeBytes"] = None if path is None else path.stat().st_size
+    listing = to_listing(item, outcome, unfit_notes(wanted))
+    if path is not None:
+        return render(listing, invocation.display)
+    return _say(listing, invocation)
+
+
+def _format(to: str, form: str | None) -> str:
+    if form is not None and form not in FORMATS:
+        raise UsageError(f"Invalid value for --format: {form!r}.", hint=f"Use one of: {', '.join(FORMATS)}.")
+    found = form or ("jsonl" if to == "-" else _SUFFIXES.get(Path(to).suffix.lower()))
+    if found is None:
+        raise UsageError(f"The name {to} does not tell a format.", hint=f"Use --format: {', '.join(FORMATS)}.")
+    if found == "parquet" and to == "-":
+        raise UsageError("Parquet needs a file.", hint="Use --to FILE, or --format jsonl.")
+    return found
+
+
+@contextmanager
+def _opened(form: str, path: Path | None, *, is_forced: bool) -> Iterator["LetterFile"]:
+    from .letter_files import FILES
+
+    make: Callable[[BinaryIO], LetterFile] = FILES[form]
+    if path is None:
+        out = make(sys.stdout.buffer)
+        yield out
+        out.end()
+        sys.stdout.buffer.flush()
+        return
+    with writing(path, is_forced=is_forced, may_force=True) as raw:
+        out = make(raw)
+        yield out
+        out.end()
+
+
+def to_listing(item: dict[str, Any], outcome: Outcome, warnings: list[str]) -> Listing:
+    """Make the listing of what was exported."""
+    reasons = {key: "NO_MESSAGES" for key in ("earliestTimestamp", "lastTimestamp") if item[key] is None}
+    if item["sizeBytes"] is None:
+        reasons["sizeBytes"] = "WRITTEN_TO_STDOUT"
+    item |= {f"{key}Iso": iso_time(item[key]) for key in ("earliestTimestamp", "lastTimestamp")}
+    return Listing(
+        kind="DeadLetterExport",
+        columns=COLUMNS,
+        items=[{**item, "reasons": reasons}],
+        name=lambda item: str(item["file"]),
+        failures=outcome.failures,
+        extra={"readCount": outcome.read_count},
+        warnings=warnings,
+    )
+
+
+def _say(listing: Listing, invocation: Invocation) -> int:
+    """Say on stderr what was exported to stdout. Returns the exit code."""
+    from contextlib import redirect_stdout
+    from io import StringIO
+
+    from rmqctl.cli.output.text import note_to_stderr
+
+    with redirect_stdout(StringIO()):
+        code = render(listing, invocation.display)
+    if invocation.display.with_notes:
+        note_to_stderr(f"{counted(listing.items[0]['count'], 'dead letter')} written.")
+    return code
+
+
+def _time(key: str) -> Callable[[Item], str]:
+    return lambda item: item[f"{key}Iso"] or "-"
+
+
+COLUMNS = (
+    Column("FILE", "file"),
+    Column("FORMAT", "format"),
+    Column("COUNT", "count", is_number=True),
+    Column("BYTES", "sizeBytes", is_number=True),
+    Column("OLDEST", "earliestTimestamp", show=_time("earliestTimestamp"), gives_way=True),
+    Column("NEWEST", "lastTimestamp", show=_time("lastTimestamp"), gives_way=True),
+)

@@ -1,0 +1,130 @@
+"""Files of dead letters: JSON lines, CSV, Parquet. Nothing of a message is lost in any of them."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+
+import msgspec
+
+from rmqctl.errors import UsageError
+from rmqctl.model.names import DLQ_PREFIX
+from rmqctl.protocol.properties import UNIQ_KEY
+from rmqctl.rules.dead_letters import given_up, origin_message_id, origin_topic
+
+if TYPE_CHECKING:
+    from rmqctl.admin.letter_reading import Letter
+
+FIELDS = (
+    "group", "topic", "brokerName", "queueId", "queueOffset", "commitLogOffset", "msgId", "offsetMsgId",
+    "originTopic", "originMessageId", "givenUp", "reconsumeTimes", "tags", "keys", "bornTimestamp", "bornHost",
+    "storeTimestamp", "storeHost", "flag", "sysFlag", "properties", "body", "bodyBase64",
+)  # fmt: skip
+
+
+class LetterFile(Protocol):
+    """What dead letters are written into."""
+
+    def write(self, letters: Sequence[Letter]) -> None:
+        """Write some."""
+
+    def end(self) -> None:
+        """Write what belongs behind the last one."""
+
+
+def letter_row(letter: Letter) -> dict[str, Any]:
+    """Return the fields of a dead letter, in the order of FIELDS. The body is bytes, and text where it is UTF-8."""
+    message, properties, mq = letter.message, letter.properties, letter.found.mq
+    offset_id = message.offset_id
+    try:
+        text = letter.body.decode()
+    except UnicodeDecodeError:
+        text = None
+    return {
+        "group": mq.topic[len(DLQ_PREFIX) :],
+        "topic": mq.topic,
+        "brokerName": mq.broker_name,
+        "queueId": mq.queue_id,
+        "queueOffset": message.queue_offset,
+        "commitLogOffset": message.commit_log_offset,
+        "msgId": properties.get(UNIQ_KEY) or offset_id,
+        "offsetMsgId": offset_id,
+        "originTopic": origin_topic(properties),
+        "originMessageId": origin_message_id(properties),
+        "givenUp": given_up(message.reconsume_times, properties),
+        "reconsumeTimes": message.reconsume_times,
+        "tags": properties.get("TAGS"),
+        "keys": properties.get("KEYS"),
+        "bornTimestamp": message.born_at_ms,
+        "bornHost": message.born_host,
+        "storeTimestamp": message.stored_at_ms,
+        "storeHost": message.store_host,
+        "flag": message.flag,
+        "sysFlag": message.sys_flag,
+        "properties": properties,
+        "body": text,
+        "bodyBase64": letter.body,
+    }
+
+
+class _JsonLines:
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+        self._encode = msgspec.json.Encoder().encode_lines  # bytes become base64
+
+    def write(self, letters: Sequence[Letter]) -> None:
+        self._out.write(self._encode([letter_row(letter) for letter in letters]))
+
+    def end(self) -> None:
+        pass
+
+
+class _Csv:
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+        self._put([FIELDS])
+
+    def write(self, letters: Sequence[Letter]) -> None:
+        rows = []
+        for letter in letters:
+            row = letter_row(letter)
+            row["properties"] = json.dumps(row["properties"], ensure_ascii=False)
+            row["bodyBase64"] = base64.b64encode(row["bodyBase64"]).decode()
+            rows.append(tuple(row.values()))
+        self._put(rows)
+
+    def _put(self, rows: Sequence[Sequence[Any]]) -> None:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        # A property can hold what is no Unicode (a lone surrogate, out of Java).
+        self._out.write(text.getvalue().encode(errors="surrogatepass"))
+
+    def end(self) -> None:
+        pass
+
+
+def _parquet(out: BinaryIO) -> LetterFile:
+    try:
+        from rmqctl.pipeline.letter_parquet import LetterParquet
+    except ImportError:
+        hint = "Install it (pip install 'rmqctl[spark]'), or use --format jsonl."
+        raise UsageError("Parquet needs pyarrow, which is not installed.", hint=hint) from None
+    parquet = LetterParquet(out)
+    return _Rows(parquet.write, parquet.end)
+
+
+class _Rows:
+    """Hands rows on."""
+
+    def __init__(self, write: Callable[[list[dict[str, Any]]], None], end: Callable[[], None]) -> None:
+        self._write, self.end = write, end
+
+    def write(self, letters: Sequence[Letter]) -> None:
+        self._write([letter_row(letter) for letter in letters])
+
+
+FILES: dict[str, Callable[[BinaryIO], LetterFile]] = {"jsonl": _JsonLines, "csv": _Csv, "parquet": _parquet}

@@ -1,0 +1,50 @@
+"""Dead letters as items of JSON and rows of a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rmqctl.cli.output.body import BodyStyle, excerpt
+from rmqctl.cli.output.listing import Column
+from rmqctl.cli.output.message_item import MESSAGE_COLUMNS, message_item
+from rmqctl.model.names import DLQ_PREFIX
+from rmqctl.rules.dead_letters import given_up, origin_message_id, origin_topic
+
+if TYPE_CHECKING:
+    from rmqctl.admin.letter_reading import Letter
+
+
+def letter_item(letter: Letter, style: BodyStyle) -> dict[str, Any]:
+    """Return one dead letter as it stands in JSON: a message, and where it came from."""
+    item = {"group": letter.found.mq.topic.removeprefix(DLQ_PREFIX), **message_item(letter.found, style)}
+    return item | origin_fields(letter, item["reasons"])
+
+
+def origin_fields(letter: Letter, reasons: dict[str, str]) -> dict[str, Any]:
+    """Return the keys that tell where a dead letter came from; why one is null is added to the reasons."""
+    fields = {
+        "originTopic": origin_topic(letter.properties),
+        "originMessageId": origin_message_id(letter.properties),
+        "givenUp": given_up(letter.message.reconsume_times, letter.properties),
+    }
+    reasons |= {key: "NOT_SET" for key, value in fields.items() if value is None}
+    return fields
+
+
+_SHOWN = {column.key: column for column in MESSAGE_COLUMNS}
+COLUMNS = (
+    _SHOWN["storeTimestamp"],
+    Column("TOPIC", "originTopic"),
+    Column("RECONSUMED", "reconsumeTimes", is_number=True),
+    Column("GIVEN-UP", "givenUp", is_wide=True),
+    Column("BROKER", "brokerName", is_wide=True),
+    Column("Q", "queueId", is_number=True, is_wide=True),
+    Column("OFFSET", "queueOffset", is_number=True, is_wide=True),
+    _SHOWN["tags"],
+    _SHOWN["keys"],
+    Column("MSG-ID", "msgId", gives_way=True),
+    Column("BORN", "bornTimestamp", show=lambda item: item["bornTimestampIso"] or "-", is_wide=True),
+    Column("BORN-HOST", "bornHost", is_wide=True),
+    Column("SIZE", "bodySize", is_number=True),
+    Column("BODY", "body", show=excerpt, is_alarm=lambda item: item["bodyCrcOk"] is False),
+)

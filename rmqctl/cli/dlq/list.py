@@ -1,0 +1,174 @@
+"""rmqctl dlq list: the groups that have dead letters."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.cli.durations import duration_option_ms
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.listing import Column, Item, Listing
+from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.rules.times import iso_time
+from rmqctl.rules.topics import permission_words
+from rmqctl.rules.words import counted, listed
+
+if TYPE_CHECKING:
+    from rmqctl.admin.dead_letters import GroupLetters, HeldLetters, LetterList
+
+HELP = """\b
+Examples:
+  rmqctl dlq list
+  rmqctl dlq list 'payments-*' --new 24h
+  rmqctl dlq list --where 'newCount>0' --sort -newCount
+  rmqctl dlq list my-group -o json | jq '.items[].brokers'
+
+\b
+Columns:
+  COUNT       dead letters that are kept now
+  NEW         of them, stored in the last hour (--new)
+  OLDEST      when the broker stored the oldest, NEWEST the newest
+  KEPT-UNTIL  until when the oldest is kept for sure, by its broker's fileReservedTime; on a full disk nothing is
+
+Groups that are named are shown without dead letters as well. A broker that does not answer leaves counts unknown, at
+least what the others have, and the exit code is 8."""
+
+
+def command(
+    ctx: typer.Context,
+    patterns: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[GROUP]...", help="Only these; * and ? match any text.", show_default=False),
+    ] = None,
+    new: Annotated[str, typer.Option("--new", metavar="DURATION", help="Count as new what is not older.")] = "1h",
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    import time
+
+    from rmqctl.admin.dead_letters import fetch_letter_list
+
+    invocation = Invocation(ctx)
+    choose_columns(COLUMNS, invocation.display)
+    new_ms = duration_option_ms("--new", new)
+    since_ms = time.time_ns() // 1_000_000 - new_ms
+    names, among = [invocation.full_name(each) for each in patterns or ()], invocation.full_name("*")
+    found = invocation.ask(lambda client: fetch_letter_list(client, names, since_ms=since_ms, among=among))
+    return render(to_listing(found, new_ms), invocation.display)
+
+
+def to_listing(found: "LetterList", new_ms: int) -> Listing:
+    """Make the listing of all groups."""
+    return Listing(
+        kind="DeadLetterGroupList",
+        columns=COLUMNS,
+        items=[_item(group) for group in found.groups],
+        name=lambda item: str(item["group"]),
+        failures=found.failures,
+        extra={"newWithinMs": new_ms},
+        notes=list(_notes(found)),
+        empty="No group has dead letters.",
+    )
+
+
+def _notes(found: "LetterList") -> Iterator[str]:
+    closed = [group.group for group in found.groups if any(_is_closed(each) for each in group.held)]
+    if closed:
+        yield (
+            f"The dead-letter topic is write-only ({listed(closed)}), as brokers before 4.9.2 make it: "
+            "rmqctl dlq show GROUP --fix-permission opens it."
+        )
+    if found.empty_count:
+        yield f"{counted(found.empty_count, 'dead-letter topic')} without dead letters not shown."
+
+
+def _is_closed(held: "HeldLetters") -> bool:
+    return held.config is not None and not held.config.is_readable
+
+
+def _item(group: "GroupLetters") -> dict[str, Any]:
+    held = group.held
+    reasons: dict[str, str] = {}
+
+    def total(key: str, values: list[int | None]) -> dict[str, int | None]:
+        known = sum(value for value in values if value is not None)
+        if None in values:
+            reasons[key] = next(_unknown(each) for each, value in zip(held, values, strict=True) if value is None)
+            return {key: None, f"{key}AtLeast": known}
+        return {key: known, f"{key}AtLeast": known}
+
+    counts = total("count", [each.count for each in held])
+    counts |= total("newCount", [each.new_count for each in held])
+    filled = [each for each in held if each.count]
+    times = {
+        "earliestTimestamp": min((each.oldest_at_ms for each in filled if each.oldest_at_ms is not None), default=None),
+        "lastTimestamp": max((each.newest_at_ms for each in filled if each.newest_at_ms is not None), default=None),
+        "keptUntilTimestamp": min(
+            (each.kept_until_ms for each in filled if each.kept_until_ms is not None), default=None
+        ),
+    }
+    for key, value in times.items():
+        if value is None:
+            reasons[key] = "NOT_REPORTED" if filled else reasons.get("count", "NO_MESSAGES")
+    is_readable: bool | None = not any(map(_is_closed, held))
+    if any(each.config is None for each in held):
+        is_readable, reasons["isReadable"] = None, reasons["count"]
+    return {
+        "group": group.group,
+        **counts,
+        **{name: at for key, value in times.items() for name, at in ((key, value), (f"{key}Iso", iso_time(value)))},
+        "isReadable": is_readable,
+        "brokers": [_broker(each) for each in held],
+        "reasons": reasons,
+    }
+
+
+def _unknown(held: "HeldLetters") -> str:
+    return "NOT_READABLE" if held.error is None else held.error.name
+
+
+def _broker(held: "HeldLetters") -> dict[str, Any]:
+    item: dict[str, Any] = {
+        "brokerName": held.broker_name,
+        "perm": None if held.config is None else held.config.perm,
+        "permission": None if held.config is None else permission_words(held.config.perm),
+        "count": held.count,
+        "newCount": held.new_count,
+        "earliestTimestamp": held.oldest_at_ms,
+        "earliestTimestampIso": iso_time(held.oldest_at_ms),
+        "lastTimestamp": held.newest_at_ms,
+        "lastTimestampIso": iso_time(held.newest_at_ms),
+        "retentionMs": held.retention_ms,
+    }
+    absent = "NO_MESSAGES" if held.count == 0 else "NOT_REPORTED" if held.error is None else held.error.name
+    reasons = {key: absent for key, value in item.items() if value is None and not key.endswith("Iso")}
+    if held.new_count is None:
+        reasons["newCount"] = _unknown(held)
+    return {**item, "reasons": reasons}
+
+
+def _show_count(key: str) -> Any:
+    def show(item: Item) -> str:
+        if item[key] is not None:
+            return str(item[key])
+        return f">={item[f'{key}AtLeast']}" if item[f"{key}AtLeast"] else "-"
+
+    return show
+
+
+def _show_time(key: str) -> Any:
+    return lambda item: item[f"{key}Iso"] or "-"
+
+
+COLUMNS = (
+    Column("GROUP", "group"),
+    Column("COUNT", "count", show=_show_count("count"), is_number=True),
+    Column(
+        "NEW", "newCount", show=_show_count("newCount"), is_number=True, is_alarm=lambda item: item["newCount"] != 0
+    ),
+    Column("OLDEST", "earliestTimestamp", show=_show_time("earliestTimestamp"), gives_way=True),
+    Column("NEWEST", "lastTimestamp", show=_show_time("lastTimestamp")),
+    Column("KEPT-UNTIL", "keptUntilTimestamp", show=_show_time("keptUntilTimestamp")),
+    Column("BROKERS", "brokers", show=lambda item: str(len(item["brokers"])), is_number=True, is_wide=True),
+)

@@ -1,0 +1,136 @@
+"""rmqctl dlq show: the dead letters of a group."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.body import BodyStyle, body_style
+from rmqctl.cli.output.listing import Item, Listing, Section
+from rmqctl.cli.output.message_item import message_name, message_sections
+from rmqctl.cli.output.message_options import MAX_BODY, Body, Codec, MaxBody, Plugin
+from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.cli.output.streaming import Stream
+from rmqctl.errors import UsageError
+from rmqctl.rules.words import counted
+
+from .letter_item import COLUMNS, letter_item
+from .reading import (
+    Contains,
+    Group,
+    Ids,
+    Key,
+    Match,
+    Outcome,
+    Properties,
+    Since,
+    Tag,
+    Topics,
+    Until,
+    Wanted,
+    read_letters,
+    unfit_notes,
+    wanted_letters,
+)
+
+if TYPE_CHECKING:
+    from rmqctl.admin.letter_reading import Letter
+
+HELP = """\b
+Examples:
+  rmqctl dlq show my-group                      the oldest 100
+  rmqctl dlq show my-group --since 1h --topic orders
+  rmqctl dlq show my-group --id 7F000001000C...  one in full
+  rmqctl dlq show my-group --body-match "customer.region == 'EU'"
+  rmqctl dlq show my-group --body-match 'amount > `100`' -o json | jq '.items[].body'
+  rmqctl dlq show my-group --limit 0 -o jsonl
+
+All conditions must hold. Times are when the broker stored the dead letter. --body-match is a JMESPath expression, asked
+of bodies that are JSON, or of what --codec makes of them; texts stand in single quotes, numbers in backquotes.
+
+\b
+Columns:
+  TOPIC       the topic that the message was first sent to
+  RECONSUMED  deliveries after the first
+  GIVEN-UP    MAX_RECONSUME_TIMES  at the client's limit
+              AFTER_RETRIES        most often at the limit, which is not noted
+              FIRST_FAILURE        the listener gave it up, or the limit is 0
+              SENT_THERE           a client sent it to the dead-letter topic
+
+What cannot be read, or expires meanwhile, is named by its place, and the exit code is 8."""
+
+
+def command(
+    ctx: typer.Context,
+    group: Group,
+    since: Since = None,
+    until: Until = None,
+    topic: Topics = None,
+    ids: Ids = None,
+    key: Key = None,
+    tag: Tag = None,
+    properties: Properties = None,
+    contains: Contains = None,
+    body_match: Match = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="At most N; 0, with -o jsonl: all.")] = 100,
+    body: Body = "auto",
+    codec: Codec = None,
+    plugin: Plugin = None,
+    max_body: MaxBody = MAX_BODY,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    invocation = Invocation(ctx)
+    choose_columns(COLUMNS, invocation.display)
+    is_stream = invocation.display.format == "jsonl"
+    if limit < 0 or (limit == 0 and not is_stream):
+        raise UsageError("--limit must be 1 or more.", hint="With -o jsonl, 0 shows all: they are not kept.")
+    style = body_style(body, codec, plugin or [], max_body)
+    wanted = wanted_letters(
+        invocation, group, style, since=since, until=until, topics=topic, ids=ids, key=key, tag=tag,
+        properties=properties, contains=contains, body_match=body_match,
+    )  # fmt: skip
+    stream = Stream("DeadLetterList", COLUMNS, message_name, invocation.display) if is_stream else None
+    items: list[dict[str, Any]] = []
+
+    def take(found: "list[Letter]") -> None:
+        made = [letter_item(letter, style) for letter in found]
+        if stream is None:
+            items.extend(made)
+        else:
+            stream.write(made)
+
+    outcome = invocation.ask(
+        lambda client: read_letters(
+            client, wanted, take, limit=limit or None, with_progress=invocation.display.with_notes
+        ),
+        open_ended=True,
+    )
+    return render(to_listing(wanted, items, outcome, style, limit, is_whole=bool(ids)), invocation.display)
+
+
+def to_listing(
+    wanted: Wanted, items: list[dict[str, Any]], outcome: Outcome, style: BodyStyle, limit: int, *, is_whole: bool
+) -> Listing:
+    """Make the listing of what was found; with `is_whole` people see each in full."""
+
+    def sections(item: Item, _: bool) -> list[Section]:
+        origin = [(key, item[key] or "-") for key in ("originTopic", "originMessageId", "givenUp")]
+        first, *others = message_sections(item, style)
+        return [Section(title=first.title, facts=[*origin, *first.facts]), *others]
+
+    warnings = unfit_notes(wanted)
+    if outcome.is_cut:
+        warnings.append(f"Only the first {counted(limit, 'dead letter')} are shown (--limit). There are more.")
+    return Listing(
+        kind="DeadLetterList",
+        columns=COLUMNS,
+        items=items,
+        name=message_name,
+        failures=outcome.failures,
+        extra={"group": wanted.group, "isComplete": not outcome.is_cut, "readCount": outcome.read_count},
+        warnings=warnings,
+        empty=f"Group {wanted.group} has no dead letters{' that meet the conditions' if wanted.is_narrowed else ''}.",
+        sections=sections if is_whole else None,
+    )

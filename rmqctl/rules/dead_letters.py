@@ -1,0 +1,50 @@
+"""What a dead letter's properties tell: where it came from, and why it was given up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+_TOPICS = ("RETRY_TOPIC", "DLQ_ORIGIN_TOPIC")
+_MESSAGE_IDS = ("DLQ_ORIGIN_MESSAGE_ID", "ORIGIN_MESSAGE_ID")
+
+
+class GivenUp(StrEnum):
+    """Why a message is a dead letter, as far as it tells."""
+
+    MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"  # the client's limit is noted, and was reached
+    AFTER_RETRIES = "AFTER_RETRIES"  # most often at the limit, which is not noted; a listener may have said so earlier
+    FIRST_FAILURE = "FIRST_FAILURE"  # the listener said so (a delay level below 0), or the limit is 0
+    SENT_THERE = "SENT_THERE"  # no consumer gave it up: a client sent it to the dead-letter topic
+
+
+def origin_topic(properties: Mapping[str, str]) -> str | None:
+    """Return the topic that a dead letter was first sent to; None where it does not tell.
+
+    Brokers keep it in RETRY_TOPIC over all retries. DLQ_ORIGIN_TOPIC is reserved, and written by others than brokers.
+    """
+    return _first(_TOPICS, properties)
+
+
+def origin_message_id(properties: Mapping[str, str]) -> str | None:
+    """Return what a consumer called the message that it sent back first.
+
+    It is the broker's id of the first copy, and of consumers in order the unique key.
+    """
+    return _first(_MESSAGE_IDS, properties)
+
+
+def given_up(reconsume_times: int, properties: Mapping[str, str]) -> GivenUp | None:
+    """Return why a message is a dead letter, None where it does not tell."""
+    limit = properties.get("MAX_RECONSUME_TIMES", "")
+    if limit.isascii() and limit.isdigit() and len(limit) <= 10 and reconsume_times >= int(limit):
+        return GivenUp.MAX_RECONSUME_TIMES
+    if reconsume_times > 1:
+        return GivenUp.AFTER_RETRIES
+    if reconsume_times == 1:
+        return GivenUp.FIRST_FAILURE
+    return GivenUp.SENT_THERE if origin_topic(properties) is None else None
+
+
+def _first(names: tuple[str, ...], properties: Mapping[str, str]) -> str | None:
+    return next((value for name in names if (value := properties.get(name))), None)
