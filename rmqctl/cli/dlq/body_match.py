@@ -29,10 +29,9 @@ class BodyMatch:
         try:
             self._search = jmespath.compile(expression).search
         except JMESPathError as error:
-            said = " ".join(str(error).split())
-            raise UsageError(
-                f"--body-match: {said.rstrip('.')}.", hint="jmespath.org describes the language."
-            ) from None
+            said = " ".join(str(error).split()).removeprefix("Invalid jmespath expression: ").rstrip(".^")
+            sentence = f"--body-match is not a JMESPath expression: {said}."
+            raise UsageError(sentence, hint="jmespath.org describes the language.") from None
 
     def accepts(self, letter: Letter) -> bool:
         """Tell whether the expression is true of a body: JMESPath takes null, false and what is empty for false."""

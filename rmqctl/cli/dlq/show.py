@@ -14,7 +14,6 @@ from rmqctl.cli.output.message_options import MAX_BODY, Body, Codec, MaxBody, Pl
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.streaming import Stream
 from rmqctl.errors import UsageError
-from rmqctl.rules.words import counted
 
 from .letter_item import COLUMNS, letter_item
 from .reading import (
@@ -122,7 +121,7 @@ def to_listing(
 
     warnings = unfit_notes(wanted)
     if outcome.is_cut:
-        warnings.append(f"Only the first {counted(limit, 'dead letter')} are shown (--limit). There are more.")
+        warnings.append(f"More dead letters match than the first {limit}: --limit shows more.")
     return Listing(
         kind="DeadLetterList",
         columns=COLUMNS,

@@ -182,6 +182,6 @@ COLUMNS = (
     Column("VALUE", "value"),
     Column("COUNT", "count", is_number=True),
     Column("%", "percent", is_number=True),
-    Column("OLDEST", "earliestTimestamp", show=_time("earliestTimestamp")),
+    Column("OLDEST", "earliestTimestamp", show=_time("earliestTimestamp"), gives_way=True),
     Column("NEWEST", "lastTimestamp", show=_time("lastTimestamp")),
 )
