@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec import Struct
 
@@ -16,6 +16,7 @@ from rmqctl.model.stats import TopicOffset
 from rmqctl.model.topic import TopicConfig, TopicFinding
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
+from rmqctl.protocol.command import Command
 from rmqctl.rules.cluster_memory import may_hold
 from rmqctl.rules.names import closest
 from rmqctl.rules.topics import compare_with_route, config_findings
@@ -147,18 +148,29 @@ async def _ask_broker(client: Client, broker: Broker, topic: str) -> _Told | Non
 async def fetch_topic_config(client: Client, broker: Broker, topic: str) -> TopicConfig | None:
     """Return what a broker has configured of a topic, None for nothing.
 
-    Asks for one configuration, and where the broker is too old for that question for all of them.
+    A slave answers where the master does not.
+    """
+
+    async def ask(request: Command) -> Command:
+        return (await client.ask_broker(broker, request)).command
+
+    answer = await ask_topic_config(ask, topic)
+    return None if answer is None else bodies.decode_topic_config(topic, answer.body)
+
+
+async def ask_topic_config(ask: Callable[[Command], Awaitable[Command]], topic: str) -> Command | None:
+    """Ask for one topic's configuration, or for all of them where the broker is too old for that question.
+
+    Returns None where the broker does not have the topic; the answer of an old one may lack it as well.
     """
     try:
-        answer = await client.ask_broker(broker, headers.get_topic_config(topic))
+        return await ask(headers.get_topic_config(topic))
     except BrokerError as error:
         if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-            answer = await client.ask_broker(broker, headers.get_all_topic_configs())
-            return bodies.decode_topic_configs(answer.command.body).get(topic)
+            return await ask(headers.get_all_topic_configs())
         if error.code == ResponseCode.TOPIC_NOT_EXIST:
             return None
         raise
-    return bodies.decode_topic_config(answer.command.body)
 
 
 async def _fetch_earliest(

@@ -25,6 +25,7 @@ class Operation(StrEnum):
     GROUP_UPDATE = "group update"
     GROUP_DELETE = "group delete"
     CLEAN_EXPIRED = "clean-expired"
+    DLQ_FIX_PERMISSION = "dlq fix-permission"
 
 
 class Route(StrEnum):
@@ -34,7 +35,8 @@ class Route(StrEnum):
     (UPDATE_CONSUMER_OFFSET). SERVER_SIDE: the broker stores it and sends whoever pulls next there, too
     (INVOKE_BROKER_TO_RESET_OFFSET from 5.2.0 on). CLIENT_PUSH: the broker tells the clients, which stop for 10 s and go
     there (the same request before, or with useServerSideResetOffset=false). GROUP_CONFIG: the broker's configuration
-    of the group. POP_ACK: popped messages are acknowledged (ACK_MESSAGE), and no offset moves. MIXED: brokers differ.
+    of the group. TOPIC_CONFIG: the broker's configuration of the group's dead-letter topic. POP_ACK: popped messages
+    are acknowledged (ACK_MESSAGE), and no offset moves. MIXED: brokers differ.
     UNSEEN: the queue should be there and could not be read, so nothing is sent.
     """
 
@@ -43,6 +45,7 @@ class Route(StrEnum):
     CLIENT_PUSH = "CLIENT_PUSH"
     GROUP_CONFIG = "GROUP_CONFIG"
     POP_ACK = "POP_ACK"
+    TOPIC_CONFIG = "TOPIC_CONFIG"
     MIXED = "MIXED"
     UNSEEN = "UNSEEN"
 
@@ -123,7 +126,7 @@ def _bounds(exact: int | None, low: int | None, high: int | None) -> tuple[int, 
 
 
 class ConfigItem(Struct, frozen=True):
-    """One broker's configuration of a group, whole, under RocketMQ's names; None for "there is none"."""
+    """One broker's configuration of a group or its dead-letter topic, whole, under RocketMQ's names; None for none."""
 
     broker_name: str
     before: Mapping[str, Any] | None

@@ -100,7 +100,7 @@ class ReceiptItem(Struct, frozen=True):
 
 
 class ConfigReceiptItem(Struct, frozen=True):
-    """One broker's configuration of a group, as ReceiptItem."""
+    """One broker's configuration, as ReceiptItem; see ConfigItem."""
 
     broker_name: str
     before: Mapping[str, Any] | None

@@ -25,6 +25,7 @@ from rmqctl.model.plan import (
 )
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ChangeState, ConfigReceiptItem, Receipt, ReceiptItem, Result, ReturnReceipt, Who
+from rmqctl.rules.dead_letter_permission import is_permission_change
 from rmqctl.rules.group_changes import is_group_change
 from rmqctl.rules.pop_handles import is_handle
 from rmqctl.rules.times import iso_time
@@ -317,6 +318,13 @@ def _check_items(document: _Document, where: str) -> None:
             or (document.kind == PLAN and item.route is Route.POP_ACK and item.cleaning is None)
         ):
             raise UsageError(f"{where} has an offset or a queue that there can't be, at {item.broker_name}.")
+        if document.operation is Operation.DLQ_FIX_PERMISSION and not _is_permission_change(item, document.group):
+            sentence = f"{where} changes more than the permission of a dead-letter topic, at {item.broker_name}."
+            raise UsageError(sentence)
+
+
+def _is_permission_change(item: _Item, group: str) -> bool:
+    return item.topic is None and is_permission_change(group, _config(item.before), _config(item.target))
 
 
 def _is_possible(item: _Item) -> bool:

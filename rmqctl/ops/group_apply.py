@@ -1,4 +1,4 @@
-"""Applies a plan of a group's configuration: checks it again, writes, reads back, and notes each step first."""
+"""Applies a plan of configurations: checks it again, writes, reads back, and notes each step first."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rmqctl.admin.clients import fetch_connections
-from rmqctl.admin.group_writes import delete_group, read_configs, read_offsets, write_config
+from rmqctl.admin.group_writes import delete_group
 from rmqctl.admin.offset_writes import require_master, store_offset
 from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Attempt, Failure
-from rmqctl.model.group import GroupConfig
 from rmqctl.model.plan import Plan
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem, ReceiptItem, Result, Who
-from rmqctl.rules.group_fields import differing_names, is_taken_over, request_body
+from rmqctl.rules.group_fields import differing_names, is_taken_over
 
 from .applied import Applied, note_down, receipt_of
+from .config_access import access_of
 from .group_check import check_config_plan
 from .group_found import FoundConfig
 from .journal import Journal
@@ -34,7 +33,7 @@ _NOTHING_SENT = "nothing was sent"
 async def apply_configs(
     client: Client, plan: Plan, plan_text: str, plan_sha256: str, journal: Journal, who: Who, *, strict: bool
 ) -> Applied:
-    """Apply a plan of a group's configuration, and of the offsets that go or come with it.
+    """Apply a plan of configurations, and of the offsets that go or come with a group's.
 
     Nothing is written when the plan no longer holds (StaleError). Whatever goes wrong later is in the receipt, item by
     item. One writer at a time: the caller holds the group's lock.
@@ -61,6 +60,7 @@ class _Run:
         self._client = client
         self._plan = plan
         self._found = found
+        self._access = access_of(plan)
         self._journal = journal
         # Those of which a request was sent and not answered, by their numbers in the journal, and what says so.
         self._unanswered: set[int] = set()
@@ -150,8 +150,7 @@ class _Run:
             item = self.configs[index]
             self._attempting([index], ())
             try:
-                body = request_body(self._plan.group, item.before, item.target or {})
-                await write_config(self._client, self._found.brokers[name], body)
+                await self._access.write(self._client, self._found.brokers[name], item)
             except RmqctlError as error:
                 self._failed(name, "configuration", error, [index], ())
                 for offset in offsets:
@@ -213,22 +212,17 @@ class _Run:
 
     async def _read_back(self, name: str, configs: Sequence[int], offsets: Sequence[int]) -> None:
         """Read what the broker holds now, and conclude what can be concluded from it."""
-        broker = self._found.brokers[name]
         try:
-            table, stored, connected = await asyncio.gather(
-                read_configs(self._client, broker),
-                read_offsets(self._client, broker, self._plan.group),
-                fetch_connections(self._client, broker, self._plan.group),
-            )
+            held = await self._access.read(self._client, self._found.brokers[name])
         except RmqctlError as error:
             self._read_failures[name] = Failure(name, "what it holds now", error)
             self._not_seen(configs, offsets, error)
         else:
             self._read_failures.pop(name, None)
             for index in configs:
-                self._conclude_config(index, table.get(self._plan.group), has_members=connected is not None)
+                self._conclude_config(index, held.fields, has_members=held.has_members)
             for index in offsets:
-                self._conclude_offset(index, stored)
+                self._conclude_offset(index, held.offsets)
 
     def _settle(self, configs: Sequence[int], offsets: Sequence[int]) -> None:
         settled: dict[int, ReceiptItem | ConfigReceiptItem] = {index: self.items[index] for index in offsets}
@@ -247,8 +241,8 @@ class _Run:
             if (offset := self.items[index]).result is Result.UNKNOWN:
                 self.items[index] = replace(offset, note=said(index, offset.note))
 
-    def _conclude_config(self, index: int, config: GroupConfig | None, *, has_members: bool) -> None:
-        item, after = self.configs[index], None if config is None else config.fields
+    def _conclude_config(self, index: int, after: Mapping[str, Any] | None, *, has_members: bool) -> None:
+        item = self.configs[index]
         if item.result is not Result.UNKNOWN:
             return
         number = len(self.items) + index

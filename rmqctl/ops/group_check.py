@@ -1,4 +1,4 @@
-"""Looks again at what a plan of a group's configuration was made for, before anything is written."""
+"""Looks again at what a plan of configurations was made for, before anything is written."""
 
 from __future__ import annotations
 
@@ -11,18 +11,24 @@ from rmqctl.model.group import GroupState
 from rmqctl.model.plan import ConfigItem, Plan
 from rmqctl.rules.group_fields import differing_names, setting_words
 
-from .group_found import FoundConfig, find_config
+from .config_access import access_of
+from .group_found import FoundConfig
 from .plan_parts import stale
 
 
 async def check_config_plan(client: Client, plan: Plan, *, strict: bool) -> FoundConfig:
-    """Return what stands now. Raises StaleError when the plan no longer holds, and what find_config raises."""
+    """Return what stands now. Raises StaleError when the plan no longer holds, and what reading raises."""
     there = {broker.broker_name for broker in (await fetch_cluster(client)).brokers}
     gone = [f"Broker {name} is not there." for name in plan.brokers if name not in there]
     if gone:
         raise stale(gone)
-    found = await find_config(client, plan.group, tuple(plan.brokers))
-    drift = [*_broker_drift(plan, found), *_config_drift(plan, found), *_member_drift(plan, found, strict=strict)]
+    access = access_of(plan)
+    found = await access.find(client, tuple(plan.brokers))
+    drift = [
+        *_broker_drift(plan, found),
+        *_config_drift(plan, found, access.what),
+        *_member_drift(plan, found, strict=strict),
+    ]
     if plan.items:
         drift += _offset_drift(plan, found)
     if drift:
@@ -40,19 +46,19 @@ def _broker_drift(plan: Plan, found: FoundConfig) -> Iterator[str]:
             yield f"Broker {name} was at {address} and is at {now}: it may be another cluster."
 
 
-def _config_drift(plan: Plan, found: FoundConfig) -> Iterator[str]:
+def _config_drift(plan: Plan, found: FoundConfig, what: str) -> Iterator[str]:
     for item in plan.configs:
         if item.broker_name in found.brokers:
-            yield from _differing(item, found.fields(item.broker_name))
+            yield from _differing(item, found.fields(item.broker_name), what)
 
 
-def _differing(item: ConfigItem, now: Mapping[str, Any] | None) -> Iterator[str]:
+def _differing(item: ConfigItem, now: Mapping[str, Any] | None, what: str) -> Iterator[str]:
     name = item.broker_name
     if item.before is None or now is None:
         if item.before is not None:
-            yield f"{name} had the group configured, and has not now."
+            yield f"{name} had {what}, and has not now."
         elif now is not None:
-            yield f"{name} did not have the group configured, and has now."
+            yield f"{name} did not have {what}, and has now."
         return
     fields = differing_names(item.before, now)
     if fields:

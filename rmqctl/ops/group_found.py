@@ -19,6 +19,7 @@ from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX
 from rmqctl.model.plan import ConfigItem, Consequence, Operation, Plan, PlanItem, Route
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
+from rmqctl.model.receipt import ConfigReceiptItem, Receipt, Result
 from rmqctl.model.route import Broker
 from rmqctl.rules.group_state import agreed, group_state, unseen_reason
 from rmqctl.rules.names import closest
@@ -29,15 +30,17 @@ from .plan_parts import cluster_label, new_id
 class FoundConfig(Struct, frozen=True):
     """What was found. `brokers` are those that were asked for and answered, by name; `others` are the cluster's rest.
 
-    `tables` are all configurations by broker and group. `offsets` are what these brokers store of the group. `members`
-    are the client ids by broker where somebody is connected; `unseen` says why there may be more, at the brokers asked
-    for.
+    `configs` are what they have configured, by broker; a broker without a configuration is not in it. `tables` are the
+    configurations of all groups by broker and group, and `offsets` what these brokers store of the group; a dead-letter
+    topic has neither. `members` are the client ids by broker where somebody is connected; `unseen` says why there may
+    be more, at the brokers asked for.
     """
 
     group: str
     cluster: str
     brokers: Mapping[str, Broker]
     others: tuple[str, ...]
+    configs: Mapping[str, Mapping[str, Any]]
     tables: Mapping[str, Mapping[str, GroupConfig]]
     offsets: Mapping[MessageQueue, int]
     members: Mapping[str, tuple[str, ...]]
@@ -58,7 +61,9 @@ class FoundConfig(Struct, frozen=True):
 
     def fields(self, name: str, group: str | None = None) -> Mapping[str, Any] | None:
         """Return what a broker has configured for this group, or another one; None for nothing."""
-        config = self.tables[name].get(group or self.group)
+        if group is None:
+            return self.configs.get(name)
+        config = self.tables[name].get(group)
         return None if config is None else config.fields
 
     def known_fields(self, name: str) -> set[str]:
@@ -77,10 +82,7 @@ async def find_config(client: Client, group: str, broker_names: Collection[str] 
     """
     cluster = await fetch_cluster(client)
     every = {broker.broker_name: broker for broker in cluster.brokers}
-    for name in broker_names:
-        if name not in every:
-            raise NotFoundError("Broker", name, suggestions=closest(name, every))
-    chosen = {name: every[name] for name in sorted(set(broker_names) or every)}
+    chosen = choose_brokers(every, broker_names)
     tables = await ask_all(chosen, lambda name: read_configs(client, chosen[name]))
     if not tables.ok:
         raise all_failed(tables.failed.values())
@@ -97,6 +99,7 @@ async def find_config(client: Client, group: str, broker_names: Collection[str] 
         cluster=cluster_label(cluster.brokers, client.name_servers),
         brokers={name: chosen[name] for name in offsets.ok},
         others=tuple(sorted(set(every) - set(chosen))),
+        configs={name: table[group].fields for name, table in tables.ok.items() if group in table},
         tables=tables.ok,
         offsets={mq: offset for found in offsets.ok.values() for mq, offset in found.items()},
         members={name: tuple(sorted({m.client_id for m in found.members})) for name, found in connected.items()},
@@ -108,6 +111,14 @@ async def find_config(client: Client, group: str, broker_names: Collection[str] 
             *(Failure(name, "stored offsets", error) for name, error in offsets.failed.items()),
         ),
     )
+
+
+def choose_brokers(every: Mapping[str, Broker], names: Collection[str]) -> dict[str, Broker]:
+    """Return these brokers, sorted by name, all without any. Raises NotFoundError for one that does not exist."""
+    for name in names:
+        if name not in every:
+            raise NotFoundError("Broker", name, suggestions=closest(name, every))
+    return {name: every[name] for name in sorted(set(names) or every)}
 
 
 def _agreed(connected: Mapping[str, GroupConnections], name: str) -> str | None:
@@ -128,9 +139,16 @@ async def find_own_topics(client: Client, found: FoundConfig) -> dict[str, dict[
     }
 
 
+def changed_configs(receipt: Receipt) -> dict[str, ConfigReceiptItem]:
+    """Return the configurations that a change has written or may have, by broker: what an undo is about."""
+    done = (Result.CONFIRMED, Result.UNKNOWN)
+    return {item.broker_name: item for item in receipt.configs if item.result in done and item.before != item.target}
+
+
 def new_config_plan(
     client: Client, found: FoundConfig, operation: Operation, configs: Iterable[ConfigItem],
     items: Iterable[PlanItem] = (), consequences: Iterable[Consequence] = (), *, asked: str, reason: str | None,
+    route: Route = Route.GROUP_CONFIG,
 ) -> Plan:  # fmt: skip
     """Return the plan of these items, for a group as it was found."""
     now_ms, configs, items = client.clock.now_ms(), tuple(configs), tuple(items)
@@ -142,7 +160,7 @@ def new_config_plan(
         cluster=found.cluster,
         brokers={name: found.brokers[name].master_address or "" for name in sorted(names)},
         group=found.group,
-        route=Route.GROUP_CONFIG,
+        route=route,
         asked=asked,
         reason=reason,
         state=found.state,

@@ -8,18 +8,16 @@ from typing import Any
 from rmqctl.client.core import Client
 from rmqctl.errors import RefusedError
 from rmqctl.model.plan import ConfigItem, Consequence, Operation, PlanItem, Route
-from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
+from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem
 from rmqctl.rules.group_changes import WAYS_BACK
 from rmqctl.rules.group_fields import differing_names, taken_back
 from rmqctl.rules.words import counted
 
 from .group_delete import deleted_offsets, describe_deletion, require_nobody
-from .group_found import FoundConfig, find_config, new_config_plan
+from .group_found import FoundConfig, changed_configs, find_config, new_config_plan
 from .group_plan import find_effects
 from .offset_plan import Planned
 from .plan_parts import NOT_LOOKED_UP
-
-_DONE = (Result.CONFIRMED, Result.UNKNOWN)
 
 
 async def plan_group_undo(client: Client, receipt: Receipt, *, assume_offline: bool, reason: str | None) -> Planned:
@@ -28,9 +26,7 @@ async def plan_group_undo(client: Client, receipt: Receipt, *, assume_offline: b
     Raises RefusedError where nothing was changed, and where members would store other offsets or bring the group back;
     and what find_config raises.
     """
-    changed = {
-        item.broker_name: item for item in receipt.configs if item.result in _DONE and item.before != item.target
-    }
+    changed = changed_configs(receipt)
     offsets = [item for item in receipt.items if item.may_have_changed]
     names = sorted({*changed, *(item.mq.broker_name for item in offsets)})
     if not names:

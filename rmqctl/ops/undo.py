@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from rmqctl.client.core import Client
-from rmqctl.model.plan import Consequence
+from rmqctl.model.plan import Consequence, Operation
 from rmqctl.model.receipt import Receipt, Result
+from rmqctl.rules.dead_letter_permission import dead_letter_topic
 from rmqctl.rules.group_changes import is_group_change
 from rmqctl.rules.words import counted, listed
 
+from .dead_letter_permission import plan_permission_undo
 from .group_undo import plan_group_undo
 from .journal import Journal
 from .journal_rows import Change
@@ -26,12 +28,15 @@ async def plan_way_back(
 ) -> Planned:  # fmt: skip
     """Return the plan. `later` are the ids of changes that it goes over, as find_later() returns them.
 
-    Raises RefusedError where nothing was changed, and for a receipt of another cluster; and what plan_undo and
-    plan_group_undo raise.
+    Raises RefusedError where nothing was changed, and for a receipt of another cluster; and what plan_undo,
+    plan_group_undo and plan_permission_undo raise.
     """
     receipt, moved = await follow_receipt(client, receipt, assume=assume_same_cluster)
-    make = plan_group_undo if is_group_change(receipt.operation) else plan_undo
-    planned = await make(client, receipt, assume_offline=assume_offline, reason=reason)
+    if receipt.operation is Operation.DLQ_FIX_PERMISSION:
+        planned = await plan_permission_undo(client, receipt, reason=reason)
+    else:
+        make = plan_group_undo if is_group_change(receipt.operation) else plan_undo
+        planned = await make(client, receipt, assume_offline=assume_offline, reason=reason)
     consequences = (*planned.plan.consequences, *moved, *_sent_back(receipt), *_later_changes(later))
     return replace(planned, plan=replace(planned.plan, consequences=consequences))
 
@@ -76,8 +81,12 @@ def _since(changes: Sequence[Change], receipt: Receipt) -> Sequence[Change]:
 
 
 def _changed(receipt: Receipt) -> set[tuple[str, str, int]]:
-    """Return (broker's name, topic, queue) of all that was or may have been changed; no topic for configurations."""
+    """Return (broker's name, topic, queue) of all that was or may have been changed; no topic for a group's own."""
     done = (Result.CONFIRMED, Result.UNKNOWN)
+    # A queue of the dead-letter topic can have an offset; its configuration is none of those.
+    topic, queue_id = ("", 0)
+    if receipt.operation is Operation.DLQ_FIX_PERMISSION:
+        topic, queue_id = dead_letter_topic(receipt.group), -1
     return {
         (item.mq.broker_name, item.mq.topic, item.mq.queue_id) for item in receipt.items if item.may_have_changed
-    } | {(item.broker_name, "", 0) for item in receipt.configs if item.result in done}
+    } | {(item.broker_name, topic, queue_id) for item in receipt.configs if item.result in done}

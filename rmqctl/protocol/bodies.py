@@ -200,9 +200,30 @@ def decode_topic_configs(body: bytes) -> dict[str, TopicConfig]:
 
 
 @_body
-def decode_topic_config(body: bytes) -> TopicConfig:
-    """Read the answer of GET_TOPIC_CONFIG (TopicConfigAndQueueMapping)."""
-    return _topic_config(loads(body))
+def decode_topic_config(topic: str, body: bytes) -> TopicConfig | None:
+    """Read one topic from the answer of GET_TOPIC_CONFIG or GET_ALL_TOPIC_CONFIG, None where it is not there."""
+    item = _topic_item(topic, body)
+    return None if item is None else _topic_config(item)
+
+
+@_body
+def decode_topic_fields(topic: str, body: bytes) -> dict[str, Any] | None:
+    """Read what decode_topic_config() reads, as all of TopicConfig's fields under RocketMQ's names.
+
+    Those that this version knows nothing of are kept. Where a static topic's queues are (mappingDetail) is not kept.
+    """
+    item = _topic_item(topic, body)
+    if item is None:
+        return None
+    _topic_config(item)  # raises where it is none
+    return {_str(name): value for name, value in item.items() if name != "mappingDetail"}
+
+
+def _topic_item(topic: str, body: bytes) -> Mapping[str, Any] | None:
+    data = loads(body)
+    # TopicConfigSerializeWrapper has all topics, TopicConfigAndQueueMapping is one.
+    item: Mapping[str, Any] | None = data["topicConfigTable"].get(topic) if "topicConfigTable" in data else data
+    return item
 
 
 def _topic_config(item: Mapping[str, Any]) -> TopicConfig:

@@ -54,6 +54,28 @@ def update_group(config: Mapping[str, Any]) -> Command:
     return Command(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=msgspec.json.encode(config))
 
 
+_TOPIC_FIELDS = ("readQueueNums", "writeQueueNums", "perm", "topicFilterType", "topicSysFlag", "order")
+
+
+def update_topic(config: Mapping[str, Any]) -> Command:
+    """Store the configuration of a topic, given as TopicConfig's JSON (CreateTopicRequestHeader).
+
+    Attributes are kept: the request would change them one by one, and has none. 4.9 does not look at `order`, and
+    stores false.
+    """
+    fields = {"topic": config["topicName"], "defaultTopic": _DEFAULT_TOPIC}
+    fields |= {name: _java_text(config[name]) for name in _TOPIC_FIELDS if name in config}
+    return Command(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
+
+
+# The header must name one, and the broker does not look at it (TopicValidator.AUTO_CREATE_TOPIC_KEY_TOPIC).
+_DEFAULT_TOPIC = "TBW102"
+
+
+def _java_text(value: str | int) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def delete_group(group: str, *, with_offsets: bool) -> Command:
     """Delete the configuration of a group, and its offsets as well (DeleteSubscriptionGroupRequestHeader).
 

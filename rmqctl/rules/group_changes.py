@@ -1,4 +1,4 @@
-"""Which operations change a group's configuration, and which one takes each of them back."""
+"""Which operations change configurations, and which one takes each of them back."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ WAYS_BACK: Mapping[Operation, Operation] = {
     Operation.GROUP_CREATE: Operation.GROUP_DELETE,
     Operation.GROUP_UPDATE: Operation.GROUP_UPDATE,
     Operation.GROUP_DELETE: Operation.GROUP_CREATE,
+    Operation.DLQ_FIX_PERMISSION: Operation.DLQ_FIX_PERMISSION,
 }
 
 
 def is_group_change(operation: Operation) -> bool:
-    """Tell a change of a group's configuration from one of offsets alone."""
+    """Tell a change of a group's configuration, or its dead-letter topic's, from one of offsets alone."""
     return operation in WAYS_BACK
 
 

@@ -163,6 +163,7 @@ class BrokerState:
             Q.INVOKE_BROKER_TO_RESET_OFFSET: self._reset,
             Q.DELETE_SUBSCRIPTIONGROUP: self._delete_group,
             Q.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self._write_group,
+            Q.UPDATE_AND_CREATE_TOPIC: self._write_topic,
         }
 
     def topic_config(self, topic: str) -> dict[str, Any]:
@@ -401,6 +402,17 @@ class BrokerState:
             attributes |= {name[1:]: value} if name[0] == "+" else {}
         self.configured.add(group)
         self.group_configs[group] = {**config, "attributes": attributes} if self.version >= V5_0_0 else config
+        return ok()
+
+    def _write_topic(self, request: Command) -> Command:
+        """Take what is given, and keep the attributes; 4.9 does not look at the order flag."""
+        given = request.ext_fields
+        config: dict[str, Any] = {"topicFilterType": given["topicFilterType"]}
+        config["order"] = self.version >= V5_0_0 and given["order"] == "true"
+        for name in ("readQueueNums", "writeQueueNums", "perm", "topicSysFlag"):
+            config[name] = int(given[name])
+        self.topics.setdefault(given["topic"], [])
+        self.topic_configs[given["topic"]] = {**self.topic_configs.get(given["topic"], {}), **config}
         return ok()
 
     def _delete_group(self, request: Command) -> Command:

@@ -12,6 +12,7 @@ from rmqctl.model.plan import Consequence, Plan
 from rmqctl.model.receipt import Receipt, Result, Who
 from rmqctl.ops.applied import Applied
 from rmqctl.ops.apply import apply_plan
+from rmqctl.ops.dead_letter_permission import plan_permission
 from rmqctl.ops.documents import parse_plan, plan_document
 from rmqctl.ops.group_delete import plan_group_deletion
 from rmqctl.ops.group_plan import ConfigWish, plan_creation, plan_update
@@ -70,6 +71,10 @@ class Case:
             )
 
         return run(self._planned(plan))
+
+    def open_dead_letters(self, group: str = "G") -> Planned:
+        """Plan to let a group's dead-letter topic be read."""
+        return run(self._planned(lambda client: plan_permission(client, group, reason="why")))
 
     def undo(self, receipt: Receipt, *, assume_offline: bool = False, assume_same_cluster: bool = False) -> Planned:
         """Plan the way back."""

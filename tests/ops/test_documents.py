@@ -48,6 +48,10 @@ def _known(document: Any) -> Any:
     items = tuple({item.mq: item for item in document.items}.values())
     has_configs = is_group_change(document.operation)
     configs = tuple({item.broker_name: item for item in document.configs}.values()) if has_configs else ()
+    if document.operation is Operation.DLQ_FIX_PERMISSION:  # which changes a permission, and nothing else
+        topic = {"topicName": f"%DLQ%{document.group}", "readQueueNums": 1}
+        items = ()
+        configs = tuple(replace(item, before={**topic, "perm": 2}, target={**topic, "perm": 6}) for item in configs)
     names = {item.mq.broker_name for item in items} | {item.broker_name for item in configs}
     return replace(document, items=items, configs=configs, brokers={**dict.fromkeys(names, "a:1"), **document.brokers})
 

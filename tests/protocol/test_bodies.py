@@ -53,7 +53,8 @@ DECODERS: dict[str, tuple[Callable[[bytes], Any], str]] = {
     "consumer_offsets": (bodies.decode_consumer_offsets, OFFSETS),
     "delay_offsets": (bodies.decode_delay_offsets, '{"offsetTable":{1:2,18:0}}'),
     "topic_configs": (bodies.decode_topic_configs, f'{{"topicConfigTable":{{"T":{TOPIC}}}}}'),
-    "topic_config": (bodies.decode_topic_config, TOPIC),
+    "topic_config": (partial(bodies.decode_topic_config, "T"), TOPIC),
+    "topic_fields": (partial(bodies.decode_topic_fields, "T"), TOPIC),
     "pushed_reset": (
         bodies.decode_pushed_reset,
         '{"offsetTable":[{"brokerName":"broker-a","offset":3,"queueId":0,"topic":"T"}]}',
@@ -163,14 +164,20 @@ def test_a_static_topics_mapping_and_an_order_configuration_are_read() -> None:
 
 def test_a_topics_configuration() -> None:
     config = TopicConfig("T", 3, 2, 4, is_ordered=True, attributes={"message.type": "FIFO"})
-    assert bodies.decode_topic_config(TOPIC.encode()) == config
+    table = f'{{"topicConfigTable":{{"T":{TOPIC}}}}}'.encode()
+    for body_text in (TOPIC.encode(), table):
+        assert bodies.decode_topic_config("T", body_text) == config
+        assert bodies.decode_topic_fields("T", body_text) == json.loads(TOPIC)
+    assert bodies.decode_topic_config("U", table) is bodies.decode_topic_fields("U", table) is None
     assert (config.is_readable, config.is_writable) == (True, False)
-    assert bodies.decode_topic_configs(f'{{"topicConfigTable":{{"T":{TOPIC}}}}}'.encode()) == {"T": config}
+    assert bodies.decode_topic_configs(table) == {"T": config}
 
 
 def test_an_older_brokers_topic_has_no_attributes_and_no_rate() -> None:
     older = TOPIC.replace('"attributes":{"message.type":"FIFO"},', "")
-    assert bodies.decode_topic_config(older.encode()).attributes == {}
+    config = bodies.decode_topic_config("T", older.encode())
+    assert config is not None
+    assert config.attributes == {}
     assert bodies.decode_topic_put_tps(b'{"offsetTable":{}}') is None
 
 
@@ -394,7 +401,8 @@ def test_properties_text() -> None:
 
 def test_unknown_keys_are_ignored() -> None:
     for name, (decoder, text) in DECODERS.items():
-        assert decoder(("{" + '"zzz":{"a":[1]},' + text[1:]).encode()) == decoder(text.encode()), name
+        if name != "topic_fields":  # which are all that there are
+            assert decoder(("{" + '"zzz":{"a":[1]},' + text[1:]).encode()) == decoder(text.encode()), name
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,19 @@ def test_a_configuration_is_written_whole() -> None:
     assert json.loads(command.body) == config
 
 
+def test_a_topic_keeps_its_attributes() -> None:
+    config = {
+        "topicName": "T", "readQueueNums": 3, "writeQueueNums": 2, "perm": 6, "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": 1, "order": True, "attributes": {"message.type": "FIFO"},
+    }  # fmt: skip
+    command = writes.update_topic(config)
+    assert (command.code, command.body) == (RequestCode.UPDATE_AND_CREATE_TOPIC, b"")
+    assert command.ext_fields == {
+        "topic": "T", "defaultTopic": "TBW102", "readQueueNums": "3", "writeQueueNums": "2", "perm": "6",
+        "topicFilterType": "SINGLE_TAG", "topicSysFlag": "1", "order": "true",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(("with_offsets", "flag"), [(True, "true"), (False, "false")])
 def test_both_releases_are_told_whether_offsets_go(with_offsets: bool, flag: str) -> None:
     command = writes.delete_group("G", with_offsets=with_offsets)

@@ -51,7 +51,9 @@ def test_dead_letters_of_a_java_consumer(cluster: Cluster, rmqctl: Rmqctl, tmp_p
     assert {row["msgId"] for row in rows} == {item["msgId"] for item in shown}
 
 
-def test_retried_ones_and_a_topic_that_is_write_only(cluster: Cluster, rmqctl: Rmqctl) -> None:
+def test_retried_ones_and_a_topic_that_is_write_only(
+    cluster: Cluster, rmqctl: Rmqctl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     topic, group, java = "DeadOld", "DeadOldGroup", cluster.java
     cluster.create_topic(topic, queue_count=2, brokers=("broker-a",))
     java.consume("old", group, topic, fail="bad", max=1)
@@ -69,3 +71,7 @@ def test_retried_ones_and_a_topic_that_is_write_only(cluster: Cluster, rmqctl: R
     assert "--fix-permission" in refused.stderr
     (listed,) = rmqctl.items("dlq", "list", group)
     assert (listed["count"], listed["isReadable"], listed["reasons"]["newCount"]) == (4, False, "NOT_READABLE")
+    monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "state"))
+    assert rmqctl("dlq", "show", group, "--fix-permission", "--yes").exit_code == 0
+    wait_until(lambda: rmqctl("dlq", "show", group).exit_code == 0, "the opened topic in the route")
+    assert len(rmqctl.items("dlq", "show", group)) == 4

@@ -1,4 +1,4 @@
-"""Plans and receipts of group configurations as listings."""
+"""Plans and receipts of configurations as listings."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def config_receipt_listing(receipt: Receipt, failures: Sequence[Failure]) -> Lis
     items = _in_order(document["items"])
     return Listing(
         kind=RECEIPT,
-        columns=(*_place(has_offsets=bool(receipt.items)), *_CHANGE, *_result(items), _note(items)),
+        columns=(*_place(has_offsets=bool(receipt.items)), *_CHANGE, *_result(items, receipt.route), _note(items)),
         items=items,
         name=_name,
         failures=failures,
@@ -100,13 +100,13 @@ def _place(*, has_offsets: bool) -> tuple[Column, ...]:
 _CHANGE = (Column("BEFORE", "before", show=_cell("before")), Column("TARGET", "target", show=_cell("target")))
 
 
-def _result(items: Sequence[Item]) -> tuple[Column, ...]:
+def _result(items: Sequence[Item], route: Route = Route.GROUP_CONFIG) -> tuple[Column, ...]:
     """Return what came of it; what is read back where all is confirmed is the target once more."""
     is_confirmed = all(item["result"] == Result.CONFIRMED.value for item in items)
     return (
         Column("AFTER", "after", show=_cell("after"), is_wide=is_confirmed),
         Column("RESULT", "result", is_alarm=lambda item: item["result"] != Result.CONFIRMED.value),
-        Column("BY", "route", show=lambda item: item.get("route") or Route.GROUP_CONFIG.value, is_wide=True),
+        Column("BY", "route", show=lambda item: item.get("route") or route.value, is_wide=True),
     )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqctl.cli.change.options import Confirm, Consent, DryRun, PlanFile, Reason, Yes
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.body import BodyStyle, body_style
 from rmqctl.cli.output.listing import Item, Listing, Section
@@ -45,6 +46,7 @@ Examples:
   rmqctl dlq show my-group --body-match "customer.region == 'EU'"
   rmqctl dlq show my-group --body-match 'amount > `100`' -o json | jq '.items[].body'
   rmqctl dlq show my-group --limit 0 -o jsonl
+  rmqctl dlq show my-group --fix-permission     open a topic that is write-only
 
 All conditions must hold. Times are when the broker stored the dead letter. --body-match is a JMESPath expression, asked
 of bodies that are JSON, or of what --codec makes of them; texts stand in single quotes, numbers in backquotes.
@@ -58,7 +60,10 @@ Columns:
               FIRST_FAILURE        the listener gave it up, or the limit is 0
               SENT_THERE           a client sent it to the dead-letter topic
 
-What cannot be read, or expires meanwhile, is named by its place, and the exit code is 8."""
+What cannot be read, or expires meanwhile, is named by its place, and the exit code is 8.
+
+Brokers before 4.9.2 make dead-letter topics that nobody can read. --fix-permission adds the permission to read at each
+broker that lacks it: planned, asked about, read back, journaled; offset undo takes it away again."""
 
 
 def command(
@@ -78,9 +83,24 @@ def command(
     codec: Codec = None,
     plugin: Plugin = None,
     max_body: MaxBody = MAX_BODY,
+    fix_permission: Annotated[
+        bool, typer.Option("--fix-permission", help="Make a write-only dead-letter topic readable; show nothing.")
+    ] = False,
+    dry_run: DryRun = False,
+    plan: PlanFile = None,
+    reason: Reason = None,
+    confirm: Confirm = None,
+    yes: Yes = False,
 ) -> int:
     """Run the command; its help is the registry's line and HELP."""
     invocation = Invocation(ctx)
+    consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
+    if fix_permission:
+        from .permission import fix_permission as fix
+
+        return fix(invocation, group, consent, reason)
+    if consent != Consent() or reason is not None:
+        raise UsageError("--yes, --dry-run, --plan, --reason and --confirm belong to --fix-permission.")
     choose_columns(COLUMNS, invocation.display)
     is_stream = invocation.display.format == "jsonl"
     if limit < 0 or (limit == 0 and not is_stream):

@@ -15,10 +15,9 @@ from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.command import Command
 from tests.admin.cluster import BrokerState, Cluster, Queue
 from tests.admin.message_store import NOW_MS, MessageStore, damaged, message_cluster
+from tests.cli.calls import call, closed_address
+from tests.cli.served import served
 from tests.schemas import check_document, check_item
-
-from .calls import call, closed_address
-from .served import served
 
 Captured = pytest.CaptureFixture[str]
 HOUR_MS = 3_600_000
@@ -183,6 +182,7 @@ def test_an_export_to_stdout_has_nothing_else_there(scene: _Scene, capsys: Captu
         ["show", "G", "--body-match", "to."], ["show", "G", "--limit", "0"], ["stats", "G", "--by", "colour"],
         ["export", "G", "--to", "letters"], ["export", "G", "--to", "-", "--format", "parquet"],
         ["export", "G", "--to", "x.csv", "--format", "xml"], ["list", "--new", "soon"], ["show", "G", "--since", "x"],
+        ["show", "G", "--yes"],
     ],
 )  # fmt: skip
 def test_what_can_not_be_asked(words: list[str], scene: _Scene, capsys: Captured) -> None:

@@ -1,0 +1,27 @@
+"""Lets a group's dead-letter topic be read: `rmqctl dlq show GROUP --fix-permission`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from rmqctl.cli.change.carry_out import carry_out, check_consent
+from rmqctl.cli.change.options import Consent, group_name
+from rmqctl.ops.dead_letter_permission import plan_permission
+
+if TYPE_CHECKING:
+    from rmqctl.cli.invocation import Invocation
+
+
+def fix_permission(invocation: Invocation, group: str, consent: Consent, reason: str | None) -> int:
+    """Add the permission to read at each broker that lacks it, after consent. Returns the exit code.
+
+    0 also where there is nothing to do; 8 where a broker did not answer. Raises NotFoundError for a group without a
+    dead-letter topic, UsageError for a pattern, RefusedError in a readonly context, and what carry_out() raises.
+    """
+    check_consent(invocation, consent, is_group_change=True)
+    name = group_name(invocation, group)
+    planned = invocation.ask(lambda client: plan_permission(client, name, reason=reason))
+    # Each broker's copy counts by itself: one that is silent keeps nobody from reading at the others.
+    return carry_out(invocation, planned, replace(consent, partial=True), strict=False, wait_s=0)

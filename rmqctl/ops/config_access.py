@@ -1,0 +1,95 @@
+"""The configurations that a plan can change, a group's own and its dead-letter topic's, read and written alike."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from rmqctl.admin.clients import fetch_connections
+from rmqctl.admin.group_writes import read_configs, read_offsets, write_config
+from rmqctl.admin.topic_writes import read_topic, write_topic
+from rmqctl.client.core import Client
+from rmqctl.model.plan import Operation, Plan
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.receipt import ConfigReceiptItem
+from rmqctl.model.route import Broker
+from rmqctl.rules.dead_letter_permission import dead_letter_topic
+from rmqctl.rules.group_fields import request_body
+
+from .dead_letter_permission import find_dead_letter_topic
+from .group_found import FoundConfig, find_config
+
+
+class Held(Struct, frozen=True):
+    """What one broker holds. `fields` are None where nothing is configured; the rest is of groups only."""
+
+    fields: Mapping[str, Any] | None
+    offsets: Mapping[MessageQueue, int] = {}
+    has_members: bool = False
+
+
+class ConfigAccess(Protocol):
+    """One configuration of a group, of which each broker has its own copy."""
+
+    @property
+    def what(self) -> str:
+        """What a broker has, as in "broker-a had ..."."""
+
+    async def find(self, client: Client, broker_names: Collection[str]) -> FoundConfig:
+        """Read it at these brokers. Raises NotFoundError for one that does not exist."""
+
+    async def read(self, client: Client, broker: Broker) -> Held:
+        """Read what one broker's master holds."""
+
+    async def write(self, client: Client, broker: Broker, item: ConfigReceiptItem) -> None:
+        """Make a master that holds `before` hold `target`. May reach the broker twice, which does no harm."""
+
+
+class _GroupAccess(Struct, frozen=True):
+    group: str
+
+    @property
+    def what(self) -> str:
+        return "the group configured"
+
+    async def find(self, client: Client, broker_names: Collection[str]) -> FoundConfig:
+        return await find_config(client, self.group, broker_names)
+
+    async def read(self, client: Client, broker: Broker) -> Held:
+        table, offsets, connected = await asyncio.gather(
+            read_configs(client, broker),
+            read_offsets(client, broker, self.group),
+            fetch_connections(client, broker, self.group),
+        )
+        config = table.get(self.group)
+        return Held(None if config is None else config.fields, offsets, connected is not None)
+
+    async def write(self, client: Client, broker: Broker, item: ConfigReceiptItem) -> None:
+        await write_config(client, broker, request_body(self.group, item.before, item.target or {}))
+
+
+class _DeadLetterAccess(Struct, frozen=True):
+    group: str
+
+    @property
+    def what(self) -> str:
+        return f"topic {dead_letter_topic(self.group)}"
+
+    async def find(self, client: Client, broker_names: Collection[str]) -> FoundConfig:
+        return await find_dead_letter_topic(client, self.group, broker_names)
+
+    async def read(self, client: Client, broker: Broker) -> Held:
+        return Held(await read_topic(client, broker, dead_letter_topic(self.group)))
+
+    async def write(self, client: Client, broker: Broker, item: ConfigReceiptItem) -> None:
+        await write_topic(client, broker, item.target or {})
+
+
+def access_of(plan: Plan) -> ConfigAccess:
+    """Return how the configuration is reached that a plan changes."""
+    if plan.operation is Operation.DLQ_FIX_PERMISSION:
+        return _DeadLetterAccess(plan.group)
+    return _GroupAccess(plan.group)

@@ -1,0 +1,133 @@
+"""Plans to let a group's dead-letter topic be read, at each broker that has it write-only, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from rmqctl.admin.brokers import fetch_cluster
+from rmqctl.admin.results import all_failed, ask_all
+from rmqctl.admin.topic_writes import read_topic
+from rmqctl.client.core import Client
+from rmqctl.errors import NotFoundError, RefusedError, RmqctlError
+from rmqctl.model.failure import Failure
+from rmqctl.model.names import DLQ_PREFIX
+from rmqctl.model.plan import ConfigItem, Consequence, Operation, Route
+from rmqctl.model.progress import Unknown
+from rmqctl.model.receipt import Receipt
+from rmqctl.rules.dead_letter_permission import PERM, dead_letter_topic, is_readable, opened, with_permission
+from rmqctl.rules.names import closest
+from rmqctl.rules.words import listed
+
+from .group_found import FoundConfig, changed_configs, choose_brokers, new_config_plan
+from .offset_plan import Planned
+from .plan_parts import cluster_label
+
+
+async def find_dead_letter_topic(client: Client, group: str, broker_names: Collection[str] = ()) -> FoundConfig:
+    """Read the configuration of a group's dead-letter topic at these brokers, all without any, from their masters.
+
+    `configs` has TopicConfig's fields. The group's members and offsets do not matter, and are not read.
+
+    Raises NotFoundError for a broker that does not exist, and the brokers' error when none of them answers.
+    """
+    cluster = await fetch_cluster(client)
+    every = {broker.broker_name: broker for broker in cluster.brokers}
+    chosen = choose_brokers(every, broker_names)
+    answers = await ask_all(chosen, lambda name: read_topic(client, chosen[name], dead_letter_topic(group)))
+    if not answers.ok:
+        raise all_failed(answers.failed.values())
+    return FoundConfig(
+        group=group,
+        cluster=cluster_label(cluster.brokers, client.name_servers),
+        brokers={name: chosen[name] for name in answers.ok},
+        others=tuple(sorted(set(every) - set(chosen))),
+        configs={name: fields for name, fields in answers.ok.items() if fields is not None},
+        tables={},
+        offsets={},
+        members={},
+        unseen=Unknown.NOT_REPORTED,
+        consume_type=None,
+        message_model=None,
+        failures=tuple(Failure(name, "dead-letter topic", error) for name, error in sorted(answers.failed.items())),
+    )
+
+
+async def plan_permission(client: Client, group: str, *, reason: str | None) -> Planned:
+    """Return the plan that adds the permission to read wherever a group's dead-letter topic lacks it.
+
+    Its items are empty where every broker lets the topic be read. Raises NotFoundError for a group without such a
+    topic, and what find_dead_letter_topic raises.
+    """
+    found = await find_dead_letter_topic(client, group)
+    if not found.configs:
+        raise await _not_found(client, found)
+    configs = [
+        ConfigItem(name, fields, opened(fields)) for name, fields in found.configs.items() if not is_readable(fields)
+    ]
+    consequences = _consequences(found, configs, "is readable")
+    return _planned(client, found, configs, consequences, asked="", reason=reason)
+
+
+async def plan_permission_undo(client: Client, receipt: Receipt, *, reason: str | None) -> Planned:
+    """Return the plan that gives the topic its former permission where a change had set it; all else stays.
+
+    Members of the group do not matter. Raises RefusedError where nothing was changed, and what find_dead_letter_topic
+    raises.
+    """
+    former = {name: item.before[PERM] for name, item in changed_configs(receipt).items() if item.before is not None}
+    if not former:
+        raise RefusedError(f"There is nothing to undo in {receipt.id}: no broker was changed.")
+    found = await find_dead_letter_topic(client, receipt.group, former)
+    configs = [
+        ConfigItem(name, fields, with_permission(fields, former[name]))
+        for name, fields in found.configs.items()
+        if fields[PERM] != former[name]
+    ]
+    consequences = _consequences(found, configs, "has its former permission")
+    return _planned(client, found, configs, consequences, asked=f"undo {receipt.id}", reason=reason)
+
+
+def _planned(
+    client: Client, found: FoundConfig, configs: Collection[ConfigItem], consequences: Iterator[Consequence], *,
+    asked: str, reason: str | None,
+) -> Planned:  # fmt: skip
+    plan = new_config_plan(
+        client, found, Operation.DLQ_FIX_PERMISSION, configs, consequences=consequences, asked=asked, reason=reason,
+        route=Route.TOPIC_CONFIG,
+    )  # fmt: skip
+    return Planned(plan, found.failures)
+
+
+def _consequences(found: FoundConfig, configs: Collection[ConfigItem], wanted: str) -> Iterator[Consequence]:
+    """Say who can read the topic then; `wanted` is how it already is where nothing changes."""
+    topic = dead_letter_topic(found.group)
+    targets = {item.broker_name: item.target for item in configs if item.target is not None}
+    if not targets and found.configs:
+        text = f"Nothing to do: {topic} {wanted} at {listed(sorted(found.configs))}."
+        yield Consequence("NOTHING_TO_DO", text)
+    opened_at = sorted(name for name, target in targets.items() if is_readable(target))
+    if opened_at:
+        yield Consequence("OPENED", f"Consumers can then read {topic} at {listed(opened_at)}.")
+    closed_at = sorted(targets.keys() - set(opened_at))
+    if closed_at:
+        yield Consequence("CLOSED", f"Consumers can then no longer read {topic} at {listed(closed_at)}.")
+    left = sorted(found.configs.keys() - targets.keys()) if targets else ()
+    if left:
+        yield Consequence("LEFT_ALONE", f"{topic} {wanted} at {listed(left)}, and is left alone there.")
+    lacking = sorted(found.brokers.keys() - found.configs.keys())
+    if lacking:
+        yield Consequence("NO_TOPIC", f"{topic} does not exist at {listed(lacking)}.")
+
+
+async def _not_found(client: Client, found: FoundConfig) -> RmqctlError:
+    topic = dead_letter_topic(found.group)
+    if found.failures:
+        silent = listed(sorted({failure.broker_name or "" for failure in found.failures}))
+        sentence = f"Topic {topic} does not exist at the brokers that answered, and {silent} did not answer."
+        return found.failures[0].error.reworded(sentence)
+    names = await client.topic_names()
+    groups = [name.removeprefix(DLQ_PREFIX) for name in names if name.startswith(DLQ_PREFIX)]
+    error = NotFoundError("Dead-letter topic", topic, suggestions=closest(found.group, groups))
+    if error.hint is not None:
+        return error
+    return error.reworded(error.sentence, hint="A broker creates it with the group's first dead letter.")

@@ -1,0 +1,44 @@
+"""The permission of a group's dead-letter topic: whether it can be read, and what opens it.
+
+Brokers up to 4.9.1 create the topic with PERM_WRITE alone (SendMessageProcessor), later ones with PERM_READ as well.
+No broker changes the permission of a topic that exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rmqctl.model.names import DLQ_PREFIX
+from rmqctl.model.topic import READ
+
+PERM = "perm"
+
+
+def dead_letter_topic(group: str) -> str:
+    """Return the name of a group's dead-letter topic (MixAll.getDLQTopic)."""
+    return f"{DLQ_PREFIX}{group}"
+
+
+def is_readable(config: Mapping[str, Any]) -> bool:
+    """Tell whether consumers may read a topic of these TopicConfig fields."""
+    return bool(config[PERM] & READ)
+
+
+def opened(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a topic's TopicConfig fields with the permission to read added, and all else as it is."""
+    return with_permission(config, config[PERM] | READ)
+
+
+def with_permission(config: Mapping[str, Any], perm: int) -> dict[str, Any]:
+    """Return a topic's TopicConfig fields with this permission (PermName bits)."""
+    return {**config, PERM: perm}
+
+
+def is_permission_change(group: str, before: Mapping[str, Any] | None, target: Mapping[str, Any] | None) -> bool:
+    """Tell whether a plan's item changes nothing but the permission of the group's dead-letter topic."""
+    if before is None or target is None or before.get("topicName") != dead_letter_topic(group):
+        return False
+    return all(type(each.get(PERM)) is int for each in (before, target)) and with_permission(
+        before, target[PERM]
+    ) == dict(target)
