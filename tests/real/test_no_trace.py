@@ -56,5 +56,12 @@ def test_reading_what_does_not_exist_creates_nothing(cluster: Cluster, rmqctl: R
     changes = ("--add-clients", "2", "--add-brokers", "1", "--queues", "+2")
     assert rmqctl("whatif", "allocate", "ElsewhereGroup", *changes).exit_code == 0
     assert rmqctl("whatif", "readonly", "--broker", "broker-a").exit_code == 0
+    assert rmqctl("clean-expired", "TypoGroup", "--for", "1s").exit_code == 5
+    assert rmqctl("clean-expired", "ElsewhereGroup", "--for", "1s").exit_code == 0
+    assert rmqctl("dlq", "list", "*").exit_code == 0
+    for words in (("show",), ("stats",), ("export", "--to", "-"), ("show", "--fix-permission", "--dry-run")):
+        assert rmqctl("dlq", words[0], "TypoGroup", *words[1:]).exit_code == 5
+    for words in (("show",), ("stats",), ("export", "--to", "-")):
+        assert rmqctl("dlq", words[0], "ElsewhereGroup", *words[1:]).exit_code == 0
 
     assert held(cluster.namesrv, ["ElsewhereGroup"]) == before
