@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import pytest
 from .harness.cluster import Cluster
 from .harness.consumer import our_consumers
 from .harness.go import GoConsumer, missing_go
-from .harness.queue_tables import progress, wait_until
+from .harness.queue_tables import progress, wait_stored, wait_until
 from .harness.rmqctl import Result, Rmqctl
+from .harness.workbench import WorkbenchError
 
 _BROKER = "broker-a"
 _BEHIND_COUNT = 1_200
@@ -167,3 +169,88 @@ def test_groups_that_are_healthy_or_slow_have_nothing_stuck(cluster: Cluster, rm
     assert {"WellFourGroup", "WellFourInOrderGroup"} <= slow
     for name in [*kinds, "TwoMembersAgain"]:
         java.stop(f"Well{name}")
+
+
+@pytest.mark.timeout(600)
+def test_messages_that_fail_and_that_no_broker_takes_back(cluster: Cluster, rmqctl: Rmqctl, tmp_path: Path) -> None:
+    """The client retries them by itself. They cannot be cleaned either, until the retry topic is writable again."""
+    java, names = cluster.java, ("Later", "Raise", "Ours")
+    topics = {name: f"Local{name}" for name in names}
+    groups = {name: f"Local{name}Group" for name in names}
+    for name in names:
+        cluster.create_topic(topics[name], queue_count=1, brokers=(_BROKER,))
+        # A heartbeat creates the retry topic at every broker, and leaves one alone that exists.
+        cluster.create_topic(f"%RETRY%{groups[name]}", queue_count=1, perm=4)
+    with our_consumers(cluster.namesrv, tmp_path / "ours") as ours:
+        java.consume("LocalLater", groups["Later"], topics["Later"], fail="X", collect=1)
+        java.consume("LocalRaise", groups["Raise"], topics["Raise"], **{"raise": "X"}, collect=1)
+        member = ours("local", groups["Ours"], topics["Ours"], FAIL="X", FAIL_BELOW=1_000_000)
+        for topic in topics.values():
+            for prefix, count in (("a", 3), ("X", 1), ("b", 3)):
+                java.produce(topic, count, prefix=prefix)
+        quick = ("--older-than", "3s", "--for", "4s")
+        found: dict[str, Result] = {}
+
+        def is_said() -> bool:
+            # A client counts failures of the last minute from one sample to the next, which are 10 s apart.
+            found.update(_scan_all(rmqctl, list(groups.values()), *quick))
+            return all(_kinds(each) == {("LOCAL_RETRY", True)} for each in found.values())
+
+        wait_until(is_said, "the clients' count of failures", 120)
+        for name, group in groups.items():
+            (item,) = found[group].document["items"]
+            assert (item["headOffset"], item["body"], found[group].exit_code) == (3, "X0", 10), name
+            assert "without write permission" in item["explanation"], item
+            refused = rmqctl("clean-expired", group, *quick, "--yes", "-o", "json")
+            assert refused.exit_code == 1, refused.stdout
+            assert "without write permission" in refused.stderr
+            assert progress(cluster, group, topics[name])[0].consumer_offset == 3, name
+        for group in groups.values():
+            cluster.create_topic(f"%RETRY%{group}", queue_count=1)
+        for name, group in groups.items():
+            _wait_offset(cluster, group, topics[name], 7)
+        wait_until(lambda: any(each.from_topic.startswith("%RETRY%") for each in member.heard("BEGAN")), "its retry")
+        for name in ("LocalLater", "LocalRaise"):
+            _wait_retried(cluster, name)
+            java.stop(name)
+
+
+def _wait_offset(cluster: Cluster, group: str, topic: str, offset: int) -> None:
+    wait_until(lambda: progress(cluster, group, topic)[0].consumer_offset == offset, f"offset of {group}", 120)
+
+
+def _wait_retried(cluster: Cluster, name: str) -> None:
+    """Wait until a consumer has seen all messages, and one of them through the retry topic."""
+    java = cluster.java
+    wait_until(lambda: any("RETRY_TOPIC" in each.properties for each in java.read(name)), "the retry", 120)
+    assert {each.body for each in java.attempts(name)} == {"X0", *_AB}
+
+
+_AB = {f"{prefix}{number}" for prefix in "ab" for number in range(3)}
+
+
+def test_a_member_that_is_paused(cluster: Cluster, rmqctl: Rmqctl) -> None:
+    java, topic, group = cluster.java, "StuckPaused", "StuckPausedGroup"
+    cluster.create_topic(topic, queue_count=1, brokers=(_BROKER,))
+    client_id = java.consume("paused", group, topic)
+    java.produce(topic, 3, prefix="a")
+    java.wait_consumed("paused", 3)
+    wait_stored(cluster, "paused", group, topic)
+    java.suspend("paused")
+    java.produce(topic, 1, prefix="a")
+    # A pull that waits at the broker takes this message, unless it ends just before.
+    with suppress(WorkbenchError):
+        java.wait_consumed("paused", 4, timeout_s=20)
+    java.produce(topic, 5, prefix="b")
+    found = _scan(rmqctl, group)
+    assert found.exit_code == 0, found.stdout
+    (item,) = found.document["items"]
+    read_count = int(java.call("consumed", id="paused"))
+    assert (item["why"], item["isStuck"], item["clientId"]) == ("PAUSED", False, client_id)
+    assert (item["headOffset"], item["lag"]) == (None, 9 - read_count)
+    # There is nothing in hand that could be cleaned.
+    assert rmqctl("clean-expired", group, "--older-than", "1s", "--for", "2s", "--yes").exit_code == 0
+    assert progress(cluster, group, topic)[0].consumer_offset == read_count
+    java.resume("paused")
+    java.wait_consumed("paused", 9)
+    java.stop("paused")

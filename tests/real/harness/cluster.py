@@ -106,10 +106,10 @@ class Reachable:
         """Return who sends bare requests to the name server and one of the brokers; for the caller to close."""
         return Asker(self.namesrv, self.addresses[broker_name], version=self.version, suffix="")
 
-    def create_topic(self, topic: str, *, queue_count: int = 4, brokers: tuple[str, ...] = ()) -> None:
-        """Create a topic on the named brokers (all by default), and wait until the name server lists them."""
+    def create_topic(self, topic: str, *, queue_count: int = 4, brokers: tuple[str, ...] = (), perm: int = 6) -> None:
+        """Create or change a topic on the named brokers (all by default), and wait until the name server lists them."""
         for name in brokers or tuple(self.addresses):
-            self._update_topic(name, topic, queue_count)
+            self._update_topic(name, topic, queue_count, perm)
         self.wait_for_route(topic, len(brokers or self.addresses))
 
     def wait_for_route(self, topic: str, broker_count: int) -> None:
@@ -118,10 +118,10 @@ class Reachable:
 
     # Without mqadmin, whose end can take 3 s.
 
-    def _update_topic(self, broker_name: str, topic: str, queue_count: int) -> None:
+    def _update_topic(self, broker_name: str, topic: str, queue_count: int, perm: int) -> None:
         with closing(self.asker(broker_name)) as asker:
             answer = asker(
-                "broker", RequestCode.UPDATE_AND_CREATE_TOPIC, topic=topic, defaultTopic="TBW102", perm=6,
+                "broker", RequestCode.UPDATE_AND_CREATE_TOPIC, topic=topic, defaultTopic="TBW102", perm=perm,
                 readQueueNums=queue_count, writeQueueNums=queue_count, topicFilterType="SINGLE_TAG", topicSysFlag=0,
                 order=False,
             )  # fmt: skip

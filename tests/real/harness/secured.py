@@ -68,9 +68,11 @@ class SecuredCluster(Cluster):
 
     # Requests that mqadmin signs and sends over TLS.
 
-    def _update_topic(self, broker_name: str, topic: str, queue_count: int) -> None:
+    def _update_topic(self, broker_name: str, topic: str, queue_count: int, perm: int) -> None:
         count, address = str(queue_count), self.addresses[broker_name]
-        printed = self.java.mqadmin("updateTopic", "-b", address, "-t", topic, "-r", count, "-w", count)
+        printed = self.java.mqadmin(
+            "updateTopic", "-b", address, "-t", topic, "-r", count, "-w", count, "-p", str(perm)
+        )  # fmt: skip
         if "success" not in printed:
             raise RuntimeError(f"updateTopic {topic} on {broker_name}: {printed}")
 

@@ -125,7 +125,8 @@ class Workbench(LineDriver):
         """Start a push consumer and return its id.
 
         Options are expr, sql, orderly, from, stuck, fail, max, broadcast, instance, pop, batch, threads, collect,
-        also (a second topic), each (ms that a message takes), heartbeat (ms between heartbeats).
+        also (a second topic), each (ms that a message takes), heartbeat (ms between heartbeats), timeout
+        (consumeTimeout in min), once (retried messages are not stuck).
         """
         # Java's client drops a heartbeat while another one is under way. Where that was to carry the version that a
         # change of its queues gave to its subscription, its pulls are refused (25) until the next: by default 30 s.
@@ -139,6 +140,14 @@ class Workbench(LineDriver):
     def persist(self, consumer_id: str) -> None:
         """Make a consumer send its offsets to the brokers now instead of within 5 s."""
         self.call("persist", id=consumer_id)
+
+    def suspend(self, consumer_id: str) -> None:
+        """Pause a consumer: it keeps its queues and pulls nothing."""
+        self.call("suspend", id=consumer_id)
+
+    def resume(self, consumer_id: str) -> None:
+        """Let a paused consumer pull again."""
+        self.call("resume", id=consumer_id)
 
     def release(self, consumer_id: str) -> None:
         """Let a listener that is stuck go on."""

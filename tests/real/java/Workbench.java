@@ -66,6 +66,8 @@ public class Workbench {
         final AtomicLong started = new AtomicLong();
         /** Bodies that start with this text block until release() is called. */
         volatile String stuckPrefix;
+        /** Only the first time: what is retried passes. */
+        boolean isStuckOnce;
         volatile CountDownLatch gate = new CountDownLatch(1);
         /** Bodies that start with this text make the listener throw, or return null where it is a concurrent one. */
         String raisePrefix;
@@ -173,6 +175,12 @@ public class Workbench {
                 started.setLong(impl, System.currentTimeMillis() - Long.parseLong(options.get("ms")));
                 return "";
             }
+            case "suspend":
+                CONSUMERS.get(options.get("id")).push.suspend();
+                return "";
+            case "resume":
+                CONSUMERS.get(options.get("id")).push.resume();
+                return "";
             case "persist":
                 CONSUMERS.get(options.get("id")).push.getDefaultMQPushConsumerImpl().persistConsumerOffset();
                 return "";
@@ -345,7 +353,7 @@ public class Workbench {
         return results.get(results.size() - 1).toString();
     }
 
-    /** id, group, topic, [expr], [orderly], [from=first|last], [stuck=prefix], [fail=prefix], [broadcast], [pop] (5.x, with setConsumeMode), [batch], [threads], [sql], [trace], [collect], [max=reconsume times], [instance], [strategy=class], [queues=of ByConfig], [rooms=of ByMachineRoom], [routes=ms between questions for routes], [heartbeat=ms between heartbeats], [also=second topic], [each=ms a message takes], [raise=prefix], [nothing=prefix]. */
+    /** id, group, topic, [expr], [orderly], [from=first|last], [stuck=prefix], [fail=prefix], [broadcast], [pop] (5.x, with setConsumeMode), [batch], [threads], [sql], [trace], [collect], [max=reconsume times], [instance], [strategy=class], [queues=of ByConfig], [rooms=of ByMachineRoom], [routes=ms between questions for routes], [heartbeat=ms between heartbeats], [also=second topic], [each=ms a message takes], [raise=prefix], [nothing=prefix], [timeout=consumeTimeout in min], [once: what is retried does not get stuck]. */
     private static String consume(Map<String, String> options) throws Exception {
         Consumer consumer = new Consumer();
         DefaultMQPushConsumer push = new DefaultMQPushConsumer(
@@ -381,6 +389,9 @@ public class Workbench {
         if (options.containsKey("heartbeat")) {
             push.setHeartbeatBrokerInterval(Integer.parseInt(options.get("heartbeat")));
         }
+        if (options.containsKey("timeout")) {
+            push.setConsumeTimeout(Long.parseLong(options.get("timeout")));
+        }
         if (options.containsKey("collect")) {
             consumer.bodies = Collections.synchronizedList(new ArrayList<>());
         }
@@ -394,6 +405,7 @@ public class Workbench {
         }
         consumer.eachMs = Long.parseLong(options.getOrDefault("each", "0"));
         consumer.stuckPrefix = options.get("stuck");
+        consumer.isStuckOnce = options.containsKey("once");
         consumer.raisePrefix = options.get("raise");
         consumer.nullPrefix = options.get("nothing");
         String failing = options.get("fail");
@@ -513,7 +525,8 @@ public class Workbench {
                 if (consumer.eachMs > 0) {
                     Thread.sleep(consumer.eachMs);
                 }
-                if (stuck != null && body.startsWith(stuck)) {
+                boolean passes = consumer.isStuckOnce && message.getReconsumeTimes() > 0;
+                if (stuck != null && body.startsWith(stuck) && !passes) {
                     consumer.gate.await();
                 }
             } catch (InterruptedException e) {
