@@ -85,7 +85,8 @@ class MemberThreads(Struct, frozen=True):
 class StuckScan(Struct, frozen=True):
     """What was found in a group; `queues` only those that do not move or are slow, the stuck ones first.
 
-    `queue_count` are all that were looked at, `silent_ids` are members that did not tell what they hold.
+    `queue_count` are all that were looked at, `silent_ids` are members that did not tell what they hold. `looked_at_ms`
+    is when the last look ended.
     `pop_hindrances` are brokers whose pops cannot be seen, `pop_notes` sentences about those that can.
     """
 
@@ -93,6 +94,7 @@ class StuckScan(Struct, frozen=True):
     progress: GroupProgress
     queue_count: int
     watched_ms: int
+    looked_at_ms: int
     queues: tuple[StuckQueue, ...]
     members: Mapping[str, MemberThreads]
     retry_hindrances: Mapping[str, Hindrance]
@@ -147,6 +149,7 @@ class _Look(Struct, frozen=True):
 
     began_s: float
     ended_s: float
+    ended_at_ms: int
     reading: Reading
     progress: GroupProgress
     rows: Mapping[MessageQueue, QueueProgress]
@@ -159,7 +162,7 @@ async def _look(client: Client, group: str, topics: Sequence[str], choices: Sequ
     rows = {row.mq: row for row in progress.rows if not choices or any(choice.has(row.mq) for choice in choices)}
     if choices and not rows and not progress.failures:
         raise UsageError(f"Group {group} has no queue {choices[0]}.", hint=f"rmqctl offset show {group} lists them.")
-    return _Look(began_s, client.clock.monotonic_s(), reading, progress, rows)
+    return _Look(began_s, client.clock.monotonic_s(), client.clock.now_ms(), reading, progress, rows)
 
 
 async def _conclude(
@@ -203,8 +206,8 @@ async def _conclude(
     silent_ids = tuple(sorted(last.reading.running.failed))
     failures = [*last.progress.failures, *_failed_heads(heads), *pops.failures]
     return StuckScan(
-        group, last.progress, len(last.rows), for_ms, tuple(queues), members, hindrances, silent_ids, tuple(failures),
-        pops.hindrances, pops.notes,
+        group, last.progress, len(last.rows), for_ms, last.ended_at_ms, tuple(queues), members, hindrances, silent_ids,
+        tuple(failures), pops.hindrances, pops.notes,
     )  # fmt: skip
 
 

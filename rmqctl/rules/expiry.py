@@ -8,6 +8,8 @@ from msgspec import Struct
 
 # ConsumeMessageConcurrentlyService.cleanExpireMsg looks at so many heads of each queue (ProcessQueue.cleanExpiredMsg).
 HEADS_PER_LOOK = 16
+# A client tells of its last pull, and a new one follows within 15 s at the broker, 5 s more until the broker looks.
+_TELLS_WITHIN_MS = 30_000
 
 
 class ExpiryWait(Struct, frozen=True):
@@ -40,3 +42,23 @@ def next_look_ms(started_at_ms: int, timeout_ms: int, now_ms: int) -> int:
     """Return when a client that began at a time looks next: it does so every consumeTimeout, counted from there."""
     passed = max(0, now_ms - started_at_ms)
     return started_at_ms + (passed // timeout_ms + 1) * timeout_ms
+
+
+def likely_now_ms(least_ms: int, own_ms: int) -> int:
+    """Return what a client's clock shows, which showed least_ms at some time in the last 30 s.
+
+    Ours decides, except where the two clocks cannot agree.
+    """
+    return own_ms if least_ms <= own_ms <= least_ms + _TELLS_WITHIN_MS else least_ms
+
+
+def sent_back_in_ms(least_age_ms: int, most_age_ms: int, timeout_ms: int, look_in_ms: int) -> tuple[int, int]:
+    """Return in how many ms, at least and at most, the head of a queue is sent back by RocketMQ's look.
+
+    Its age decides which look that is.
+    """
+    earliest, latest = (
+        expiry_waits([-age_ms], timeout_ms, look_in_ms)[0].rocketmq_ms - age_ms
+        for age_ms in (max(least_age_ms, most_age_ms), least_age_ms)
+    )
+    return earliest, latest

@@ -254,3 +254,51 @@ def test_a_member_that_is_paused(cluster: Cluster, rmqctl: Rmqctl) -> None:
     java.resume("paused")
     java.wait_consumed("paused", 9)
     java.stop("paused")
+
+
+# Where the delayed copy of what Java's client sends back is stored at once: level 3.
+_SCHEDULED = ("SCHEDULE_TOPIC_XXXX", "--queue", f"{_BROKER}:2")
+# Between the client's construction, from which its looks are counted, and its start; and a look that is late.
+_LOOK_TOLERANCE_MS = 5_000
+
+
+@pytest.mark.timeout(900)
+def test_when_javas_client_sends_messages_back_by_itself(cluster: Cluster, rmqctl: Rmqctl) -> None:
+    """whatif expiry says at which of its looks, once a minute here. A look takes 16 heads of a queue."""
+    java, topic, group = cluster.java, "StuckExpires", "StuckExpiresGroup"
+    cluster.create_topic(topic, queue_count=1, brokers=(_BROKER,))
+    java.consume("expires", group, topic, stuck="expires", once=1, collect=1, threads=40, timeout=1)
+    # The looks come one and two minutes after this: only the second finds the messages old enough.
+    time.sleep(10)
+    java.produce(topic, 18, prefix="expires")
+    java.wait_started("expires", 18)
+    time.sleep(5)
+    told = [_expiry(rmqctl, group)]
+    wait_until(lambda: len(_sent_back(rmqctl)) >= 16, "the look that finds them", 180)
+    # Of what is left the client does not tell since when it has it, only that it has finished nothing since then.
+    told.append(_expiry(rmqctl, group))
+    wait_until(lambda: len(_sent_back(rmqctl)) == 18, "the look after it", 180)
+    sent_at_ms = _sent_back(rmqctl)
+    for (at_ms, item), offset in zip(told, (0, 16), strict=True):
+        assert item["headOffset"] == offset
+        earliest_ms, latest_ms = at_ms + item["sentBackInAtLeastMs"], at_ms + item["sentBackInAtMostMs"]
+        sent_ms = sent_at_ms[offset]
+        assert earliest_ms - _LOOK_TOLERANCE_MS <= sent_ms <= latest_ms + _LOOK_TOLERANCE_MS, (item, sent_at_ms)
+    assert told[0][1]["sentBackInAtLeastMs"] == told[0][1]["sentBackInAtMostMs"]
+    # 16 at one look, the others a minute later.
+    assert sent_at_ms[15] - sent_at_ms[0] < 30_000 < sent_at_ms[16] - sent_at_ms[15], sent_at_ms
+    wait_until(lambda: sum(each.reconsume_times == 1 for each in java.attempts("expires")) == 18, "the copies")
+    java.release("expires")
+    java.stop("expires")
+
+
+def _expiry(rmqctl: Rmqctl, group: str) -> tuple[int, dict[str, Any]]:
+    """Return what is told of the head in hand, and when that was."""
+    (item,) = rmqctl.items("whatif", "expiry", group, "--for", "5s")
+    return time.time_ns() // 1_000_000, item
+
+
+def _sent_back(rmqctl: Rmqctl) -> list[int]:
+    """Return when the copies of the messages were stored, in ms, in that order."""
+    found = rmqctl.items("message", "find", *_SCHEDULED, "--contains", "expires", "--limit", "1000")
+    return [item["storeTimestamp"] for item in found]

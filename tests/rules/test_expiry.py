@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqctl.rules.expiry import HEADS_PER_LOOK, expiry_waits, next_look_ms
+from rmqctl.rules.expiry import HEADS_PER_LOOK, expiry_waits, likely_now_ms, next_look_ms, sent_back_in_ms
 
 TIMEOUT_MS = 900_000
 
@@ -42,3 +42,26 @@ def test_looks_are_counted_from_the_clients_start() -> None:
     assert next_look_ms(1_000, 60_000, 60_999) == 61_000
     assert next_look_ms(1_000, 60_000, 61_000) == 121_000
     assert next_look_ms(5_000, 60_000, 1_000) == 65_000  # a clock that was set back
+
+
+@pytest.mark.parametrize(
+    ("least_ms", "most_ms", "expected"),
+    [
+        # The client looks in 40 s, and again every 60 s.
+        (30_000, 30_000, (40_000, 40_000)),
+        (5_000, 20_000, (100_000, 100_000)),
+        (5_000, 20_001, (40_000, 100_000)),
+        (5_000, 0, (100_000, 100_000)),
+    ],
+)
+def test_an_age_that_is_not_certain_leaves_open_which_look_it_is(
+    least_ms: int, most_ms: int, expected: tuple[int, int]
+) -> None:
+    assert sent_back_in_ms(least_ms, most_ms, 60_000, 40_000) == expected
+
+
+def test_a_client_that_told_nothing_new_for_a_while_has_a_clock_all_the_same() -> None:
+    assert likely_now_ms(1_000_000, 1_014_000) == 1_014_000
+    # Two clocks that differ: the client's own word is all there is.
+    assert likely_now_ms(1_000_000, 999_000) == 1_000_000
+    assert likely_now_ms(1_000_000, 1_090_000) == 1_000_000

@@ -31,6 +31,7 @@ Columns:
   EXACT      how long a message waits with an exact timer
   ROCKETMQ   how long it waits by RocketMQ's look; without a group: at the best, on average, at the worst
   IN-HAND    how long the client has had it, at least;  NEXT-LOOK: time until the client looks next
+  SENT-BACK-IN   time until the client's look sends it back; a range where its age leaves open which look that is
 
 Messages that are consumed in order are never sent back. Nothing is changed; with a group it is watched for 10 s."""
 
@@ -108,35 +109,50 @@ def to_listing(scan: "StuckScan", timeout_ms: int | None) -> Listing:
 
 
 def _item(scan: "StuckScan", queue: "StuckQueue", timeout_ms: int | None) -> dict[str, Any]:
-    from rmqctl.rules.expiry import expiry_waits, next_look_ms
+    from rmqctl.rules.expiry import expiry_waits, likely_now_ms, next_look_ms, sent_back_in_ms
     from rmqctl.rules.stuck_queues import AgeSource
 
     holder, settings, held = queue.holder, queue.settings, queue.watched.last.held
     own_ms = None if settings is None else settings.consume_timeout_ms
     wanted_ms = own_ms if timeout_ms is None else timeout_ms
     in_hand_ms = queue.verdict.at_least_ms
-    now_ms = None if holder is None else holder.now_ms
+    now_ms = None if holder is None or holder.now_ms is None else likely_now_ms(holder.now_ms, scan.looked_at_ms)
     started_at_ms = None if settings is None else settings.started_at_ms
     item: dict[str, Any] = {
         "group": scan.group, "topic": queue.progress.mq.topic, "brokerName": queue.progress.mq.broker_name,
         "queueId": queue.progress.mq.queue_id, "clientId": None if holder is None else holder.client_id,
         "headOffset": None if held is None else held.head_offset, "inHandMs": in_hand_ms,
-        "consumeTimeoutMs": wanted_ms, "nextLookInMs": None, "rocketmqMs": None, "exactMs": wanted_ms, "laterMs": None,
+        "consumeTimeoutMs": wanted_ms, "nextLookInMs": None, "sentBackInAtLeastMs": None, "sentBackInAtMostMs": None,
+        "rocketmqMs": None, "exactMs": wanted_ms, "laterMs": None,
     }  # fmt: skip
     why = "NOT_REPORTED"
     if settings is not None and settings.is_orderly:
         why, item["exactMs"] = "CONSUMED_IN_ORDER", None
     elif queue.verdict.source is AgeSource.REPORTED:
         why = "EXACT_TIMER"  # rmqctl's own consumer, which does not look now and then
-    elif now_ms is not None and started_at_ms is not None and wanted_ms is not None and in_hand_ms is not None:
+    elif now_ms is not None and started_at_ms is not None and wanted_ms and in_hand_ms is not None:
         look_in_ms = next_look_ms(started_at_ms, wanted_ms, now_ms) - now_ms
         (wait,) = expiry_waits([-in_hand_ms], wanted_ms, look_in_ms)
+        most_age_ms = _most_age_ms(queue, started_at_ms, now_ms)
+        at_least_ms, at_most_ms = sent_back_in_ms(in_hand_ms, most_age_ms, wanted_ms, look_in_ms)
         item |= {
-            "nextLookInMs": look_in_ms, "rocketmqMs": wait.rocketmq_ms, "laterMs": wait.rocketmq_ms - wait.exact_ms,
+            "nextLookInMs": look_in_ms, "sentBackInAtLeastMs": at_least_ms, "sentBackInAtMostMs": at_most_ms,
+            "rocketmqMs": wait.rocketmq_ms, "laterMs": wait.rocketmq_ms - wait.exact_ms,
         }  # fmt: skip
-    keys = ("nextLookInMs", "rocketmqMs", "laterMs", "exactMs", "consumeTimeoutMs", "inHandMs", "headOffset")
+    keys = (
+        "nextLookInMs", "sentBackInAtLeastMs", "sentBackInAtMostMs", "rocketmqMs", "laterMs", "exactMs",
+        "consumeTimeoutMs", "inHandMs", "headOffset",
+    )  # fmt: skip
     missing = [key for key in keys if item[key] is None]
     return {**item, "reasons": dict.fromkeys(missing, why)}
+
+
+def _most_age_ms(queue: "StuckQueue", started_at_ms: int, now_ms: int) -> int:
+    """Return how long the head is in hand at most: since it was stored, the client began, and it took the queue."""
+    held, stored_ms = queue.watched.last.held, queue.verdict.at_most_ms
+    taken_at_ms = None if held is None else held.locked_at_ms
+    held_ms = max(0, now_ms - max(started_at_ms, taken_at_ms or 0))
+    return held_ms if stored_ms is None else min(held_ms, stored_ms)
 
 
 def _duration(key: str) -> Any:
@@ -147,6 +163,11 @@ def _rocketmq(item: Item) -> str:
     if item["rocketmqMs"] is not None:
         return short_duration(item["rocketmqMs"])
     return {"CONSUMED_IN_ORDER": "never", "EXACT_TIMER": "exact"}.get(item["reasons"]["rocketmqMs"], "-")
+
+
+def _sent_back_in(item: Item) -> str:
+    least, most = _duration("sentBackInAtLeastMs")(item), _duration("sentBackInAtMostMs")(item)
+    return str(most) if least == most else f"{least}-{most}"
 
 
 _MODEL_COLUMNS = (
@@ -166,5 +187,6 @@ _LIVE_COLUMNS = (
     Column("ROCKETMQ", "rocketmqMs", show=_rocketmq, is_number=True),
     Column("LATER-BY", "laterMs", show=_duration("laterMs"), is_number=True),
     Column("NEXT-LOOK", "nextLookInMs", show=_duration("nextLookInMs"), is_number=True),
+    Column("SENT-BACK-IN", "sentBackInAtMostMs", show=_sent_back_in, is_number=True),
     Column("CLIENT", "clientId", gives_way=True),
 )

@@ -51,3 +51,5 @@ def test_what_a_client_has_in_hand(properties: dict[str, str], rocketmq_ms: int 
     if rocketmq_ms is not None:
         assert item["laterMs"] == rocketmq_ms - 900_000
         assert 290_000 < item["nextLookInMs"] <= 300_000
+        # In hand for 1 to 10 min: too young for the next look, whatever it is.
+        assert item["sentBackInAtLeastMs"] == item["sentBackInAtMostMs"] == item["nextLookInMs"] + 900_000
