@@ -79,7 +79,8 @@ class CleanWatch:
     def _counts(self, played: Round) -> Iterator[tuple[str, Any]]:
         stuck_count = len({each.progress.mq for each in played.scan.stuck})
         yield "stuckCount", stuck_count
-        yield "undecidedCount", sum(each.verdict.is_stuck is None for each in played.scan.queues)
+        undecided_count = sum(each.verdict.is_stuck is None for each in played.scan.queues)
+        yield "undecidedCount", undecided_count
         freed_count = 0
         if played.applied is not None:
             receipt = played.applied.receipt
@@ -91,7 +92,8 @@ class CleanWatch:
             yield "freedCount", freed_count
             yield "pendingCount", sum(item.is_pending for item in receipt.items)
             yield "receiptId", receipt.id
-        self._code = STUCK_EXIT_CODE if freed_count < stuck_count else 0
+        # What the last round left counts, as without --watch.
+        self._code = STUCK_EXIT_CODE if freed_count < stuck_count else _PARTLY if undecided_count else 0
 
     def _summary(self) -> str:
         said = f"{counted(self._round_count, 'round')}: {counted(self._returned_count, 'message')} sent back, "

@@ -86,6 +86,8 @@ def test_what_could_not_be_decided_is_no_success(capsys: pytest.CaptureFixture[s
         assert silent.code == 8
         assert {(item["why"], item["isStuck"]) for item in document(silent)["items"]} == {("MEMBER_SILENT", None)}
         assert "c1" in document(silent)["items"][0]["explanation"]
+        words = ("--for", "1s", "--watch", "--every", "1ms", "--rounds", "1", "-o", "jsonl")
+        assert find(capsys, sandbox, "G", *words).code == 8
 
 
 @pytest.mark.parametrize(
