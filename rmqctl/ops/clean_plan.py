@@ -16,6 +16,7 @@ from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError, UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.model.plan import Cleaning, Consequence, Operation, PlanItem, ReturnedMessage, Route
+from rmqctl.model.progress import PulledSource
 from rmqctl.model.queue import MessageQueue
 from rmqctl.observe.stuck_scan import StuckQueue, StuckScan
 from rmqctl.protocol.message import StoredMessage
@@ -151,7 +152,11 @@ async def _read(client: Client, found: Found, queue: StuckQueue) -> _Candidate:
         first = max(row.consumer_offset or 0, row.min_offset or 0)
         ways: tuple[CleanWay, ...] = (CleanWay(Past.HEAD, first + 1, (first,), True, 0),)
     else:
-        ways = find_ways(queue.watched, row.duplicate_risk, queue.holder.busy_count)
+        goes_on = queue.verdict.flow_control is not None and found.is_server_side.get(mq.broker_name, False)
+        # A client's span limit does not bound what is done: its span ends with the last message in hand, not pulled.
+        is_bounded = row.duplicate_risk_source is not PulledSource.CLIENT_WINDOW
+        risk = row.duplicate_risk if is_bounded else None
+        ways = find_ways(queue.watched, risk, queue.holder.busy_count, goes_on=goes_on)
     if not ways:
         raise NotFoundError("Message", str(mq))
     address = require_master(found.brokers[mq.broker_name])
@@ -265,7 +270,8 @@ def _consequences(
     if stopped and any(item.route is Route.SERVER_SIDE for item in items):
         text = (
             f"{listed(stopped)} has stopped pulling behind its limit, and goes to the new offset only when it pulls "
-            "again: restart it if the receipt says that no client has gone there."
+            "again. What it consumes until then is consumed twice. Restart it if the receipt says that no client has "
+            "gone there."
         )
         yield Consequence("FLOW_CONTROLLED", text)
     dead = Counter(

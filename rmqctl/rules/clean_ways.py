@@ -37,13 +37,16 @@ class CleanWay(Struct, frozen=True):
     duplicates_max: int
 
 
-def find_ways(watched: Watched, duplicate_risk: int | None, busy_count: int | None) -> tuple[CleanWay, ...]:
+def find_ways(
+    watched: Watched, duplicate_risk: int | None, busy_count: int | None, *, goes_on: bool = False
+) -> tuple[CleanWay, ...]:
     """Return the ways past a head that rests in the hands of one client, the cheapest first.
 
     What costs are messages that are consumed twice, then requests. Everything below the offset up to which the client
     had pulled at the first look has reached it by the last one: it is done, or in hand. So the client may be sent there
     when what it has in hand is sent back. `duplicate_risk` are messages that are done and not committed, at most;
-    `busy_count` are threads in the listener. None is not known.
+    `busy_count` are threads in the listener. None is not known. `goes_on`: the client learns of the new offset only
+    when it pulls, and first consumes what it has in hand.
     """
     held = watched.last.held
     head = None if held is None else held.head_offset
@@ -51,7 +54,7 @@ def find_ways(watched: Watched, duplicate_risk: int | None, busy_count: int | No
         return ()
     in_hand_count = held.in_hand_count
     done_max = max(0, (watched.last.max_offset or head) - head - 1) if duplicate_risk is None else duplicate_risk
-    listening_max = min(in_hand_count, max(1, busy_count or 0))
+    listening_max = in_hand_count if goes_on else min(in_hand_count, max(1, busy_count or 0))
     ways = [CleanWay(Past.HEAD, head + 1, (head,), True, done_max + listening_max)]
     pulled_to = _pulled_to(watched)
     if pulled_to is not None and pulled_to > head + 1 and not watched.is_orderly:
@@ -61,7 +64,7 @@ def find_ways(watched: Watched, duplicate_risk: int | None, busy_count: int | No
         done_sent_max = 0 if is_exact else max(0, len(sent) - 1)
         beyond_max = max(0, done_max - done_below_min)
         if len(sent) <= MOST_SENT_BACK:
-            duplicates_max = done_sent_max + beyond_max + min(len(sent), listening_max)
+            duplicates_max = done_sent_max + beyond_max + listening_max
             ways.append(CleanWay(Past.IN_HAND, pulled_to, sent, is_exact, duplicates_max))
     return tuple(sorted(ways, key=lambda way: (way.duplicates_max + len(way.offsets), len(way.offsets))))
 

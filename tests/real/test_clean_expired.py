@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+import json
+import os
 import random
+import signal
+import subprocess
+import sys
 from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+
+from tests.schemas import check_item
 
 from .harness.clean_kills import kill_cleaning
 from .harness.cluster import Cluster
@@ -15,6 +25,7 @@ from .harness.consumer import our_consumers
 from .harness.go import GoConsumer, missing_go
 from .harness.queue_tables import progress, wait_until
 from .harness.rmqctl import Result, Rmqctl
+from .harness.workbench import Workbench
 
 _BROKER = "broker-a"
 # Copies wait for 1 s instead of 10.
@@ -271,3 +282,136 @@ def _popped(rmqctl: Rmqctl, group: str) -> list[dict[str, Any]]:
 
 def _attempts(cluster: Cluster, body: str) -> list[int]:
     return [each.reconsume_times for each in cluster.java.attempts("pop") if each.body == body]
+
+
+@pytest.mark.parametrize("ends", ["by its number of rounds", "by Ctrl-C"])
+def test_rounds(cluster: Cluster, rmqctl: Rmqctl, ends: str) -> None:
+    """The first one frees the queue; the listener still hangs in those after it, and they find nothing."""
+    java, is_counted = cluster.java, ends != "by Ctrl-C"
+    topic = "CleanRounds" if is_counted else "CleanRoundsOn"
+    group = f"{topic}Group"
+    cluster.create_topic(topic, queue_count=1, brokers=(_BROKER,))
+    java.consume(topic, group, topic, stuck="X", once=1, collect=1, heartbeat=30_000)
+    for prefix, count in (("a", 3), ("X", 1), ("b", 20)):
+        java.produce(topic, count, prefix=prefix)
+    java.wait_consumed(topic, 23)
+    wait_until(lambda: _offset(cluster, group, topic) == 3, "the offset")
+    words = ["clean-expired", group, *_QUICK, "--watch", "--every", "5s", "--yes", "-o", "jsonl"]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "rmqctl", *words, *(("--rounds", "3") if is_counted else ())],
+        env={**os.environ, "NAMESRV_ADDR": rmqctl.namesrv, "RMQCTL_CACHE": os.devnull},
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert running.stdout is not None
+        rounds = [json.loads(running.stdout.readline() or "{}") for _ in range(3)]
+        if not is_counted:
+            running.send_signal(signal.SIGINT)
+        rest, said = running.communicate(timeout=60)
+    finally:
+        running.kill()
+        running.wait()
+    assert (running.returncode, rest) == (0 if is_counted else 130, ""), said
+    for each in rounds:
+        check_item("CleanRound", each)
+        assert each["error"] is None, each
+    counts = [(each["stuckCount"], each["returnedCount"], each["freedCount"], each["pendingCount"]) for each in rounds]
+    assert counts == [(1, 1, 1, 0), (0, 0, 0, 0), (0, 0, 0, 0)]
+    assert [each["receiptId"] is None for each in rounds] == [False, True, True]
+    assert "1 message sent back, 1 queue freed" in said
+    assert "Traceback" not in said
+    wait_until(lambda: _offset(cluster, group, topic) == 24, "the offset")
+    wait_until(lambda: len(set(java.bodies(topic))) == 24, "every message")
+    java.release(topic)
+    read = Counter(each.message_id for each in java.read(topic))
+    retried = [each.body for each in java.attempts(topic) if each.reconsume_times]
+    assert (len(read), retried) == (24, ["X0"])
+    if cluster.version != "4.9.7":
+        assert read.total() == 25
+    java.stop(topic)
+
+
+class _Stopped(NamedTuple):
+    """A client with stuck messages, behind which it reaches a limit; what is done to it after the cleaning."""
+
+    threads: int
+    sent: tuple[tuple[str, int], ...]
+    limit: str
+    restarts: bool
+
+    @property
+    def bodies(self) -> set[str]:
+        return {f"{prefix}{number}" for prefix, count in self.sent for number in range(count)}
+
+
+_FULL = (("a", 3), ("X", 1), ("b", 1_200))
+# All between the two stuck ones is done, and they are too far from each other.
+_SPAN = (("a", 3), ("X", 1), ("b", 2_100), ("Xb", 1), ("c", 300))
+_STOPPED = {
+    "FullReleased": _Stopped(1, _FULL, "QUEUE_COUNT", restarts=False),
+    "FullRestarted": _Stopped(1, _FULL, "QUEUE_COUNT", restarts=True),
+    "SpanReleased": _Stopped(20, _SPAN, "SPAN", restarts=False),
+    "SpanRestarted": _Stopped(20, _SPAN, "SPAN", restarts=True),
+}
+
+
+@pytest.mark.timeout(900)
+def test_clients_that_have_stopped_pulling(cluster: Cluster, rmqctl: Rmqctl) -> None:
+    """5.x answers the next pull with the new offset, and theirs never comes: the receipt waits for it."""
+    java, is_pushed = cluster.java, cluster.version == "4.9.7"
+    for name, each in _STOPPED.items():
+        topic = f"Clean{name}"
+        cluster.create_topic(topic, queue_count=1, brokers=(_BROKER,))
+        java.consume(
+            name, f"{name}Group", topic, stuck="X", once=1, collect=1, threads=each.threads, heartbeat=30_000
+        )  # fmt: skip
+        for prefix, count in each.sent:
+            java.produce(topic, count, prefix=prefix, batch=min(count, 100))
+    _wait_each(lambda name: _limit(rmqctl, name) == _STOPPED[name].limit, "its limit")
+    plans = _of_each(lambda name: _plan(rmqctl, f"{name}Group"))
+    done = _of_each(lambda name: _clean(rmqctl, f"{name}Group"))
+    for name, each in _STOPPED.items():
+        codes = {each["code"] for each in plans[name]["consequences"]}
+        (item,) = done[name].document["items"]
+        assert ("FLOW_CONTROLLED" in codes, item["isPending"], done[name].exit_code) == (
+            (False, False, 0) if is_pushed else (True, True, 9)
+        ), (name, item)
+        assert {message["result"] for message in item["messages"]} == {"CONFIRMED"}, item
+        if each.restarts:
+            java.call("shutdown", id=name)
+            java.consume(f"{name}Again", f"{name}Group", f"Clean{name}", collect=1, threads=each.threads)
+        java.release(name)
+    _wait_each(lambda name: set(_consumed(java, name)) == _STOPPED[name].bodies, "every message")
+    _wait_each(lambda name: _lag(cluster, name) == 0, "the offset")
+    for name, each in _STOPPED.items():
+        (planned,) = plans[name]["items"]
+        twice = Counter(_consumed(java, name)) - Counter(each.bodies)
+        assert twice.total() <= planned["reconsumedMax"], name
+        java.stop(f"{name}Again" if each.restarts else name)
+
+
+def _limit(rmqctl: Rmqctl, name: str) -> str | None:
+    done = rmqctl("clean-expired", f"{name}Group", "--older-than", "1s", "--for", "2s", "-o", "json")
+    limits = [item["flowControl"] for item in done.document["items"] if item["isStuck"]]
+    return limits[0] if limits else None
+
+
+def _consumed(java: Workbench, name: str) -> list[str]:
+    """Return the bodies that the client has consumed, with those of the one that was started after it."""
+    return java.bodies(name) + (java.bodies(f"{name}Again") if _STOPPED[name].restarts else [])
+
+
+def _lag(cluster: Cluster, name: str) -> int:
+    return progress(cluster, f"{name}Group", f"Clean{name}")[0].diff
+
+
+def _wait_each(is_so: Callable[[str], bool], what: str) -> None:
+    for name in _STOPPED:
+        wait_until(functools.partial(is_so, name), f"{what} of {name}", 120)
+
+
+def _of_each(run: Callable[[str], Any]) -> dict[str, Any]:
+    """Run something for each of the stopped clients, all at once."""
+    with ThreadPoolExecutor(len(_STOPPED)) as threads:
+        running = {name: threads.submit(run, name) for name in _STOPPED}
+        return {name: each.result() for name, each in running.items()}

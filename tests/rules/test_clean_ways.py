@@ -46,6 +46,12 @@ def test_what_has_not_begun_is_read_again_rather_than_sent_back() -> None:
     assert (other.past, len(other.offsets), other.is_exact) == (Past.IN_HAND, 900, True)
 
 
+def test_a_client_that_does_not_pull_first_consumes_what_it_has_in_hand() -> None:
+    best, other = find_ways(looks(held(900), 910, end=2_000), 0, 1, goes_on=True)
+    assert best == CleanWay(Past.HEAD, 11, (10,), True, 900)
+    assert (other.past, other.duplicates_max) == (Past.IN_HAND, 900)
+
+
 def test_which_of_many_are_in_hand_is_not_told() -> None:
     # 5 of 10 to 29 are in hand: all 20 would be sent back, the 15 that are done among them.
     best, other = find_ways(looks(held(5, last=29), 30), 15, 5)

@@ -155,7 +155,7 @@ class Workbench(LineDriver):
 
     def bodies(self, consumer_id: str) -> list[str]:
         """Return the bodies that a consumer's listener has finished, of one started with collect."""
-        return self.call("bodies", id=consumer_id).split(",")
+        return list(filter(None, self.call("bodies", id=consumer_id).split(",")))
 
     def attempts(self, consumer_id: str) -> list[Attempt]:
         """Return what a consumer's listener was given, of one started with collect."""
