@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Failure
-from rmqctl.model.names import DLQ_PREFIX, is_system_group
+from rmqctl.model.names import DLQ_PREFIX, dead_letter_topic, is_system_group
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
 from rmqctl.model.stats import TopicOffset
@@ -89,10 +89,10 @@ async def fetch_letter_list(client: Client, patterns: Sequence[str], *, since_ms
         (broker, group)
         for group in wanted
         for broker, table in tables.ok.items()
-        if f"{DLQ_PREFIX}{group}" in table
+        if dead_letter_topic(group) in table
     ]  # fmt: skip
     answers = await ask_all(
-        places, lambda place: _fetch_held(client, place[0], tables.ok[place[0]][f"{DLQ_PREFIX}{place[1]}"], since_ms)
+        places, lambda place: _fetch_held(client, place[0], tables.ok[place[0]][dead_letter_topic(place[1])], since_ms)
     )
     failures = [Failure(broker.broker_name, "dead-letter topics", error) for broker, error in tables.failed.items()]
     for broker, group in places:
@@ -102,7 +102,7 @@ async def fetch_letter_list(client: Client, patterns: Sequence[str], *, since_ms
         held[group].append(answers.ok.get((broker, group)) or HeldLetters(broker.broker_name, error=error))
     for broker, error in tables.failed.items():
         for group, found in held.items():
-            if broker.absence is None or may_hold(f"{DLQ_PREFIX}{group}", broker.broker_name, client.expectation):
+            if broker.absence is None or may_hold(dead_letter_topic(group), broker.broker_name, client.expectation):
                 found.append(HeldLetters(broker.broker_name, error=error))
     failures += await _add_retention(client, tables.ok, held)
     rows = [GroupLetters(group, tuple(found)) for group, found in held.items()]
@@ -132,25 +132,29 @@ async def _fetch_held(client: Client, broker: Broker, config: TopicConfig, since
     oldest = [at_ms for answer in answers if (at_ms := headers.int_field(answer.command, "timestamp")) > 0]
     new_count: int | None = 0
     if newest is None or newest >= since_ms:
-        # A broker lets nobody read messages of a topic that is write-only.
-        new_count = None
-        if config.is_readable:
-            new_count = sum(
-                await asyncio.gather(
-                    *(
-                        _count_since(
-                            client, answer.address, MessageQueue(config.topic, broker.broker_name, queue_id), each,
-                            since_ms,
-                        )
-                        for (queue_id, each), answer in zip(filled.items(), answers, strict=True)
-                    )
-                )
-            )  # fmt: skip
+        addresses = [answer.address for answer in answers]
+        new_count = await _count_new(client, broker.broker_name, config, filled, addresses, since_ms)
     return replace(held, new_count=new_count, oldest_at_ms=min(oldest, default=None), newest_at_ms=newest)
 
 
 def _count(queue: TopicOffset) -> int:
     return max(0, queue.max_offset - queue.min_offset)
+
+
+async def _count_new(
+    client: Client, broker_name: str, config: TopicConfig, queues: Mapping[int, TopicOffset], addresses: Sequence[str],
+    since_ms: int,
+) -> int | None:  # fmt: skip
+    """Return how many were stored since a time; None of a topic that is write-only: nobody may read its messages."""
+    if not config.is_readable:
+        return None
+    counts = await asyncio.gather(
+        *(
+            _count_since(client, address, MessageQueue(config.topic, broker_name, queue_id), queue, since_ms)
+            for (queue_id, queue), address in zip(queues.items(), addresses, strict=True)
+        )
+    )
+    return sum(counts)
 
 
 async def _count_since(client: Client, address: str, mq: MessageQueue, queue: TopicOffset, since_ms: int) -> int:

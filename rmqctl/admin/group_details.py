@@ -11,7 +11,7 @@ from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, NotFoundError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConfig, GroupConnections, GroupState, RunningInfo
-from rmqctl.model.names import DLQ_PREFIX, LMQ_PREFIX
+from rmqctl.model.names import LMQ_PREFIX, dead_letter_topic
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker, TopicRoute
@@ -195,7 +195,7 @@ async def _count_dead_letters(client: Client, group: str, brokers: Mapping[str, 
 
     async def ask(name: str) -> int:
         try:
-            answer = await client.ask_broker(brokers[name], headers.get_topic_stats(f"{DLQ_PREFIX}{group}"))
+            answer = await client.ask_broker(brokers[name], headers.get_topic_stats(dead_letter_topic(group)))
         except BrokerError as error:
             if error.code == ResponseCode.TOPIC_NOT_EXIST:
                 return 0

@@ -10,7 +10,7 @@ from msgspec import Struct
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError, RmqctlError
 from rmqctl.model.failure import Failure
-from rmqctl.model.names import DLQ_PREFIX
+from rmqctl.model.names import dead_letter_topic
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.words import counted, listed
 
@@ -36,7 +36,7 @@ class Letters(Struct, frozen=True):
     @property
     def topic(self) -> str:
         """The dead-letter topic."""
-        return f"{DLQ_PREFIX}{self.group}"
+        return dead_letter_topic(self.group)
 
 
 async def find_letters(
@@ -47,7 +47,7 @@ async def find_letters(
     Raises NotFoundError for a group that there is not, RefusedError where no broker lets its topic be read, and the
     brokers' error when none of them answers.
     """
-    topic = f"{DLQ_PREFIX}{group}"
+    topic = dead_letter_topic(group)
     try:
         route = await fetch_route(client, topic)
     except NotFoundError:

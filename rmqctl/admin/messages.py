@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing
 from typing import Any
 
 from msgspec import Struct
@@ -118,6 +119,18 @@ async def pull_queue(
         if asked is not None:
             asked.cancel()
             await asyncio.gather(asked, return_exceptions=True)
+
+
+async def fetch_one(
+    client: Client, address: str, mq: MessageQueue, queue_offset: int, *, on_unreadable: OnUnreadable | None = None
+) -> StoredMessage | None:
+    """Return the message at an offset, None where there is none any more. Raises what pull_queue() raises."""
+    pulls = pull_queue(client, address, mq, queue_offset, queue_offset + 1, batch_count=1, on_unreadable=on_unreadable)
+    async with aclosing(pulls):
+        async for messages in pulls:
+            if messages[0].queue_offset == queue_offset:
+                return messages[0]
+    return None
 
 
 async def pull_one_by_one(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, RemoteProtocolError
-from rmqctl.model.names import DELAY_TOPIC, DLQ_PREFIX, RETRY_PREFIX
+from rmqctl.model.names import DELAY_TOPIC, RETRY_PREFIX, dead_letter_topic
 from rmqctl.model.plan import ReturnedMessage
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol import bodies, headers, sends
@@ -69,7 +69,7 @@ async def find_copy(
     It is known by the unique key, which a message keeps, and by its number of retries. Brokers build their index a
     moment after they stored a message.
     """
-    for topic in (DELAY_TOPIC, f"{RETRY_PREFIX}{group}", f"{DLQ_PREFIX}{group}"):
+    for topic in (DELAY_TOPIC, f"{RETRY_PREFIX}{group}", dead_letter_topic(group)):
         for copy in await _indexed(client, address, topic, message.message_id):
             is_later = copy.commit_log_offset >= known_before and copy.reconsume_times > message.reconsume_times
             if is_later and copy.message_id == message.message_id and _is_of(group, copy):
@@ -91,4 +91,4 @@ async def _indexed(client: Client, address: str, topic: str, key: str) -> Sequen
 def _is_of(group: str, copy: StoredMessage) -> bool:
     """Tell whether a copy that waits is of the group: all groups share that place."""
     real = copy.properties.get("REAL_TOPIC", copy.topic)
-    return real in (f"{RETRY_PREFIX}{group}", f"{DLQ_PREFIX}{group}")
+    return real in (f"{RETRY_PREFIX}{group}", dead_letter_topic(group))

@@ -265,11 +265,9 @@ COLUMNS = (
     Column("CONSUMER", "consumerOffset", is_number=True, is_wide=True),
     Column("MAX", "maxOffset", is_number=True, is_wide=True),
     Column("CACHED", "cachedMsgCount", is_number=True, is_wide=True),
-    Column("LAST-PULL", "lastPullTimestamp", show=lambda item: item["lastPullTimestampIso"] or "-", is_wide=True),
-    Column(
-        "LAST-CONSUME", "lastConsumeTimestamp", show=lambda item: item["lastConsumeTimestampIso"] or "-", is_wide=True
-    ),
-    Column("STORED", "storeTimestamp", show=lambda item: item["storeTimestampIso"] or "-", is_wide=True),
+    Column("LAST-PULL", "lastPullTimestamp", is_time=True, is_wide=True),
+    Column("LAST-CONSUME", "lastConsumeTimestamp", is_time=True, is_wide=True),
+    Column("STORED", "storeTimestamp", is_time=True, is_wide=True),
     Column("RECONSUMED", "reconsumeTimes", is_number=True, is_wide=True),
     Column("MSG-ID", "msgId", is_wide=True),
     Column("BODY", "body", show=excerpt, is_wide=True),

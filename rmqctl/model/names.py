@@ -46,6 +46,11 @@ _SYSTEM_PREFIXES = ("rmq_sys_", "RMQ_SYS_")
 DELAY_TOPIC, TIMER_TOPIC = "SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer"
 
 
+def dead_letter_topic(group: str) -> str:
+    """Return the name of a group's dead-letter topic (MixAll.getDLQTopic)."""
+    return f"{DLQ_PREFIX}{group}"
+
+
 def is_system_topic(topic: str) -> bool:
     """Tell RocketMQ's own topics, which brokers make by themselves (TopicValidator)."""
     return topic in _SYSTEM_TOPICS or topic == DELAY_TOPIC or topic.startswith(_SYSTEM_PREFIXES)

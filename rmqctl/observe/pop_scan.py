@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import aclosing
 
 from msgspec import Struct
 
 from rmqctl.admin.brokers import fetch_settings
 from rmqctl.admin.group_names import fetch_configs
-from rmqctl.admin.messages import FoundMessage, pull_queue
+from rmqctl.admin.messages import FoundMessage, fetch_one
 from rmqctl.admin.offset_reading import BrokerView
 from rmqctl.admin.offset_writes import require_master
 from rmqctl.admin.pop_log import PopLog, find_hindrance, read_pop_log
@@ -95,11 +94,9 @@ async def scan_pops(
 async def fetch_popped(client: Client, address: str, popped: Popped) -> FoundMessage:
     """Return a popped message as it is stored; one that is deleted has an error instead. Raises what pulls raise."""
     mq, offset = popped.mq, popped.queue_offset
-    async with aclosing(pull_queue(client, address, mq, offset, offset + 1, batch_count=1)) as pulls:
-        async for messages in pulls:
-            if messages and messages[0].queue_offset == offset:
-                return FoundMessage(mq, offset, messages[0])
-    return FoundMessage(mq, offset, None, NotFoundError("Message", f"{mq} offset {offset}"))
+    message = await fetch_one(client, address, mq, offset)
+    absent = NotFoundError("Message", f"{mq} offset {offset}") if message is None else None
+    return FoundMessage(mq, offset, message, absent)
 
 
 def _left_out(logs: Mapping[str, PopLog], old_count: int) -> Iterator[Failure]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import aclosing
 
 from msgspec import Struct
 
 from rmqctl.admin.clients import fetch_running_infos
 from rmqctl.admin.group_names import fetch_configs
-from rmqctl.admin.messages import FoundMessage, pull_queue
+from rmqctl.admin.messages import FoundMessage, fetch_one
 from rmqctl.admin.offset_reading import GroupProgress, Reading, conclude
 from rmqctl.admin.offsets import read_group
 from rmqctl.admin.queues import QueueChoice
@@ -329,13 +328,9 @@ async def _fetch_head(client: Client, last: _Look, mq: MessageQueue, watched: Wa
     min_offset = last.rows[mq].min_offset
     offset = max(offset, min_offset or 0) if head is None else offset
     failed: list[RmqctlError] = []
-    async with aclosing(
-        pull_queue(client, view.address, mq, offset, offset + 1, on_unreadable=lambda _, error: failed.append(error))
-    ) as pulls:
-        async for messages in pulls:
-            if messages and messages[0].queue_offset == offset:
-                return FoundMessage(mq, offset, messages[0])
-    return FoundMessage(mq, offset, None, failed[0] if failed else NotFoundError("Message", f"{mq} offset {offset}"))
+    message = await fetch_one(client, view.address, mq, offset, on_unreadable=lambda _, error: failed.append(error))
+    absent = failed[0] if failed else NotFoundError("Message", f"{mq} offset {offset}")
+    return FoundMessage(mq, offset, message, absent if message is None else None)
 
 
 def _failed_heads(heads: Answers[_Key, FoundMessage]) -> list[Failure]:

@@ -12,11 +12,11 @@ from rmqctl.admin.clients import fetch_connections
 from rmqctl.admin.group_writes import read_configs, read_offsets, write_config
 from rmqctl.admin.topic_writes import read_topic, write_topic
 from rmqctl.client.core import Client
+from rmqctl.model.names import dead_letter_topic
 from rmqctl.model.plan import Operation, Plan
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem
 from rmqctl.model.route import Broker
-from rmqctl.rules.dead_letter_permission import dead_letter_topic
 from rmqctl.rules.group_fields import request_body
 
 from .dead_letter_permission import find_dead_letter_topic

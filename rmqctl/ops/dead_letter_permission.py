@@ -10,11 +10,11 @@ from rmqctl.admin.topic_writes import read_topic
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError, RmqctlError
 from rmqctl.model.failure import Failure
-from rmqctl.model.names import DLQ_PREFIX
+from rmqctl.model.names import DLQ_PREFIX, dead_letter_topic
 from rmqctl.model.plan import ConfigItem, Consequence, Operation, Route
 from rmqctl.model.progress import Unknown
 from rmqctl.model.receipt import Receipt
-from rmqctl.rules.dead_letter_permission import PERM, dead_letter_topic, is_readable, opened, with_permission
+from rmqctl.rules.dead_letter_permission import PERM, is_readable, opened, with_permission
 from rmqctl.rules.names import closest
 from rmqctl.rules.words import listed
 

@@ -15,7 +15,7 @@ from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConfig, GroupConnections, GroupState
-from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX
+from rmqctl.model.names import RETRY_PREFIX, dead_letter_topic
 from rmqctl.model.plan import ConfigItem, Consequence, Operation, Plan, PlanItem, Route
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
@@ -127,7 +127,7 @@ def _agreed(connected: Mapping[str, GroupConnections], name: str) -> str | None:
 
 async def find_own_topics(client: Client, found: FoundConfig) -> dict[str, dict[str, int]]:
     """Return the group's own topics that there are, with how many queues each broker has of it."""
-    names = {f"{RETRY_PREFIX}{found.group}", f"{DLQ_PREFIX}{found.group}"}
+    names = {f"{RETRY_PREFIX}{found.group}", dead_letter_topic(found.group)}
     names |= {mq.topic for mq in found.offsets if mq.topic.startswith(RETRY_PREFIX)}  # popping clients have one a topic
     routes = await ask_all(sorted(names), client.route)
     for error in routes.failed.values():

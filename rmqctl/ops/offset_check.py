@@ -49,9 +49,7 @@ async def check_plan(client: Client, plan: Plan, *, strict: bool) -> Checked:
     topics = tuple(sorted(named))
     try:
         is_deletion = plan.operation is Operation.OFFSET_DELETE
-        found = await (
-            find_stored(client, plan.group) if is_deletion else find_group(client, plan.group, tuple(sorted(topics)))
-        )
+        found = await (find_stored(client, plan.group) if is_deletion else find_group(client, plan.group, topics))
     except NotFoundError as error:
         raise StaleError(f"The plan no longer holds. {error.sentence}", hint=error.hint) from None
     found.require_settings(plan.brokers)

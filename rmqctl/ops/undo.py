@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from rmqctl.client.core import Client
+from rmqctl.model.names import dead_letter_topic
 from rmqctl.model.plan import Consequence, Operation
 from rmqctl.model.receipt import Receipt, Result
-from rmqctl.rules.dead_letter_permission import dead_letter_topic
 from rmqctl.rules.group_changes import is_group_change
 from rmqctl.rules.words import counted, listed
 

@@ -9,15 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rmqctl.model.names import DLQ_PREFIX
+from rmqctl.model.names import dead_letter_topic
 from rmqctl.model.topic import READ
 
 PERM = "perm"
-
-
-def dead_letter_topic(group: str) -> str:
-    """Return the name of a group's dead-letter topic (MixAll.getDLQTopic)."""
-    return f"{DLQ_PREFIX}{group}"
 
 
 def is_readable(config: Mapping[str, Any]) -> bool:

@@ -229,7 +229,7 @@ _COLUMNS = (
     Column("IN/S", "putTps10s", show=_show_rate("putTps10s"), is_number=True),
     Column("OUT/S", "getTps10s", show=_show_rate("getTps10s"), is_number=True),
     Column("DISK", "commitLogDiskRatio", is_number=True),
-    Column("OLDEST", "earliestMessageTimeStamp", show=lambda item: item["earliestMessageTimeStampIso"] or "-"),
-    Column("STARTED", "bootTimestamp", show=lambda item: item["bootTimestampIso"] or "-"),
+    Column("OLDEST", "earliestMessageTimeStamp", is_time=True),
+    Column("STARTED", "bootTimestamp", is_time=True),
     Column("ERROR", "error", show=lambda item: item["error"] or ""),
 )

@@ -180,9 +180,7 @@ PLAN_COLUMNS = (
     Column("SKIPPED-MIN", "skippedMin", is_number=True, is_wide=True),
     Column("SKIPPED-MAX", "skippedMax", is_number=True, is_wide=True),
     Column("LOST", "lost", is_number=True, is_wide=True),
-    Column(
-        "FIRST-STORED", "firstStoreTimestamp", show=lambda item: item["firstStoreTimestampIso"] or "-", gives_way=True
-    ),
+    Column("FIRST-STORED", "firstStoreTimestamp", is_time=True, gives_way=True),
     Column("BY", "route", is_wide=True),
     Column("NOTE", "note", show=lambda item: item["note"] or "-", is_sentence=True),
 )

@@ -175,9 +175,7 @@ _COLUMNS = (
     Column("PAGE-LOCK-MS", "pageCacheLockTimeMills", is_number=True, is_wide=True),
     Column("NOT-DISPATCHED", "dispatchBehindBytes", is_number=True, is_wide=True),
     Column("ACTIVE", "brokerActive", show=lambda item: _YES_NO[item["brokerActive"]], is_wide=True),
-    Column(
-        "OLDEST", "earliestMessageTimeStamp", show=lambda item: item["earliestMessageTimeStampIso"] or "-", is_wide=True
-    ),
-    Column("STARTED", "bootTimestamp", show=lambda item: item["bootTimestampIso"] or "-", is_wide=True),
+    Column("OLDEST", "earliestMessageTimeStamp", is_time=True, is_wide=True),
+    Column("STARTED", "bootTimestamp", is_time=True, is_wide=True),
     Column("ERROR", "error", show=lambda item: item["error"] or "", is_alarm=lambda item: item["error"] is not None),
 )

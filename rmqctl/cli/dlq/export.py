@@ -12,7 +12,7 @@ import typer
 
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.body import BodyStyle
-from rmqctl.cli.output.listing import Column, Item, Listing
+from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output_file import new_file, writing
 from rmqctl.errors import UsageError
@@ -93,10 +93,12 @@ def command(
     exported: dict[str, Any] = {"count": 0, "earliestTimestamp": None, "lastTimestamp": None}
 
     async def run(client: "Client") -> Outcome:
+        from .letter_files import letter_row
+
         with _opened(form, path, is_forced=force) as out:
 
             def take(found: "list[Letter]") -> None:
-                out.write(found)
+                out.write([letter_row(letter) for letter in found])
                 exported["count"] += len(found)
                 exported["lastTimestamp"] = found[-1].message.stored_at_ms
                 if exported["earliestTimestamp"] is None:
@@ -172,15 +174,11 @@ def _say(listing: Listing, invocation: Invocation) -> int:
     return code
 
 
-def _time(key: str) -> Callable[[Item], str]:
-    return lambda item: item[f"{key}Iso"] or "-"
-
-
 COLUMNS = (
     Column("FILE", "file"),
     Column("FORMAT", "format"),
     Column("COUNT", "count", is_number=True),
     Column("BYTES", "sizeBytes", is_number=True),
-    Column("OLDEST", "earliestTimestamp", show=_time("earliestTimestamp"), gives_way=True),
-    Column("NEWEST", "lastTimestamp", show=_time("lastTimestamp"), gives_way=True),
+    Column("OLDEST", "earliestTimestamp", is_time=True, gives_way=True),
+    Column("NEWEST", "lastTimestamp", is_time=True, gives_way=True),
 )

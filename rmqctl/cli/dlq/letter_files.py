@@ -14,7 +14,8 @@ import msgspec
 from rmqctl.errors import UsageError
 from rmqctl.model.names import DLQ_PREFIX
 from rmqctl.protocol.properties import UNIQ_KEY
-from rmqctl.rules.dead_letters import given_up, origin_message_id, origin_topic
+
+from .letter_item import origin_fields
 
 if TYPE_CHECKING:
     from rmqctl.admin.letter_reading import Letter
@@ -29,8 +30,8 @@ FIELDS = (
 class LetterFile(Protocol):
     """What dead letters are written into."""
 
-    def write(self, letters: Sequence[Letter]) -> None:
-        """Write some."""
+    def write(self, rows: list[dict[str, Any]]) -> None:
+        """Write rows, as letter_row() makes them. They are its own from then on."""
 
     def end(self) -> None:
         """Write what belongs behind the last one."""
@@ -53,9 +54,7 @@ def letter_row(letter: Letter) -> dict[str, Any]:
         "commitLogOffset": message.commit_log_offset,
         "msgId": properties.get(UNIQ_KEY) or offset_id,
         "offsetMsgId": offset_id,
-        "originTopic": origin_topic(properties),
-        "originMessageId": origin_message_id(properties),
-        "givenUp": given_up(message.reconsume_times, properties),
+        **origin_fields(letter),
         "reconsumeTimes": message.reconsume_times,
         "tags": properties.get("TAGS"),
         "keys": properties.get("KEYS"),
@@ -76,8 +75,8 @@ class _JsonLines:
         self._out = out
         self._encode = msgspec.json.Encoder().encode_lines  # bytes become base64
 
-    def write(self, letters: Sequence[Letter]) -> None:
-        self._out.write(self._encode([letter_row(letter) for letter in letters]))
+    def write(self, rows: list[dict[str, Any]]) -> None:
+        self._out.write(self._encode(rows))
 
     def end(self) -> None:
         pass
@@ -88,14 +87,11 @@ class _Csv:
         self._out = out
         self._put([FIELDS])
 
-    def write(self, letters: Sequence[Letter]) -> None:
-        rows = []
-        for letter in letters:
-            row = letter_row(letter)
+    def write(self, rows: list[dict[str, Any]]) -> None:
+        for row in rows:
             row["properties"] = json.dumps(row["properties"], ensure_ascii=False)
             row["bodyBase64"] = base64.b64encode(row["bodyBase64"]).decode()
-            rows.append(tuple(row.values()))
-        self._put(rows)
+        self._put([tuple(row.values()) for row in rows])
 
     def _put(self, rows: Sequence[Sequence[Any]]) -> None:
         text = io.StringIO()
@@ -113,18 +109,7 @@ def _parquet(out: BinaryIO) -> LetterFile:
     except ImportError:
         hint = "Install it (pip install 'rmqctl[spark]'), or use --format jsonl."
         raise UsageError("Parquet needs pyarrow, which is not installed.", hint=hint) from None
-    parquet = LetterParquet(out)
-    return _Rows(parquet.write, parquet.end)
-
-
-class _Rows:
-    """Hands rows on."""
-
-    def __init__(self, write: Callable[[list[dict[str, Any]]], None], end: Callable[[], None]) -> None:
-        self._write, self.end = write, end
-
-    def write(self, letters: Sequence[Letter]) -> None:
-        self._write([letter_row(letter) for letter in letters])
+    return LetterParquet(out)
 
 
 FILES: dict[str, Callable[[BinaryIO], LetterFile]] = {"jsonl": _JsonLines, "csv": _Csv, "parquet": _parquet}

@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 def letter_item(letter: Letter, style: BodyStyle) -> dict[str, Any]:
     """Return one dead letter as it stands in JSON: a message, and where it came from."""
     item = {"group": letter.found.mq.topic.removeprefix(DLQ_PREFIX), **message_item(letter.found, style)}
-    return item | origin_fields(letter, item["reasons"])
+    origin = origin_fields(letter)
+    item["reasons"] |= {key: "NOT_SET" for key, value in origin.items() if value is None}
+    return item | origin
 
 
-def origin_fields(letter: Letter, reasons: dict[str, str]) -> dict[str, Any]:
-    """Return the keys that tell where a dead letter came from; why one is null is added to the reasons."""
-    fields = {
+def origin_fields(letter: Letter) -> dict[str, str | None]:
+    """Return the keys that tell where a dead letter came from, and why it is one."""
+    return {
         "originTopic": origin_topic(letter.properties),
         "originMessageId": origin_message_id(letter.properties),
         "givenUp": given_up(letter.message.reconsume_times, letter.properties),
     }
-    reasons |= {key: "NOT_SET" for key, value in fields.items() if value is None}
-    return fields
 
 
 _SHOWN = {column.key: column for column in MESSAGE_COLUMNS}
@@ -43,7 +43,7 @@ COLUMNS = (
     _SHOWN["tags"],
     _SHOWN["keys"],
     Column("MSG-ID", "msgId", gives_way=True),
-    Column("BORN", "bornTimestamp", show=lambda item: item["bornTimestampIso"] or "-", is_wide=True),
+    Column("BORN", "bornTimestamp", is_time=True, is_wide=True),
     Column("BORN-HOST", "bornHost", is_wide=True),
     Column("SIZE", "bodySize", is_number=True),
     Column("BODY", "body", show=excerpt, is_alarm=lambda item: item["bodyCrcOk"] is False),

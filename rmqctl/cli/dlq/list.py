@@ -9,7 +9,7 @@ import typer
 
 from rmqctl.cli.durations import duration_option_ms
 from rmqctl.cli.invocation import Invocation
-from rmqctl.cli.output.listing import Column, Item, Listing
+from rmqctl.cli.output.listing import Column, Listing, show_at_least
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.topics import permission_words
@@ -148,27 +148,14 @@ def _broker(held: "HeldLetters") -> dict[str, Any]:
     return {**item, "reasons": reasons}
 
 
-def _show_count(key: str) -> Any:
-    def show(item: Item) -> str:
-        if item[key] is not None:
-            return str(item[key])
-        return f">={item[f'{key}AtLeast']}" if item[f"{key}AtLeast"] else "-"
-
-    return show
-
-
-def _show_time(key: str) -> Any:
-    return lambda item: item[f"{key}Iso"] or "-"
-
-
 COLUMNS = (
     Column("GROUP", "group"),
-    Column("COUNT", "count", show=_show_count("count"), is_number=True),
+    Column("COUNT", "count", show=show_at_least("count"), is_number=True),
     Column(
-        "NEW", "newCount", show=_show_count("newCount"), is_number=True, is_alarm=lambda item: item["newCount"] != 0
+        "NEW", "newCount", show=show_at_least("newCount"), is_number=True, is_alarm=lambda item: item["newCount"] != 0
     ),
-    Column("OLDEST", "earliestTimestamp", show=_show_time("earliestTimestamp"), gives_way=True),
-    Column("NEWEST", "lastTimestamp", show=_show_time("lastTimestamp")),
-    Column("KEPT-UNTIL", "keptUntilTimestamp", show=_show_time("keptUntilTimestamp")),
+    Column("OLDEST", "earliestTimestamp", is_time=True, gives_way=True),
+    Column("NEWEST", "lastTimestamp", is_time=True),
+    Column("KEPT-UNTIL", "keptUntilTimestamp", is_time=True),
     Column("BROKERS", "brokers", show=lambda item: str(len(item["brokers"])), is_number=True, is_wide=True),
 )

@@ -75,10 +75,10 @@ def wanted_letters(
 
     since_ms, until_ms = parse_span(since, until)
     match = None
-    if not_empty("--body-match", body_match) is not None and body_match is not None:
+    if (expression := not_empty("--body-match", body_match)) is not None:
         from .body_match import BodyMatch
 
-        match = BodyMatch(body_match, style)
+        match = BodyMatch(expression, style)
     text = not_empty("--contains", contains)
     wanted = MessageFilter(
         since_ms=since_ms,

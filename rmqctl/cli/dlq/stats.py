@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.body import BodyStyle
-from rmqctl.cli.output.listing import Column, Item, Listing
+from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import UsageError
 from rmqctl.rules.dead_letters import given_up, origin_topic
@@ -173,15 +173,11 @@ def _times(count: _Count) -> dict[str, Any]:
     }
 
 
-def _time(key: str) -> Callable[[Item], str]:
-    return lambda item: item[f"{key}Iso"] or "-"
-
-
 COLUMNS = (
     Column("BY", "by"),
     Column("VALUE", "value"),
     Column("COUNT", "count", is_number=True),
     Column("%", "percent", is_number=True),
-    Column("OLDEST", "earliestTimestamp", show=_time("earliestTimestamp"), gives_way=True),
-    Column("NEWEST", "lastTimestamp", show=_time("lastTimestamp")),
+    Column("OLDEST", "earliestTimestamp", is_time=True, gives_way=True),
+    Column("NEWEST", "lastTimestamp", is_time=True),
 )

@@ -9,7 +9,7 @@ import typer
 
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.offset.show import show_tps, sum_known, summarise
-from rmqctl.cli.output.listing import Column, Item, Listing, Section
+from rmqctl.cli.output.listing import Column, Item, Listing, Section, show_at_least
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.unreadable import unreadable_items
 from rmqctl.model.failure import Failure
@@ -21,7 +21,6 @@ from rmqctl.rules.words import listed
 from .attention import by_value, find_attention, limit_of, limit_words
 from .config import COLUMNS as CONFIG_COLUMNS
 from .config import config_items
-from .list import show_count
 from .members import COLUMNS as MEMBER_COLUMNS
 from .members import member_item, nobody
 from .subscriptions import COLUMNS as SUBSCRIPTION_COLUMNS
@@ -268,8 +267,8 @@ _TOPIC_COLUMNS = (
         is_number=True,
         is_alarm=lambda item: item["ownedQueueCount"] not in (None, item["queueCount"]),
     ),
-    Column("LAG", "lag", show=show_count("lag"), is_number=True, is_alarm=lambda item: bool(item["lagAtLeast"])),
-    Column("LOST", "lost", show=show_count("lost"), is_number=True, is_alarm=lambda item: bool(item["lostAtLeast"])),
+    Column("LAG", "lag", show=show_at_least("lag"), is_number=True, is_alarm=lambda item: bool(item["lagAtLeast"])),
+    Column("LOST", "lost", show=show_at_least("lost"), is_number=True, is_alarm=lambda item: bool(item["lostAtLeast"])),
     Column("IN-FLIGHT", "inflight", is_number=True),
     Column("DUP-RISK", "duplicateRisk", is_number=True, is_alarm=lambda item: bool(item["duplicateRisk"])),
     Column("TIME-LAG", "timeLagMs", show=_show_age, is_number=True),
@@ -279,7 +278,7 @@ _COLUMNS = (
     Column("GROUP", "group"),
     Column("STATE", "state"),
     Column("MEMBERS", "memberCount", is_number=True),
-    Column("LAG", "lag", show=show_count("lag"), is_number=True),
+    Column("LAG", "lag", show=show_at_least("lag"), is_number=True),
     Column("LOST", "lost", is_number=True),
     Column("DEAD", "deadLetterCount", is_number=True),
     Column("TYPE", "consumeType"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmqctl.cli.invocation import Invocation
-from rmqctl.cli.output.listing import Column, Item, Listing
+from rmqctl.cli.output.listing import Column, Item, Listing, show_at_least
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.model.group import GROUP_FINDINGS
 from rmqctl.rules.durations import short_duration
@@ -115,17 +115,6 @@ def _item(group: "GroupSummary") -> dict[str, Any]:
     }
 
 
-def show_count(key: str) -> Any:
-    """Return what shows a count, or the part of it that is known."""
-
-    def show(item: Item) -> str:
-        if item[key] is not None:
-            return str(item[key])
-        return f">={item[f'{key}AtLeast']}" if item[f"{key}AtLeast"] else "-"
-
-    return show
-
-
 # What RocketMQ's ConsumeType names mean to those who write consumers.
 _TYPES = {"CONSUME_PASSIVELY": "push", "CONSUME_ACTIVELY": "pull", "CONSUME_POP": "pop"}
 
@@ -150,11 +139,11 @@ _COLUMNS = (
     Column("GROUP", "group"),
     Column("STATE", "state", is_alarm=lambda item: item["state"] != "ONLINE" and bool(item["lagAtLeast"])),
     Column("MEMBERS", "memberCount", is_number=True),
-    Column("LAG", "lag", show=show_count("lag"), is_number=True, is_alarm=lambda item: bool(item["lagAtLeast"])),
+    Column("LAG", "lag", show=show_at_least("lag"), is_number=True, is_alarm=lambda item: bool(item["lagAtLeast"])),
     Column(
         "LOST",
         "lost",
-        show=show_count("lost"),
+        show=show_at_least("lost"),
         is_number=True,
         is_alarm=lambda item: bool(item["lostAtLeast"]),
     ),

@@ -220,5 +220,5 @@ COLUMNS = (
     Column("RETRIES", "maxReconsumeTimes", is_number=True, is_wide=True),
     Column("TIMEOUT", "consumeTimeoutMs", show=_show_timeout, is_number=True, is_wide=True),
     Column("STRATEGY", "strategy", gives_way=True),
-    Column("STARTED", "startTimestamp", show=lambda item: item["startTimestampIso"] or "-", is_wide=True),
+    Column("STARTED", "startTimestamp", is_time=True, is_wide=True),
 )

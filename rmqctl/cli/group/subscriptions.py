@@ -109,7 +109,7 @@ COLUMNS = (
     Column("EXPRESSION", "subString"),
     Column("BROKERS", "brokerNames", show=lambda item: str(len(item["brokerNames"])), is_number=True),
     Column("CLIENTS", "clientCount", is_number=True),
-    Column("VERSION", "subVersion", show=lambda item: item["subVersionIso"] or "-", gives_way=True),
+    Column("VERSION", "subVersion", is_time=True, gives_way=True),
     Column("AGREE", "agrees", show=_agree, is_alarm=lambda item: item["agrees"] is False),
     Column("NAMED-BY", "clientIds", show=_names("clientIds"), is_wide=True),
     Column("NOT-NAMED-BY", "lackingClientIds", show=_names("lackingClientIds"), is_wide=True),

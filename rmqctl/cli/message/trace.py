@@ -132,7 +132,7 @@ def _show_result(item: Item) -> str:
 
 
 _COLUMNS = (
-    Column("TIME", "timestamp", show=lambda item: item["timestampIso"] or "-"),
+    Column("TIME", "timestamp", is_time=True),
     Column("EVENT", "event"),
     Column("GROUP", "group"),
     Column("CLIENT", "clientHost", gives_way=True),

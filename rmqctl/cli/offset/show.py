@@ -254,7 +254,7 @@ _COLUMNS = (
     Column("IN-FLIGHT", "inflight", is_number=True),
     Column("DUP-RISK", "duplicateRisk", is_number=True, is_alarm=lambda item: bool(item["duplicateRisk"])),
     Column("RISK-BY", "duplicateRiskSource", is_wide=True),
-    Column("LAST", "lastTimestamp", show=lambda item: item["lastTimestampIso"] or "-", is_wide=True),
+    Column("LAST", "lastTimestamp", is_time=True, is_wide=True),
     Column("TIME-LAG", "timeLagMs", show=_show_duration("timeLagMs"), is_number=True),
     Column("MEASURED-BY", "timeLagSource", is_wide=True),
     Column("KEPT", "retentionLeftMs", show=_show_kept, is_number=True, is_alarm=_is_soon_gone, gives_way=True),

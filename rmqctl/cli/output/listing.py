@@ -21,13 +21,15 @@ def _plain(item: Item, key: str) -> str:
 class Column(Struct, frozen=True):
     """One column. `key` is the item's JSON key; `show` makes its cell, "-" standing for unknown.
 
-    `gives_way`: left out of a table for which the terminal is too narrow. `is_sentence`: below its row there.
+    `is_time`: the key's time is shown as its UTC twin, the key with Iso behind it. `gives_way`: left out of a table for
+    which the terminal is too narrow. `is_sentence`: below its row there.
     """
 
     heading: str
     key: str
     show: Callable[[Item], str] | None = None
     is_number: bool = False
+    is_time: bool = False
     is_wide: bool = False
     gives_way: bool = False
     is_sentence: bool = False
@@ -35,7 +37,20 @@ class Column(Struct, frozen=True):
 
     def cell(self, item: Item) -> str:
         """Return the cell's text."""
-        return self.show(item) if self.show is not None else _plain(item, self.key)
+        if self.show is not None:
+            return self.show(item)
+        return _plain(item, f"{self.key}Iso" if self.is_time else self.key)
+
+
+def show_at_least(key: str) -> Callable[[Item], str]:
+    """Return what shows a count, or the part of it that is known."""
+
+    def show(item: Item) -> str:
+        if item[key] is not None:
+            return str(item[key])
+        return f">={item[f'{key}AtLeast']}" if item[f"{key}AtLeast"] else "-"
+
+    return show
 
 
 class Section(Struct, frozen=True):

@@ -120,16 +120,12 @@ def _fact(item: Item, name: str) -> str:
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
-def _show_store_time(item: Item) -> str:
-    return item["storeTimestampIso"] or "-"
-
-
 def _is_bad(item: Item) -> bool:
     return item["error"] is not None or item["bodyCrcOk"] is False
 
 
 MESSAGE_COLUMNS = (
-    Column("STORED", "storeTimestamp", show=_show_store_time),
+    Column("STORED", "storeTimestamp", is_time=True),
     Column("TOPIC", "topic", is_wide=True),
     Column("BROKER", "brokerName"),
     Column("Q", "queueId", is_number=True),
@@ -137,7 +133,7 @@ MESSAGE_COLUMNS = (
     Column("TAGS", "tags", gives_way=True),
     Column("KEYS", "keys", show=lambda item: " ".join(item["keys"] or ()) or "-", gives_way=True),
     Column("RETRY", "reconsumeTimes", is_number=True, is_wide=True),
-    Column("BORN", "bornTimestamp", show=lambda item: item["bornTimestampIso"] or "-", is_wide=True),
+    Column("BORN", "bornTimestamp", is_time=True, is_wide=True),
     Column("BORN-HOST", "bornHost", is_wide=True),
     Column("MSG-ID", "msgId", is_wide=True),
     Column("OFFSET-MSG-ID", "offsetMsgId", is_wide=True),

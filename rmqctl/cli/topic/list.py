@@ -204,9 +204,7 @@ _FIRST = (
 _STATS = (
     Column("MESSAGES", "messageCount", is_number=True),
     Column("IN/S", "topicPutTps", show=_show_rate, is_number=True),
-    Column(
-        "LAST-WRITE", "lastUpdateTimestamp", show=lambda item: item["lastUpdateTimestampIso"] or "-", gives_way=True
-    ),
+    Column("LAST-WRITE", "lastUpdateTimestamp", is_time=True, gives_way=True),
 )
 _LAST = (
     Column("BROKERS", "brokerNames", show=lambda item: ",".join(item["brokerNames"]) or "-", gives_way=True),

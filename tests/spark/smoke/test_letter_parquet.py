@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from rmqctl.admin.letter_reading import Letter
 from rmqctl.admin.messages import FoundMessage
-from rmqctl.cli.dlq.letter_files import FIELDS, FILES
+from rmqctl.cli.dlq.letter_files import FIELDS, FILES, letter_row
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.message import iter_messages
 from tests.protocol.records import Record, properties_text
@@ -24,7 +24,7 @@ def test_nothing_is_lost() -> None:
     file = FILES["parquet"](out)
     for message in iter_messages(b"".join(records)):
         found = FoundMessage(_MQ, message.queue_offset, message)
-        file.write([Letter(found, message, message.properties, message.body)])
+        file.write([letter_row(Letter(found, message, message.properties, message.body))])
     file.end()
     rows = pq.read_table(BytesIO(out.getvalue())).to_pylist()
     assert [row["bodyBytes"] for row in rows] == list(_BODIES)
