@@ -145,7 +145,7 @@ async def _count_new(
     client: Client, broker_name: str, config: TopicConfig, queues: Mapping[int, TopicOffset], addresses: Sequence[str],
     since_ms: int,
 ) -> int | None:  # fmt: skip
-    """Return how many were stored since a time; None of a topic that is write-only: nobody may read its messages."""
+    """Return how many were stored since a time; None of a write-only topic, whose messages cannot be read."""
     if not config.is_readable:
         return None
     counts = await asyncio.gather(

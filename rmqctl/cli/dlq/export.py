@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
+from msgspec.structs import replace
 
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.body import BodyStyle
@@ -167,8 +168,9 @@ def _say(listing: Listing, invocation: Invocation) -> int:
 
     from rmqctl.cli.output.text import note_to_stderr
 
+    # In a table what could not be read is said on stderr; a JSON document would take it along to nowhere.
     with redirect_stdout(StringIO()):
-        code = render(listing, invocation.display)
+        code = render(listing, replace(invocation.display, format="table", with_notes=False))
     if invocation.display.with_notes:
         note_to_stderr(f"{counted(listing.items[0]['count'], 'dead letter')} written.")
     return code

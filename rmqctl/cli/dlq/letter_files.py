@@ -96,7 +96,7 @@ class _Csv:
     def _put(self, rows: Sequence[Sequence[Any]]) -> None:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(rows)
-        # A property can hold what is no Unicode (a lone surrogate, out of Java).
+        # A property can hold a lone surrogate, out of Java.
         self._out.write(text.getvalue().encode(errors="surrogatepass"))
 
     def end(self) -> None:

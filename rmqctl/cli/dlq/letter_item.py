@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def letter_item(letter: Letter, style: BodyStyle) -> dict[str, Any]:
-    """Return one dead letter as it stands in JSON: a message, and where it came from."""
+    """Return one dead letter as a JSON item: a message, and where it came from."""
     item = {"group": letter.found.mq.topic.removeprefix(DLQ_PREFIX), **message_item(letter.found, style)}
     origin = origin_fields(letter)
     item["reasons"] |= {key: "NOT_SET" for key, value in origin.items() if value is None}

@@ -23,5 +23,5 @@ def fix_permission(invocation: Invocation, group: str, consent: Consent, reason:
     check_consent(invocation, consent, is_group_change=True)
     name = group_name(invocation, group)
     planned = invocation.ask(lambda client: plan_permission(client, name, reason=reason))
-    # Each broker's copy counts by itself: one that is silent keeps nobody from reading at the others.
+    # Each broker's copy counts by itself: a silent broker does not keep the others from being opened.
     return carry_out(invocation, planned, replace(consent, partial=True), strict=False, wait_s=0)

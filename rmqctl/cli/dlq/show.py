@@ -62,7 +62,7 @@ Columns:
 
 What cannot be read, or expires meanwhile, is named by its place, and the exit code is 8.
 
-Brokers before 4.9.2 make dead-letter topics that nobody can read. --fix-permission adds the permission to read at each
+Brokers before 4.9.2 create dead-letter topics that cannot be read. --fix-permission adds the permission to read at each
 broker that lacks it: planned, asked about, read back, journaled; offset undo takes it away again."""
 
 

@@ -220,6 +220,9 @@ def test_messages_that_can_not_be_read_are_named_by_their_place(
         assert len(errors) == 1
         assert "offset 1" in errors[0]
     assert [json.loads(line)["msgId"] for line in path.read_text().splitlines()] == ["ID0", "ID1", "ID3", "ID4"]
+    for form in ("table", "yaml"):
+        result = call(capsys, "dlq", "export", "G", "--to", "-", "-o", form)
+        assert (result.code, len(result.out.splitlines()), "offset 1" in result.err) == (8, 4, True)
 
 
 def test_what_expires_during_the_reading_is_named(scene: _Scene, capsys: Captured) -> None:
