@@ -238,11 +238,12 @@ def _failure(errors: Sequence[RmqctlError]) -> RmqctlError:
     """Return the last attempt's error, with how many there were, and whether one of them may have done it."""
     last = errors[-1]
     tried = f" It was tried {len(errors)} times." if len(errors) > 1 else ""
-    hint = _MAY_BE_STORED if any(_may_be_stored(error) for error in errors) else None
+    hint = _MAY_BE_STORED if any(may_be_stored(error) for error in errors) else None
     return last.reworded(f"{last.sentence}{tried}", hint=hint)
 
 
-def _may_be_stored(error: RmqctlError) -> bool:
+def may_be_stored(error: RmqctlError) -> bool:
+    """Tell whether a broker may have stored what was sent to it, though the sending ended with an error."""
     if isinstance(error, UnreachableError):
         return error.reason not in _NEVER_SENT
     return isinstance(error, RemoteProtocolError)

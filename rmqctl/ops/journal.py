@@ -6,7 +6,6 @@ is killed at any point leaves a journal that says which items were tried and whi
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,7 +34,7 @@ from .journal_rows import (
     storable,
     stored,
 )
-from .state_place import host_name
+from .process_state import change_state, process_start
 
 _MAX_NAMED = 10
 # Never sent, and moved past: neither is open.
@@ -85,7 +84,7 @@ class Journal:
             "user": who.user,
             "host": who.host,
             "pid": who.pid,
-            "process_start": _process_start(who.pid),
+            "process_start": process_start(who.pid),
             "context": who.context,
             "cluster": plan.cluster,
             "brokers": msgspec.json.encode(plan.brokers).decode(),
@@ -324,29 +323,4 @@ def _named(ids: Sequence[str]) -> str:
 
 
 def _state(row: sqlite3.Row) -> ChangeState:
-    if row["ended_at_ms"] is not None:
-        return ChangeState.DONE
-    if row["host"] != host_name() or not hasattr(os, "uname"):  # on Windows asking for a process would end it
-        return ChangeState.ELSEWHERE
-    return ChangeState.RUNNING if _is_running(row["pid"], row["process_start"]) else ChangeState.INTERRUPTED
-
-
-def _is_running(pid: int, start: str | None) -> bool:
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        pass  # it is there, and somebody else's
-    except (ProcessLookupError, OverflowError):
-        return False
-    # Numbers are given again: after a restart of the machine another process may have this one.
-    start_now = _process_start(pid)
-    return start_now is None or start in (None, start_now)
-
-
-def _process_start(pid: int) -> str | None:
-    """Return when a process began, in the system's ticks, None where the system does not tell (no /proc)."""
-    try:
-        words = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return None
-    return words[19]
+    return change_state(row["ended_at_ms"], row["host"], row["pid"], row["process_start"])

@@ -83,8 +83,8 @@ class JournalFile:
                 raise UsageError(f"{path} is no journal of rmqctl.", hint=_MOVE_AWAY)
         if write:
             if self._is_local is None:
-                self._is_local = _is_local(path)
-            _prepare_for_writers(connection, is_local=self._is_local)
+                self._is_local = is_local(path)
+            prepare_for_writers(connection, is_local=self._is_local)
         return connection if write or found else None
 
 
@@ -114,7 +114,7 @@ def _all_or_nothing(connection: sqlite3.Connection, begin: str) -> Iterator[None
             connection.execute("ROLLBACK")
 
 
-def _prepare_for_writers(connection: sqlite3.Connection, *, is_local: bool) -> None:
+def prepare_for_writers(connection: sqlite3.Connection, *, is_local: bool) -> None:
     """Let readers and a writer work side by side where that is safe, and every commit wait for the disk.
 
     Elsewhere, as in a home on NFS that several machines share, a journal that has a write-ahead log is taken back to
@@ -130,7 +130,8 @@ def _prepare_for_writers(connection: sqlite3.Connection, *, is_local: bool) -> N
             raise
 
 
-def _is_local(path: Path) -> bool:
+def is_local(path: Path) -> bool:
+    """Tell whether a file is on a disk of this machine, as far as the system tells."""
     try:
         # Mount points are bytes to the system, as names of files are.
         mountinfo = os.fsdecode(_MOUNTINFO.read_bytes())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from reprlib import repr as short_repr
 from typing import Any
 
@@ -13,7 +13,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import AllocationError, Assignment, CustomStrategy
 from rmqctl.rules.allocate.base import check, require_ids
 
-from .hookspecs import BodyCodec, SiteResolver
+from .hookspecs import BodyCodec, LetterTransform, SiteResolver
 
 # A plugin's code may raise anything; Ctrl-C still ends the program.
 ANY = (Exception, SystemExit)
@@ -78,6 +78,33 @@ def guarded_resolver(name: str, resolver: SiteResolver, plugin: str | None = Non
         return room
 
     return resolve
+
+
+# As LetterTransform; returns the body and what changes of the properties, or None.
+GuardedTransform = Callable[[bytes, Mapping[str, str], str], tuple[bytes, Mapping[str, str | None]] | None]
+
+
+def guarded_transform(name: str, transform: LetterTransform) -> GuardedTransform:
+    """Return a transform that answers a body and changes of properties, or None, and raises PluginError otherwise."""
+
+    def change(body: bytes, properties: Mapping[str, str], topic: str) -> tuple[bytes, Mapping[str, str | None]] | None:
+        try:
+            made = transform(body, dict(properties), topic)
+        except ANY as error:
+            raise PluginError(f"Transform {name} failed: {said(error)}.") from error
+        if made is None:
+            return None
+        new, changes = made if isinstance(made, tuple) and len(made) == 2 else (made, {})
+        if not isinstance(new, bytes) or not new or not isinstance(changes, Mapping):
+            raise PluginError(
+                f"Transform {name} failed: it returns {short_repr(made)}, not a body, or one with properties."
+            )
+        for key, value in changes.items():
+            if not isinstance(key, str) or not key or not (value is None or (isinstance(value, str) and value)):
+                raise PluginError(f"Transform {name} failed: {short_repr(key)}={short_repr(value)} is no property.")
+        return new, changes
+
+    return change
 
 
 class _WrongAnswerError(Exception):

@@ -28,6 +28,10 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 # hold: dicts with text keys, lists, texts, numbers, booleans, None. An exception is shown with the message.
 BodyCodec = Callable[[bytes, Mapping[str, str], str], Any]
 
+# Takes a dead letter's body, its properties and the topic that it was first sent to ("" if it does not tell). Returns
+# the new body, or a tuple of it and the properties that change (None takes one away); None for what is not to be sent.
+LetterTransform = Callable[[bytes, Mapping[str, str], str], Any]
+
 # Takes "broker" or "client", and the broker's name or the client's id; returns its room, None for an unknown one.
 SiteResolver = Callable[[str, str], str | None]
 
@@ -56,4 +60,12 @@ def rmqctl_site_resolvers() -> Mapping[str, SiteResolver]:  # type: ignore[empty
     """Return ways to tell in which room a broker or client is, by name, for machine-room-nearby.
 
     A resolver takes "broker" or "client", and the broker's name or the client's id: see SiteResolver.
+    """
+
+
+@hookspec
+def rmqctl_letter_transforms() -> Mapping[str, LetterTransform]:  # type: ignore[empty-body]
+    """Return changes of dead letters that are replayed, by the name that --transform takes.
+
+    A transform takes the body, the properties and the topic: see LetterTransform. An exception ends the replay.
     """

@@ -13,7 +13,7 @@ from rmqctl.rules.allocate import CustomStrategy
 from rmqctl.rules.names import closest
 
 from . import hookspecs
-from .guards import ANY, guarded_resolver, guarded_strategy, run_codec, said
+from .guards import ANY, GuardedTransform, guarded_resolver, guarded_strategy, guarded_transform, run_codec, said
 from .hookspecs import PROJECT, BodyCodec, SiteResolver
 from .sources import BUILT_IN, Source, find_sources
 
@@ -22,6 +22,7 @@ __all__ = [
     "body_codecs",
     "guarded_resolver",
     "guarded_strategy",
+    "letter_transform",
     "load_plugins",
     "run_codec",
     "site_resolvers",
@@ -40,7 +41,8 @@ class Kind(Struct, frozen=True):
 CODECS = Kind("rmqctl_body_codecs", "codecs", "codec")
 STRATEGIES = Kind("rmqctl_strategies", "strategies", "strategy")
 SITE_RESOLVERS = Kind("rmqctl_site_resolvers", "siteResolvers", "site resolver")
-KINDS = (CODECS, STRATEGIES, SITE_RESOLVERS)
+TRANSFORMS = Kind("rmqctl_letter_transforms", "transforms", "transform")
+KINDS = (CODECS, STRATEGIES, SITE_RESOLVERS, TRANSFORMS)
 
 
 def load_plugins(files: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> pluggy.PluginManager:
@@ -129,9 +131,22 @@ def conflict(kind: Kind, name: str, plugins: Sequence[str]) -> PluginError:
 
 def body_codec(name: str, files: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> BodyCodec:
     """Return one codec. Raises UsageError for a name that there is not."""
-    codecs = body_codecs(load_plugins(files, environ))
-    if name not in codecs:
-        like = closest(name, codecs)
-        hint = f"Did you mean {like[0]}?" if like else f"Known are {', '.join(sorted(codecs))}; --plugin adds more."
-        raise UsageError(f"There is no codec {name!r}.", hint=hint)
-    return codecs[name]
+    codec: BodyCodec = _named(CODECS, name, files, environ)
+    return codec
+
+
+def letter_transform(
+    name: str, files: Sequence[str] = (), environ: Mapping[str, str] | None = None
+) -> GuardedTransform:
+    """Return one transform, guarded. Raises UsageError for a name that there is not."""
+    return guarded_transform(name, _named(TRANSFORMS, name, files, environ))
+
+
+def _named(kind: Kind, name: str, files: Sequence[str], environ: Mapping[str, str] | None) -> Any:
+    found = _collect(load_plugins(files, environ), kind)
+    if name not in found:
+        like = closest(name, found)
+        known = f"Known are {', '.join(sorted(found))}; --plugin adds more." if found else "--plugin brings them."
+        hint = f"Did you mean {like[0]}?" if like else known
+        raise UsageError(f"There is no {kind.noun} {name!r}.", hint=hint)
+    return found[name][0]

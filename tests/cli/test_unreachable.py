@@ -34,6 +34,7 @@ _ASKING = {
     "dlq show": ["my-group"],
     "dlq stats": ["my-group"],
     "dlq export": ["my-group", "--to", "-"],
+    "dlq replay": ["my-group", "--yes"],
     "group list": [],
     "group describe": ["my-group"],
     "group members": ["my-group"],
@@ -58,6 +59,7 @@ _ASKING = {
 # The last one tells of what can't be reached as a result.
 _NOT_ASKING = {
     "offset history",
+    "dlq status",
     "plan show",
     "explain",
     "schema",

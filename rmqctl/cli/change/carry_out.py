@@ -151,7 +151,7 @@ def perform(
     """Apply a plan that was consented to. `show` is given what came of it; Ctrl-C before that says what was done."""
     display = invocation.display
     text = json.dumps(document)
-    who = Who(_user(), host_name(), os.getpid(), invocation.context_name)
+    who = this_process(invocation)
 
     def report(sentence: str) -> None:
         if display.with_notes:
@@ -228,6 +228,11 @@ async def _cool_down(client: Client, plan: Plan, journal: Journal, report: Calla
     if left_ms > 0:
         report(f"Waiting {left_ms / 1000:.0f} s: the group's clients are still busy with the last reset...")
         await pause(client.clock, left_ms / 1000)
+
+
+def this_process(invocation: Invocation) -> Who:
+    """Return who makes a change, for the journal."""
+    return Who(_user(), host_name(), os.getpid(), invocation.context_name)
 
 
 def _user() -> str:

@@ -20,8 +20,9 @@ _STEP_S = 0.1
 class ScanProgress:
     """How much of something has been read. Gone when it is done, so that only data stays."""
 
-    def __init__(self, what: str, *, is_wanted: bool) -> None:
+    def __init__(self, what: str, *, is_wanted: bool, with_rate: bool = False) -> None:
         self._what = what
+        self._with_rate = with_rate
         self._is_shown = is_wanted and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._next_s = time.monotonic() + _AFTER_S
         self._bar: tuple[Progress, TaskID] | None = None
@@ -42,8 +43,11 @@ class ScanProgress:
         self._next_s = time.monotonic() + _STEP_S
         if self._bar is None:
             self._bar = self._start()
-        self._bar[0].update(self._bar[1], completed=done_count, total=total_count)
-        self._bar[0].refresh()
+        progress, task = self._bar
+        progress.update(task, completed=done_count, total=total_count)
+        if self._with_rate and (speed := progress.tasks[0].speed) is not None:
+            progress.update(task, rate=f"{speed:,.0f}/s")
+        progress.refresh()
 
     def _start(self) -> tuple[Progress, TaskID]:
         from rich.console import Console
@@ -51,8 +55,9 @@ class ScanProgress:
 
         console = Console(stderr=True, no_color=bool(os.environ.get("NO_COLOR")))
         progress = Progress(
-            TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+            TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"), TimeRemainingColumn(),
             console=console, transient=True, auto_refresh=False,
         )  # fmt: skip
         progress.start()
-        return progress, progress.add_task(printable(self._what))
+        return progress, progress.add_task(printable(self._what), rate="")

@@ -103,6 +103,7 @@ COLUMNS = (
     Column("CODECS", "codecs", show=_names("codecs")),
     Column("STRATEGIES", "strategies", show=_names("strategies")),
     Column("RESOLVERS", "siteResolvers", show=_names("siteResolvers")),
+    Column("TRANSFORMS", "transforms", show=_names("transforms")),
     Column("STATE", "state", is_alarm=lambda item: item["state"] != "OK"),
     Column("HOOKS", "hooks", show=_names("hooks"), is_wide=True),
     Column("TAKES-OVER", "takesOver", show=_names("takesOver"), is_wide=True),

@@ -42,8 +42,8 @@ def test_rmqctls_own_are_there_without_any(capsys: Captured) -> None:
     result = call(capsys, "plugin", "list")
     assert (result.code, result.err) == (0, "")
     assert [line.split() for line in result.out.splitlines()] == [
-        ["PLUGIN", "FROM", "CODECS", "STRATEGIES", "RESOLVERS", "STATE"],
-        ["rmqctl", "built", "in", "base64,msgpack", "-", "-", "OK"],
+        ["PLUGIN", "FROM", "CODECS", "STRATEGIES", "RESOLVERS", "TRANSFORMS", "STATE"],
+        ["rmqctl", "built", "in", "base64,msgpack", "-", "-", "-", "OK"],
     ]
 
 
@@ -62,6 +62,7 @@ def test_the_shipped_ones_tell_what_they_bring(capsys: Captured) -> None:
         "codecs": [],
         "strategies": ["rooms-first"],
         "siteResolvers": ["zone-suffix"],
+        "transforms": [],
         "takesOver": [],
         "state": "OK",
         "error": None,
@@ -94,10 +95,10 @@ def test_one_that_fails_keeps_its_row_and_hides_no_other(capsys: Captured, tmp_p
     assert {name: row["state"] for name, row in rows.items()} == {
         "rmqctl": "OK", "broken": "FAILED", "half": "FAILED", "gone": "FAILED", "fine": "OK",
     }  # fmt: skip
-    kinds = ("hooks", "codecs", "strategies", "siteResolvers")
+    kinds = ("hooks", "codecs", "strategies", "siteResolvers", "transforms")
     assert rows["broken"]["error"] == f"Plugin {broken} can't be loaded: SystemExit: 0."
     assert rows["broken"]["reasons"] == dict.fromkeys(kinds, "NOT_LOADED")
-    assert [rows["broken"][key] for key in kinds] == [None] * 4
+    assert [rows["broken"][key] for key in kinds] == [None] * 5
     assert rows["half"]["error"].startswith(f"Plugin {half} failed: ZeroDivisionError")
     assert (rows["half"]["codecs"], rows["half"]["strategies"]) == (None, ["mine"])
     assert rows["half"]["reasons"] == {"codecs": "HOOK_FAILED"}

@@ -1,0 +1,304 @@
+"""rmqctl dlq replay: dead letters sent again, each once."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from asyncio import CancelledError
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from msgspec.structs import replace
+
+from rmqctl.cli.change.options import Confirm, DryRun, Reason, Yes, group_name
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.body import BodyStyle
+from rmqctl.cli.output.message_options import Plugin
+from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.errors import UsageError
+
+from .reading import (
+    Contains,
+    Group,
+    Ids,
+    Key,
+    Match,
+    Properties,
+    Since,
+    Tag,
+    Topics,
+    Until,
+    unfit_notes,
+    wanted_letters,
+)
+from .replay_listings import PLAN_COLUMNS, RECEIPT_COLUMNS, plan_listing, receipt_listing
+
+if TYPE_CHECKING:
+    from rmqctl.admin.letter_reading import Letters
+    from rmqctl.client.core import Client
+    from rmqctl.ops.ledger import Identity
+    from rmqctl.ops.replay_plan import ReplayPlan
+    from rmqctl.ops.replay_run import ReplayOutcome, Transform
+    from rmqctl.ops.replay_source import Source
+    from rmqctl.rules.replay import Target
+
+    from .reading import Wanted
+
+HELP = """\b
+Examples:
+  rmqctl dlq replay my-group --dry-run          what would be sent where, and the first five
+  rmqctl dlq replay my-group --yes              to the group's retry topic: only my-group consumes them
+  rmqctl dlq replay my-group --since 2h --tag paid --max 100
+  rmqctl dlq replay my-group --to-origin        to the topics they came from: all their groups consume them
+  rmqctl dlq replay my-group --to-topic repairs
+  rmqctl dlq replay my-group --from-file letters.jsonl --rate 50
+  rmqctl dlq replay my-group --transform fix-amounts --plugin fix.py
+
+A ledger on this machine, one for each group and target, holds what was sent. So the same command can be run again, also
+after a crash: it goes on, and sends nothing twice. What was being sent when it was killed, or was not answered, is
+looked for on the target first. dlq status lists ledgers; --ledger NAME begins another one.
+
+The count of retries begins anew. Message id, keys, tags, properties and the ids of the first copy stay; the property
+RMQCTL_REPLAY is added. A dead letter whose message is sent already as another one is left out.
+
+While an orderly consumer of the group runs, brokers from 5.1.1 on make dead letters of what is sent to the retry topic:
+this is refused then. What was sent cannot be taken back.
+
+Exit codes: 0 all is sent, 8 a part is not, 9 stored less safely than the broker is set up to, or in doubt."""
+
+
+def command(
+    ctx: typer.Context,
+    group: Group,
+    to_origin: Annotated[bool, typer.Option("--to-origin", help="Send each to its first topic.")] = False,
+    to_topic: Annotated[
+        str | None, typer.Option("--to-topic", metavar="TOPIC", help="Send them to this topic.", show_default=False)
+    ] = None,
+    from_file: Annotated[
+        str | None, typer.Option("--from-file", metavar="FILE", help="Read them from a file of dlq export (jsonl).")
+    ] = None,
+    since: Since = None,
+    until: Until = None,
+    topic: Topics = None,
+    ids: Ids = None,
+    key: Key = None,
+    tag: Tag = None,
+    properties: Properties = None,
+    contains: Contains = None,
+    body_match: Match = None,
+    most: Annotated[
+        int | None, typer.Option("--max", metavar="N", min=1, help="Send at most N.", show_default=False)
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option("--rate", metavar="N", min=0.1, help="Send at most N a second.", show_default=False)
+    ] = None,
+    transform: Annotated[
+        str | None, typer.Option("--transform", metavar="NAME", help="Change each with a plugin's transform.")
+    ] = None,
+    plugin: Plugin = None,
+    ledger: Annotated[str, typer.Option("--ledger", metavar="NAME", help="Use a ledger of this name.")] = "",
+    dry_run: DryRun = False,
+    reason: Reason = None,
+    confirm: Confirm = None,
+    yes: Yes = False,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.rules.replay import Target, TargetKind, retry_target
+
+    invocation = Invocation(ctx)
+    invocation.is_change = True
+    _check(invocation, is_dry=dry_run)
+    if to_origin and to_topic is not None:
+        raise UsageError("--to-origin and --to-topic can't be used together.")
+    name = group_name(invocation, group)
+    wanted = wanted_letters(
+        invocation, group, BodyStyle(), since=since, until=until, topics=topic, ids=ids, key=key, tag=tag,
+        properties=properties, contains=contains, body_match=body_match,
+    )  # fmt: skip
+    if from_file is not None and wanted.is_narrowed:
+        raise UsageError("--from-file takes no conditions: all of the file is meant.", hint="jq chooses lines of it.")
+    target = retry_target(name)
+    if to_origin:
+        target = Target(TargetKind.ORIGIN, None)
+    elif to_topic is not None:
+        target = Target(TargetKind.TOPIC, invocation.full_name(to_topic))
+    change = _transform(transform, plugin)
+    work = _Work(invocation, name, target, ledger, wanted, from_file, most)
+    plan = invocation.ask(work.plan, open_ended=True)
+    display = invocation.display
+    sample = [(letter, letter if change is None else change(letter)) for letter in plan.sample]
+    listing = plan_listing(
+        name, plan, most, is_dry=dry_run, sample=sample, transform=transform, warnings=unfit_notes(wanted)
+    )
+    if dry_run or not plan.most_count:
+        return render(listing, display if dry_run else replace(display, columns=(), sort_keys=()))
+    if plan.obstacle is not None:
+        raise plan.obstacle
+    work.consent(listing, name, yes=yes, confirm=confirm)
+    return work.replay(plan.most_count, rate, change, reason)
+
+
+def _check(invocation: Invocation, *, is_dry: bool) -> None:
+    """Raise UsageError for what would only be noticed when all is sent, RefusedError in a readonly context."""
+    from rmqctl.net.file_lock import require_file_locks
+
+    display = invocation.display
+    choose_columns(PLAN_COLUMNS if is_dry else RECEIPT_COLUMNS, display)
+    if is_dry:
+        return
+    require_file_locks("Replaying dead letters")
+    invocation.require_writable()
+    if display.conditions:
+        raise UsageError("--where would hide what is sent as well.", hint="It can be given with --dry-run.")
+
+
+def _transform(name: str | None, plugins: list[str] | None) -> "Transform | None":
+    if name is None:
+        if plugins:
+            raise UsageError("--plugin brings transforms: name one with --transform.")
+        return None
+    from rmqctl.model.sending import OutgoingMessage
+    from rmqctl.plugin.loader import letter_transform
+    from rmqctl.rules.dead_letters import origin_topic
+
+    run = letter_transform(name, plugins or ())
+
+    def change(letter: Any) -> OutgoingMessage | None:
+        made = run(letter.body, letter.properties, origin_topic(letter.properties) or "")
+        if made is None:
+            return None
+        body, changes = made
+        properties = {**letter.properties, **changes}
+        return OutgoingMessage(
+            body, {key: value for key, value in properties.items() if value is not None}, letter.flag
+        )
+
+    return change
+
+
+class _Work:
+    """Plans and replays, with what was asked for."""
+
+    def __init__(
+        self, invocation: Invocation, group: str, target: "Target", ledger_name: str, wanted: "Wanted",
+        from_file: str | None, most: int | None,
+    ) -> None:  # fmt: skip
+        self._invocation = invocation
+        self._group = group
+        self._target = target
+        self._ledger_name = ledger_name
+        self._wanted = wanted
+        self._from_file = from_file
+        self._most = most
+        # Both readings are of the same dead letters: those that were there when it was planned.
+        self._letters: Letters | None = None
+
+    async def plan(self, client: "Client") -> "ReplayPlan":
+        """Read what is to be sent. Raises what reading raises, and BusyError while another process has the ledger."""
+        from rmqctl.cli.output.progress import ScanProgress
+        from rmqctl.ops.ledger import Ledger, has_ledger
+        from rmqctl.ops.replay_plan import check_targets, plan_replay
+
+        identity = await self._identity(client)
+        with ScanProgress("Reading dead letters", is_wanted=self._with_notes) as progress:
+            source = await self._source(client, progress.show)
+            ledger = Ledger(identity, client.clock.now_ms()) if has_ledger(identity) else None
+            try:
+                plan = await plan_replay(source, self._target, ledger, self._most)
+            finally:
+                if ledger is not None:
+                    ledger.close()
+        await check_targets(client, plan, self._group)
+        return plan
+
+    def consent(self, listing: Any, group: str, *, yes: bool, confirm: str | None) -> None:
+        """Show the plan and ask. Raises UsageError where nobody can be asked, DeclinedError for a no."""
+        from rmqctl.cli.change.carry_out import FOR_PEOPLE
+        from rmqctl.cli.confirm import confirm as ask
+        from rmqctl.cli.confirm import confirm_by_name
+
+        invocation, display = self._invocation, self._invocation.display
+        is_given = confirm is not None if invocation.is_protected else yes
+        if display.format in FOR_PEOPLE or not is_given:
+            render(listing, replace(display, columns=(), sort_keys=()))
+        if invocation.is_protected:
+            confirm_by_name(group, given=confirm)
+        else:
+            ask((), is_confirmed=yes)
+
+    def replay(self, count: int, rate: float | None, transform: "Transform | None", reason: str | None) -> int:
+        """Send, and show what came of it. Returns the exit code."""
+        from rmqctl.cli.change.interrupts import Interrupts
+        from rmqctl.cli.output.text import note_to_stderr, printable
+        from rmqctl.ops.replay_run import ReplayOutcome
+
+        outcome = ReplayOutcome()
+        with Interrupts() as interrupts:
+
+            async def run(client: "Client") -> None:
+                interrupts.watch()
+                await self._run(client, outcome, count, rate, transform, reason)
+
+            try:
+                self._invocation.ask(run, open_ended=True)
+            except (KeyboardInterrupt, CancelledError):
+                said = f"Interrupted: {outcome.sent_count} of {count} are sent. The same command goes on from there."
+                note_to_stderr(printable(said))
+                raise KeyboardInterrupt from None
+        listing = receipt_listing(self._group, self._target, outcome)
+        code = render(listing, self._invocation.display)
+        if code == 0 and (outcome.in_doubt_count or outcome.unsafe_count):
+            return 9
+        return code
+
+    async def _run(
+        self, client: "Client", outcome: "ReplayOutcome", count: int, rate: float | None,
+        transform: "Transform | None", reason: str | None,
+    ) -> None:  # fmt: skip
+        from rmqctl.cli.change.carry_out import this_process
+        from rmqctl.cli.output.progress import ScanProgress
+        from rmqctl.cli.output.text import note_to_stderr, printable
+        from rmqctl.ops.ledger import Ledger
+        from rmqctl.ops.replay_run import Replay
+
+        clock = client.clock
+        ledger = Ledger(await self._identity(client), clock.now_ms())
+        try:
+            with ScanProgress("Replaying", is_wanted=self._with_notes, with_rate=True) as progress:
+                replay = Replay(
+                    client, await self._source(client, lambda _, __: None), self._target, ledger, outcome,
+                    group=self._group, most=self._most, rate=rate, transform=transform,
+                    on_progress=lambda sent: progress.show(sent, count),
+                    report=lambda said: note_to_stderr(printable(said)) if self._with_notes else None,
+                )  # fmt: skip
+                ledger.begin_run(this_process(self._invocation), reason, count, clock.now_ms())
+                try:
+                    await replay.run()
+                finally:
+                    ledger.end_run(clock.now_ms())
+        finally:
+            ledger.close()
+
+    async def _source(self, client: "Client", show: Any) -> "Source":
+        from rmqctl.admin.letter_reading import find_letters
+
+        from .replay_sources import FileSource, TopicSource
+
+        if self._from_file is not None:
+            return FileSource(self._from_file, self._group)
+        if self._letters is None:
+            span = self._wanted.filter
+            self._letters = await find_letters(client, self._group, since_ms=span.since_ms, until_ms=span.until_ms)
+        return TopicSource(client, self._letters, self._wanted, show)
+
+    async def _identity(self, client: "Client") -> "Identity":
+        from rmqctl.admin.brokers import fetch_cluster
+        from rmqctl.ops.ledger import Identity
+        from rmqctl.ops.plan_parts import cluster_label
+
+        brokers = (await fetch_cluster(client)).brokers
+        masters = {broker.broker_name: broker.master_address for broker in brokers if broker.master_address is not None}
+        label = cluster_label(brokers, client.name_servers)
+        return Identity(label, masters, self._group, self._target, self._ledger_name)
+
+    @property
+    def _with_notes(self) -> bool:
+        return self._invocation.display.with_notes

@@ -1,0 +1,157 @@
+"""A replay as tables and JSON: what would be sent, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rmqctl.cli.output.body import BodyStyle, body_fields, excerpt
+from rmqctl.cli.output.listing import Column, Listing
+from rmqctl.rules.dead_letters import origin_topic
+from rmqctl.rules.times import iso_time
+from rmqctl.rules.words import counted
+
+if TYPE_CHECKING:
+    from rmqctl.model.sending import OutgoingMessage
+    from rmqctl.ops.replay_plan import ReplayPlan
+    from rmqctl.ops.replay_run import ReplayOutcome
+    from rmqctl.ops.replay_source import DeadLetter
+    from rmqctl.rules.replay import Target
+
+_BODY = BodyStyle(max_bytes=256)
+# A dead letter, and what is sent of it: itself, or what a transform makes of it; None for one that it drops.
+Sample = tuple["DeadLetter", "DeadLetter | OutgoingMessage | None"]
+
+
+def plan_listing(
+    group: str, plan: ReplayPlan, most: int | None, *, is_dry: bool, sample: Sequence[Sample], transform: str | None,
+    warnings: Sequence[str],
+) -> Listing:  # fmt: skip
+    """Make the listing of what would be sent. `sample` are the first, with what the transform makes of them."""
+    return Listing(
+        kind="ReplayPlan",
+        columns=PLAN_COLUMNS,
+        items=[
+            {
+                "originTopic": origin,
+                "targetTopic": topic,
+                "count": tally.count,
+                "bodyBytes": tally.size_bytes,
+                "earliestTimestamp": tally.earliest_at_ms,
+                "earliestTimestampIso": iso_time(tally.earliest_at_ms),
+                "lastTimestamp": tally.latest_at_ms,
+                "lastTimestampIso": iso_time(tally.latest_at_ms),
+                "reasons": {} if origin is not None else {"originTopic": "NOT_SET"},
+            }
+            for (origin, topic), tally in sorted(plan.to_send.items(), key=lambda pair: -pair[1].count)
+        ],
+        name=lambda item: str(item["targetTopic"]),
+        failures=plan.failures,
+        extra={
+            "group": group,
+            "target": plan.target.kind,
+            "count": plan.count,
+            "notSent": {str(left): count for left, count in plan.not_sent.items()},
+            "leftCount": plan.left_count,
+            "againCount": plan.again_count,
+            "sample": [_sample_item(letter, made) for letter, made in sample],
+        },
+        headings=list(_headings(group, plan)),
+        notes=[*_sample_notes(sample), *_notes(plan, most, is_dry=is_dry, transform=transform)],
+        warnings=warnings,
+        empty="Nothing to send.",
+    )
+
+
+def _headings(group: str, plan: ReplayPlan) -> Iterator[str]:
+    where = f"topic {plan.target.topic}" if plan.target.topic is not None else "the topics that they came from"
+    who = f"only {group} consumes them" if plan.target.is_retry else "all groups of these topics consume them"
+    yield f"Replay {counted(plan.count, 'dead letter')} of group {group} to {where}: {who}."
+
+
+def _notes(plan: ReplayPlan, most: int | None, *, is_dry: bool, transform: str | None) -> Iterator[str]:
+    from rmqctl.ops.replay_plan import NOT_SENT_WORDS
+
+    if plan.again_count:
+        yield f"Replayed before, and failed again: {plan.again_count} of {plan.count}."
+    for left, count in plan.not_sent.items():
+        yield f"Not sent: {counted(count, 'dead letter')}, {NOT_SENT_WORDS[left]}."
+    if plan.left_count:
+        yield f"{counted(plan.left_count, 'dead letter')} beyond --max {most}."
+    if transform is not None:
+        yield f"The transform {transform} is applied to each, and may drop some."
+    if is_dry:
+        yield "Nothing was sent."
+
+
+def _sample_notes(sample: Sequence[Sample]) -> Iterator[str]:
+    if sample:
+        yield "The first of them:"
+    for letter, made in sample:
+        body = "(dropped)" if made is None else excerpt({"body": None, **_body(made)})
+        at = iso_time(letter.stored_at_ms) or "-"
+        called = letter.properties.get("KEYS") or letter.message_id
+        yield f"    {at}  {origin_topic(letter.properties) or '-'}  {called}  {body}"
+
+
+def _body(made: DeadLetter | OutgoingMessage) -> dict[str, Any]:
+    return body_fields(made.body, made.properties, "", _BODY)
+
+
+def _sample_item(letter: DeadLetter, made: DeadLetter | OutgoingMessage | None) -> dict[str, Any]:
+    return {
+        "brokerName": letter.broker_name,
+        "queueId": letter.queue_id,
+        "queueOffset": letter.queue_offset,
+        "msgId": letter.message_id,
+        "originTopic": origin_topic(letter.properties),
+        "keys": letter.properties.get("KEYS", "").split(),
+        "tags": letter.properties.get("TAGS"),
+        "bodySize": len(letter.body),
+        "sentBody": None if made is None else _body(made)["body"],
+        "isDropped": made is None,
+    }
+
+
+def receipt_listing(group: str, target: Target, outcome: ReplayOutcome) -> Listing:
+    """Make the listing of what came of a replay."""
+    summary = {
+        "sentCount": outcome.sent_count,
+        "foundCount": outcome.found_count,
+        "droppedCount": outcome.dropped_count,
+        "refusedCount": outcome.refused_count,
+        "inDoubtCount": outcome.in_doubt_count,
+        "unsafeCount": outcome.unsafe_count,
+    }
+    return Listing(
+        kind="ReplayReceipt",
+        columns=RECEIPT_COLUMNS,
+        items=[{"targetTopic": topic, "count": count} for topic, count in sorted(outcome.by_topic.items())],
+        name=lambda item: str(item["targetTopic"]),
+        failures=outcome.failures,
+        extra={"group": group, "target": target.kind, "summary": summary},
+        notes=list(_outcome_notes(outcome)),
+        empty="Nothing was sent.",
+    )
+
+
+def _outcome_notes(outcome: ReplayOutcome) -> Iterator[str]:
+    if outcome.found_count:
+        yield f"{counted(outcome.found_count, 'message')} had been stored without an answer."
+    if outcome.dropped_count:
+        yield f"The transform dropped {counted(outcome.dropped_count, 'dead letter')}."
+    if outcome.unsafe_count:
+        yield f"{counted(outcome.unsafe_count, 'message')} stored less safely than the broker is set up to."
+    if outcome.in_doubt_count:
+        yield f"{counted(outcome.in_doubt_count, 'message')} may be stored. The same command looks for them again."
+
+
+PLAN_COLUMNS = (
+    Column("FROM", "originTopic"),
+    Column("TO", "targetTopic"),
+    Column("COUNT", "count", is_number=True),
+    Column("BYTES", "bodyBytes", is_number=True),
+    Column("OLDEST", "earliestTimestamp", is_time=True, gives_way=True),
+    Column("NEWEST", "lastTimestamp", is_time=True, gives_way=True),
+)
+RECEIPT_COLUMNS = (Column("TO", "targetTopic"), Column("SENT", "count", is_number=True))

@@ -1,0 +1,117 @@
+"""rmqctl dlq status: the ledgers of replays on this machine."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.listing import Column, Item, Listing
+from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.model.receipt import ChangeState
+from rmqctl.rules.times import iso_time
+
+if TYPE_CHECKING:
+    from rmqctl.ops.ledger import Summary
+
+HELP = """\b
+Examples:
+  rmqctl dlq status
+  rmqctl dlq status my-group -o json | jq '.items[].runs'
+
+A ledger holds what was replayed from a group to a target: the same command goes on with it. No cluster is asked.
+
+\b
+Columns:
+  SENT      stored on the target, over all runs
+  IN-DOUBT  may be stored: the next run looks for them first
+  LEFT      of those that the last run was to send, those that it did not, or not yet
+  STATE     of the last run: DONE; LEFT, when it did not send all; RUNNING; INTERRUPTED, when it was killed;
+            ELSEWHERE, when it is another host's and did not end"""
+
+
+def command(
+    ctx: typer.Context,
+    group: Annotated[
+        list[str] | None, typer.Argument(metavar="[GROUP]...", help="Only of these groups.", show_default=False)
+    ] = None,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.ops.ledger import read_ledgers
+
+    invocation = Invocation(ctx, needs_cluster=False)
+    choose_columns(COLUMNS, invocation.display)
+    return render(to_listing(read_ledgers(tuple(group or ()))), invocation.display)
+
+
+def to_listing(ledgers: "list[Summary]") -> Listing:
+    """Make the listing of ledgers."""
+    return Listing(
+        kind="LedgerList",
+        columns=COLUMNS,
+        items=[_item(each) for each in ledgers],
+        name=lambda item: str(item["id"]),
+        empty="No dead letters were replayed from this machine.",
+    )
+
+
+def _item(ledger: "Summary") -> dict[str, Any]:
+    last = ledger.runs[-1] if ledger.runs else None
+    left = None if last is None else last.left_count
+    reasons = {} if ledger.target.topic is not None else {"targetTopic": "ORIGIN"}
+    if last is None:
+        reasons["leftCount"] = "NEW"
+        state = "NEW"
+    else:
+        state = "LEFT" if left and last.state is ChangeState.DONE else str(last.state)
+    return {
+        "id": ledger.id,
+        "name": ledger.name,
+        "group": ledger.group,
+        "cluster": ledger.cluster,
+        "target": ledger.target.kind,
+        "targetTopic": ledger.target.topic,
+        "createdTimestamp": ledger.created_at_ms,
+        "createdTimestampIso": iso_time(ledger.created_at_ms),
+        "sentCount": ledger.sent_count,
+        "droppedCount": ledger.dropped_count,
+        "inDoubtCount": ledger.in_doubt_count,
+        "leftCount": left,
+        "state": state,
+        "runs": [
+            {
+                "startedTimestamp": run.started_at_ms,
+                "startedTimestampIso": iso_time(run.started_at_ms),
+                "endedTimestamp": run.ended_at_ms,
+                "endedTimestampIso": iso_time(run.ended_at_ms),
+                "state": run.state,
+                "reason": run.reason,
+                "user": run.user,
+                "host": run.host,
+                "pid": run.pid,
+                "plannedCount": run.planned_count,
+                "sentCount": run.sent_count,
+                "droppedCount": run.dropped_count,
+            }
+            for run in ledger.runs
+        ],
+        "reasons": reasons,
+    }
+
+
+def _show_last(item: Item) -> str:
+    return item["runs"][-1]["startedTimestampIso"] if item["runs"] else "-"
+
+
+COLUMNS = (
+    Column("LEDGER", "id"),
+    Column("GROUP", "group"),
+    Column("TO", "targetTopic", show=lambda item: item["targetTopic"] or "(origin)"),
+    Column("SENT", "sentCount", is_number=True),
+    Column("DROPPED", "droppedCount", is_number=True, is_wide=True),
+    Column("IN-DOUBT", "inDoubtCount", is_number=True, is_alarm=lambda item: item["inDoubtCount"] != 0),
+    Column("LEFT", "leftCount", is_number=True),
+    Column("STATE", "state"),
+    Column("LAST-RUN", "runs", show=_show_last, gives_way=True),
+    Column("CLUSTER", "cluster", is_wide=True),
+)

@@ -1,0 +1,410 @@
+"""The ledger of a replay: which dead letters were sent where. A file beside the journal, one for each target.
+
+What is about to be sent stands in it before it is sent. After a crash those rows are in doubt: their copies are looked
+for on the target, and only what is not there is sent again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from enum import IntEnum
+from pathlib import Path
+from threading import RLock
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from rmqctl.errors import BusyError, RmqctlError, UsageError
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.receipt import ChangeState, Who
+from rmqctl.net.file_lock import lock_file
+from rmqctl.rules.replay import Target, TargetKind
+
+from .journal_file import is_local, prepare_for_writers
+from .process_state import change_state, process_start
+from .state_place import STATE_HINT, state_folder, unusable
+
+_FORMAT = 1
+_TABLES = (
+    (
+        "CREATE TABLE ledger (id TEXT, name TEXT, cluster TEXT, brokers TEXT, group_name TEXT, kind TEXT, topic TEXT,"
+        " created_at_ms INTEGER)"
+    ),
+    (
+        "CREATE TABLE letters (broker_name TEXT, queue_id INTEGER, queue_offset INTEGER, message_id TEXT, earlier TEXT,"
+        " state INTEGER, to_topic TEXT, to_broker TEXT, to_queue INTEGER, to_offset INTEGER, at_ms INTEGER,"
+        " run INTEGER, PRIMARY KEY (broker_name, queue_id, queue_offset, message_id)) WITHOUT ROWID"
+    ),
+    "CREATE INDEX by_message ON letters (message_id, earlier)",
+    "CREATE INDEX in_doubt ON letters (at_ms) WHERE state = 0",
+    (
+        "CREATE TABLE ends (topic TEXT, broker_name TEXT, queue_id INTEGER, next_offset INTEGER,"
+        " PRIMARY KEY (topic, broker_name, queue_id)) WITHOUT ROWID"
+    ),
+    (
+        "CREATE TABLE runs (id INTEGER PRIMARY KEY, started_at_ms INTEGER, ended_at_ms INTEGER, reason TEXT,"
+        " user TEXT, host TEXT, pid INTEGER, process_start TEXT, planned_count INTEGER)"
+    ),
+)
+_MOVE_AWAY = "Move it away, and the next replay begins a new one, which sends everything again."
+
+
+class State(IntEnum):
+    """How far a dead letter has come: about to be sent, or sent; stored on the target; left out on purpose."""
+
+    IN_DOUBT = 0
+    SENT = 1
+    DROPPED = 2
+
+
+class Row(NamedTuple):
+    """One dead letter: its place and id, the mark of the replay that it comes from, if any, and where it goes.
+
+    `to_offset` is None until the broker told it, and for what is stored in an unknown place.
+    """
+
+    broker_name: str
+    queue_id: int
+    queue_offset: int
+    message_id: str
+    earlier: str
+    state: int
+    to_topic: str
+    to_broker: str
+    to_queue: int
+    to_offset: int | None
+    at_ms: int
+
+
+class Run(Struct, frozen=True):
+    """One run of a replay: how many were to be sent, and what it knows of. It has not ended, or was killed: None."""
+
+    started_at_ms: int
+    ended_at_ms: int | None
+    state: ChangeState
+    reason: str | None
+    user: str
+    host: str
+    pid: int
+    planned_count: int
+    sent_count: int
+    dropped_count: int
+
+    @property
+    def left_count(self) -> int:
+        """How many of those that were to be sent were not, or may not have been."""
+        return max(0, self.planned_count - self.sent_count - self.dropped_count)
+
+
+class Summary(Struct, frozen=True):
+    """A ledger as a whole."""
+
+    id: str
+    name: str
+    cluster: str
+    group: str
+    target: Target
+    created_at_ms: int
+    sent_count: int
+    dropped_count: int
+    in_doubt_count: int
+    runs: tuple[Run, ...]
+
+
+class Identity(Struct, frozen=True):
+    """What a ledger is for. `name` tells ledgers apart that are for the same; "" is the one that is used unasked.
+
+    `brokers` are the masters' addresses by name. A cluster has no identity that lasts: it is taken for the same while
+    one of its brokers has the same name and address.
+    """
+
+    cluster: str
+    brokers: Mapping[str, str]
+    group: str
+    target: Target
+    name: str = ""
+
+
+def has_ledger(identity: Identity) -> bool:
+    """Tell whether there is a ledger for this."""
+    return _find(_folder(create=False), identity) is not None
+
+
+class Ledger:
+    """The ledger for a group and a target, open for this process alone; a new one where there is none.
+
+    Raises BusyError where another process has it, UsageError for a file or folder of no use.
+    """
+
+    def __init__(self, identity: Identity, now_ms: int) -> None:
+        self._mutex = RLock()
+        self._run = 0
+        folder = _folder(create=True)
+        self._lock = _take(folder / f"{_digest(identity)}.lock", identity.group)
+        try:
+            known = _find(folder, identity)
+            self.id = secrets.token_hex(6) if known is None else known.stem.rpartition("-")[2]
+            self._path = folder / f"{_digest(identity)}-{self.id}.db"
+            self._connection = _open(self._path)
+            brokers = json.dumps(identity.brokers, sort_keys=True)
+            with self._transaction():
+                if known is None:
+                    row = (self.id, identity.name, identity.cluster, brokers, identity.group,
+                           identity.target.kind.value, identity.target.topic, now_ms)  # fmt: skip
+                    self._connection.execute("INSERT INTO ledger VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+                else:
+                    self._connection.execute("UPDATE ledger SET cluster = ?, brokers = ?", (identity.cluster, brokers))
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def close(self) -> None:
+        """Let go of the file, and of its lock."""
+        self._connection.close()
+        os.close(self._lock)
+
+    def known(self, broker_name: str, queue_id: int, first: int, last: int) -> dict[tuple[int, str], int]:
+        """Return the state of what stands in it between two offsets of a queue, both included, by offset and id."""
+        with self._reading():
+            found = self._connection.execute(
+                "SELECT queue_offset, message_id, state FROM letters"
+                " WHERE broker_name = ? AND queue_id = ? AND queue_offset BETWEEN ? AND ?",
+                (broker_name, queue_id, first, last),
+            )
+            return {(queue_offset, message_id): state for queue_offset, message_id, state in found}
+
+    def has_message(self, message_id: str, earlier: str) -> bool:
+        """Tell whether another dead letter of the same delivery stands in it."""
+        with self._reading():
+            found = self._connection.execute(
+                "SELECT 1 FROM letters WHERE message_id = ? AND earlier = ? LIMIT 1", (message_id, earlier)
+            )
+            return found.fetchone() is not None
+
+    def in_doubt(self) -> list[Row]:
+        """Return what was about to be sent, by place."""
+        with self._reading():
+            found = self._connection.execute(
+                "SELECT broker_name, queue_id, queue_offset, message_id, earlier, state, to_topic, to_broker, to_queue,"
+                " to_offset, at_ms FROM letters WHERE state = 0 ORDER BY broker_name, queue_id, queue_offset"
+            )
+            return [Row(*row) for row in found]
+
+    def ends(self) -> dict[MessageQueue, int]:
+        """Return from where on copies in doubt can be, by queue of a target."""
+        with self._reading():
+            found = self._connection.execute("SELECT topic, broker_name, queue_id, next_offset FROM ends")
+            return {MessageQueue(*place): offset for *place, offset in found}
+
+    def note(
+        self,
+        *,
+        done: Iterable[Row] = (),
+        ends: Mapping[MessageQueue, int],
+        gone: Iterable[Row] = (),
+        begun: Iterable[Row] = (),
+    ) -> None:
+        """Note what came of rows, what of them is not there any more, and what is about to be sent, all at once.
+
+        It is on the disk when this returns.
+        """
+        with self._transaction():
+            self._connection.executemany(
+                "DELETE FROM letters WHERE broker_name = ? AND queue_id = ? AND queue_offset = ? AND message_id = ?",
+                [row[:4] for row in gone],
+            )
+            for rows in (done, begun):
+                self._connection.executemany(
+                    "INSERT OR REPLACE INTO letters VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    [(*row, self._run) for row in rows],
+                )
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO ends VALUES (?, ?, ?, ?)", [(*mq, end) for mq, end in ends.items()]
+            )
+
+    def begin_run(self, who: Who, reason: str | None, planned_count: int, now_ms: int) -> None:
+        """Note that a run begins: what is noted from now on is its own."""
+        with self._transaction():
+            cursor = self._connection.execute(
+                "INSERT INTO runs (started_at_ms, reason, user, host, pid, process_start, planned_count)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (now_ms, reason, who.user, who.host, who.pid, process_start(who.pid), planned_count),
+            )
+            self._run = cursor.lastrowid or 0
+
+    def end_run(self, now_ms: int) -> None:
+        """Note that the run has ended."""
+        with self._transaction():
+            self._connection.execute("UPDATE runs SET ended_at_ms = ? WHERE id = ?", (now_ms, self._run))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._reading():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        # Notes are written by a thread: the disk keeps nobody else waiting.
+        try:
+            with self._mutex:
+                yield
+        except sqlite3.Error as error:
+            raise _refusal(self._path, error) from error
+
+
+def read_ledgers(groups: Collection[str] = ()) -> list[Summary]:
+    """Return all ledgers of this user, or those of some groups, the newest first."""
+    found = [_summary(path) for path in _paths(_folder(create=False))]
+    chosen = [each for each in found if each is not None and (not groups or each.group in groups)]
+    return sorted(chosen, key=lambda each: -each.created_at_ms)
+
+
+def _paths(folder: Path, digest: str = "*") -> list[Path]:
+    return sorted(folder.glob(f"{digest}-*.db")) if folder.is_dir() else []
+
+
+def _digest(identity: Identity) -> str:
+    target = identity.target
+    text = "\0".join((identity.group, target.kind, target.topic or "", identity.name))
+    return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()[:16]
+
+
+def _find(folder: Path, identity: Identity) -> Path | None:
+    """Return the file of a ledger of the same cluster."""
+    for path in _paths(folder, _digest(identity)):
+        with _read_only(path) as connection:
+            found = connection.execute("SELECT brokers FROM ledger").fetchone()
+        if found is not None and identity.brokers.items() & json.loads(found[0]).items():
+            return path
+    return None
+
+
+def _summary(path: Path) -> Summary | None:
+    """Return what a ledger holds; None for one whose first process ended before it wrote what it is for."""
+    with _read_only(path) as connection:
+        row = connection.execute(
+            "SELECT id, name, cluster, group_name, kind, topic, created_at_ms FROM ledger"
+        ).fetchone()
+        if row is None:
+            return None
+        found = connection.execute("SELECT run, state, count(*) FROM letters GROUP BY run, state")
+        counts = {(run, state): count for run, state, count in found}
+        runs = connection.execute(
+            "SELECT id, started_at_ms, ended_at_ms, reason, user, host, pid, process_start, planned_count FROM runs"
+            " ORDER BY id"
+        )
+        return Summary(
+            id=row[0],
+            name=row[1],
+            cluster=row[2],
+            group=row[3],
+            target=Target(TargetKind(row[4]), row[5]),
+            created_at_ms=row[6],
+            sent_count=_total(counts, State.SENT),
+            dropped_count=_total(counts, State.DROPPED),
+            in_doubt_count=_total(counts, State.IN_DOUBT),
+            runs=tuple(
+                Run(
+                    started_at_ms=started_at_ms,
+                    ended_at_ms=ended_at_ms,
+                    state=change_state(ended_at_ms, host, pid, start),
+                    reason=reason,
+                    user=user,
+                    host=host,
+                    pid=pid,
+                    planned_count=planned_count,
+                    sent_count=counts.get((number, State.SENT), 0),
+                    dropped_count=counts.get((number, State.DROPPED), 0),
+                )
+                for number, started_at_ms, ended_at_ms, reason, user, host, pid, start, planned_count in runs
+            ),
+        )
+
+
+def _total(counts: Mapping[tuple[int, int], int], wanted: State) -> int:
+    return sum(count for (_, state), count in counts.items() if state == wanted)
+
+
+@contextmanager
+def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            yield connection
+    except (sqlite3.Error, ValueError) as error:
+        raise _refusal(path, error) from error
+
+
+def _folder(*, create: bool) -> Path:
+    folder = state_folder(create=create) / "ledgers"
+    if create:
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise unusable(folder, error) from None
+    return folder
+
+
+def _take(path: Path, group: str) -> int:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise unusable(path, error) from None
+    try:
+        lock_file(descriptor)
+        os.truncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+    except BlockingIOError:
+        who = os.pread(descriptor, 32, 0).decode(errors="replace") or "another"
+        os.close(descriptor)
+        raise BusyError(
+            f"The dead letters of {group} are being replayed by process {who}.", hint="Try again when it has ended."
+        ) from None
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    try:
+        # Made here, for this user alone; SQLite gives the files beside it the same rights.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        try:
+            prepare_for_writers(connection, is_local=is_local(path))
+            found = int(connection.execute("PRAGMA user_version").fetchone()[0])
+            if found > _FORMAT:
+                raise UsageError(f"The ledger {path} is of a newer rmqctl.", hint=f"Use that one. {STATE_HINT}")
+            if found == 0:
+                connection.execute("BEGIN IMMEDIATE")
+                for table in _TABLES:
+                    connection.execute(table)
+                connection.execute(f"PRAGMA user_version = {_FORMAT}")
+                connection.execute("COMMIT")
+        except BaseException:
+            connection.close()
+            raise
+    except sqlite3.Error as error:
+        raise _refusal(path, error) from error
+    except OSError as error:
+        raise unusable(path, error) from None
+    return connection
+
+
+def _refusal(path: Path, error: Exception) -> RmqctlError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return RmqctlError(f"The ledger {path} can't be written: the disk is full.", hint=STATE_HINT)
+    return UsageError(f"The ledger {path} can't be used: {error}.", hint=_MOVE_AWAY)

@@ -1,0 +1,40 @@
+"""How far the process is that makes a change, as what it wrote down tells."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from rmqctl.model.receipt import ChangeState
+
+from .state_place import host_name
+
+
+def change_state(ended_at_ms: int | None, host: str, pid: int, start: str | None) -> ChangeState:
+    """Return the state of a change, by when it ended and by its process; `start` is its process_start()."""
+    if ended_at_ms is not None:
+        return ChangeState.DONE
+    if host != host_name() or not hasattr(os, "uname"):  # on Windows asking for a process would end it
+        return ChangeState.ELSEWHERE
+    return ChangeState.RUNNING if _is_running(pid, start) else ChangeState.INTERRUPTED
+
+
+def process_start(pid: int) -> str | None:
+    """Return when a process began, in the system's ticks, None where the system does not tell (no /proc)."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return words[19]
+
+
+def _is_running(pid: int, start: str | None) -> bool:
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        pass  # it is there, and somebody else's
+    except (ProcessLookupError, OverflowError):
+        return False
+    # Numbers are given again: after a restart of the machine another process may have this one.
+    start_now = process_start(pid)
+    return start_now is None or start in (None, start_now)

@@ -1,0 +1,89 @@
+"""Copies of dead letters whose sending was not answered: looked for on their target, by the mark that they carry."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+
+from msgspec import Struct
+
+from rmqctl.admin.messages import pull_queue
+from rmqctl.admin.queues import fetch_route
+from rmqctl.admin.results import ask_all
+from rmqctl.client.core import Client
+from rmqctl.errors import RmqctlError
+from rmqctl.model.queue import MessageQueue
+from rmqctl.protocol import headers
+from rmqctl.rules.replay import MARK, mark_of
+
+from .ledger import Row
+from .replay_targets import master_of
+
+
+class Copies(Struct, frozen=True):
+    """What was found: `stored` are rows with the offset of their copy, `absent` have none; `open` can't be told yet.
+
+    `error` says why of the first queue that could not be read to its end.
+    """
+
+    stored: tuple[Row, ...] = ()
+    absent: tuple[Row, ...] = ()
+    open: tuple[Row, ...] = ()
+    error: RmqctlError | None = None
+
+
+async def find_copies(client: Client, ledger_id: str, rows: Sequence[Row], ends: Mapping[MessageQueue, int]) -> Copies:
+    """Read each queue that rows were sent to, from where their copies can be on up to its end.
+
+    `ends` are these offsets. Raises nothing that a broker says.
+    """
+    by_queue: dict[MessageQueue, list[Row]] = {}
+    for row in rows:
+        by_queue.setdefault(MessageQueue(row.to_topic, row.to_broker, row.to_queue), []).append(row)
+    answers = await ask_all(by_queue, lambda mq: _read(client, ledger_id, mq, ends.get(mq, 0)))
+    stored, absent, still_open = [], [], []
+    for mq, found in answers.ok.items():
+        for row in by_queue[mq]:
+            offset = found.get(mark_of(ledger_id, row.broker_name, row.queue_id, row.queue_offset))
+            if offset is None:
+                absent.append(row)
+            else:
+                stored.append(row._replace(to_offset=offset))
+    for mq in answers.failed:
+        still_open += by_queue[mq]
+    error = next(iter(answers.failed.values()), None)
+    return Copies(tuple(stored), tuple(absent), tuple(still_open), error)
+
+
+async def _read(client: Client, ledger_id: str, mq: MessageQueue, first_offset: int) -> dict[str, int]:
+    """Return the offsets of a ledger's copies in a queue, by their marks.
+
+    Only the master is asked: a slave's copy of the queue can be old. Raises RmqctlError where not all can be read.
+    """
+    route = await fetch_route(client, mq.topic)
+    address = master_of(route, mq.broker_name)
+    lowest, highest = await asyncio.gather(
+        client.ask(address, headers.get_min_offset(mq.topic, mq.queue_id)),
+        client.ask(address, headers.get_max_offset(mq.topic, mq.queue_id)),
+    )
+    min_offset, end = headers.int_field(lowest, "offset"), headers.int_field(highest, "offset")
+    if min_offset > first_offset:
+        raise RmqctlError(f"{mq} begins at offset {min_offset} by now: copies from {first_offset} on may be gone.")
+    wanted, found = ledger_id.encode(), {}
+    position = first_offset
+
+    def note(queue_offset: int) -> None:
+        nonlocal position
+        position = queue_offset
+
+    async with aclosing(pull_queue(client, address, mq, first_offset, end, on_position=note)) as pulls:
+        async for messages in pulls:
+            for message in messages:
+                if wanted in message.record:
+                    mark = message.properties.get(MARK, "")
+                    if mark.startswith(f"{ledger_id} "):
+                        found[mark] = message.queue_offset
+    if position < end:
+        raise RmqctlError(f"{mq} could be read to offset {position} only, not to its end {end}.")
+    return found

@@ -1,0 +1,169 @@
+"""Plans a replay: which dead letters would be sent where, and which would not, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from enum import StrEnum
+from itertools import groupby
+
+from msgspec import Struct, field
+
+from rmqctl.admin.results import ask_all
+from rmqctl.client.core import Client
+from rmqctl.errors import RmqctlError
+from rmqctl.model.failure import Attempt, Failure
+from rmqctl.rules.dead_letters import origin_topic
+from rmqctl.rules.replay import MARK, Target
+
+from .ledger import Ledger, State
+from .replay_source import DeadLetter, Source
+from .replay_targets import Targets
+
+_SAMPLE_COUNT = 5
+
+
+class Left(StrEnum):
+    """Why a dead letter is not sent."""
+
+    DONE = "DONE"  # it was sent before, or dropped
+    IN_DOUBT = "IN_DOUBT"  # it may have been sent before: its copy is looked for first
+    TWICE = "TWICE"  # another dead letter of the same delivery is sent, or was
+    NO_ORIGIN = "NO_ORIGIN"  # it does not tell which topic it was first sent to
+
+
+class Tally(Struct):
+    """How many dead letters, how large, from when to when."""
+
+    count: int = 0
+    size_bytes: int = 0
+    earliest_at_ms: int | None = None
+    latest_at_ms: int | None = None
+
+    def add(self, letter: DeadLetter) -> None:
+        """Count one."""
+        at_ms = letter.stored_at_ms
+        self.count += 1
+        self.size_bytes += len(letter.body)
+        self.earliest_at_ms = at_ms if self.earliest_at_ms is None else min(at_ms, self.earliest_at_ms)
+        self.latest_at_ms = at_ms if self.latest_at_ms is None else max(at_ms, self.latest_at_ms)
+
+
+class ReplayPlan(Struct):
+    """What would be sent, by origin topic and target topic, and the first five; what would not, by why.
+
+    `left_count` are those beyond the most that were asked for; `again_count` those of what would be sent that a replay
+    sent before, and that failed again. `obstacle` is why no topic takes anything.
+    """
+
+    target: Target
+    to_send: dict[tuple[str | None, str], Tally] = field(default_factory=dict)
+    sample: list[DeadLetter] = field(default_factory=list)
+    not_sent: dict[Left, int] = field(default_factory=dict)
+    left_count: int = 0
+    again_count: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    obstacle: RmqctlError | None = None
+
+    @property
+    def count(self) -> int:
+        """How many would be sent."""
+        return sum(tally.count for tally in self.to_send.values())
+
+    @property
+    def most_count(self) -> int:
+        """How many would be sent at most: what is in doubt, where it turns out not to be on the target."""
+        return self.count + self.not_sent.get(Left.IN_DOUBT, 0)
+
+
+class Choice:
+    """Decides of each dead letter, in their order, whether it is sent. What it let pass it does not let pass again."""
+
+    def __init__(self, ledger: Ledger | None, target: Target, *, is_plan: bool = False) -> None:
+        self._ledger = ledger
+        self._target = target
+        # Deliveries that were let pass and are not in the ledger yet. A plan, which lets all pass, keeps their hashes:
+        # a million take 60 MB.
+        self._passed: set[tuple[str, str] | int] = set()
+        self._is_plan = is_plan
+
+    def choose(self, letters: Sequence[DeadLetter]) -> list[tuple[DeadLetter, Left | None]]:
+        """Return each with the reason why it is not sent; None for what is."""
+        known = self._known(letters)
+        chosen: list[tuple[DeadLetter, Left | None]] = []
+        for letter in letters:
+            place = (letter.broker_name, letter.queue_id, letter.queue_offset, letter.message_id)
+            delivery = (letter.message_id, letter.properties.get(MARK, ""))
+            key = hash(delivery) if self._is_plan else delivery
+            left = None
+            if place in known:
+                left = Left.IN_DOUBT if known[place] == State.IN_DOUBT else Left.DONE
+            elif self._target.topic_of(letter.properties) is None:
+                left = Left.NO_ORIGIN
+            elif key in self._passed or (self._ledger is not None and self._ledger.has_message(*delivery)):
+                left = Left.TWICE
+            else:
+                self._passed.add(key)
+            chosen.append((letter, left))
+        return chosen
+
+    def forget(self, letters: Sequence[DeadLetter]) -> None:
+        """Let go of what the ledger has by now."""
+        self._passed.difference_update((each.message_id, each.properties.get(MARK, "")) for each in letters)
+
+    def _known(self, letters: Sequence[DeadLetter]) -> dict[tuple[str, int, int, str], int]:
+        if self._ledger is None:
+            return {}
+        ordered = sorted(letters, key=lambda each: (each.broker_name, each.queue_id, each.queue_offset))
+        known: dict[tuple[str, int, int, str], int] = {}
+        for (name, queue_id), part in groupby(ordered, key=lambda each: (each.broker_name, each.queue_id)):
+            offsets = [each.queue_offset for each in part]
+            found = self._ledger.known(name, queue_id, offsets[0], offsets[-1])
+            known |= {(name, queue_id, *key): state for key, state in found.items()}
+        return known
+
+
+async def plan_replay(source: Source, target: Target, ledger: Ledger | None, most: int | None) -> ReplayPlan:
+    """Read all dead letters, and return what would be sent. Raises what reading raises."""
+    plan = ReplayPlan(target)
+    choice = Choice(ledger, target, is_plan=True)
+    count = 0
+    async with aclosing(source.batches()) as batches:
+        async for letters in batches:
+            for letter, left in choice.choose(letters):
+                if left is not None:
+                    plan.not_sent[left] = plan.not_sent.get(left, 0) + 1
+                elif most is not None and count >= most:
+                    plan.left_count += 1
+                else:
+                    count += 1
+                    _add(plan, letter)
+    plan.failures = list(source.failures())
+    return plan
+
+
+async def check_targets(client: Client, plan: ReplayPlan, group: str) -> None:
+    """Ask whether each topic of a plan takes what is sent; those that do not are among its failures."""
+    topics = {topic for _, topic in plan.to_send}
+    answers = await ask_all(topics, Targets(client, plan.target, group).next_queue)
+    plan.failures += (Failure(None, f"topic {topic}", error, Attempt.WRITE) for topic, error in answers.failed.items())
+    plan.obstacle = None if answers.ok else next(iter(answers.failed.values()), None)
+
+
+def _add(plan: ReplayPlan, letter: DeadLetter) -> None:
+    topic = plan.target.topic_of(letter.properties)
+    if topic is None:
+        raise AssertionError("it was chosen")
+    plan.to_send.setdefault((origin_topic(letter.properties), topic), Tally()).add(letter)
+    plan.again_count += MARK in letter.properties
+    if len(plan.sample) < _SAMPLE_COUNT:
+        plan.sample.append(letter)
+
+
+# What is said of each, after a number.
+NOT_SENT_WORDS: Mapping[Left, str] = {
+    Left.DONE: "replayed before",
+    Left.IN_DOUBT: "perhaps sent by a run that did not end: looked for first",
+    Left.TWICE: "the same delivery of a message as another one",
+    Left.NO_ORIGIN: "without the topic that it was first sent to",
+}

@@ -1,0 +1,375 @@
+"""Replays dead letters: each stands in the ledger before it is sent, and what was not answered is looked for.
+
+It goes by windows: a window is noted as about to be sent, sent in as few requests as its target allows, and noted as
+sent together with the next one's beginning. After a crash the last window is in doubt, and the next run looks for its
+copies on the target before it sends anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+
+from msgspec import Struct, field
+
+from rmqctl.admin.message_send import PRODUCER_GROUP
+from rmqctl.admin.results import ask_all
+from rmqctl.client.core import Client
+from rmqctl.client.producer import may_be_stored
+from rmqctl.errors import RefusedError, RmqctlError
+from rmqctl.model.failure import Attempt, Failure
+from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.sending import OutgoingMessage, SendStatus
+from rmqctl.net.clock import pause
+from rmqctl.protocol import sends
+from rmqctl.protocol.command import Command
+from rmqctl.rules.replay import MARK, Target, mark_of, replay_properties
+from rmqctl.rules.sending import split_batches
+from rmqctl.rules.words import counted
+
+from .late_writes import look_until_seen
+from .ledger import Ledger, Row, State
+from .replay_copies import find_copies
+from .replay_plan import Choice
+from .replay_source import DeadLetter, Source
+from .replay_targets import Targets
+
+_WINDOW_COUNT = 1_000
+_BATCH_COUNT, _BATCH_BYTES = 100, 1 << 20
+_REQUESTS_AT_ONCE = 16
+# A broker that does not answer in this time has the message, or will not have it (DefaultMQProducer.sendMsgTimeout).
+_ANSWER_S = 10.0
+# What a process that was killed had sent reaches the broker by then; it drops what waits longer to be stored.
+_IN_FLIGHT_MS = 5_000
+# A broker that refuses is tried again, or another one in its place, so often.
+_TRIES = 3
+_AGAIN_S = 1.0
+
+# Takes a dead letter's body, properties and origin topic; returns the new body, with the properties that change (None
+# takes one away), or None for a message that is not to be sent.
+Transform = Callable[[DeadLetter], OutgoingMessage | None]
+
+
+class ReplayOutcome(Struct):
+    """What came of a run. `found_count`: those of `sent_count` whose copy was found after a crash or a lost answer.
+
+    `unsafe_count` are stored and not as safely as the broker is set up to. `in_doubt` may be stored, `refused` are not.
+    """
+
+    sent_count: int = 0
+    found_count: int = 0
+    unsafe_count: int = 0
+    dropped_count: int = 0
+    refused_count: int = 0
+    in_doubt_count: int = 0
+    by_topic: dict[str, int] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+    is_interrupted: bool = False
+
+
+class _Item(Struct, frozen=True):
+    """A dead letter's row, and the message that is sent."""
+
+    row: Row
+    message: OutgoingMessage
+
+
+class _Request(Struct, frozen=True):
+    """Messages that go to one queue in one request."""
+
+    mq: MessageQueue
+    address: str
+    items: list[_Item]
+
+
+class Replay:
+    """One run of a replay, see run(). `outcome` is true at any time, also of a run that was cancelled."""
+
+    def __init__(
+        self, client: Client, source: Source, target: Target, ledger: Ledger, outcome: ReplayOutcome, *, group: str,
+        most: int | None = None, rate: float | None = None, transform: Transform | None = None,
+        on_progress: Callable[[int], None] = lambda _: None, report: Callable[[str], None] = lambda _: None,
+    ) -> None:  # fmt: skip
+        self.outcome = outcome
+        self._client = client
+        self._source = source
+        self._target = target
+        self._ledger = ledger
+        self._most = most
+        self._rate = rate
+        self._transform = transform
+        self._on_progress = on_progress
+        self._report = report
+        self._targets = Targets(client, target, group)
+        self._choice = Choice(ledger, target)
+        self._taken_count = 0
+        # What the next note to the ledger tells of the window before.
+        self._done: list[Row] = []
+        self._gone: list[Row] = []
+        self._doubts: dict[tuple[str, int, int, str], Row] = {}
+        # What ended a request to each queue that was not answered.
+        self._unanswered: dict[MessageQueue, RmqctlError] = {}
+
+    async def run(self) -> None:
+        """Send all that the source gives and the ledger does not have.
+
+        Raises what reading raises, and RmqctlError where no broker takes anything any more. Cancelled, it lets the
+        window that is on its way come to its end.
+        """
+        await self._settle_earlier()
+        size = _WINDOW_COUNT if self._rate is None else max(1, min(_WINDOW_COUNT, int(self._rate)))
+        sending: asyncio.Future[None] | None = None
+        clock, due_s = self._client.clock, float("-inf")
+        try:
+            async with aclosing(self._windows(size)) as windows:
+                async for window in windows:
+                    # The next window is read while this one is on its way.
+                    if sending is not None:
+                        await asyncio.shield(sending)
+                    await pause(clock, max(0.0, due_s - clock.monotonic_s()))
+                    if self._rate is not None:
+                        due_s = clock.monotonic_s() + len(window) / self._rate
+                    sending = asyncio.ensure_future(self._send_window(window))
+            if sending is not None:
+                await asyncio.shield(sending)
+        except asyncio.CancelledError:
+            self.outcome.is_interrupted = True
+            raise
+        finally:
+            if sending is not None:
+                await asyncio.gather(sending, return_exceptions=True)
+            await self._note()
+            await self._settle_own()
+            self._conclude()
+            self.outcome.failures += self._source.failures()
+
+    async def _windows(self, size: int) -> AsyncGenerator[list[DeadLetter]]:
+        window: list[DeadLetter] = []
+        async with aclosing(self._source.batches()) as batches:
+            async for letters in batches:
+                window += self._wanted(letters)
+                while len(window) >= size:
+                    yield window[:size]
+                    window = window[size:]
+                if self._most is not None and self._taken_count >= self._most:
+                    break
+        if window:
+            yield window
+
+    def _wanted(self, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
+        wanted = [letter for letter, left in self._choice.choose(letters) if left is None]
+        if self._most is not None:
+            wanted = wanted[: self._most - self._taken_count]
+        self._taken_count += len(wanted)
+        return wanted
+
+    async def _send_window(self, letters: Sequence[DeadLetter]) -> None:
+        items = self._make(letters)
+        before = self.outcome.sent_count
+        doubts_before = len(self._doubts)
+        errors: list[RmqctlError] = []
+        for number in range(_TRIES):
+            if number:
+                await pause(self._client.clock, _AGAIN_S * number)
+            items, errors = await self._try(items)
+            if not items:
+                break
+        self._choice.forget(letters)
+        if items:
+            self.outcome.refused_count += len(items)
+            what = counted(len(items), "dead letter")
+            self.outcome.failures.append(Failure(None, what, errors[0], Attempt.WRITE))
+        if self.outcome.sent_count == before and len(self._doubts) > doubts_before:
+            # To go on would put all the rest in doubt as well, unless the broker has come back.
+            await self._settle_own()
+        if self.outcome.sent_count == before and (items or len(self._doubts) > doubts_before):
+            raise errors[0] if errors else next(iter(self._unanswered.values()))
+
+    def _make(self, letters: Sequence[DeadLetter]) -> list[_Item]:
+        """Make what is sent. What the transformation drops is noted."""
+        items = []
+        now_ms = self._client.clock.now_ms()
+        for letter in letters:
+            row = Row(
+                letter.broker_name, letter.queue_id, letter.queue_offset, letter.message_id,
+                letter.properties.get(MARK, ""), State.IN_DOUBT, self._target.topic_of(letter.properties) or "", "", 0,
+                None, now_ms,
+            )  # fmt: skip
+            made: OutgoingMessage | None = OutgoingMessage(letter.body, letter.properties, letter.flag)
+            if self._transform is not None:
+                made = self._transform(letter)
+            if made is None:
+                self._done.append(row._replace(state=State.DROPPED))
+                self.outcome.dropped_count += 1
+                continue
+            mark = mark_of(self._ledger.id, letter.broker_name, letter.queue_id, letter.queue_offset)
+            properties = replay_properties(made.properties, self._target, mark=mark, offset_id=letter.offset_id)
+            items.append(_Item(row, OutgoingMessage(made.body, properties, made.flag)))
+        return items
+
+    async def _try(self, items: list[_Item]) -> tuple[list[_Item], list[RmqctlError]]:
+        """Send items, each once. Returns those that are certainly not stored, and why."""
+        requests, left, errors = await self._place(items)
+        await self._note([item.row for request in requests for item in request.items])
+        gate = asyncio.Semaphore(_REQUESTS_AT_ONCE)
+        self._targets.next_turn()
+
+        async def send(index: int) -> Command:
+            mq = requests[index].mq
+            async with gate:
+                if self._targets.is_failing(mq.topic, mq.broker_name):
+                    raise RefusedError(f"{mq.broker_name} failed before; it was not sent.")
+                try:
+                    return await self._ask(requests[index])
+                except RmqctlError:
+                    self._targets.failed(mq.topic, mq.broker_name)
+                    raise
+
+        answers = await ask_all(range(len(requests)), send)
+        for index, answer in answers.ok.items():
+            self._stored(requests[index], answer)
+        for index, error in answers.failed.items():
+            request = requests[index]
+            rows = [item.row for item in request.items]
+            if may_be_stored(error):
+                self._doubts |= {row[:4]: row for row in rows}
+                self._unanswered[request.mq] = error
+            else:
+                errors.append(error)
+                left += request.items
+                self._gone += rows
+        return left, errors
+
+    async def _place(self, items: list[_Item]) -> tuple[list[_Request], list[_Item], list[RmqctlError]]:
+        """Divide items among requests and queues. Returns also those whose topic takes nothing, and why."""
+        by_topic: dict[str, list[_Item]] = {}
+        for item in items:
+            by_topic.setdefault(item.row.to_topic, []).append(item)
+        requests: list[_Request] = []
+        left: list[_Item] = []
+        errors: list[RmqctlError] = []
+        for topic, part in by_topic.items():
+            for chunk in _chunks(topic, part):
+                try:
+                    mq, address = await self._targets.next_queue(topic)
+                except RmqctlError as error:
+                    errors.append(error)
+                    left += chunk
+                    continue
+                placed = [
+                    _Item(each.row._replace(to_broker=mq.broker_name, to_queue=mq.queue_id), each.message)
+                    for each in chunk
+                ]
+                requests.append(_Request(mq, address, placed))
+        return requests, left, errors
+
+    async def _ask(self, request: _Request) -> Command:
+        messages = [item.message for item in request.items]
+        now_ms = self._client.clock.now_ms()
+        try:
+            if len(messages) == 1:
+                command = sends.send_message(PRODUCER_GROUP, request.mq, messages[0], now_ms)
+            else:
+                command = sends.send_batch(PRODUCER_GROUP, request.mq, messages, now_ms)
+        except ValueError as error:
+            raise RefusedError(f"It can't be sent: {error}.") from None
+        return await self._client.ask(
+            request.address, command, accept=sends.STORED, may_repeat=False, timeout_s=_ANSWER_S
+        )
+
+    def _stored(self, request: _Request, answer: Command) -> None:
+        told = sends.decode_send(answer)
+        mq = MessageQueue(request.mq.topic, request.mq.broker_name, told.queue_id)
+        self._targets.stored(mq, told.queue_offset + len(request.items))
+        self._done += (
+            item.row._replace(state=State.SENT, to_queue=told.queue_id, to_offset=told.queue_offset + index)
+            for index, item in enumerate(request.items)
+        )
+        self._count(mq.topic, len(request.items))
+        if told.status is not SendStatus.SEND_OK:
+            self.outcome.unsafe_count += len(request.items)
+
+    def _count(self, topic: str, count: int) -> None:
+        self.outcome.sent_count += count
+        self.outcome.by_topic[topic] = self.outcome.by_topic.get(topic, 0) + count
+        self._on_progress(self.outcome.sent_count)
+
+    # The ledger
+
+    async def _note(self, begun: Sequence[Row] = ()) -> None:
+        """Write down what came of the window before, and what is about to be sent."""
+        done, gone, self._done, self._gone = self._done, self._gone, [], []
+        # While something is in doubt its copies can be from before on. What is used for the first time has none.
+        known = self._ledger.ends()
+        ends = {mq: end for mq, end in self._targets.ends.items() if not self._doubts or mq not in known}
+        await asyncio.to_thread(self._ledger.note, done=done, gone=gone, begun=begun, ends=ends)
+
+    async def _settle_earlier(self) -> None:
+        """Look for the copies of what an earlier run left in doubt. Raises RmqctlError where that can't be told."""
+        rows = self._ledger.in_doubt()
+        if not rows:
+            return
+        self._report(f"Looking for {counted(len(rows), 'message')} that an earlier run may have sent...")
+        age_ms = self._client.clock.now_ms() - max(row.at_ms for row in rows)
+        await pause(self._client.clock, min(max(_IN_FLIGHT_MS - age_ms, 0), _IN_FLIGHT_MS) / 1000)
+        copies = await find_copies(self._client, self._ledger.id, rows, self._ledger.ends())
+        self._settle(copies.stored)
+        self._gone += copies.absent
+        self._doubts = {row[:4]: row for row in copies.open}
+        await self._note()
+        if self._doubts:
+            self.outcome.in_doubt_count = len(self._doubts)
+            error = copies.error or RmqctlError("They can't be told.")
+            said = f"{counted(len(self._doubts), 'message')} of an earlier run may be stored"
+            hint = "Nothing was sent. Run it again when the broker answers."
+            raise error.reworded(f"{said}, and that can't be read: {error.sentence}", hint=hint)
+
+    async def _settle_own(self) -> None:
+        """Look for the copies of what this run has sent and was not answered, for a while; the rest stays in doubt."""
+        if not self._doubts:
+            return
+        self._report(f"Looking for {counted(len(self._doubts), 'message')} whose sending was not answered...")
+        ends = self._ledger.ends()
+
+        async def look() -> bool:
+            copies = await find_copies(self._client, self._ledger.id, list(self._doubts.values()), ends)
+            for row in copies.stored:
+                del self._doubts[row[:4]]
+            self._settle(copies.stored)
+            return not self._doubts
+
+        if not await look():
+            await look_until_seen(self._client, look)
+        await self._note()
+
+    def _conclude(self) -> None:
+        """Tell of what is still in doubt."""
+        self.outcome.in_doubt_count = len(self._doubts)
+        for mq, error in self._unanswered.items():
+            count = sum((row.to_topic, row.to_broker, row.to_queue) == mq for row in self._doubts.values())
+            if count:
+                what = f"{counted(count, 'dead letter')} to {mq}"
+                self.outcome.failures.append(Failure(mq.broker_name, what, error, Attempt.UNANSWERED_WRITE))
+
+    def _settle(self, stored: Sequence[Row]) -> None:
+        self._done += (row._replace(state=State.SENT) for row in stored)
+        for row in stored:
+            self._count(row.to_topic, 1)
+        self.outcome.found_count += len(stored)
+
+
+def _chunks(topic: str, items: Sequence[_Item]) -> list[list[_Item]]:
+    """Cut messages into requests: batches, but for retry topics, which take none, and what a batch can't have."""
+    if topic.startswith(RETRY_PREFIX):
+        return [[item] for item in items]
+    chunks: list[list[_Item]] = []
+    plain, sizes = [], []
+    for item in items:
+        try:
+            sizes.append(sends.batch_part_bytes(item.message))
+            plain.append(item)
+        except ValueError:
+            chunks.append([item])
+    return [*chunks, *(plain[part] for part in split_batches(sizes, max_bytes=_BATCH_BYTES, max_count=_BATCH_COUNT))]

@@ -1,0 +1,35 @@
+"""Dead letters to be replayed, wherever they are read from."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from rmqctl.model.failure import Failure
+
+
+class DeadLetter(Struct, frozen=True, gc=False):
+    """One dead letter: its place, its id, and what is sent of it. `size_bytes` is that of its body."""
+
+    broker_name: str
+    queue_id: int
+    queue_offset: int
+    message_id: str
+    offset_id: str
+    stored_at_ms: int
+    reconsume_times: int
+    flag: int
+    properties: Mapping[str, str]
+    body: bytes
+
+
+class Source(Protocol):
+    """Gives the same dead letters each time it is asked."""
+
+    def batches(self) -> AsyncGenerator[Sequence[DeadLetter]]:
+        """Yield all, some at a time."""
+
+    def failures(self) -> Sequence[Failure]:
+        """Return what could not be read the last time."""

@@ -1,0 +1,83 @@
+"""What of a dead letter is sent again, and what its copy is known by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from msgspec import Struct
+
+from rmqctl.model.names import RETRY_PREFIX
+
+from .dead_letters import origin_topic
+
+# The property that a replayed message carries: the ledger, and where the dead letter was.
+MARK = "RMQCTL_REPLAY"
+_UNIQ_KEY, _RETRY_TOPIC, _WAIT = "UNIQ_KEY", "RETRY_TOPIC", "WAIT"
+
+# What belongs to the delivery that failed. DELAY and TIMER would delay the copy, TRAN_MSG would hide it.
+_LEFT_OUT = frozenset({
+    "1ST_POP_TIME", "CLUSTER", "CONSUME_START_TIME", "DELAY", "INNER_BASE", "INNER_NUM", "MAX_OFFSET",
+    "MAX_RECONSUME_TIMES", "MIN_OFFSET", "MSG_REGION", "ORIGIN_GROUP", "PGROUP", "POP_CK", "POP_CK_OFFSET", "REAL_QID",
+    "REAL_TOPIC", "RECONSUME_TIME", "RETRY_TOPIC", "TRACE_ON", "TRAN_MSG", "WAIT", "__CRC32#", MARK,
+})  # fmt: skip
+_LEFT_OUT_PREFIX = "TIMER_"
+
+
+class TargetKind(StrEnum):
+    """Where dead letters go: to the group's retry topic, to the topic that each came from, or to a given one."""
+
+    RETRY = "RETRY"
+    ORIGIN = "ORIGIN"
+    TOPIC = "TOPIC"
+
+
+class Target(Struct, frozen=True):
+    """Where dead letters go. `topic` is the given one, of RETRY the retry topic; None for ORIGIN."""
+
+    kind: TargetKind
+    topic: str | None
+
+    @property
+    def is_retry(self) -> bool:
+        """Whether only the group itself consumes them again."""
+        return self.kind is TargetKind.RETRY
+
+    def topic_of(self, properties: Mapping[str, str]) -> str | None:
+        """Return the topic that a dead letter goes to.
+
+        None where it does not tell what is needed: its origin is where it goes, or what its consumer calls it by.
+        """
+        origin = origin_topic(properties)
+        if self.kind is TargetKind.ORIGIN:
+            return origin
+        return None if self.is_retry and origin is None else self.topic
+
+
+def retry_target(group: str) -> Target:
+    """Return the retry topic of a group as a target."""
+    return Target(TargetKind.RETRY, f"{RETRY_PREFIX}{group}")
+
+
+def replay_properties(properties: Mapping[str, str], target: Target, *, mark: str, offset_id: str) -> dict[str, str]:
+    """Return the properties of the message that is sent.
+
+    Keys, tags, the application's own and the ids of the first copy stay. A dead letter without a unique key gets the
+    broker's id of it (`offset_id`): by that its copy can be found. How often it was consumed is not among them: the
+    count begins anew.
+    """
+    kept = {
+        name: value
+        for name, value in properties.items()
+        if name not in _LEFT_OUT and not name.startswith(_LEFT_OUT_PREFIX)
+    }
+    kept.setdefault(_UNIQ_KEY, offset_id)
+    origin = origin_topic(properties)
+    if target.is_retry and origin is not None:
+        kept[_RETRY_TOPIC] = origin
+    return {**kept, _WAIT: "true", MARK: mark}
+
+
+def mark_of(ledger_id: str, broker_name: str, queue_id: int, queue_offset: int) -> str:
+    """Return what marks the copy of a dead letter."""
+    return f"{ledger_id} {broker_name}:{queue_id}:{queue_offset}"

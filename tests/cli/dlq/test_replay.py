@@ -1,0 +1,334 @@
+"""Dead letters are replayed on a sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqctl.client.core import Client
+from rmqctl.client.producer import Producer
+from rmqctl.consumer.retry_guard import RetryGuard
+from rmqctl.errors import UnreachableError
+from rmqctl.model.route import Broker
+from rmqctl.model.sending import OutgoingMessage
+from rmqctl.ops import late_writes, replay_run
+from rmqctl.protocol.codes import RequestCode as Q
+from rmqctl.protocol.codes import ResponseCode as R
+from rmqctl.protocol.command import Command
+from rmqctl.rules.retry_locks import Hindrance
+from rmqctl.sandbox.threaded import ThreadedSandbox
+from tests.cli.calls import Result, call
+from tests.schemas import check_document
+
+Captured = pytest.CaptureFixture[str]
+_COUNT = 10
+_SENDS = (Q.SEND_MESSAGE_V2, Q.SEND_BATCH_MESSAGE)
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "state"))
+    # Nothing is on its way to a sandbox in this process.
+    monkeypatch.setattr(replay_run, "_IN_FLIGHT_MS", 0)
+    monkeypatch.setattr(replay_run, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(late_writes, "LOOK_AGAIN_S", 0.1)
+
+
+@pytest.fixture
+def sandbox(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> Iterator[ThreadedSandbox]:
+    """Two brokers with topics orders and payments, and ten dead letters of group G, five of each."""
+    with ThreadedSandbox(brokers=2) as running:
+        monkeypatch.setenv("NAMESRV_ADDR", running.addr)
+
+        def make(inner: Any) -> None:
+            for broker in inner.brokers.values():
+                for topic in ("%DLQ%G", "%RETRY%G", "orders", "payments"):
+                    broker.topics.create_for_group(topic, 1, 6)
+
+        running.call(make)
+        assert call(capsys, "group", "create", "G", "--yes").code == 0
+        put(running, [_letter(number, ("orders", "payments")[number % 2]) for number in range(_COUNT)])
+        yield running
+
+
+def _letter(number: int, origin: str | None, **more: str) -> OutgoingMessage:
+    properties = {"UNIQ_KEY": f"ID{number}", "KEYS": f"k{number}", "TAGS": "A", "ORIGIN_MESSAGE_ID": f"FIRST{number}"}
+    return OutgoingMessage(
+        f"body {number}".encode(), {**properties, **({"RETRY_TOPIC": origin} if origin else {}), **more}
+    )
+
+
+def put(sandbox: ThreadedSandbox, letters: list[OutgoingMessage]) -> None:
+    """Store dead letters."""
+
+    async def send() -> None:
+        async with Client([sandbox.addr]) as client:
+            producer = Producer(client, "P")
+            for letter in letters:
+                await producer.send_message("%DLQ%G", letter)
+
+    asyncio.run(send())
+
+
+def _found(capsys: Captured, topic: str) -> list[dict[str, Any]]:
+    result = call(capsys, "message", "find", topic, "-o", "json")
+    items: list[dict[str, Any]] = json.loads(result.out)["items"]
+    return items
+
+
+def _ledgers(capsys: Captured) -> list[dict[str, Any]]:
+    document = json.loads(call(capsys, "dlq", "status", "-o", "json").out)
+    check_document(document)
+    items: list[dict[str, Any]] = document["items"]
+    return items
+
+
+def _replay(capsys: Captured, *words: str) -> tuple[Result, dict[str, Any]]:
+    result = call(capsys, "dlq", "replay", "G", *words, "-o", "json")
+    document = json.loads(result.out) if result.out else {}
+    if document:
+        check_document(document)
+    return result, document
+
+
+def test_to_the_retry_topic_and_a_second_time_nothing(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    result, plan = _replay(capsys, "--dry-run")
+    assert (result.code, plan["kind"], plan["count"], len(plan["sample"])) == (0, "ReplayPlan", 10, 5)
+    assert {(item["originTopic"], item["targetTopic"], item["count"]) for item in plan["items"]} == {
+        ("orders", "%RETRY%G", 5), ("payments", "%RETRY%G", 5),
+    }  # fmt: skip
+    assert _found(capsys, "%RETRY%G") == []
+    result, receipt = _replay(capsys, "--yes", "--reason", "fixed")
+    assert (result.code, receipt["kind"], receipt["summary"]["sentCount"]) == (0, "ReplayReceipt", 10)
+    copies = {item["msgId"]: item for item in _found(capsys, "%RETRY%G")}
+    assert copies.keys() == {f"ID{number}" for number in range(_COUNT)}
+    properties = copies["ID3"]["properties"]
+    assert {key: properties[key] for key in ("KEYS", "TAGS", "ORIGIN_MESSAGE_ID", "RETRY_TOPIC")} == {
+        "KEYS": "k3", "TAGS": "A", "ORIGIN_MESSAGE_ID": "FIRST3", "RETRY_TOPIC": "payments",
+    }  # fmt: skip
+    assert (copies["ID3"]["reconsumeTimes"], "RMQCTL_REPLAY" in properties) == (0, True)
+    result, plan = _replay(capsys, "--yes")
+    assert (result.code, plan["count"], plan["notSent"]) == (0, 0, {"DONE": 10})
+    put(sandbox, [_letter(11, "orders")])
+    assert _replay(capsys, "--yes")[1]["summary"]["sentCount"] == 1
+    (ledger,) = _ledgers(capsys)
+    assert (ledger["group"], ledger["sentCount"], ledger["state"], len(ledger["runs"])) == ("G", 11, "DONE", 2)
+    assert ledger["runs"][0]["reason"] == "fixed"
+
+
+def test_to_their_origins_and_to_a_topic(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    put(sandbox, [_letter(20, None), _letter(21, "gone")])
+    result, receipt = _replay(capsys, "--to-origin", "--yes")
+    assert (result.code, receipt["summary"]["sentCount"], receipt["summary"]["refusedCount"]) == (8, 10, 1)
+    assert {item["targetTopic"]: item["count"] for item in receipt["items"]} == {"orders": 5, "payments": 5}
+    assert len(_found(capsys, "orders")) == 5
+    # What was refused is sent once it can be; to another target all are.
+    plan = _replay(capsys, "--to-origin", "--dry-run")[1]
+    assert (plan["count"], plan["notSent"]) == (1, {"DONE": 10, "NO_ORIGIN": 1})
+    assert _replay(capsys, "--to-topic", "orders", "--yes")[1]["summary"]["sentCount"] == 12
+    assert _replay(capsys, "--to-topic", "nowhere", "--yes")[0].code == 5
+
+
+def test_only_some_and_one_message_once(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    put(sandbox, [_letter(0, "orders"), _letter(0, "orders", RMQCTL_REPLAY="earlier broker-a:0:0")])
+    plan = _replay(capsys, "--dry-run", "--tag", "A", "--max", "4", "--topic", "orders")[1]
+    # ID0 is there twice; the third of its dead letters is of another delivery.
+    assert (plan["count"], plan["notSent"], plan["leftCount"]) == (4, {"TWICE": 1}, 2)
+    assert _replay(capsys, "--dry-run")[1]["againCount"] == 1
+    assert _replay(capsys, "--max", "4", "--rate", "100", "--yes")[1]["summary"]["sentCount"] == 4
+    assert _replay(capsys, "--yes")[1]["summary"]["sentCount"] == 7
+    assert Counter(item["msgId"] for item in _found(capsys, "%RETRY%G"))["ID0"] == 2
+
+
+def test_a_file_of_export(sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path) -> None:
+    path = str(tmp_path / "letters.jsonl")
+    assert call(capsys, "dlq", "export", "G", "--to", path).code == 0
+    assert _replay(capsys, "--max", "3", "--yes")[1]["summary"]["sentCount"] == 3
+    assert _replay(capsys, "--from-file", path, "--yes")[1]["summary"]["sentCount"] == 7
+    assert {item["body"] for item in _found(capsys, "%RETRY%G")} == {f"body {number}" for number in range(_COUNT)}
+    lines = Path(path).read_text().splitlines()
+    for wrong in ("{}", lines[0].replace('"group":"G"', '"group":"H"'), lines[0][:50]):
+        (tmp_path / "wrong.jsonl").write_text(f"{lines[1]}\n{wrong}\n")
+        result = call(capsys, "dlq", "replay", "G", "--from-file", str(tmp_path / "wrong.jsonl"), "--yes")
+        assert (result.code, "line 2" in result.err) == (2, True)
+
+
+def test_a_transform_of_a_plugin(sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path) -> None:
+    plugin = tmp_path / "fix.py"
+    plugin.write_text(
+        "from rmqctl.plugin import hookimpl\n"
+        "def fix(body, properties, topic):\n"
+        "    if body == b'body 1': return None\n"
+        "    return body.replace(b'body', topic.encode()), {'TAGS': None, 'fixed': 'yes'}\n"
+        "@hookimpl\n"
+        "def rmqctl_letter_transforms():\n"
+        "    return {'fix': fix, 'fails': lambda *_: 1 / 0, 'odd': lambda *_: 'text'}\n"
+    )
+    words = ("--plugin", str(plugin), "--yes", "--transform")
+    for name in ("fails", "odd"):
+        assert _replay(capsys, *words, name)[0].code == 1
+    assert _found(capsys, "%RETRY%G") == []
+    sample = _replay(capsys, "--dry-run", *words[:2], "--transform", "fix")[1]["sample"]
+    assert {(each["msgId"], each["sentBody"], each["isDropped"]) for each in sample} >= {
+        ("ID0", "orders 0", False), ("ID1", None, True),
+    }  # fmt: skip
+    result, receipt = _replay(capsys, *words, "fix")
+    assert (result.code, receipt["summary"]["sentCount"], receipt["summary"]["droppedCount"]) == (0, 9, 1)
+    copies = {item["msgId"]: item for item in _found(capsys, "%RETRY%G")}
+    assert (copies["ID2"]["body"], copies["ID2"]["tags"], copies["ID2"]["properties"]["fixed"]) == (
+        "orders 2", None, "yes",
+    )  # fmt: skip
+    assert _replay(capsys, "--dry-run")[1]["notSent"] == {"DONE": 10}
+    assert _replay(capsys, *words, "fxi")[0].code == 2
+    (ledger,) = _ledgers(capsys)
+    assert (ledger["state"], ledger["leftCount"], ledger["runs"][-1]["droppedCount"]) == ("DONE", 0, 1)
+
+
+# When something goes wrong
+
+
+def _lose_answers(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Let the answers to so many sends get lost: the broker has stored what was sent."""
+    ask, left = Client.ask, [count]
+
+    async def losing(client: Client, address: str, command: Command, **more: Any) -> Command:
+        answer = await ask(client, address, command, **more)
+        if command.code in _SENDS and left[0]:
+            left[0] -= 1
+            raise UnreachableError(address, "the connection was lost")
+        return answer
+
+    monkeypatch.setattr(Client, "ask", losing)
+
+
+@pytest.mark.parametrize("target", ["%RETRY%G", "orders"])
+def test_an_answer_that_is_lost_sends_nothing_twice(
+    target: str, sandbox: ThreadedSandbox, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = () if target == "%RETRY%G" else ("--to-topic", target)
+    _lose_answers(monkeypatch, 1)
+    result, receipt = _replay(capsys, *words, "--yes")
+    assert (result.code, receipt["summary"]["sentCount"], receipt["summary"]["inDoubtCount"]) == (0, 10, 0)
+    assert receipt["summary"]["foundCount"] >= 1
+    assert len(_found(capsys, target)) == 10
+
+
+def test_what_is_lost_on_its_way_is_sent_by_the_next_run(
+    sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "letters.jsonl")
+    assert call(capsys, "dlq", "export", "G", "--to", path).code == 0
+    words = ("--to-topic", "orders", "--from-file", path)
+    sandbox.faults.drop(Q.SEND_BATCH_MESSAGE)
+    result, _ = _replay(capsys, *words, "--max", "5", "--yes")
+    assert (result.code, result.out) == (6, "")
+    (ledger,) = _ledgers(capsys)
+    assert (ledger["inDoubtCount"], ledger["sentCount"], ledger["state"]) == (5, 0, "LEFT")
+    plan = _replay(capsys, *words, "--dry-run")[1]
+    assert (plan["count"], plan["notSent"]) == (5, {"IN_DOUBT": 5})
+    # While the target can't be read nothing is sent at all.
+    sandbox.faults.answer(Q.GET_MIN_OFFSET, R.SYSTEM_ERROR, count=None)
+    assert _replay(capsys, *words, "--yes")[0].code == 1
+    sandbox.faults.clear()
+    assert _found(capsys, "orders") == []
+    result, receipt = _replay(capsys, *words, "--yes")
+    assert (result.code, receipt["summary"]["sentCount"]) == (0, 10)
+    assert len(_found(capsys, "orders")) == len({item["msgId"] for item in _found(capsys, "orders")}) == 10
+
+
+def test_a_broker_that_refuses_is_passed_over(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    sandbox.faults.answer(Q.SEND_MESSAGE_V2, R.NO_PERMISSION, server="broker-a", count=None)
+    result, receipt = _replay(capsys, "--yes")
+    assert (result.code, receipt["summary"]["sentCount"]) == (0, 10)
+    assert {item["brokerName"] for item in _found(capsys, "%RETRY%G")} == {"broker-b"}
+
+
+def test_when_all_refuse_nothing_is_in_doubt(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    sandbox.faults.answer(Q.SEND_MESSAGE_V2, R.SERVICE_NOT_AVAILABLE, count=None)
+    result, _ = _replay(capsys, "--yes")
+    assert (result.code, result.out) == (1, "")
+    (ledger,) = _ledgers(capsys)
+    assert (ledger["sentCount"], ledger["inDoubtCount"], ledger["state"]) == (0, 0, "LEFT")
+
+
+def test_ctrl_c_ends_the_window_and_the_same_command_goes_on(
+    sandbox: ThreadedSandbox, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, left = Client.ask, [1]
+
+    async def interrupting(client: Client, address: str, command: Command, **more: Any) -> Command:
+        if command.code in _SENDS and left[0]:
+            left[0] -= 1
+            signal.raise_signal(signal.SIGINT)
+        return await ask(client, address, command, **more)
+
+    monkeypatch.setattr(Client, "ask", interrupting)
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        # Windows of a second's worth.
+        result = call(capsys, "dlq", "replay", "G", "--rate", "3", "--yes")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (result.code, "3 of 10" in result.err) == (130, True)
+    (ledger,) = _ledgers(capsys)
+    assert (ledger["sentCount"], ledger["inDoubtCount"], ledger["leftCount"], ledger["state"]) == (3, 0, 7, "LEFT")
+    assert _replay(capsys, "--yes")[1]["summary"]["sentCount"] == 7
+    assert len(_found(capsys, "%RETRY%G")) == 10
+
+
+def test_while_queue_locks_live_the_plan_refuses_the_retry_topic(
+    sandbox: ThreadedSandbox, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def find(guard: RetryGuard, brokers: Sequence[Broker]) -> dict[str, Hindrance]:
+        return {each.broker_name: Hindrance("consumer@1", is_orderly=True) for each in brokers[: left[0]]}
+
+    left = [2]
+    monkeypatch.setattr(RetryGuard, "find_hindrances", find)
+    for words, code in ((["--dry-run"], 8), (["--yes"], 1)):
+        result, _ = _replay(capsys, *words)
+        assert (result.code, "consumer@1" in result.out + result.err) == (code, True)
+    assert _replay(capsys, "--to-origin", "--dry-run")[0].code == 0
+    assert not _ledgers(capsys)
+    # A broker without such locks takes them all.
+    left[0] = 1
+    assert _replay(capsys, "--yes")[1]["summary"]["sentCount"] == 10
+    assert {item["brokerName"] for item in _found(capsys, "%RETRY%G")} == {"broker-b"}
+
+
+def test_it_wants_consent(
+    sandbox: ThreadedSandbox, capsys: Captured, config_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NAMESRV_ADDR")
+    config_file.write_text(
+        "".join(
+            f'[contexts.{name}]\nnamesrv = "{sandbox.addr}"\n{more}\n'
+            for name, more in (("prod", "readonly = true"), ("careful", "protected = true"), ("free", ""))
+        )
+    )
+    config_file.chmod(0o600)
+    for context, words, code in (
+        ("prod", ["--yes"], 1), ("careful", ["--yes"], 2), ("careful", ["--confirm", "H"], 3), ("free", [], 2),
+        ("free", ["--yes", "--where", "count>1"], 2), ("free", ["--to-origin", "--to-topic", "T", "--yes"], 2),
+        ("free", ["--from-file", "x", "--tag", "A", "--yes"], 2), ("free", ["--from-file", "/nowhere", "--yes"], 2),
+        ("free", ["--plugin", "x.py", "--yes"], 2),
+    ):  # fmt: skip
+        assert call(capsys, "dlq", "replay", "G", "--context", context, *words).code == code, words
+    assert call(capsys, "dlq", "replay", "G*", "--context", "free", "--yes").code == 2
+    assert _replay(capsys, "--context", "prod", "--dry-run")[0].code == 0
+    assert _found_in(capsys, "free") == []
+    assert _replay(capsys, "--context", "careful", "--confirm", "G")[0].code == 0
+    assert len(_found_in(capsys, "free")) == 10
+
+
+def _found_in(capsys: Captured, context: str) -> list[Any]:
+    items: list[Any] = json.loads(call(capsys, "message", "find", "%RETRY%G", "--context", context, "-o", "json").out)[
+        "items"
+    ]
+    return items

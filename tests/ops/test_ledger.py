@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from rmqctl.errors import BusyError, UsageError
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.receipt import ChangeState, Who
+from rmqctl.ops.ledger import Identity, Ledger, Row, State, has_ledger, read_ledgers
+from rmqctl.ops.state_place import host_name
+from rmqctl.rules.replay import Target, TargetKind, retry_target
+
+_ID = Identity("C@ns:1", {"broker-a": "h:1", "broker-b": "h:2"}, "G", retry_target("G"))
+_END = MessageQueue("T", "broker-a", 0)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    state = tmp_path / "state"
+    monkeypatch.setenv("RMQCTL_STATE", str(state))
+    return state / "ledgers"
+
+
+@contextmanager
+def _open(identity: Identity = _ID, now_ms: int = 1) -> Iterator[Ledger]:
+    ledger = Ledger(identity, now_ms)
+    try:
+        yield ledger
+    finally:
+        ledger.close()
+
+
+def _row(offset: int, state: State = State.IN_DOUBT, *, earlier: str = "") -> Row:
+    return Row("broker-a", 0, offset, f"id{offset}", earlier, state, "T", "broker-b", 1, None, 5)
+
+
+def test_what_was_about_to_be_sent_is_in_doubt_until_it_is_said_what_came_of_it() -> None:
+    with _open() as ledger:
+        ledger.note(begun=[_row(1), _row(2), _row(3, earlier="m")], ends={_END: 10})
+        ident = ledger.id
+    with _open() as ledger:
+        assert ledger.id == ident
+        assert ledger.in_doubt() == [_row(1), _row(2), _row(3, earlier="m")]
+        assert ledger.ends() == {_END: 10}
+        sent = _row(1, State.SENT)._replace(to_offset=7)
+        ledger.note(done=[sent, _row(4, State.DROPPED)], gone=[_row(2)], ends={_END: 11})
+        assert ledger.in_doubt() == [_row(3, earlier="m")]
+        assert ledger.known("broker-a", 0, 0, 3) == {(1, "id1"): State.SENT, (3, "id3"): State.IN_DOUBT}
+        assert ledger.known("broker-a", 1, 0, 3) == {}
+        assert [ledger.has_message(*each) for each in (("id1", ""), ("id2", ""), ("id3", ""), ("id3", "m"))] == [
+            True, False, False, True,
+        ]  # fmt: skip
+        assert ledger.ends() == {_END: 11}
+
+
+def test_runs_and_counts_are_read_while_it_is_open() -> None:
+    with _open(now_ms=3) as ledger:
+        ledger.begin_run(Who("me", host_name(), os.getpid(), None), "a bug was fixed", 4, 5)
+        ledger.note(done=[_row(1, State.SENT), _row(2, State.DROPPED)], begun=[_row(3)], ends={})
+        (summary,) = read_ledgers()
+        assert (summary.sent_count, summary.dropped_count, summary.in_doubt_count) == (1, 1, 1)
+        assert (summary.group, summary.target, summary.created_at_ms) == ("G", retry_target("G"), 3)
+        assert (summary.runs[0].state, summary.runs[0].left_count) == (ChangeState.RUNNING, 2)
+        ledger.end_run(9)
+        # What one run was about to send, another one finds.
+        ledger.begin_run(Who("me", "elsewhere", 1, None), None, 2, 10)
+        ledger.note(done=[_row(3, State.SENT)], ends={})
+    (summary,) = read_ledgers(("G",))
+    first, second = summary.runs
+    assert (first.ended_at_ms, first.planned_count, first.sent_count, first.reason) == (9, 4, 1, "a bug was fixed")
+    assert (first.state, first.dropped_count, first.user) == (ChangeState.DONE, 1, "me")
+    assert (second.state, second.sent_count, second.left_count) == (ChangeState.ELSEWHERE, 1, 1)
+    assert read_ledgers(("H",)) == []
+
+
+def test_a_second_process_is_refused() -> None:
+    with _open(), pytest.raises(BusyError, match="process"), _open():
+        pass
+    with _open():
+        pass
+
+
+@pytest.mark.parametrize(
+    ("other", "is_same"),
+    [
+        (replace(_ID, cluster="C@other:1", brokers={"broker-a": "h:1"}), True),  # by another name server
+        (replace(_ID, brokers={"broker-a": "h:1", "broker-b": "moved:2"}), True),
+        (replace(_ID, brokers={"broker-a": "h:3", "broker-b": "h:4"}), False),  # another cluster of the same names
+        (replace(_ID, target=Target(TargetKind.ORIGIN, None)), False),
+        (replace(_ID, group="H"), False),
+        (replace(_ID, name="once more"), False),
+    ],
+)
+def test_which_ledger_is_the_same(other: Identity, is_same: bool) -> None:
+    assert not has_ledger(_ID)
+    with _open() as ledger:
+        ident = ledger.id
+    assert has_ledger(other) == is_same
+    with _open(other) as ledger:
+        assert (ledger.id == ident) == is_same
+
+
+def test_it_is_for_this_user_alone_and_damage_is_said(folder: Path) -> None:
+    with _open():
+        paths = list(folder.iterdir())
+        assert {path.stat().st_mode & 0o077 for path in paths} == {0}
+    (path,) = folder.glob("*.db")
+    path.write_bytes(b"no database at all, but long enough to be read as one" * 50)
+    for action in (read_ledgers, lambda: has_ledger(_ID), lambda: Ledger(_ID, 1)):
+        with pytest.raises(UsageError):
+            action()
