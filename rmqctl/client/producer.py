@@ -156,7 +156,7 @@ class Producer:
             route = await self.routes.route(topic, again=attempt > 0)
             target = mq if mq is not None else self._choose(route, failed_broker)
             try:
-                address = _master(route, target.broker_name)
+                address = master_of(route, target.broker_name)
                 if sends.needs_timer(messages[0].properties):
                     await self._require_timers(address, target)
                 asking = self._client.ask(address, make(target), accept=sends.STORED, may_repeat=False)
@@ -213,7 +213,8 @@ def _require_size(size_bytes: int) -> None:
         raise LocalProtocolError(f"A message of {size_bytes} bytes is too large: {sends.MAX_BODY_BYTES} can be sent.")
 
 
-def _master(route: TopicRoute, broker_name: str) -> str:
+def master_of(route: TopicRoute, broker_name: str) -> str:
+    """Return the address of a broker's master. Raises UnreachableError where none is registered."""
     for broker in route.brokers:
         if broker.broker_name == broker_name and broker.master_address is not None:
             return broker.master_address

@@ -1,8 +1,5 @@
 """One writer at a time in a group of a cluster, as far as this user's processes on this machine go.
 
-The lock is the system's (flock): it is free again when its process ends, whatever happens. What stands in the file only
-tells who has it.
-
 A cluster has no identity that all who name it agree on: the same one is reached by several name servers, and two can
 have the same names. So a group is locked at the address of each of its cluster's masters, also those that a plan leaves
 alone: whichever brokers two plans touch, and whichever name servers told them, they meet at one. Should they not, for
@@ -13,31 +10,22 @@ tunnels can, where their brokers registered the same private addresses: then one
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import msgspec
-from msgspec import Struct
-
 from rmqctl.client.core import Client
-from rmqctl.errors import BusyError
 from rmqctl.model.plan import Plan
-from rmqctl.net.file_lock import lock_file
 from rmqctl.rules.confirmation import NEXT_PUSH_S
 
-from .state_place import state_folder, unusable
+from .state_lock import free, take
+from .state_place import state_folder
 
 # A Java client that is told to reset stops for so long (MQClientInstance.resetOffset), and stores its positions every
 # so often (persistConsumerOffsetInterval): before both are over, a second reset meets the first.
 _RESET_PAUSE_MS = 10_000
 _PERSIST_INTERVAL_MS = 5_000
-
-
-class _Holder(Struct):
-    pid: int
-    operation: str
+_HINT = "Try again when it has ended; nothing was changed."
 
 
 async def lock_places(client: Client, plan: Plan) -> set[str]:
@@ -57,48 +45,10 @@ def group_lock(group: str, operation: str, places: Collection[str], *, folder: P
     with ExitStack() as held:
         # In one order: of two that want several of the same, one gets all of them.
         for place in sorted(set(places)):
-            held.callback(_free, _take(group, place, operation, folder))
+            name = hashlib.sha256(f"{group}\0{place}".encode(errors="backslashreplace")).hexdigest()[:16]
+            path = folder / "locks" / f"{name}.lock"
+            held.callback(free, take(path, str(operation), f"Group {group} is being changed by", _HINT))
         yield
-
-
-def _free(descriptor: int) -> None:
-    # The file stays: removing it would let two hold a lock on two files of one name.
-    try:
-        os.truncate(descriptor, 0)
-    finally:
-        os.close(descriptor)
-
-
-def _take(group: str, place: str, operation: str, folder: Path) -> int:
-    name = hashlib.sha256(f"{group}\0{place}".encode(errors="backslashreplace")).hexdigest()[:16]
-    path = folder / "locks" / f"{name}.lock"
-    try:
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-        try:
-            _lock(descriptor, group)
-            os.truncate(descriptor, 0)
-            os.pwrite(descriptor, msgspec.json.encode(_Holder(os.getpid(), str(operation))), 0)
-        except BaseException:
-            os.close(descriptor)
-            raise
-    except OSError as error:
-        raise unusable(path, error) from None
-    return descriptor
-
-
-def _lock(descriptor: int, group: str) -> None:
-    try:
-        lock_file(descriptor)
-    except BlockingIOError:
-        try:
-            holder = msgspec.json.decode(os.pread(descriptor, 65536, 0), type=_Holder)
-            who = f"process {holder.pid} ({holder.operation})"
-        except msgspec.DecodeError:
-            who = "another process"  # it has not written yet who it is
-        raise BusyError(
-            f"Group {group} is being changed by {who}.", hint="Try again when it has ended; nothing was changed."
-        ) from None
 
 
 def cool_down_ms(last: tuple[int, int] | None, now_ms: int) -> int:

@@ -1,14 +1,13 @@
-"""The ledger of a replay: which dead letters were sent where. A file beside the journal, one for each target.
+"""The ledger of a replay: which dead letters were sent where. One file per group and target, beside the journal.
 
-What is about to be sent stands in it before it is sent. After a crash those rows are in doubt: their copies are looked
-for on the target, and only what is not there is sent again.
+Each dead letter is written to it before it is sent. After a crash the rows without a result are in doubt: the next run
+looks for their copies on the target, and sends only what is not there.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import secrets
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -20,14 +19,14 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from rmqctl.errors import BusyError, RmqctlError, UsageError
+from rmqctl.errors import UsageError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ChangeState, Who
-from rmqctl.net.file_lock import lock_file
 from rmqctl.rules.replay import Target, TargetKind
 
-from .journal_file import is_local, prepare_for_writers
 from .process_state import change_state, process_start
+from .state_db import all_or_nothing, create_file, format_number, is_local, prepare_for_writers, refusal
+from .state_lock import free, take
 from .state_place import STATE_HINT, state_folder, unusable
 
 _FORMAT = 1
@@ -146,7 +145,8 @@ class Ledger:
         self._mutex = RLock()
         self._run = 0
         folder = _folder(create=True)
-        self._lock = _take(folder / f"{_digest(identity)}.lock", identity.group)
+        busy = f"The dead letters of {identity.group} are being replayed by"
+        self._lock = take(folder / f"{_digest(identity)}.lock", "REPLAY", busy, "Try again when it has ended.")
         try:
             known = _find(folder, identity)
             self.id = secrets.token_hex(6) if known is None else known.stem.rpartition("-")[2]
@@ -161,16 +161,16 @@ class Ledger:
                 else:
                     self._connection.execute("UPDATE ledger SET cluster = ?, brokers = ?", (identity.cluster, brokers))
         except BaseException:
-            os.close(self._lock)
+            free(self._lock)
             raise
 
     def close(self) -> None:
         """Let go of the file, and of its lock."""
         self._connection.close()
-        os.close(self._lock)
+        free(self._lock)
 
     def known(self, broker_name: str, queue_id: int, first: int, last: int) -> dict[tuple[int, str], int]:
-        """Return the state of what stands in it between two offsets of a queue, both included, by offset and id."""
+        """Return the states of its rows between two offsets of a queue, both included, by offset and id."""
         with self._reading():
             found = self._connection.execute(
                 "SELECT queue_offset, message_id, state FROM letters"
@@ -180,7 +180,7 @@ class Ledger:
             return {(queue_offset, message_id): state for queue_offset, message_id, state in found}
 
     def has_message(self, message_id: str, earlier: str) -> bool:
-        """Tell whether another dead letter of the same delivery stands in it."""
+        """Tell whether it has a row of another dead letter of the same delivery."""
         with self._reading():
             found = self._connection.execute(
                 "SELECT 1 FROM letters WHERE message_id = ? AND earlier = ? LIMIT 1", (message_id, earlier)
@@ -245,23 +245,17 @@ class Ledger:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._reading():
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._connection.execute("COMMIT")
-            finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+        with self._reading(), all_or_nothing(self._connection, "BEGIN IMMEDIATE"):
+            yield
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        # Notes are written by a thread: the disk keeps nobody else waiting.
+        # A thread writes the rows, so that the disk does not hold up sends.
         try:
             with self._mutex:
                 yield
         except sqlite3.Error as error:
-            raise _refusal(self._path, error) from error
+            raise refusal("ledger", self._path, error, _MOVE_AWAY) from error
 
 
 def read_ledgers(groups: Collection[str] = ()) -> list[Summary]:
@@ -342,8 +336,10 @@ def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             yield connection
-    except (sqlite3.Error, ValueError) as error:
-        raise _refusal(path, error) from error
+    except sqlite3.Error as error:
+        raise refusal("ledger", path, error, _MOVE_AWAY) from error
+    except ValueError as error:
+        raise UsageError(f"The ledger {path} has a row that can't be read: {error}.", hint=_MOVE_AWAY) from None
 
 
 def _folder(*, create: bool) -> Path:
@@ -356,55 +352,25 @@ def _folder(*, create: bool) -> Path:
     return folder
 
 
-def _take(path: Path, group: str) -> int:
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise unusable(path, error) from None
-    try:
-        lock_file(descriptor)
-        os.truncate(descriptor, 0)
-        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-    except BlockingIOError:
-        who = os.pread(descriptor, 32, 0).decode(errors="replace") or "another"
-        os.close(descriptor)
-        raise BusyError(
-            f"The dead letters of {group} are being replayed by process {who}.", hint="Try again when it has ended."
-        ) from None
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
 def _open(path: Path) -> sqlite3.Connection:
     try:
-        # Made here, for this user alone; SQLite gives the files beside it the same rights.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        create_file(path)
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:
             prepare_for_writers(connection, is_local=is_local(path))
-            found = int(connection.execute("PRAGMA user_version").fetchone()[0])
+            found = format_number(connection)
             if found > _FORMAT:
                 raise UsageError(f"The ledger {path} is of a newer rmqctl.", hint=f"Use that one. {STATE_HINT}")
             if found == 0:
-                connection.execute("BEGIN IMMEDIATE")
-                for table in _TABLES:
-                    connection.execute(table)
-                connection.execute(f"PRAGMA user_version = {_FORMAT}")
-                connection.execute("COMMIT")
+                with all_or_nothing(connection, "BEGIN IMMEDIATE"):
+                    for table in _TABLES:
+                        connection.execute(table)
+                    connection.execute(f"PRAGMA user_version = {_FORMAT}")
         except BaseException:
             connection.close()
             raise
     except sqlite3.Error as error:
-        raise _refusal(path, error) from error
+        raise refusal("ledger", path, error, _MOVE_AWAY) from error
     except OSError as error:
         raise unusable(path, error) from None
     return connection
-
-
-def _refusal(path: Path, error: Exception) -> RmqctlError:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code == sqlite3.SQLITE_FULL:
-        return RmqctlError(f"The ledger {path} can't be written: the disk is full.", hint=STATE_HINT)
-    return UsageError(f"The ledger {path} can't be used: {error}.", hint=_MOVE_AWAY)

@@ -12,13 +12,13 @@ from rmqctl.admin.messages import pull_queue
 from rmqctl.admin.queues import fetch_route
 from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
+from rmqctl.client.producer import master_of
 from rmqctl.errors import RmqctlError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol import headers
 from rmqctl.rules.replay import MARK, mark_of
 
 from .ledger import Row
-from .replay_targets import master_of
 
 
 class Copies(Struct, frozen=True):

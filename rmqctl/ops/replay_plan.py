@@ -145,7 +145,7 @@ async def plan_replay(source: Source, target: Target, ledger: Ledger | None, mos
 async def check_targets(client: Client, plan: ReplayPlan, group: str) -> None:
     """Ask whether each topic of a plan takes what is sent; those that do not are among its failures."""
     topics = {topic for _, topic in plan.to_send}
-    answers = await ask_all(topics, Targets(client, plan.target, group).next_queue)
+    answers = await ask_all(topics, Targets(client, plan.target, group).queues)
     plan.failures += (Failure(None, f"topic {topic}", error, Attempt.WRITE) for topic, error in answers.failed.items())
     plan.obstacle = None if answers.ok else next(iter(answers.failed.values()), None)
 

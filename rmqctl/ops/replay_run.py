@@ -1,8 +1,8 @@
-"""Replays dead letters: each stands in the ledger before it is sent, and what was not answered is looked for.
+"""Replays dead letters: each is in the ledger before it is sent, and copies of unanswered sends are looked for.
 
-It goes by windows: a window is noted as about to be sent, sent in as few requests as its target allows, and noted as
-sent together with the next one's beginning. After a crash the last window is in doubt, and the next run looks for its
-copies on the target before it sends anything.
+It works in windows: rmqctl writes a window to the ledger, sends it in as few requests as the target allows, and writes
+its results together with the next window. After a crash the last window is in doubt: the next run looks for its copies
+on the target before it sends anything.
 """
 
 from __future__ import annotations
@@ -105,6 +105,7 @@ class Replay:
         self._targets = Targets(client, target, group)
         self._choice = Choice(ledger, target)
         self._taken_count = 0
+        self._placed_count = 0  # of requests: each goes to the next queue
         # What the next note to the ledger tells of the window before.
         self._done: list[Row] = []
         self._gone: list[Row] = []
@@ -251,13 +252,15 @@ class Replay:
         left: list[_Item] = []
         errors: list[RmqctlError] = []
         for topic, part in by_topic.items():
+            try:
+                queues = await self._targets.queues(topic)
+            except RmqctlError as error:
+                errors.append(error)
+                left += part
+                continue
             for chunk in _chunks(topic, part):
-                try:
-                    mq, address = await self._targets.next_queue(topic)
-                except RmqctlError as error:
-                    errors.append(error)
-                    left += chunk
-                    continue
+                self._placed_count += 1
+                mq, address = queues[self._placed_count % len(queues)]
                 placed = [
                     _Item(each.row._replace(to_broker=mq.broker_name, to_queue=mq.queue_id), each.message)
                     for each in chunk
@@ -302,8 +305,8 @@ class Replay:
         """Write down what came of the window before, and what is about to be sent."""
         done, gone, self._done, self._gone = self._done, self._gone, [], []
         # While something is in doubt its copies can be from before on. What is used for the first time has none.
-        known = self._ledger.ends()
-        ends = {mq: end for mq, end in self._targets.ends.items() if not self._doubts or mq not in known}
+        known = self._ledger.ends() if self._doubts else {}
+        ends = {mq: end for mq, end in self._targets.ends.items() if mq not in known}
         await asyncio.to_thread(self._ledger.note, done=done, gone=gone, begun=begun, ends=ends)
 
     async def _settle_earlier(self) -> None:

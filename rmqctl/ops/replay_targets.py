@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
 from rmqctl.client.fresh_routes import FreshRoutes
+from rmqctl.client.producer import master_of
 from rmqctl.consumer.retry_guard import RetryGuard, explain
 from rmqctl.errors import RefusedError, UnreachableError
 from rmqctl.model.queue import MessageQueue
@@ -15,14 +16,11 @@ from rmqctl.protocol import headers
 from rmqctl.rules.replay import Target
 from rmqctl.rules.sending import writable_queues
 
-# A route that was asked for anew because a broker failed stands so long.
-_FRESH_S = 1.0
-
 
 class Targets:
-    """Gives queues in turn. `ends` are where each queue ended when it was first used, and behind what is known stored.
+    """Returns the queues to send to. `ends` are where each queue ended at first use, then behind the last stored copy.
 
-    Copies of what is in doubt are from there on.
+    Copies in doubt are at these offsets or behind.
     """
 
     def __init__(self, client: Client, target: Target, group: str) -> None:
@@ -35,27 +33,23 @@ class Targets:
         # In which turn brokers refused or did not answer last, by topic and name.
         self._failed: dict[tuple[str, str], int] = {}
         self._turn = 0
-        self._asked_s: dict[str, float] = {}
-        self._place = 0
 
-    async def next_queue(self, topic: str) -> tuple[MessageQueue, str]:
-        """Return the queue of a topic whose turn it is, and the address of its master.
+    async def queues(self, topic: str) -> list[tuple[MessageQueue, str]]:
+        """Return the queues of a topic that messages can go to now, each with the address of its master.
 
-        Brokers that failed are passed over unless all did. Raises NotFoundError for a topic that there is not,
-        RefusedError where no queue can be written to, and where every broker would make dead letters of what is sent
-        to the retry topic; UnreachableError where no broker tells where its queues end.
+        Brokers that failed are passed over unless all did. Raises NotFoundError for a topic that does not exist,
+        RefusedError where no queue is writable, or where every broker would turn retries into dead letters;
+        UnreachableError where no broker reports the ends of its queues.
         """
         failed = {name for known, name in self._failed if known == topic}
-        route = await self._routes.route(topic, again=bool(failed) and not self._is_fresh(topic))
+        route = await self._routes.route(topic, again=bool(failed))
         queues = await self._free_queues(route)
         await self._find_ends(route, [mq for mq in queues if mq not in self.ends])
         there = [mq for mq in queues if mq in self.ends]
         chosen = [mq for mq in there if mq.broker_name not in failed] or there
         if not chosen:
             raise UnreachableError(queues[0].broker_name, "the end of its queues can't be read")
-        self._place += 1
-        mq = chosen[self._place % len(chosen)]
-        return mq, master_of(route, mq.broker_name)
+        return [(mq, master_of(route, mq.broker_name)) for mq in chosen]
 
     async def _free_queues(self, route: TopicRoute) -> list[MessageQueue]:
         queues = writable_queues(route)
@@ -70,14 +64,6 @@ class Targets:
             hint = "--to-origin and --to-topic are not affected; all groups of the topic consume what they send."
             raise RefusedError(explain(hindered.items(), self._group), hint=hint)
         return [mq for mq in queues if mq.broker_name not in hindered]
-
-    def _is_fresh(self, topic: str) -> bool:
-        """Tell whether the route was asked for a moment ago: it is wanted for each request of a window."""
-        now_s = self._client.clock.monotonic_s()
-        if now_s - self._asked_s.get(topic, float("-inf")) < _FRESH_S:
-            return True
-        self._asked_s[topic] = now_s
-        return False
 
     def next_turn(self) -> None:
         """Begin to send once more. Brokers that failed in the turn before are tried again where all did."""
@@ -103,11 +89,3 @@ class Targets:
 
         answers = await ask_all(queues, fetch)
         self.ends.update(answers.ok)
-
-
-def master_of(route: TopicRoute, broker_name: str) -> str:
-    """Return the address of a broker's master. Raises UnreachableError where none is registered."""
-    for broker in route.brokers:
-        if broker.broker_name == broker_name and broker.master_address is not None:
-            return broker.master_address
-    raise UnreachableError(broker_name, "no master is registered")

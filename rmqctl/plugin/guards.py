@@ -101,7 +101,7 @@ def guarded_transform(name: str, transform: LetterTransform) -> GuardedTransform
             )
         for key, value in changes.items():
             if not isinstance(key, str) or not key or not (value is None or (isinstance(value, str) and value)):
-                raise PluginError(f"Transform {name} failed: {short_repr(key)}={short_repr(value)} is no property.")
+                raise PluginError(f"Transform {name} failed: {short_repr(key)}={short_repr(value)} is not a property.")
         return new, changes
 
     return change

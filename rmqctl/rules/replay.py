@@ -63,8 +63,8 @@ def replay_properties(properties: Mapping[str, str], target: Target, *, mark: st
     """Return the properties of the message that is sent.
 
     Keys, tags, the application's own and the ids of the first copy stay. A dead letter without a unique key gets the
-    broker's id of it (`offset_id`): by that its copy can be found. How often it was consumed is not among them: the
-    count begins anew.
+    broker's id of it (`offset_id`): by that its copy can be found. The reconsume count is reset: no property of it
+    stays.
     """
     kept = {
         name: value

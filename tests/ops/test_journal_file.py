@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from rmqctl.errors import BusyError, RmqctlError, UsageError
 from rmqctl.model.receipt import Result
-from rmqctl.ops import journal_file
+from rmqctl.ops import journal_file, state_db
 from rmqctl.ops.journal import Journal
 from tests.ops.test_journal import a_plan, begin, results, whole
 
@@ -48,7 +48,7 @@ def _mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Have the folder of this test be on a file system of a type."""
     mountinfo = tmp_path / "mountinfo"
     mountinfo.write_text(f"1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 0:5 / {tmp_path} rw shared:1 - {kind} somewhere rw\n")
-    monkeypatch.setattr(journal_file, "_MOUNTINFO", mountinfo)
+    monkeypatch.setattr(state_db, "_MOUNTINFO", mountinfo)
 
 
 @pytest.mark.parametrize("kind", ["nfs4", "cifs", "9p", "fuse.sshfs", "virtiofs", "of-tomorrow"])
@@ -87,7 +87,7 @@ def test_a_journal_with_a_write_ahead_log_that_came_to_a_network_is_taken_back(
 def test_where_the_system_does_not_tell_there_is_no_write_ahead_log(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_file, "_MOUNTINFO", tmp_path / "none")
+    monkeypatch.setattr(state_db, "_MOUNTINFO", tmp_path / "none")
     begin(journal, "r")
     assert connection_of(journal).execute("PRAGMA journal_mode").fetchone()[0] == "delete"
 

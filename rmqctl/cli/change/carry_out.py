@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from rmqctl.cli.confirm import confirm, confirm_by_name
-from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.cli.output.render import render
 from rmqctl.cli.output.text import drop_rest, note_to_stderr, printable
 from rmqctl.cli.output_file import new_file, write_file
 from rmqctl.errors import NameServersDifferError, NotAuthorisedError, RefusedError, RmqctlError, UsageError
@@ -29,6 +28,7 @@ from rmqctl.ops.journal import Journal
 from rmqctl.ops.state_place import host_name
 
 from .config_listings import CONFIG_PLAN_COLUMNS, CONFIG_RECEIPT_COLUMNS
+from .consent import check_display, require_consent
 from .headings import headings
 from .interrupts import Interrupts
 from .listings import PLAN_COLUMNS, RECEIPT_COLUMNS, is_changing, plan_listing, receipt_listing
@@ -46,31 +46,25 @@ if TYPE_CHECKING:
 
     from .options import Consent
 
-FOR_PEOPLE = ("table", "wide", "plain")
-
 
 def check_consent(invocation: Invocation, consent: Consent, *, is_group_change: bool = False) -> None:
     """Raise UsageError for what would only be noticed after the change, RefusedError in a readonly context.
 
     Commands ask this before they ask the cluster.
     """
-    display = invocation.display
     invocation.is_change = True
     plan_columns, receipt_columns = (
         (CONFIG_PLAN_COLUMNS, CONFIG_RECEIPT_COLUMNS) if is_group_change else (PLAN_COLUMNS, RECEIPT_COLUMNS)
     )
-    choose_columns(plan_columns if consent.is_plan_only else receipt_columns, display)
     if consent.plan_path == "-":
         raise UsageError("--plan names a new file.", hint="--dry-run -o json writes the plan to stdout.")
     if consent.plan_path is not None:
         new_file("--plan", consent.plan_path)
-    if consent.is_plan_only:
-        return
-    require_file_locks("Changing a group")
-    invocation.require_writable()
-    if display.conditions:
-        raise UsageError("--where would hide what is changed as well.", hint="It can be given with --dry-run.")
-    choose_columns(receipt_columns, replace(display, columns=tuple(key.removeprefix("-") for key in display.sort_keys)))
+    if not consent.is_plan_only:
+        require_file_locks("Changing a group")
+    check_display(
+        invocation, is_plan_only=consent.is_plan_only, plan_columns=plan_columns, receipt_columns=receipt_columns
+    )
 
 
 def carry_out(
@@ -85,8 +79,8 @@ def carry_out(
     if today is None:
         plan = with_author(invocation, plan)
     document = plan_document(plan)
-    said = list(headings(plan, time.time_ns() // 1_000_000, is_saved=today is not None))
-    listing = plan_listing(today or plan, failures, headings=said)
+    said = headings(plan, time.time_ns() // 1_000_000, is_saved=today is not None)
+    listing = plan_listing(today or plan, failures, headings=list(said))
     if consent.is_plan_only or not is_changing(plan):
         if consent.plan_path is not None:
             text = json.dumps({**document, "errors": listing.errors()}, indent=2) + "\n"
@@ -105,20 +99,7 @@ def carry_out(
             f"Group {plan.group} is only partly seen: {planned.unseen}.",
             hint="--dry-run shows what can be changed, and --partial changes that.",
         )
-    is_given = consent.confirm is not None if invocation.is_protected else consent.yes
-    if display.format in FOR_PEOPLE or not is_given:
-        # For scripts only one document: the plan, or what came of it.
-        _show_first(listing, replace(display, columns=(), sort_keys=()))
-        if display.format in FOR_PEOPLE and not is_given and not display.with_notes:
-            for line in said:  # -q silences notes, not what is asked about
-                note_to_stderr(printable(line))
-    if not is_given and display.format not in FOR_PEOPLE:
-        option = f"--confirm {plan.group}" if invocation.is_protected else "--yes"
-        raise UsageError(f"Nothing was changed: with -o {display.format} this needs {option}.")
-    if invocation.is_protected:
-        confirm_by_name(plan.group, given=consent.confirm)
-    else:
-        confirm((), is_confirmed=consent.yes)
+    require_consent(invocation, listing, plan.group, yes=consent.yes, confirmed=consent.confirm)
     return apply(invocation, plan, document, failures, strict=strict, wait_s=wait_s)
 
 
@@ -199,16 +180,6 @@ def _exit_code(code: int, failures: Sequence[Failure]) -> int:
     if any(failure.error.exit_code == NotAuthorisedError.exit_code for failure in failures):
         return NotAuthorisedError.exit_code
     return 8 if failures and code in (0, 9) else code
-
-
-def _show_first(plan: Listing, display: Display) -> None:
-    """Show a plan before it is applied. Raises RmqctlError when that fails: nobody knows then what is consented to."""
-    try:
-        render(plan, display)
-        sys.stdout.flush()
-    except OSError:
-        drop_rest(sys.stdout)
-        raise RmqctlError("Nothing was changed: its plan can't be shown, nobody reads the output.") from None
 
 
 def _show_last(receipt_id: str, receipt: Listing, display: Display) -> None:

@@ -12,7 +12,7 @@ from rmqctl.cli.change.options import Confirm, DryRun, Reason, Yes, group_name
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.body import BodyStyle
 from rmqctl.cli.output.message_options import Plugin
-from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.cli.output.render import render
 from rmqctl.errors import UsageError
 
 from .reading import (
@@ -56,7 +56,7 @@ A ledger on this machine, one for each group and target, holds what was sent. So
 after a crash: it goes on, and sends nothing twice. What was being sent when it was killed, or was not answered, is
 looked for on the target first. dlq status lists ledgers; --ledger NAME begins another one.
 
-The count of retries begins anew. Message id, keys, tags, properties and the ids of the first copy stay; the property
+The retry count starts at 0. Message id, keys, tags, properties and the ids of the first copy stay; the property
 RMQCTL_REPLAY is added. A dead letter whose message is sent already as another one is left out.
 
 While an orderly consumer of the group runs, brokers from 5.1.1 on make dead letters of what is sent to the retry topic:
@@ -101,11 +101,17 @@ def command(
     yes: Yes = False,
 ) -> int:
     """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.cli.change.consent import check_display, require_consent
+    from rmqctl.net.file_lock import require_file_locks
     from rmqctl.rules.replay import Target, TargetKind, retry_target
 
     invocation = Invocation(ctx)
     invocation.is_change = True
-    _check(invocation, is_dry=dry_run)
+    if not dry_run:
+        require_file_locks("Replaying dead letters")
+    check_display(
+        invocation, is_plan_only=dry_run, plan_columns=PLAN_COLUMNS, receipt_columns=RECEIPT_COLUMNS, done="sent"
+    )
     if to_origin and to_topic is not None:
         raise UsageError("--to-origin and --to-topic can't be used together.")
     name = group_name(invocation, group)
@@ -132,22 +138,8 @@ def command(
         return render(listing, display if dry_run else replace(display, columns=(), sort_keys=()))
     if plan.obstacle is not None:
         raise plan.obstacle
-    work.consent(listing, name, yes=yes, confirm=confirm)
+    require_consent(invocation, listing, name, yes=yes, confirmed=confirm)
     return work.replay(plan.most_count, rate, change, reason)
-
-
-def _check(invocation: Invocation, *, is_dry: bool) -> None:
-    """Raise UsageError for what would only be noticed when all is sent, RefusedError in a readonly context."""
-    from rmqctl.net.file_lock import require_file_locks
-
-    display = invocation.display
-    choose_columns(PLAN_COLUMNS if is_dry else RECEIPT_COLUMNS, display)
-    if is_dry:
-        return
-    require_file_locks("Replaying dead letters")
-    invocation.require_writable()
-    if display.conditions:
-        raise UsageError("--where would hide what is sent as well.", hint="It can be given with --dry-run.")
 
 
 def _transform(name: str | None, plugins: list[str] | None) -> "Transform | None":
@@ -208,21 +200,6 @@ class _Work:
                     ledger.close()
         await check_targets(client, plan, self._group)
         return plan
-
-    def consent(self, listing: Any, group: str, *, yes: bool, confirm: str | None) -> None:
-        """Show the plan and ask. Raises UsageError where nobody can be asked, DeclinedError for a no."""
-        from rmqctl.cli.change.carry_out import FOR_PEOPLE
-        from rmqctl.cli.confirm import confirm as ask
-        from rmqctl.cli.confirm import confirm_by_name
-
-        invocation, display = self._invocation, self._invocation.display
-        is_given = confirm is not None if invocation.is_protected else yes
-        if display.format in FOR_PEOPLE or not is_given:
-            render(listing, replace(display, columns=(), sort_keys=()))
-        if invocation.is_protected:
-            confirm_by_name(group, given=confirm)
-        else:
-            ask((), is_confirmed=yes)
 
     def replay(self, count: int, rate: float | None, transform: "Transform | None", reason: str | None) -> int:
         """Send, and show what came of it. Returns the exit code."""

@@ -12,7 +12,7 @@ from rmqctl.cli.confirm import confirm_by_name
 from rmqctl.cli.input_file import read_input
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
-from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.cli.output.render import render
 from rmqctl.cli.output.text import note_to_stderr
 from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
@@ -92,10 +92,11 @@ def command(
     """Run the command; its help is the registry's line and HELP."""
     from rmqctl.admin.message_send import Sent, fetch_targets, send_all
     from rmqctl.admin.queues import parse_queue_choice
+    from rmqctl.cli.change.consent import check_display
     from rmqctl.cli.output.progress import ScanProgress
 
     invocation = Invocation(ctx)
-    _check_display(invocation, is_dry=dry_run)
+    check_display(invocation, is_plan_only=dry_run, plan_columns=_COLUMNS, receipt_columns=_COLUMNS, done="sent")
     if is_system_topic(topic):
         raise UsageError(f"{topic} is a topic of RocketMQ's own: nothing is sent to it.")
     full_topic = invocation.full_name(topic)
@@ -131,18 +132,6 @@ def command(
     if dry_run:
         return render(to_listing(_planned(full_topic, messages, targets), [], is_dry=True), invocation.display)
     return _show(invocation, sent, is_delayed=is_delayed)
-
-
-def _check_display(invocation: Invocation, *, is_dry: bool) -> None:
-    """Raise UsageError for what would only be noticed when it is sent, RefusedError in a readonly context."""
-    display = invocation.display
-    choose_columns(_COLUMNS, display)
-    choose_columns(_COLUMNS, replace(display, columns=tuple(key.removeprefix("-") for key in display.sort_keys)))
-    if is_dry:
-        return
-    invocation.require_writable()
-    if display.conditions:
-        raise UsageError("--where would hide what is sent as well.", hint="It can be given with --dry-run.")
 
 
 def _checked(count: int, with_lines: bool) -> int:

@@ -1,0 +1,71 @@
+"""What every change asks before it is made: whether it may be shown and made, and whether it is wanted."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from rmqctl.cli.confirm import confirm, confirm_by_name
+from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.cli.output.text import drop_rest, note_to_stderr, printable
+from rmqctl.errors import RmqctlError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rmqctl.cli.invocation import Display, Invocation
+    from rmqctl.cli.output.listing import Column, Listing
+
+_FOR_PEOPLE = ("table", "wide", "plain")
+
+
+def check_display(
+    invocation: Invocation, *, is_plan_only: bool, plan_columns: Sequence[Column], receipt_columns: Sequence[Column],
+    done: str = "changed",
+) -> None:  # fmt: skip
+    """Raise UsageError for columns and conditions that would only be noticed after the change, which `done` names.
+
+    Raises RefusedError in a readonly context. Commands ask this before they ask the cluster.
+    """
+    display = invocation.display
+    choose_columns(plan_columns if is_plan_only else receipt_columns, display)
+    if is_plan_only:
+        return
+    invocation.require_writable()
+    if display.conditions:
+        raise UsageError(f"--where would hide what is {done} as well.", hint="It can be given with --dry-run.")
+    choose_columns(receipt_columns, replace(display, columns=tuple(key.removeprefix("-") for key in display.sort_keys)))
+
+
+def require_consent(invocation: Invocation, plan: Listing, name: str, *, yes: bool, confirmed: str | None) -> None:
+    """Show a plan, and return only when it is wanted: by --yes, by --confirm NAME in a protected context, or an answer.
+
+    Raises UsageError where there is no one to ask, DeclinedError for a no.
+    """
+    display = invocation.display
+    is_given = confirmed is not None if invocation.is_protected else yes
+    if display.format in _FOR_PEOPLE or not is_given:
+        # For scripts only one document: the plan, or what came of it.
+        _show(plan, replace(display, columns=(), sort_keys=()))
+        if display.format in _FOR_PEOPLE and not is_given and not display.with_notes:
+            for line in plan.headings:  # -q silences notes, not what is asked about
+                note_to_stderr(printable(line))
+    if not is_given and display.format not in _FOR_PEOPLE:
+        option = f"--confirm {name}" if invocation.is_protected else "--yes"
+        raise UsageError(f"Nothing was changed: with -o {display.format} this needs {option}.")
+    if invocation.is_protected:
+        confirm_by_name(name, given=confirmed)
+    else:
+        confirm((), is_confirmed=yes)
+
+
+def _show(plan: Listing, display: Display) -> None:
+    """Show a plan before it is applied. Raises RmqctlError when that fails: nobody knows then what is consented to."""
+    try:
+        render(plan, display)
+        sys.stdout.flush()
+    except OSError:
+        drop_rest(sys.stdout)
+        raise RmqctlError("Nothing was changed: its plan can't be shown, nobody reads the output.") from None
