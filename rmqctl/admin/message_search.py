@@ -24,6 +24,8 @@ from .results import all_failed, ask_all
 
 # Matches of one queue that wait for older ones of other queues; then its reading pauses.
 _WAITING_COUNT = 256
+# So few queues don't keep a broker busy by a pull each.
+_FEW = 4
 
 
 async def check_sql(client: Client, route: TopicRoute, sql: str) -> list[Failure]:
@@ -181,7 +183,7 @@ class MessageSearch:
 
         pulls = pull_queue(
             self._client, span.address, span.mq, span.first_offset, span.end_offset,
-            expression=self._expression, ahead=len(self._lanes) == 1, on_unreadable=unreadable,
+            expression=self._expression, ahead=len(self._lanes) < _FEW, on_unreadable=unreadable,
             on_position=position,
         )  # fmt: skip
         try:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Any
 
 from msgspec import Struct
 
@@ -48,6 +48,10 @@ OnUnreadable = Callable[[int, RmqctlError], None]
 OnPosition = Callable[[int], None]
 
 ALL = Expression()
+# Pulls of one queue that are under way.
+_MOST_AHEAD = 4
+# So many answers in a row with all that was asked for: more is asked for.
+_FULL_ENOUGH = 16
 
 
 def pull_request(
@@ -80,24 +84,48 @@ async def pull_queue(
 ) -> AsyncGenerator[list[StoredMessage]]:
     """Yield the messages of a queue from first_offset up to, not including, end_offset, a list for each pull.
 
-    `ahead`: the next pull is on its way while the last one is worked on. It pays for a queue that is read alone; where
-    several are, the others' pulls are on their way. Offsets that were deleted meanwhile are passed over; the queue's
-    end ends it early. Raises what Client.ask() raises, and without on_unreadable RemoteProtocolError for a message that
-    can't be read. Close it (aclosing) when it is left early.
+    `ahead`: the next pulls are on their way while the last one is worked on; of all messages (ALL) some at once, from
+    where each one probably ends. It pays for a queue that is read alone; where several are, the others' pulls are on
+    their way. Offsets that were deleted meanwhile are passed over; the queue's end ends it early. Raises what
+    Client.ask() raises, and without on_unreadable RemoteProtocolError for a message that can't be read. Close it
+    (aclosing) when it is left early.
     """
+    most_ahead = (_MOST_AHEAD if expression == ALL else 1) if ahead else 0
+    # By the offsets that they begin at.
+    asked: deque[tuple[int, int, asyncio.Task[Command]]] = deque()
+    in_vain: list[asyncio.Task[Command]] = []
+    # How many messages an answer probably has. Brokers give fewer of what is no longer in memory.
+    step, full_count = batch_count, 0
 
-    def ask(queue_offset: int) -> Coroutine[Any, Any, Command]:
-        request = pull_request(mq, queue_offset, expression, batch_count)
-        return client.ask(address, request, accept=PULL_ANSWERS)
+    def ask(queue_offset: int, count: int) -> tuple[int, int, asyncio.Task[Command]]:
+        request = pull_request(mq, queue_offset, expression, count)
+        return queue_offset, count, asyncio.ensure_future(client.ask(address, request, accept=PULL_ANSWERS))
+
+    def ask_from(queue_offset: int) -> None:
+        """Have the next pulls from an offset on under way."""
+        if not asked or asked[0][0] > queue_offset:
+            asked.appendleft(ask(queue_offset, min(step, asked[0][0] - queue_offset) if asked else step))
+        while len(asked) < most_ahead and (guess := sum(asked[-1][:2])) < end_offset:
+            asked.append(ask(guess, step))
 
     queue_offset = first_offset
-    asked: asyncio.Task[Command] | None = None
     try:
         while queue_offset < end_offset:
-            answer = await (asked or ask(queue_offset))
+            ask_from(queue_offset)
+            _, count, pull = asked.popleft()
+            answer = await pull
             next_offset = headers.int_field(answer, "nextBeginOffset")
             is_more = queue_offset < next_offset < end_offset
-            asked = asyncio.ensure_future(ask(next_offset)) if ahead and is_more else None
+            while asked and asked[0][0] < next_offset:
+                in_vain.append(asked.popleft()[2])
+            if most_ahead > 1:
+                full_count = full_count + 1 if next_offset - queue_offset >= count else 0
+                if not full_count:
+                    step = max(1, next_offset - queue_offset)
+                elif full_count % _FULL_ENOUGH == 0:
+                    step = min(2 * step, batch_count)
+            if most_ahead and is_more:
+                ask_from(next_offset)
             if answer.code == ResponseCode.SUCCESS:
                 try:
                     messages = list(iter_messages(answer.body))
@@ -116,9 +144,10 @@ async def pull_queue(
                 return
             queue_offset = next_offset
     finally:
-        if asked is not None:
-            asked.cancel()
-            await asyncio.gather(asked, return_exceptions=True)
+        in_vain += [pull for *_, pull in asked]
+        for pull in in_vain:
+            pull.cancel()
+        await asyncio.gather(*in_vain, return_exceptions=True)
 
 
 async def fetch_one(

@@ -30,21 +30,23 @@ async def ask_all(keys: Iterable[K], call: Callable[[K], Awaitable[V]], *, at_on
     Only rmqctl's own errors are data.
     """
     asked = list(keys)
-    gate = asyncio.Semaphore(at_once or max(len(asked), 1))
+    left = iter(asked)
+    results: dict[K, V | RmqctlError] = {}
 
-    async def one(key: K) -> V | RmqctlError:
-        async with gate:
+    async def work() -> None:
+        for key in left:
             try:
-                return await call(key)
+                results[key] = await call(key)
             except RmqctlError as error:
-                return _named(key, error)
+                results[key] = _named(key, error)
 
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(at_once or len(asked), len(asked))):
+            group.create_task(work())
     ok: dict[K, V] = {}
     failed: dict[K, RmqctlError] = {}
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(key)) for key in asked]
-    for key, task in zip(asked, tasks, strict=True):
-        result = task.result()
+    for key in asked:
+        result = results[key]
         if isinstance(result, RmqctlError):
             failed[key] = result
         else:

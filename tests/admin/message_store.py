@@ -41,6 +41,7 @@ class MessageStore:
         self.state = state
         self.sql = sql  # expression: the tag that it stands for
         self.index_cap = index_cap
+        self.most_count = 1_000  # in an answer
         self.queues: dict[tuple[str, int], list[Stored]] = {}
         self.first: dict[tuple[str, int], int] = {}
         self._place = 0
@@ -104,7 +105,7 @@ class MessageStore:
         assert fields["consumerGroup"] == "TOOLS_CONSUMER"
         assert fields["sysFlag"] == ("6" if fields["suspendTimeoutMillis"] != "0" else "4")
         queue, first = self._bounds(request)
-        at, count = int(fields["queueOffset"]), int(fields["maxMsgNums"])
+        at, count = int(fields["queueOffset"]), min(int(fields["maxMsgNums"]), self.most_count)
         header = {"minOffset": str(first), "maxOffset": str(len(queue)), "suggestWhichBrokerId": "0"}
         if not first <= at < len(queue):
             code = R.PULL_NOT_FOUND if at == len(queue) else R.PULL_OFFSET_MOVED

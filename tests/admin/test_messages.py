@@ -42,19 +42,31 @@ def test_a_range_is_read_in_pulls_and_not_beyond_its_end(ahead: bool) -> None:
     assert _pull(cluster, 5, 5, ahead=ahead) == []
 
 
-def test_the_next_pull_is_on_its_way_while_the_last_one_is_worked_on() -> None:
-    cluster = message_cluster(_store())
+@pytest.mark.parametrize(
+    ("expression", "counts"), [(Expression(), [5, 6, 7, 7, 7, 7, 7]), (Expression("Aa||CC"), [2, 3, 4, 5, 6, 7, 7])]
+)
+def test_the_next_pulls_are_on_their_way_while_the_last_one_is_worked_on(
+    expression: Expression, counts: list[int]
+) -> None:
+    cluster = message_cluster(_store(200))
     server = cluster.servers["broker-a"]
 
     async def scenario() -> list[int]:
         seen = []
-        async with cluster.client() as client, aclosing(pull_queue(client, "a:1", MQ, 0, 100, ahead=True)) as pulls:
-            async for _ in pulls:
+        async with cluster.client() as client:
+            async for _ in pull_queue(client, "a:1", MQ, 0, 200, ahead=True, expression=expression):
                 await cluster.clock.await_idle()
                 seen.append(server.codes().count(Q.PULL_MESSAGE))
         return seen
 
-    assert run(passing(cluster.clock, scenario())) == [2, 3, 4, 4]
+    assert run(passing(cluster.clock, scenario())) == counts
+
+
+def test_pulls_ahead_of_what_is_shorter_or_longer_than_expected_lose_nothing() -> None:
+    store = _store(400)
+    cluster = message_cluster(store)
+    store.most_count = 10
+    assert [offset for pull in _pull(cluster, 0, 400, ahead=True) for offset in pull] == list(range(400))
 
 
 def test_leaving_early_leaves_nothing_behind() -> None:
@@ -69,7 +81,7 @@ def test_leaving_early_leaves_nothing_behind() -> None:
             await cluster.clock.await_idle()
             return cluster.servers["broker-a"].codes().count(Q.PULL_MESSAGE)
 
-    assert run(passing(cluster.clock, scenario())) == 2
+    assert run(passing(cluster.clock, scenario())) == 4
 
 
 def test_positions_go_up_to_the_end_also_where_nothing_matches() -> None:
