@@ -6,9 +6,15 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from queue import SimpleQueue
+from threading import Semaphore, Thread
+from types import TracebackType
+from typing import BinaryIO, Self
 
 from rmqctl.errors import RmqctlError, UsageError
+
+# What waits to be written, and how much is written before the disk has to have it.
+_MOST_CHUNKS, _SYNC_BYTES = 64, 64 << 20
 
 
 def new_file(option: str, file: str, *, is_forced: bool = False, may_force: bool = False) -> Path:
@@ -69,6 +75,52 @@ def writing(path: Path, *, is_forced: bool = False, may_force: bool = False) -> 
     finally:
         if new is not None:
             new.unlink(missing_ok=True)
+
+
+class WriteBehind:
+    """Writes to a file in a thread, which also has the disk keep up; its end waits for all of it.
+
+    What can't be written raises its OSError at a later write, or at the end.
+    """
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+        self._error: OSError | None = None
+        self._chunks: SimpleQueue[bytes | None] = SimpleQueue()
+        self._room = Semaphore(_MOST_CHUNKS)
+        self._thread = Thread(target=self._run)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
+        self._chunks.put(None)
+        self._thread.join()
+        if self._error is not None and kind is None:
+            raise self._error
+
+    def write(self, data: bytes) -> None:
+        """Have bytes written; wait while too much is not written yet."""
+        self._room.acquire()
+        if self._error is not None:
+            raise self._error
+        self._chunks.put(data)
+
+    def _run(self) -> None:
+        unsynced_bytes = 0
+        while (data := self._chunks.get()) is not None:
+            try:
+                if self._error is None:
+                    self._out.write(data)
+                    unsynced_bytes += len(data)
+                    if unsynced_bytes >= _SYNC_BYTES:
+                        self._out.flush()
+                        os.fsync(self._out.fileno())
+                        unsynced_bytes = 0
+            except OSError as error:
+                self._error = error
+            self._room.release()
 
 
 def _put(new: Path, path: Path) -> None:

@@ -116,17 +116,18 @@ class Producer:
         stored, what comes after is not sent.
         """
         keyed = self._keyed(messages)
-        sizes = [_sendable(sends.batch_part_bytes, message) for message in keyed]
+        parts = [_sendable(sends.batch_part, message) for message in keyed]
+        sizes = [sends.stored_bytes(part) for part in parts]
         for size_bytes in sizes:
             _require_size(size_bytes)
-        for part in split_batches(sizes, max_bytes=sends.MAX_BODY_BYTES, max_count=_MAX_BATCH_COUNT):
-            yield await self._send_batch(topic, keyed[part], mq)
+        for batch in split_batches(sizes, max_bytes=sends.MAX_BODY_BYTES, max_count=_MAX_BATCH_COUNT):
+            yield await self._send_batch(topic, keyed[batch], parts[batch], mq)
 
     async def _send_batch(
-        self, topic: str, messages: Sequence[OutgoingMessage], mq: MessageQueue | None
+        self, topic: str, messages: Sequence[OutgoingMessage], parts: Sequence[bytes], mq: MessageQueue | None
     ) -> list[SendResult]:
         def make(mq: MessageQueue) -> Command:
-            return sends.send_batch(self.group, mq, messages, self._client.clock.now_ms())
+            return sends.send_batch(self.group, mq, parts, self._client.clock.now_ms())
 
         return await self._send(topic, messages, make, mq, None)
 

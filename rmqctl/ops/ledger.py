@@ -1,7 +1,8 @@
 """The ledger of a replay: which dead letters were sent where. One file per group and target, beside the journal.
 
-Each dead letter is written to it before it is sent. After a crash the rows without a result are in doubt: the next run
-looks for their copies on the target, and sends only what is not there.
+What is about to be sent is written to it before, in one piece; each dead letter gets its row when its result is known.
+After a crash what had no result yet is in doubt: the next run looks for its copies on the target, and sends only what
+is not there.
 """
 
 from __future__ import annotations
@@ -10,17 +11,16 @@ import hashlib
 import json
 import secrets
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from enum import IntEnum
 from pathlib import Path
-from threading import RLock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgspec
 from msgspec import Struct
 
 from rmqctl.errors import UsageError
-from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ChangeState, Who
 from rmqctl.rules.replay import Target, TargetKind
 
@@ -29,7 +29,7 @@ from .state_db import all_or_nothing, create_file, format_number, is_local, prep
 from .state_lock import free, take
 from .state_place import STATE_HINT, state_folder, unusable
 
-_FORMAT = 1
+_FORMAT = 2
 _TABLES = (
     (
         "CREATE TABLE ledger (id TEXT, name TEXT, cluster TEXT, brokers TEXT, group_name TEXT, kind TEXT, topic TEXT,"
@@ -37,15 +37,11 @@ _TABLES = (
     ),
     (
         "CREATE TABLE letters (broker_name TEXT, queue_id INTEGER, queue_offset INTEGER, message_id TEXT, earlier TEXT,"
-        " state INTEGER, to_topic TEXT, to_broker TEXT, to_queue INTEGER, to_offset INTEGER, at_ms INTEGER,"
+        " to_topic TEXT, to_broker TEXT, to_queue INTEGER, at_ms INTEGER, state INTEGER, to_offset INTEGER,"
         " run INTEGER, PRIMARY KEY (broker_name, queue_id, queue_offset, message_id)) WITHOUT ROWID"
     ),
     "CREATE INDEX by_message ON letters (message_id, earlier)",
-    "CREATE INDEX in_doubt ON letters (at_ms) WHERE state = 0",
-    (
-        "CREATE TABLE ends (topic TEXT, broker_name TEXT, queue_id INTEGER, next_offset INTEGER,"
-        " PRIMARY KEY (topic, broker_name, queue_id)) WITHOUT ROWID"
-    ),
+    "CREATE TABLE under_way (id INTEGER PRIMARY KEY, count INTEGER, rows TEXT)",
     (
         "CREATE TABLE runs (id INTEGER PRIMARY KEY, started_at_ms INTEGER, ended_at_ms INTEGER, reason TEXT,"
         " user TEXT, host TEXT, pid INTEGER, process_start TEXT, planned_count INTEGER)"
@@ -54,10 +50,15 @@ _TABLES = (
 _MOVE_AWAY = "Move it away, and the next replay begins a new one, which sends everything again."
 
 
-class State(IntEnum):
-    """How far a dead letter has come: about to be sent, or sent; stored on the target; left out on purpose."""
+# A statement for so many rows takes less time than one each, and the interpreter runs on meanwhile. SQLite before 3.32
+# takes 999 values.
+_ROWS_AT_ONCE = 80
+_VALUES = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
-    IN_DOUBT = 0
+
+class State(IntEnum):
+    """What came of a dead letter: stored on the target, or left out on purpose."""
+
     SENT = 1
     DROPPED = 2
 
@@ -65,7 +66,7 @@ class State(IntEnum):
 class Row(NamedTuple):
     """One dead letter: its place and id, the mark of the replay that it comes from, if any, and where it goes.
 
-    `to_offset` is None until the broker told it, and for what is stored in an unknown place.
+    Its copy can be in the queue that it goes to from `from_offset` on.
     """
 
     broker_name: str
@@ -73,12 +74,19 @@ class Row(NamedTuple):
     queue_offset: int
     message_id: str
     earlier: str
-    state: int
     to_topic: str
     to_broker: str
     to_queue: int
-    to_offset: int | None
     at_ms: int
+    from_offset: int
+
+
+class Done(NamedTuple):
+    """What came of a row: SENT, with the offset of its copy, or DROPPED, which has none."""
+
+    row: Row
+    state: State
+    to_offset: int | None
 
 
 class Run(Struct, frozen=True):
@@ -130,6 +138,9 @@ class Identity(Struct, frozen=True):
     name: str = ""
 
 
+_ROWS = msgspec.json.Decoder(list[Row])
+
+
 def has_ledger(identity: Identity) -> bool:
     """Tell whether there is a ledger for this."""
     return _find(_folder(create=False), identity) is not None
@@ -142,7 +153,6 @@ class Ledger:
     """
 
     def __init__(self, identity: Identity, now_ms: int) -> None:
-        self._mutex = RLock()
         self._run = 0
         folder = _folder(create=True)
         busy = f"The dead letters of {identity.group} are being replayed by"
@@ -169,64 +179,54 @@ class Ledger:
         self._connection.close()
         free(self._lock)
 
-    def known(self, broker_name: str, queue_id: int, first: int, last: int) -> dict[tuple[int, str], int]:
-        """Return the states of its rows between two offsets of a queue, both included, by offset and id."""
+    def has_letters(self) -> bool:
+        """Tell whether it has a row."""
+        with self._reading():
+            return self._connection.execute("SELECT 1 FROM letters LIMIT 1").fetchone() is not None
+
+    def done_between(self, broker_name: str, queue_id: int, first: int, last: int) -> set[tuple[int, str]]:
+        """Return the offsets and ids of its rows between two offsets of a queue, both included."""
         with self._reading():
             found = self._connection.execute(
-                "SELECT queue_offset, message_id, state FROM letters"
+                "SELECT queue_offset, message_id FROM letters"
                 " WHERE broker_name = ? AND queue_id = ? AND queue_offset BETWEEN ? AND ?",
                 (broker_name, queue_id, first, last),
             )
-            return {(queue_offset, message_id): state for queue_offset, message_id, state in found}
+            return set(found)
 
-    def has_message(self, message_id: str, earlier: str) -> bool:
-        """Tell whether it has a row of another dead letter of the same delivery."""
+    def deliveries(self, message_ids: Sequence[str]) -> set[tuple[str, str]]:
+        """Return id and earlier mark of its rows of these ids."""
+        found: set[tuple[str, str]] = set()
         with self._reading():
-            found = self._connection.execute(
-                "SELECT 1 FROM letters WHERE message_id = ? AND earlier = ? LIMIT 1", (message_id, earlier)
-            )
-            return found.fetchone() is not None
+            for at in range(0, len(message_ids), _ROWS_AT_ONCE):
+                part = message_ids[at : at + _ROWS_AT_ONCE]
+                marks = ", ".join("?" * len(part))
+                query = f"SELECT message_id, earlier FROM letters WHERE message_id IN ({marks})"  # noqa: S608 -- marks
+                found.update(self._connection.execute(query, part))
+        return found
 
     def in_doubt(self) -> list[Row]:
-        """Return what was about to be sent, by place."""
+        """Return what was about to be sent when it was written to last."""
         with self._reading():
-            found = self._connection.execute(
-                "SELECT broker_name, queue_id, queue_offset, message_id, earlier, state, to_topic, to_broker, to_queue,"
-                " to_offset, at_ms FROM letters WHERE state = 0 ORDER BY broker_name, queue_id, queue_offset"
-            )
-            return [Row(*row) for row in found]
+            found = self._connection.execute("SELECT rows FROM under_way").fetchone()
+            return [] if found is None else _ROWS.decode(found[0])
 
-    def ends(self) -> dict[MessageQueue, int]:
-        """Return from where on copies in doubt can be, by queue of a target."""
-        with self._reading():
-            found = self._connection.execute("SELECT topic, broker_name, queue_id, next_offset FROM ends")
-            return {MessageQueue(*place): offset for *place, offset in found}
-
-    def note(
-        self,
-        *,
-        done: Iterable[Row] = (),
-        ends: Mapping[MessageQueue, int],
-        gone: Iterable[Row] = (),
-        begun: Iterable[Row] = (),
-    ) -> None:
-        """Note what came of rows, what of them is not there any more, and what is about to be sent, all at once.
+    def note(self, *, done: Sequence[Done] = (), under_way: Sequence[Row] = ()) -> None:
+        """Note what came of rows, and all that may be on its way from now on, in one transaction.
 
         It is on the disk when this returns.
         """
+        run = self._run
         with self._transaction():
-            self._connection.executemany(
-                "DELETE FROM letters WHERE broker_name = ? AND queue_id = ? AND queue_offset = ? AND message_id = ?",
-                [row[:4] for row in gone],
-            )
-            for rows in (done, begun):
-                self._connection.executemany(
-                    "INSERT OR REPLACE INTO letters VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    [(*row, self._run) for row in rows],
-                )
-            self._connection.executemany(
-                "INSERT OR REPLACE INTO ends VALUES (?, ?, ?, ?)", [(*mq, end) for mq, end in ends.items()]
-            )
+            for at in range(0, len(done), _ROWS_AT_ONCE):
+                part = done[at : at + _ROWS_AT_ONCE]
+                values: list[Any] = []
+                for row, state, to_offset in part:
+                    values += (*row[:-1], state, to_offset, run)
+                rows = ", ".join([_VALUES] * len(part))
+                self._connection.execute(f"INSERT OR REPLACE INTO letters VALUES {rows}", values)  # noqa: S608 -- marks
+            text = msgspec.json.encode(under_way).decode()
+            self._connection.execute("INSERT OR REPLACE INTO under_way VALUES (1, ?, ?)", (len(under_way), text))
 
     def begin_run(self, who: Who, reason: str | None, planned_count: int, now_ms: int) -> None:
         """Note that a run begins: what is noted from now on is its own."""
@@ -250,10 +250,8 @@ class Ledger:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        # A thread writes the rows, so that the disk does not hold up sends.
         try:
-            with self._mutex:
-                yield
+            yield
         except sqlite3.Error as error:
             raise refusal("ledger", self._path, error, _MOVE_AWAY) from error
 
@@ -295,6 +293,7 @@ def _summary(path: Path) -> Summary | None:
             return None
         found = connection.execute("SELECT run, state, count(*) FROM letters GROUP BY run, state")
         counts = {(run, state): count for run, state, count in found}
+        in_doubt = connection.execute("SELECT count FROM under_way").fetchone()
         runs = connection.execute(
             "SELECT id, started_at_ms, ended_at_ms, reason, user, host, pid, process_start, planned_count FROM runs"
             " ORDER BY id"
@@ -308,7 +307,7 @@ def _summary(path: Path) -> Summary | None:
             created_at_ms=row[6],
             sent_count=_total(counts, State.SENT),
             dropped_count=_total(counts, State.DROPPED),
-            in_doubt_count=_total(counts, State.IN_DOUBT),
+            in_doubt_count=0 if in_doubt is None else in_doubt[0],
             runs=tuple(
                 Run(
                     started_at_ms=started_at_ms,
@@ -355,12 +354,12 @@ def _folder(*, create: bool) -> Path:
 def _open(path: Path) -> sqlite3.Connection:
     try:
         create_file(path)
-        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(path, isolation_level=None)
         try:
             prepare_for_writers(connection, is_local=is_local(path))
             found = format_number(connection)
-            if found > _FORMAT:
-                raise UsageError(f"The ledger {path} is of a newer rmqctl.", hint=f"Use that one. {STATE_HINT}")
+            if found not in (0, _FORMAT):
+                raise UsageError(f"The ledger {path} is of another rmqctl.", hint=f"Use that one. {STATE_HINT}")
             if found == 0:
                 with all_or_nothing(connection, "BEGIN IMMEDIATE"):
                     for table in _TABLES:

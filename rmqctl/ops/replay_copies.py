@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 
 from msgspec import Struct
@@ -22,38 +22,38 @@ from .ledger import Row
 
 
 class Copies(Struct, frozen=True):
-    """What was found: `stored` are rows with the offset of their copy, `absent` have none; `open` can't be told yet.
+    """What was found: `stored` are rows and the offsets of their copies; `open` can't be told yet. The rest has none.
 
     `error` says why of the first queue that could not be read to its end.
     """
 
-    stored: tuple[Row, ...] = ()
-    absent: tuple[Row, ...] = ()
+    stored: tuple[tuple[Row, int], ...] = ()
     open: tuple[Row, ...] = ()
     error: RmqctlError | None = None
 
 
-async def find_copies(client: Client, ledger_id: str, rows: Sequence[Row], ends: Mapping[MessageQueue, int]) -> Copies:
+async def find_copies(client: Client, ledger_id: str, rows: Sequence[Row]) -> Copies:
     """Read each queue that rows were sent to, from where their copies can be on up to its end.
 
-    `ends` are these offsets. Raises nothing that a broker says.
+    Raises nothing that a broker says.
     """
     by_queue: dict[MessageQueue, list[Row]] = {}
     for row in rows:
         by_queue.setdefault(MessageQueue(row.to_topic, row.to_broker, row.to_queue), []).append(row)
-    answers = await ask_all(by_queue, lambda mq: _read(client, ledger_id, mq, ends.get(mq, 0)))
-    stored, absent, still_open = [], [], []
+    answers = await ask_all(
+        by_queue, lambda mq: _read(client, ledger_id, mq, min(row.from_offset for row in by_queue[mq]))
+    )
+    stored: list[tuple[Row, int]] = []
+    still_open: list[Row] = []
     for mq, found in answers.ok.items():
         for row in by_queue[mq]:
             offset = found.get(mark_of(ledger_id, row.broker_name, row.queue_id, row.queue_offset))
-            if offset is None:
-                absent.append(row)
-            else:
-                stored.append(row._replace(to_offset=offset))
+            if offset is not None:
+                stored.append((row, offset))
     for mq in answers.failed:
         still_open += by_queue[mq]
     error = next(iter(answers.failed.values()), None)
-    return Copies(tuple(stored), tuple(absent), tuple(still_open), error)
+    return Copies(tuple(stored), tuple(still_open), error)
 
 
 async def _read(client: Client, ledger_id: str, mq: MessageQueue, first_offset: int) -> dict[str, int]:

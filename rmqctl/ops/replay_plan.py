@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from enum import StrEnum
 from itertools import groupby
@@ -16,7 +16,7 @@ from rmqctl.model.failure import Attempt, Failure
 from rmqctl.rules.dead_letters import origin_topic
 from rmqctl.rules.replay import MARK, Target
 
-from .ledger import Ledger, State
+from .ledger import Ledger, Row
 from .replay_source import DeadLetter, Source
 from .replay_targets import Targets
 
@@ -82,45 +82,57 @@ class Choice:
     def __init__(self, ledger: Ledger | None, target: Target, *, is_plan: bool = False) -> None:
         self._ledger = ledger
         self._target = target
+        self._is_resumed = ledger is not None and ledger.has_letters()
+        in_doubt = [] if ledger is None else ledger.in_doubt()
+        self._in_doubt = {row[:4] for row in in_doubt}
         # Deliveries that were let pass and are not in the ledger yet. A plan, which lets all pass, keeps their hashes:
-        # a million take 60 MB.
+        # a million take 60 MB. That two of a million are the same has a chance below 1 in 10^7.
         self._passed: set[tuple[str, str] | int] = set()
         self._is_plan = is_plan
+        deliveries = [(row.message_id, row.earlier) for row in in_doubt]
+        self._passed.update(map(hash, deliveries) if is_plan else deliveries)
 
     def choose(self, letters: Sequence[DeadLetter]) -> list[tuple[DeadLetter, Left | None]]:
         """Return each with the reason why it is not sent; None for what is."""
-        known = self._known(letters)
+        done, delivered = self._noted(letters)
         chosen: list[tuple[DeadLetter, Left | None]] = []
         for letter in letters:
-            place = (letter.broker_name, letter.queue_id, letter.queue_offset, letter.message_id)
             delivery = (letter.message_id, letter.properties.get(MARK, ""))
             key = hash(delivery) if self._is_plan else delivery
             left = None
-            if place in known:
-                left = Left.IN_DOUBT if known[place] == State.IN_DOUBT else Left.DONE
+            if self._in_doubt and _place(letter) in self._in_doubt:
+                left = Left.IN_DOUBT
+            elif done and _place(letter) in done:
+                left = Left.DONE
             elif self._target.topic_of(letter.properties) is None:
                 left = Left.NO_ORIGIN
-            elif key in self._passed or (self._ledger is not None and self._ledger.has_message(*delivery)):
+            elif key in self._passed or delivery in delivered:
                 left = Left.TWICE
             else:
                 self._passed.add(key)
             chosen.append((letter, left))
         return chosen
 
-    def forget(self, letters: Sequence[DeadLetter]) -> None:
+    def forget(self, rows: Iterable[Row]) -> None:
         """Let go of what the ledger has by now."""
-        self._passed.difference_update((each.message_id, each.properties.get(MARK, "")) for each in letters)
+        self._passed.difference_update((row.message_id, row.earlier) for row in rows)
 
-    def _known(self, letters: Sequence[DeadLetter]) -> dict[tuple[str, int, int, str], int]:
-        if self._ledger is None:
-            return {}
-        ordered = sorted(letters, key=lambda each: (each.broker_name, each.queue_id, each.queue_offset))
-        known: dict[tuple[str, int, int, str], int] = {}
-        for (name, queue_id), part in groupby(ordered, key=lambda each: (each.broker_name, each.queue_id)):
-            offsets = [each.queue_offset for each in part]
-            found = self._ledger.known(name, queue_id, offsets[0], offsets[-1])
-            known |= {(name, queue_id, *key): state for key, state in found.items()}
-        return known
+    def _noted(self, letters: Sequence[DeadLetter]) -> tuple[set[tuple[str, int, int, str]], set[tuple[str, str]]]:
+        """Return the places and the deliveries among these that the ledger has."""
+        done: set[tuple[str, int, int, str]] = set()
+        if self._ledger is None or (self._is_plan and not self._is_resumed):
+            return done, set()
+        if self._is_resumed:
+            ordered = sorted(letters, key=lambda each: (each.broker_name, each.queue_id, each.queue_offset))
+            for (name, queue_id), part in groupby(ordered, key=lambda each: (each.broker_name, each.queue_id)):
+                offsets = [each.queue_offset for each in part]
+                found = self._ledger.done_between(name, queue_id, offsets[0], offsets[-1])
+                done |= {(name, queue_id, *key) for key in found}
+        return done, self._ledger.deliveries([each.message_id for each in letters])
+
+
+def _place(letter: DeadLetter) -> tuple[str, int, int, str]:
+    return letter.broker_name, letter.queue_id, letter.queue_offset, letter.message_id
 
 
 async def plan_replay(source: Source, target: Target, ledger: Ledger | None, most: int | None) -> ReplayPlan:
@@ -154,7 +166,11 @@ def _add(plan: ReplayPlan, letter: DeadLetter) -> None:
     topic = plan.target.topic_of(letter.properties)
     if topic is None:
         raise AssertionError("it was chosen")
-    plan.to_send.setdefault((origin_topic(letter.properties), topic), Tally()).add(letter)
+    key = origin_topic(letter.properties), topic
+    tally = plan.to_send.get(key)
+    if tally is None:
+        tally = plan.to_send[key] = Tally()
+    tally.add(letter)
     plan.again_count += MARK in letter.properties
     if len(plan.sample) < _SAMPLE_COUNT:
         plan.sample.append(letter)

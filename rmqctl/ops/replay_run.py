@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from itertools import repeat
 
 from msgspec import Struct, field
 
@@ -30,7 +31,7 @@ from rmqctl.rules.sending import split_batches
 from rmqctl.rules.words import counted
 
 from .late_writes import look_until_seen
-from .ledger import Ledger, Row, State
+from .ledger import Done, Ledger, Row, State
 from .replay_copies import find_copies
 from .replay_plan import Choice
 from .replay_source import DeadLetter, Source
@@ -38,7 +39,7 @@ from .replay_targets import Targets
 
 _WINDOW_COUNT = 1_000
 _BATCH_COUNT, _BATCH_BYTES = 100, 1 << 20
-_REQUESTS_AT_ONCE = 16
+_REQUESTS_AT_ONCE = 64
 # A broker that does not answer in this time has the message, or will not have it (DefaultMQProducer.sendMsgTimeout).
 _ANSWER_S = 10.0
 # What a process that was killed had sent reaches the broker by then; it drops what waits longer to be stored.
@@ -69,19 +70,28 @@ class ReplayOutcome(Struct):
     is_interrupted: bool = False
 
 
-class _Item(Struct, frozen=True):
-    """A dead letter's row, and the message that is sent."""
+class _Item(Struct, frozen=True, gc=False):
+    """A dead letter, the message that is sent of it, and its topic."""
 
-    row: Row
+    letter: DeadLetter
     message: OutgoingMessage
+    topic: str
+
+
+class _Chunk(Struct, frozen=True):
+    """What goes in one request: a message, or some as parts of a batch."""
+
+    items: list[_Item]
+    parts: list[bytes] | None = None
 
 
 class _Request(Struct, frozen=True):
-    """Messages that go to one queue in one request."""
+    """A chunk that goes to a queue. Its rows are those of its items."""
 
     mq: MessageQueue
     address: str
-    items: list[_Item]
+    chunk: _Chunk
+    rows: list[Row]
 
 
 class Replay:
@@ -103,12 +113,12 @@ class Replay:
         self._on_progress = on_progress
         self._report = report
         self._targets = Targets(client, target, group)
-        self._choice = Choice(ledger, target)
+        self._choice: Choice | None = None
         self._taken_count = 0
         self._placed_count = 0  # of requests: each goes to the next queue
         # What the next note to the ledger tells of the window before.
-        self._done: list[Row] = []
-        self._gone: list[Row] = []
+        self._done: list[Done] = []
+        # What was not answered.
         self._doubts: dict[tuple[str, int, int, str], Row] = {}
         # What ended a request to each queue that was not answered.
         self._unanswered: dict[MessageQueue, RmqctlError] = {}
@@ -141,16 +151,17 @@ class Replay:
         finally:
             if sending is not None:
                 await asyncio.gather(sending, return_exceptions=True)
-            await self._note()
+            self._note()
             await self._settle_own()
             self._conclude()
             self.outcome.failures += self._source.failures()
 
     async def _windows(self, size: int) -> AsyncGenerator[list[DeadLetter]]:
+        choice = self._choice = Choice(self._ledger, self._target)
         window: list[DeadLetter] = []
         async with aclosing(self._source.batches()) as batches:
             async for letters in batches:
-                window += self._wanted(letters)
+                window += self._wanted(choice, letters)
                 while len(window) >= size:
                     yield window[:size]
                     window = window[size:]
@@ -159,8 +170,8 @@ class Replay:
         if window:
             yield window
 
-    def _wanted(self, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
-        wanted = [letter for letter, left in self._choice.choose(letters) if left is None]
+    def _wanted(self, choice: Choice, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
+        wanted = [letter for letter, left in choice.choose(letters) if left is None]
         if self._most is not None:
             wanted = wanted[: self._most - self._taken_count]
         self._taken_count += len(wanted)
@@ -177,7 +188,6 @@ class Replay:
             items, errors = await self._try(items)
             if not items:
                 break
-        self._choice.forget(letters)
         if items:
             self.outcome.refused_count += len(items)
             what = counted(len(items), "dead letter")
@@ -191,63 +201,58 @@ class Replay:
     def _make(self, letters: Sequence[DeadLetter]) -> list[_Item]:
         """Make what is sent. What the transformation drops is noted."""
         items = []
-        now_ms = self._client.clock.now_ms()
         for letter in letters:
-            row = Row(
-                letter.broker_name, letter.queue_id, letter.queue_offset, letter.message_id,
-                letter.properties.get(MARK, ""), State.IN_DOUBT, self._target.topic_of(letter.properties) or "", "", 0,
-                None, now_ms,
-            )  # fmt: skip
-            made: OutgoingMessage | None = OutgoingMessage(letter.body, letter.properties, letter.flag)
-            if self._transform is not None:
-                made = self._transform(letter)
+            topic = self._target.topic_of(letter.properties) or ""
+            made = letter if self._transform is None else self._transform(letter)
             if made is None:
-                self._done.append(row._replace(state=State.DROPPED))
+                self._done.append(Done(self._row(letter, MessageQueue(topic, "", 0), 0), State.DROPPED, None))
                 self.outcome.dropped_count += 1
                 continue
             mark = mark_of(self._ledger.id, letter.broker_name, letter.queue_id, letter.queue_offset)
-            properties = replay_properties(made.properties, self._target, mark=mark, offset_id=letter.offset_id)
-            items.append(_Item(row, OutgoingMessage(made.body, properties, made.flag)))
+            properties = replay_properties(made.properties, self._target, mark=mark, message_id=letter.message_id)
+            items.append(_Item(letter, OutgoingMessage(made.body, properties, made.flag), topic))
         return items
+
+    def _row(self, letter: DeadLetter, mq: MessageQueue, from_offset: int) -> Row:
+        return Row(
+            letter.broker_name, letter.queue_id, letter.queue_offset, letter.message_id,
+            letter.properties.get(MARK, ""), *mq, self._client.clock.now_ms(), from_offset,
+        )  # fmt: skip
 
     async def _try(self, items: list[_Item]) -> tuple[list[_Item], list[RmqctlError]]:
         """Send items, each once. Returns those that are certainly not stored, and why."""
         requests, left, errors = await self._place(items)
-        await self._note([item.row for request in requests for item in request.items])
-        gate = asyncio.Semaphore(_REQUESTS_AT_ONCE)
+        self._note([row for request in requests for row in request.rows])
         self._targets.next_turn()
 
         async def send(index: int) -> Command:
             mq = requests[index].mq
-            async with gate:
-                if self._targets.is_failing(mq.topic, mq.broker_name):
-                    raise RefusedError(f"{mq.broker_name} failed before; it was not sent.")
-                try:
-                    return await self._ask(requests[index])
-                except RmqctlError:
-                    self._targets.failed(mq.topic, mq.broker_name)
-                    raise
+            if self._targets.is_failing(mq.topic, mq.broker_name):
+                raise RefusedError(f"{mq.broker_name} failed before; it was not sent.")
+            try:
+                return await self._ask(requests[index])
+            except RmqctlError:
+                self._targets.failed(mq.topic, mq.broker_name)
+                raise
 
-        answers = await ask_all(range(len(requests)), send)
+        answers = await ask_all(range(len(requests)), send, at_once=_REQUESTS_AT_ONCE)
         for index, answer in answers.ok.items():
             self._stored(requests[index], answer)
         for index, error in answers.failed.items():
             request = requests[index]
-            rows = [item.row for item in request.items]
             if may_be_stored(error):
-                self._doubts |= {row[:4]: row for row in rows}
+                self._doubts |= {row[:4]: row for row in request.rows}
                 self._unanswered[request.mq] = error
             else:
                 errors.append(error)
-                left += request.items
-                self._gone += rows
+                left += request.chunk.items
         return left, errors
 
     async def _place(self, items: list[_Item]) -> tuple[list[_Request], list[_Item], list[RmqctlError]]:
         """Divide items among requests and queues. Returns also those whose topic takes nothing, and why."""
         by_topic: dict[str, list[_Item]] = {}
         for item in items:
-            by_topic.setdefault(item.row.to_topic, []).append(item)
+            by_topic.setdefault(item.topic, []).append(item)
         requests: list[_Request] = []
         left: list[_Item] = []
         errors: list[RmqctlError] = []
@@ -261,38 +266,31 @@ class Replay:
             for chunk in _chunks(topic, part):
                 self._placed_count += 1
                 mq, address = queues[self._placed_count % len(queues)]
-                placed = [
-                    _Item(each.row._replace(to_broker=mq.broker_name, to_queue=mq.queue_id), each.message)
-                    for each in chunk
-                ]
-                requests.append(_Request(mq, address, placed))
+                end = self._targets.ends[mq]
+                requests.append(_Request(mq, address, chunk, [self._row(item.letter, mq, end) for item in chunk.items]))
         return requests, left, errors
 
     async def _ask(self, request: _Request) -> Command:
-        messages = [item.message for item in request.items]
         now_ms = self._client.clock.now_ms()
-        try:
-            if len(messages) == 1:
-                command = sends.send_message(PRODUCER_GROUP, request.mq, messages[0], now_ms)
-            else:
-                command = sends.send_batch(PRODUCER_GROUP, request.mq, messages, now_ms)
-        except ValueError as error:
-            raise RefusedError(f"It can't be sent: {error}.") from None
+        if request.chunk.parts is not None:
+            command = sends.send_batch(PRODUCER_GROUP, request.mq, request.chunk.parts, now_ms)
+        else:
+            try:
+                command = sends.send_message(PRODUCER_GROUP, request.mq, request.chunk.items[0].message, now_ms)
+            except ValueError as error:
+                raise RefusedError(f"It can't be sent: {error}.") from None
         return await self._client.ask(
             request.address, command, accept=sends.STORED, may_repeat=False, timeout_s=_ANSWER_S
         )
 
     def _stored(self, request: _Request, answer: Command) -> None:
         told = sends.decode_send(answer)
-        mq = MessageQueue(request.mq.topic, request.mq.broker_name, told.queue_id)
-        self._targets.stored(mq, told.queue_offset + len(request.items))
-        self._done += (
-            item.row._replace(state=State.SENT, to_queue=told.queue_id, to_offset=told.queue_offset + index)
-            for index, item in enumerate(request.items)
-        )
-        self._count(mq.topic, len(request.items))
+        count = len(request.rows)
+        self._targets.stored(request.mq, told.queue_offset + count)
+        self._done += map(Done, request.rows, repeat(State.SENT), range(told.queue_offset, told.queue_offset + count))
+        self._count(request.mq.topic, count)
         if told.status is not SendStatus.SEND_OK:
-            self.outcome.unsafe_count += len(request.items)
+            self.outcome.unsafe_count += count
 
     def _count(self, topic: str, count: int) -> None:
         self.outcome.sent_count += count
@@ -301,13 +299,15 @@ class Replay:
 
     # The ledger
 
-    async def _note(self, begun: Sequence[Row] = ()) -> None:
-        """Write down what came of the window before, and what is about to be sent."""
-        done, gone, self._done, self._gone = self._done, self._gone, [], []
-        # While something is in doubt its copies can be from before on. What is used for the first time has none.
-        known = self._ledger.ends() if self._doubts else {}
-        ends = {mq: end for mq, end in self._targets.ends.items() if mq not in known}
-        await asyncio.to_thread(self._ledger.note, done=done, gone=gone, begun=begun, ends=ends)
+    def _note(self, begun: Sequence[Row] = ()) -> None:
+        """Write down what came of the window before, and what is about to be sent.
+
+        In this thread: another one would have to wait for this one's Python code after each statement.
+        """
+        done, self._done = self._done, []
+        self._ledger.note(done=done, under_way=[*self._doubts.values(), *begun])
+        if self._choice is not None:
+            self._choice.forget(each.row for each in done)
 
     async def _settle_earlier(self) -> None:
         """Look for the copies of what an earlier run left in doubt. Raises RmqctlError where that can't be told."""
@@ -317,11 +317,10 @@ class Replay:
         self._report(f"Looking for {counted(len(rows), 'message')} that an earlier run may have sent...")
         age_ms = self._client.clock.now_ms() - max(row.at_ms for row in rows)
         await pause(self._client.clock, min(max(_IN_FLIGHT_MS - age_ms, 0), _IN_FLIGHT_MS) / 1000)
-        copies = await find_copies(self._client, self._ledger.id, rows, self._ledger.ends())
+        copies = await find_copies(self._client, self._ledger.id, rows)
         self._settle(copies.stored)
-        self._gone += copies.absent
         self._doubts = {row[:4]: row for row in copies.open}
-        await self._note()
+        self._note()
         if self._doubts:
             self.outcome.in_doubt_count = len(self._doubts)
             error = copies.error or RmqctlError("They can't be told.")
@@ -334,18 +333,17 @@ class Replay:
         if not self._doubts:
             return
         self._report(f"Looking for {counted(len(self._doubts), 'message')} whose sending was not answered...")
-        ends = self._ledger.ends()
 
         async def look() -> bool:
-            copies = await find_copies(self._client, self._ledger.id, list(self._doubts.values()), ends)
-            for row in copies.stored:
+            copies = await find_copies(self._client, self._ledger.id, list(self._doubts.values()))
+            for row, _ in copies.stored:
                 del self._doubts[row[:4]]
             self._settle(copies.stored)
             return not self._doubts
 
         if not await look():
             await look_until_seen(self._client, look)
-        await self._note()
+        self._note()
 
     def _conclude(self) -> None:
         """Tell of what is still in doubt."""
@@ -356,23 +354,31 @@ class Replay:
                 what = f"{counted(count, 'dead letter')} to {mq}"
                 self.outcome.failures.append(Failure(mq.broker_name, what, error, Attempt.UNANSWERED_WRITE))
 
-    def _settle(self, stored: Sequence[Row]) -> None:
-        self._done += (row._replace(state=State.SENT) for row in stored)
-        for row in stored:
+    def _settle(self, stored: Sequence[tuple[Row, int]]) -> None:
+        for row, to_offset in stored:
+            self._done.append(Done(row, State.SENT, to_offset))
             self._count(row.to_topic, 1)
         self.outcome.found_count += len(stored)
 
 
-def _chunks(topic: str, items: Sequence[_Item]) -> list[list[_Item]]:
+def _chunks(topic: str, items: Sequence[_Item]) -> list[_Chunk]:
     """Cut messages into requests: batches, but for retry topics, which take none, and what a batch can't have."""
     if topic.startswith(RETRY_PREFIX):
-        return [[item] for item in items]
-    chunks: list[list[_Item]] = []
-    plain, sizes = [], []
+        return [_Chunk([item]) for item in items]
+    alone: list[_Chunk] = []
+    plain: list[_Item] = []
+    parts: list[bytes] = []
     for item in items:
         try:
-            sizes.append(sends.batch_part_bytes(item.message))
+            parts.append(sends.batch_part(item.message))
             plain.append(item)
         except ValueError:
-            chunks.append([item])
-    return [*chunks, *(plain[part] for part in split_batches(sizes, max_bytes=_BATCH_BYTES, max_count=_BATCH_COUNT))]
+            alone.append(_Chunk([item]))
+    sizes = map(sends.stored_bytes, parts)
+    batches = split_batches(list(sizes), max_bytes=_BATCH_BYTES, max_count=_BATCH_COUNT)
+    return [*alone, *(_batch(plain[batch], parts[batch]) for batch in batches)]
+
+
+def _batch(items: list[_Item], parts: list[bytes]) -> _Chunk:
+    """Make a chunk; one message is none: a large one is compressed then."""
+    return _Chunk(items, parts if len(items) > 1 else None)

@@ -11,13 +11,12 @@ from rmqctl.model.failure import Failure
 
 
 class DeadLetter(Struct, frozen=True, gc=False):
-    """One dead letter: its place, its id, and what is sent of it. `size_bytes` is that of its body."""
+    """One dead letter: its place, its id (the unique key, else the broker's), and what is sent of it."""
 
     broker_name: str
     queue_id: int
     queue_offset: int
     message_id: str
-    offset_id: str
     stored_at_ms: int
     reconsume_times: int
     flag: int

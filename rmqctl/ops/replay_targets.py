@@ -20,7 +20,7 @@ from rmqctl.rules.sending import writable_queues
 class Targets:
     """Returns the queues to send to. `ends` are where each queue ended at first use, then behind the last stored copy.
 
-    Copies in doubt are at these offsets or behind.
+    What is sent from then on is stored there or behind it.
     """
 
     def __init__(self, client: Client, target: Target, group: str) -> None:

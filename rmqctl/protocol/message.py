@@ -5,8 +5,9 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
-from typing import Self, cast
+from typing import NamedTuple, Self, cast
 
 from msgspec import Struct
 
@@ -30,6 +31,8 @@ _FIXED_V4_BYTES = _HEAD.size + _TAIL_V4.size
 # What every message is looked at for, of the same record: size, magic, queue offset, sys flag, body length.
 _FIRST_LOOK_V4 = struct.Struct(">ii12xq8xi44xi")
 _SYS_FLAG, _BORN_AT, _STORED_AT_V4 = struct.Struct(">36xi"), struct.Struct(">40xq"), struct.Struct(">56xq")
+# Flag, commit log offset, sys flag, born time and host, store time and host, reconsume times.
+_FIXED_V4 = struct.Struct(">16xi8xqiq4siq4sii")
 _ANY_V6 = MessageFlag.BORN_HOST_V6 | MessageFlag.STORE_HOST_V6
 _INNER_BATCH = MessageFlag.INNER_BATCH | MessageFlag.NEED_UNWRAP
 _SHORT = struct.Struct(">h")
@@ -39,6 +42,36 @@ _SMALLEST = _FIXED_V4_BYTES + 1 + 2
 
 _Head = tuple[int, int, int, int, int, int, int, int, int]
 _Tail = tuple[bytes, int, int, bytes, int, int, int, int]
+
+
+class FixedFields(NamedTuple):
+    """What each message has, read at once: for those who want most of it of many. See StoredMessage."""
+
+    flag: int
+    commit_log_offset: int
+    sys_flag: int
+    born_at_ms: int
+    born_address: bytes
+    born_port: int
+    stored_at_ms: int
+    store_address: bytes
+    store_port: int
+    reconsume_times: int
+
+    @property
+    def born_host(self) -> str:
+        """The producer's address as host:port."""
+        return _host_text(self.born_address, self.born_port)
+
+    @property
+    def store_host(self) -> str:
+        """The address of the broker that stored it, as host:port."""
+        return _host_text(self.store_address, self.store_port)
+
+    @property
+    def offset_id(self) -> str:
+        """The broker's message id."""
+        return encode_offset_id(self.store_address, self.store_port, self.commit_log_offset)
 
 
 class StoredMessage(Struct, frozen=True, eq=False, gc=False):
@@ -79,6 +112,13 @@ class StoredMessage(Struct, frozen=True, eq=False, gc=False):
     @property
     def _tail(self) -> _Tail:
         return _unpack_tail(self.record, self.sys_flag)[0]
+
+    def fixed_fields(self) -> FixedFields:
+        """Return the fields that each message has."""
+        if self._topic_at - self.body_bytes == _FIXED_V4_BYTES:
+            return FixedFields._make(_FIXED_V4.unpack_from(self.record))
+        head, tail = self._head, self._tail
+        return FixedFields(head[4], head[6], head[7], head[8], *tail[:6])
 
     @property
     def body_crc(self) -> int:
@@ -123,6 +163,8 @@ class StoredMessage(Struct, frozen=True, eq=False, gc=False):
     @property
     def stored_at_ms(self) -> int:
         """When the broker stored it, by the broker's clock."""
+        if self._topic_at - self.body_bytes == _FIXED_V4_BYTES:
+            return cast("int", _STORED_AT_V4.unpack_from(self.record)[0])
         return self._tail[2]
 
     @property
@@ -223,6 +265,7 @@ def _unpack_tail(record: bytes, sys_flag: int) -> tuple[_Tail, int]:
     return cast("_Tail", layout.unpack_from(record, _HEAD.size)), layout.size
 
 
+@lru_cache(1024)
 def _host_text(address: bytes, port: int) -> str:
     if len(address) == 16:
         return f"[{IPv6Address(address)}]:{port}"

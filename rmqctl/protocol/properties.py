@@ -26,7 +26,10 @@ def decode_properties(text: str) -> dict[str, str]:
 
 def encode_properties(properties: Mapping[str, str]) -> str:
     """Return the pairs as one text, each ended like RocketMQ 5.x does. Raises ValueError for a separator in a pair."""
-    for name, value in properties.items():
-        if not name or any(mark in name + value for mark in (_NAME_END, _PAIR_END)):
-            raise ValueError(f"property {name!r} can't be sent: its name is empty, or it holds a separator")
-    return "".join(f"{name}{_NAME_END}{value}{_PAIR_END}" for name, value in properties.items())
+    text = "".join([f"{name}{_NAME_END}{value}{_PAIR_END}" for name, value in properties.items()])
+    count = len(properties)
+    if "" in properties or text.count(_NAME_END) > count or text.count(_PAIR_END) > count:
+        for name, value in properties.items():
+            if not name or any(mark in name + value for mark in (_NAME_END, _PAIR_END)):
+                raise ValueError(f"property {name!r} can't be sent: its name is empty, or it holds a separator")
+    return text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -141,34 +141,28 @@ def send_message(group: str, mq: MessageQueue, message: OutgoingMessage, born_at
     return Command(RequestCode.SEND_MESSAGE_V2, {**fields, "m": "false", "n": mq.broker_name}, body)
 
 
-def send_batch(group: str, mq: MessageQueue, messages: Sequence[OutgoingMessage], born_at_ms: int) -> Command:
-    """Store messages of one queue (MessageBatch): all of them or none.
+def send_batch(group: str, mq: MessageQueue, parts: Iterable[bytes], born_at_ms: int) -> Command:
+    """Store messages of one queue (MessageBatch), as batch_part() makes them: all of them or none.
 
     The batch as such has no unique key, unlike one of 5.x's client: 4.9 writes it over those of the messages. Brokers
-    refuse messages that are to wait, and those for retry topics. Raises ValueError as send_message() does.
+    refuse messages that are to wait, and those for retry topics.
     """
     fields = _fields(group, mq, born_at_ms, sys_flag=0, flag=0, properties={WAIT: "true"})
-    body = b"".join(_batch_part(message) for message in messages)
-    return Command(RequestCode.SEND_BATCH_MESSAGE, {**fields, "m": "true", "n": mq.broker_name}, body)
+    return Command(RequestCode.SEND_BATCH_MESSAGE, {**fields, "m": "true", "n": mq.broker_name}, b"".join(parts))
 
 
-def batch_part_bytes(message: OutgoingMessage) -> int:
-    """Return how much of a batch a message takes, at the broker, where it is more than in the request.
-
-    Raises ValueError for properties that a batch can't have.
-    """
-    return len(message.body) + len(_part_properties(message)) + _STORED_EXTRA_BYTES
-
-
-def _batch_part(message: OutgoingMessage) -> bytes:
-    properties = _part_properties(message)
-    size = _BATCH_HEAD.size + len(message.body) + _SHORT.size + len(properties)
-    head = _BATCH_HEAD.pack(size, 0, 0, message.flag, len(message.body))
-    return b"".join((head, message.body, _SHORT.pack(len(properties)), properties))
+def batch_part(message: OutgoingMessage) -> bytes:
+    """Return a message as a part of a batch. Raises ValueError for properties that a batch can't have."""
+    properties = properties_text(message.properties, room_bytes=_ADDED_PROPERTIES_BYTES).encode()
+    body = message.body
+    size = _BATCH_HEAD.size + len(body) + _SHORT.size + len(properties)
+    head = _BATCH_HEAD.pack(size, 0, 0, message.flag, len(body))
+    return b"".join((head, body, _SHORT.pack(len(properties)), properties))
 
 
-def _part_properties(message: OutgoingMessage) -> bytes:
-    return properties_text(message.properties, room_bytes=_ADDED_PROPERTIES_BYTES).encode()
+def stored_bytes(part: bytes) -> int:
+    """Return how much a part of a batch takes at the broker, where it is more than in the request."""
+    return len(part) + _STORED_EXTRA_BYTES
 
 
 def _fields(

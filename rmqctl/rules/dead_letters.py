@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-_TOPICS = ("RETRY_TOPIC", "DLQ_ORIGIN_TOPIC")
-_MESSAGE_IDS = ("DLQ_ORIGIN_MESSAGE_ID", "ORIGIN_MESSAGE_ID")
-
 
 class GivenUp(StrEnum):
     """Why a message is a dead letter, as far as it tells."""
@@ -23,7 +20,7 @@ def origin_topic(properties: Mapping[str, str]) -> str | None:
 
     Brokers keep it in RETRY_TOPIC over all retries. DLQ_ORIGIN_TOPIC is reserved, and written by others than brokers.
     """
-    return _first(_TOPICS, properties)
+    return properties.get("RETRY_TOPIC") or properties.get("DLQ_ORIGIN_TOPIC") or None
 
 
 def origin_message_id(properties: Mapping[str, str]) -> str | None:
@@ -31,7 +28,7 @@ def origin_message_id(properties: Mapping[str, str]) -> str | None:
 
     It is the broker's id of the first copy, and of consumers in order the unique key.
     """
-    return _first(_MESSAGE_IDS, properties)
+    return properties.get("DLQ_ORIGIN_MESSAGE_ID") or properties.get("ORIGIN_MESSAGE_ID") or None
 
 
 def given_up(reconsume_times: int, properties: Mapping[str, str]) -> GivenUp | None:
@@ -44,7 +41,3 @@ def given_up(reconsume_times: int, properties: Mapping[str, str]) -> GivenUp | N
     if reconsume_times == 1:
         return GivenUp.FIRST_FAILURE
     return GivenUp.SENT_THERE if origin_topic(properties) is None else None
-
-
-def _first(names: tuple[str, ...], properties: Mapping[str, str]) -> str | None:
-    return next((value for name in names if (value := properties.get(name))), None)

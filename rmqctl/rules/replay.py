@@ -48,10 +48,10 @@ class Target(Struct, frozen=True):
 
         None where it does not tell what is needed: its origin is where it goes, or what its consumer calls it by.
         """
+        if self.kind is TargetKind.TOPIC:
+            return self.topic
         origin = origin_topic(properties)
-        if self.kind is TargetKind.ORIGIN:
-            return origin
-        return None if self.is_retry and origin is None else self.topic
+        return origin if origin is None or self.kind is TargetKind.ORIGIN else self.topic
 
 
 def retry_target(group: str) -> Target:
@@ -59,23 +59,24 @@ def retry_target(group: str) -> Target:
     return Target(TargetKind.RETRY, f"{RETRY_PREFIX}{group}")
 
 
-def replay_properties(properties: Mapping[str, str], target: Target, *, mark: str, offset_id: str) -> dict[str, str]:
+def replay_properties(properties: Mapping[str, str], target: Target, *, mark: str, message_id: str) -> dict[str, str]:
     """Return the properties of the message that is sent.
 
-    Keys, tags, the application's own and the ids of the first copy stay. A dead letter without a unique key gets the
-    broker's id of it (`offset_id`): by that its copy can be found. The reconsume count is reset: no property of it
-    stays.
+    Keys, tags, the application's own and the ids of the first copy stay. A dead letter without a unique key gets its
+    id, the broker's, as one: by that its copy can be found. The reconsume count is reset: no property of it stays.
     """
     kept = {
         name: value
         for name, value in properties.items()
         if name not in _LEFT_OUT and not name.startswith(_LEFT_OUT_PREFIX)
     }
-    kept.setdefault(_UNIQ_KEY, offset_id)
+    kept.setdefault(_UNIQ_KEY, message_id)
     origin = origin_topic(properties)
     if target.is_retry and origin is not None:
         kept[_RETRY_TOPIC] = origin
-    return {**kept, _WAIT: "true", MARK: mark}
+    kept[_WAIT] = "true"
+    kept[MARK] = mark
+    return kept
 
 
 def mark_of(ledger_id: str, broker_name: str, queue_id: int, queue_offset: int) -> str:

@@ -1,8 +1,8 @@
 """Runs the benchmarks against one real cluster of two brokers and prints a table; `make bench`.
 
 `python -m tests.bench cold` runs one part: cold, groups, members, decoding, finding or consuming; sandbox-send,
-sandbox-pull, sandbox-start, sandbox-heartbeats, sandbox-kills, allocate, reset or clean, of which the last six need
-no cluster.
+sandbox-pull, dlq, sandbox-start, sandbox-heartbeats, sandbox-kills, allocate, reset or clean, of which the last six
+need no cluster.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from . import (
     allocating,
     cleaning,
     consuming,
+    dead_letters,
     decoding,
     finding,
     many_groups,
@@ -156,6 +157,7 @@ _PARTS = {
     "cold": _cold, "groups": _groups, "members": _members, "decoding": _decoding, "finding": _finding,
     "consuming": _consuming,
     "sandbox-send": sandbox_messages.measure_sends, "sandbox-pull": sandbox_messages.measure_pulls,
+    "dlq": dead_letters.measure,
 }  # fmt: skip
 _PARTS_ALONE = {
     "sandbox-start": sandbox_start.measure, "sandbox-heartbeats": sandbox_heartbeats.measure,

@@ -9,14 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from rmqctl.errors import BusyError, UsageError
-from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ChangeState, Who
-from rmqctl.ops.ledger import Identity, Ledger, Row, State, has_ledger, read_ledgers
+from rmqctl.ops.ledger import Done, Identity, Ledger, Row, State, has_ledger, read_ledgers
 from rmqctl.ops.state_place import host_name
 from rmqctl.rules.replay import Target, TargetKind, retry_target
 
 _ID = Identity("C@ns:1", {"broker-a": "h:1", "broker-b": "h:2"}, "G", retry_target("G"))
-_END = MessageQueue("T", "broker-a", 0)
 
 
 @pytest.fixture(autouse=True)
@@ -35,33 +33,42 @@ def _open(identity: Identity = _ID, now_ms: int = 1) -> Iterator[Ledger]:
         ledger.close()
 
 
-def _row(offset: int, state: State = State.IN_DOUBT, *, earlier: str = "") -> Row:
-    return Row("broker-a", 0, offset, f"id{offset}", earlier, state, "T", "broker-b", 1, None, 5)
+def _row(offset: int, *, earlier: str = "") -> Row:
+    return Row("broker-a", 0, offset, f"id{offset}", earlier, "T", "broker-b", 1, 5, 10)
+
+
+def _sent(*offsets: int) -> list[Done]:
+    return [Done(_row(offset), State.SENT, 10 + offset) for offset in offsets]
 
 
 def test_what_was_about_to_be_sent_is_in_doubt_until_it_is_said_what_came_of_it() -> None:
     with _open() as ledger:
-        ledger.note(begun=[_row(1), _row(2), _row(3, earlier="m")], ends={_END: 10})
+        assert not ledger.has_letters()
+        ledger.note(under_way=[_row(1), _row(2), _row(3, earlier="m")])
         ident = ledger.id
     with _open() as ledger:
         assert ledger.id == ident
         assert ledger.in_doubt() == [_row(1), _row(2), _row(3, earlier="m")]
-        assert ledger.ends() == {_END: 10}
-        sent = _row(1, State.SENT)._replace(to_offset=7)
-        ledger.note(done=[sent, _row(4, State.DROPPED)], gone=[_row(2)], ends={_END: 11})
+        done = [*_sent(1), Done(_row(4, earlier="m"), State.DROPPED, None)]
+        ledger.note(done=done, under_way=[_row(3, earlier="m")])
         assert ledger.in_doubt() == [_row(3, earlier="m")]
-        assert ledger.known("broker-a", 0, 0, 3) == {(1, "id1"): State.SENT, (3, "id3"): State.IN_DOUBT}
-        assert ledger.known("broker-a", 1, 0, 3) == {}
-        assert [ledger.has_message(*each) for each in (("id1", ""), ("id2", ""), ("id3", ""), ("id3", "m"))] == [
-            True, False, False, True,
-        ]  # fmt: skip
-        assert ledger.ends() == {_END: 11}
+        assert ledger.has_letters()
+        assert ledger.done_between("broker-a", 0, 0, 3) == {(1, "id1")}
+        assert ledger.done_between("broker-a", 1, 0, 3) == set()
+        assert ledger.deliveries(["id1", "id2", "id3", "id4"]) == {("id1", ""), ("id4", "m")}
+
+
+def test_many_are_noted_and_asked_for_at_once() -> None:
+    with _open() as ledger:
+        ledger.note(done=_sent(*range(1_001)))
+        assert len(ledger.done_between("broker-a", 0, 0, 2_000)) == 1_001
+        assert len(ledger.deliveries([f"id{offset}" for offset in range(1_500)])) == 1_001
 
 
 def test_runs_and_counts_are_read_while_it_is_open() -> None:
     with _open(now_ms=3) as ledger:
         ledger.begin_run(Who("me", host_name(), os.getpid(), None), "a bug was fixed", 4, 5)
-        ledger.note(done=[_row(1, State.SENT), _row(2, State.DROPPED)], begun=[_row(3)], ends={})
+        ledger.note(done=[*_sent(1), Done(_row(2), State.DROPPED, None)], under_way=[_row(3)])
         (summary,) = read_ledgers()
         assert (summary.sent_count, summary.dropped_count, summary.in_doubt_count) == (1, 1, 1)
         assert (summary.group, summary.target, summary.created_at_ms) == ("G", retry_target("G"), 3)
@@ -69,7 +76,7 @@ def test_runs_and_counts_are_read_while_it_is_open() -> None:
         ledger.end_run(9)
         # What one run was about to send, another one finds.
         ledger.begin_run(Who("me", "elsewhere", 1, None), None, 2, 10)
-        ledger.note(done=[_row(3, State.SENT)], ends={})
+        ledger.note(done=_sent(3))
     (summary,) = read_ledgers(("G",))
     first, second = summary.runs
     assert (first.ended_at_ms, first.planned_count, first.sent_count, first.reason) == (9, 4, 1, "a bug was fixed")

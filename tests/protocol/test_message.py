@@ -23,6 +23,10 @@ RECORD = Record()
 PROPERTY_NAMES = ["queue_offset"] + [
     name for name, value in vars(StoredMessage).items() if isinstance(value, property) and not name.startswith("_")
 ]
+FIXED_NAMES = (
+    "flag", "commit_log_offset", "sys_flag", "born_at_ms", "born_host", "stored_at_ms", "store_host", "reconsume_times",
+    "offset_id",
+)  # fmt: skip
 V6 = IPv6Address("2001:db8::1").packed
 OTHER_V6 = IPv6Address("fd00::2").packed
 COMPRESSED, BORN_V6, STORE_V6, INNER = 0x1, 0x10, 0x20, 0xC0
@@ -159,6 +163,9 @@ def test_hosts(magic: int, sys_flag: int, born: str, store: str) -> None:
     store_host = (OTHER_V6, 10911) if sys_flag & STORE_V6 else RECORD.store_host
     message = one(RECORD.but(magic=magic, sys_flag=sys_flag, born_host=born_host, store_host=store_host))
     assert (message.born_host, message.store_host) == (born, store)
+    fixed = message.fixed_fields()
+    for name in FIXED_NAMES:
+        assert getattr(fixed, name) == getattr(message, name)
     assert (message.topic, message.body, message.body_crc_ok) == ("orders", b"hello", True)
     assert (message.stored_at_ms, message.reconsume_times) == (RECORD.stored_at_ms, 2)
     address = store_host[0].hex().upper()

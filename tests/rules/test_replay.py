@@ -15,13 +15,13 @@ _OWN = {"KEYS": "k1 k2", "TAGS": "A", "UNIQ_KEY": "U", "ORIGIN_MESSAGE_ID": "O",
 
 @pytest.mark.parametrize("target", [_RETRY, _ORIGIN, _TOPIC])
 def test_what_stays_and_what_goes(target: Target) -> None:
-    made = replay_properties({**_LEFT_BY_DELIVERIES, **_OWN}, target, mark="m", offset_id="X")
+    made = replay_properties({**_LEFT_BY_DELIVERIES, **_OWN}, target, mark="m", message_id="X")
     retried = {"RETRY_TOPIC": "orders"} if target.is_retry else {}
     assert made == {**_OWN, **retried, "WAIT": "true", MARK: "m"}
 
 
 def test_one_without_a_unique_key_gets_one_and_an_earlier_mark_is_replaced() -> None:
-    made = replay_properties({MARK: "old"}, _TOPIC, mark="new", offset_id="X")
+    made = replay_properties({MARK: "old"}, _TOPIC, mark="new", message_id="X")
     assert made == {"UNIQ_KEY": "X", "WAIT": "true", MARK: "new"}
     assert mark_of("l", "broker-a", 0, 7) == "l broker-a:0:7"
 

@@ -4,9 +4,9 @@
 # the cluster is imported when the command runs, so that --help needs none of it.
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from msgspec.structs import replace
@@ -15,7 +15,7 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.body import BodyStyle
 from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.cli.output.render import choose_columns, render
-from rmqctl.cli.output_file import new_file, writing
+from rmqctl.cli.output_file import WriteBehind, new_file, writing
 from rmqctl.errors import UsageError
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.words import counted
@@ -131,15 +131,18 @@ def _format(to: str, form: str | None) -> str:
 def _opened(form: str, path: Path | None, *, is_forced: bool) -> Iterator["LetterFile"]:
     from .letter_files import FILES
 
-    make: Callable[[BinaryIO], LetterFile] = FILES[form]
+    make: Callable[[Any], LetterFile] = FILES[form]
     if path is None:
         out = make(sys.stdout.buffer)
         yield out
         out.end()
         sys.stdout.buffer.flush()
         return
-    with writing(path, is_forced=is_forced, may_force=True) as raw:
-        out = make(raw)
+    with ExitStack() as stack:
+        place: Any = stack.enter_context(writing(path, is_forced=is_forced, may_force=True))
+        if form != "parquet":  # pyarrow wants all that a file can do
+            place = stack.enter_context(WriteBehind(place))
+        out = make(place)
         yield out
         out.end()
 

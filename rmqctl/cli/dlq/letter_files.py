@@ -27,6 +27,13 @@ FIELDS = (
 )  # fmt: skip
 
 
+class _Place(Protocol):
+    """What takes bytes."""
+
+    def write(self, data: bytes, /) -> object:
+        """Take bytes."""
+
+
 class LetterFile(Protocol):
     """What dead letters are written into."""
 
@@ -40,7 +47,8 @@ class LetterFile(Protocol):
 def letter_row(letter: Letter) -> dict[str, Any]:
     """Return the fields of a dead letter, in the order of FIELDS. The body is bytes, and text where it is UTF-8."""
     message, properties, mq = letter.message, letter.properties, letter.found.mq
-    offset_id = message.offset_id
+    fields = message.fixed_fields()
+    offset_id = fields.offset_id
     try:
         text = letter.body.decode()
     except UnicodeDecodeError:
@@ -51,19 +59,19 @@ def letter_row(letter: Letter) -> dict[str, Any]:
         "brokerName": mq.broker_name,
         "queueId": mq.queue_id,
         "queueOffset": message.queue_offset,
-        "commitLogOffset": message.commit_log_offset,
+        "commitLogOffset": fields.commit_log_offset,
         "msgId": properties.get(UNIQ_KEY) or offset_id,
         "offsetMsgId": offset_id,
-        **origin_fields(letter),
-        "reconsumeTimes": message.reconsume_times,
+        **origin_fields(fields.reconsume_times, properties),
+        "reconsumeTimes": fields.reconsume_times,
         "tags": properties.get("TAGS"),
         "keys": properties.get("KEYS"),
-        "bornTimestamp": message.born_at_ms,
-        "bornHost": message.born_host,
-        "storeTimestamp": message.stored_at_ms,
-        "storeHost": message.store_host,
-        "flag": message.flag,
-        "sysFlag": message.sys_flag,
+        "bornTimestamp": fields.born_at_ms,
+        "bornHost": fields.born_host,
+        "storeTimestamp": fields.stored_at_ms,
+        "storeHost": fields.store_host,
+        "flag": fields.flag,
+        "sysFlag": fields.sys_flag,
         "properties": properties,
         "body": text,
         "bodyBase64": letter.body,
@@ -71,7 +79,7 @@ def letter_row(letter: Letter) -> dict[str, Any]:
 
 
 class _JsonLines:
-    def __init__(self, out: BinaryIO) -> None:
+    def __init__(self, out: _Place) -> None:
         self._out = out
         self._encode = msgspec.json.Encoder().encode_lines  # bytes become base64
 
@@ -82,14 +90,17 @@ class _JsonLines:
         pass
 
 
+_TO_JSON = json.JSONEncoder(ensure_ascii=False).encode
+
+
 class _Csv:
-    def __init__(self, out: BinaryIO) -> None:
+    def __init__(self, out: _Place) -> None:
         self._out = out
         self._put([FIELDS])
 
     def write(self, rows: list[dict[str, Any]]) -> None:
         for row in rows:
-            row["properties"] = json.dumps(row["properties"], ensure_ascii=False)
+            row["properties"] = _TO_JSON(row["properties"])
             row["bodyBase64"] = base64.b64encode(row["bodyBase64"]).decode()
         self._put([tuple(row.values()) for row in rows])
 
@@ -112,4 +123,4 @@ def _parquet(out: BinaryIO) -> LetterFile:
     return LetterParquet(out)
 
 
-FILES: dict[str, Callable[[BinaryIO], LetterFile]] = {"jsonl": _JsonLines, "csv": _Csv, "parquet": _parquet}
+FILES: dict[str, Callable[[Any], LetterFile]] = {"jsonl": _JsonLines, "csv": _Csv, "parquet": _parquet}

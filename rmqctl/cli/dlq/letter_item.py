@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rmqctl.cli.output.body import BodyStyle, excerpt
@@ -17,17 +18,17 @@ if TYPE_CHECKING:
 def letter_item(letter: Letter, style: BodyStyle) -> dict[str, Any]:
     """Return one dead letter as a JSON item: a message, and where it came from."""
     item = {"group": letter.found.mq.topic.removeprefix(DLQ_PREFIX), **message_item(letter.found, style)}
-    origin = origin_fields(letter)
+    origin = origin_fields(letter.message.reconsume_times, letter.properties)
     item["reasons"] |= {key: "NOT_SET" for key, value in origin.items() if value is None}
     return item | origin
 
 
-def origin_fields(letter: Letter) -> dict[str, str | None]:
+def origin_fields(reconsume_times: int, properties: Mapping[str, str]) -> dict[str, str | None]:
     """Return the keys that tell where a dead letter came from, and why it is one."""
     return {
-        "originTopic": origin_topic(letter.properties),
-        "originMessageId": origin_message_id(letter.properties),
-        "givenUp": given_up(letter.message.reconsume_times, letter.properties),
+        "originTopic": origin_topic(properties),
+        "originMessageId": origin_message_id(properties),
+        "givenUp": given_up(reconsume_times, properties),
     }
 
 

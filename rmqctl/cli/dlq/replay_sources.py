@@ -47,11 +47,11 @@ class TopicSource:
 
 
 def _of_letter(letter: Letter) -> DeadLetter:
-    message, mq = letter.message, letter.found.mq
-    offset_id = message.offset_id
+    message, mq, properties = letter.message, letter.found.mq, letter.properties
+    fields = message.fixed_fields()
     return DeadLetter(
-        mq.broker_name, mq.queue_id, message.queue_offset, letter.properties.get(UNIQ_KEY) or offset_id, offset_id,
-        message.stored_at_ms, message.reconsume_times, message.flag, letter.properties, letter.body,
+        mq.broker_name, mq.queue_id, message.queue_offset, properties.get(UNIQ_KEY) or fields.offset_id,
+        fields.stored_at_ms, fields.reconsume_times, fields.flag, properties, letter.body,
     )  # fmt: skip
 
 
@@ -63,7 +63,6 @@ class _Row(Struct):
     queue_id: int = msgspec.field(name="queueId")
     queue_offset: int = msgspec.field(name="queueOffset")
     message_id: str = msgspec.field(name="msgId")
-    offset_id: str = msgspec.field(name="offsetMsgId")
     stored_at_ms: int = msgspec.field(name="storeTimestamp")
     reconsume_times: int = msgspec.field(name="reconsumeTimes")
     flag: int
@@ -105,8 +104,8 @@ class FileSource:
         if row.group != self._group:
             raise UsageError(f"--from-file {self._path}, line {number}: it is of group {row.group}, not {self._group}.")
         return DeadLetter(
-            row.broker_name, row.queue_id, row.queue_offset, row.message_id, row.offset_id, row.stored_at_ms,
-            row.reconsume_times, row.flag, row.properties, row.body,
+            row.broker_name, row.queue_id, row.queue_offset, row.message_id, row.stored_at_ms, row.reconsume_times,
+            row.flag, row.properties, row.body,
         )  # fmt: skip
 
 
