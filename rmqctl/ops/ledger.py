@@ -162,8 +162,8 @@ class Ledger:
             self.id = secrets.token_hex(6) if known is None else known.stem.rpartition("-")[2]
             self._path = folder / f"{_digest(identity)}-{self.id}.db"
             self._connection = _open(self._path)
-            brokers = json.dumps(identity.brokers, sort_keys=True)
             with self._transaction():
+                brokers = _merged_brokers(self._connection, identity)
                 if known is None:
                     row = (self.id, identity.name, identity.cluster, brokers, identity.group,
                            identity.target.kind.value, identity.target.topic, now_ms)  # fmt: skip
@@ -281,6 +281,13 @@ def _find(folder: Path, identity: Identity) -> Path | None:
         if found is not None and identity.brokers.items() & json.loads(found[0]).items():
             return path
     return None
+
+
+def _merged_brokers(connection: sqlite3.Connection, identity: Identity) -> str:
+    """Return the brokers to write down. Those that are away now stay: the next run may see only them."""
+    found = connection.execute("SELECT brokers FROM ledger").fetchone()
+    earlier = {} if found is None else json.loads(found[0])
+    return json.dumps({**earlier, **identity.brokers}, sort_keys=True)
 
 
 def _summary(path: Path) -> Summary | None:

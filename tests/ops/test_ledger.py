@@ -112,6 +112,15 @@ def test_which_ledger_is_the_same(other: Identity, is_same: bool) -> None:
         assert (ledger.id == ident) == is_same
 
 
+def test_it_is_the_same_after_each_broker_was_away_in_turn() -> None:
+    """A rolling restart: no run sees both brokers, and the second one sees none that the first one saw."""
+    with _open() as ledger:
+        ident = ledger.id
+    for brokers in ({"broker-b": "h:2"}, {"broker-a": "h:1"}):
+        with _open(replace(_ID, brokers=brokers)) as ledger:
+            assert ledger.id == ident
+
+
 def test_it_is_for_this_user_alone_and_damage_is_said(folder: Path) -> None:
     with _open():
         paths = list(folder.iterdir())
