@@ -69,6 +69,14 @@ class ReplayOutcome(Struct):
     failures: list[Failure] = field(default_factory=list)
     is_interrupted: bool = False
 
+    def note_end(self, error: RmqctlError, planned_count: int) -> None:
+        """Note what ended the run, and how many dead letters it did not come to."""
+        told_count = self.sent_count + self.dropped_count + self.refused_count + self.in_doubt_count
+        left_count = planned_count - told_count
+        if left_count > 0 or not self.failures:
+            what = counted(left_count, "more dead letter") if left_count > 0 else "the rest"
+            self.failures.append(Failure(None, what, error, Attempt.WRITE))
+
 
 class _Item(Struct, frozen=True, gc=False):
     """A dead letter, the message that is sent of it, and its topic."""

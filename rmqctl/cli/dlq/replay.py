@@ -13,7 +13,7 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.body import BodyStyle
 from rmqctl.cli.output.message_options import Plugin
 from rmqctl.cli.output.render import render
-from rmqctl.errors import UsageError
+from rmqctl.errors import RmqctlError, UsageError
 
 from .reading import (
     Contains,
@@ -220,6 +220,13 @@ class _Work:
                 said = f"Interrupted: {outcome.sent_count} of {count} are sent. The same command goes on from there."
                 note_to_stderr(printable(said))
                 raise KeyboardInterrupt from None
+            except UsageError:
+                raise
+            except RmqctlError as error:
+                # What is stored already is told all the same.
+                if not outcome.sent_count:
+                    raise
+                outcome.note_end(error, count)
         listing = receipt_listing(self._group, self._target, outcome)
         code = render(listing, self._invocation.display)
         if code == 0 and (outcome.in_doubt_count or outcome.unsafe_count):

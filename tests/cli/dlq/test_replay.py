@@ -258,6 +258,39 @@ def test_when_all_refuse_nothing_is_in_doubt(sandbox: ThreadedSandbox, capsys: C
     assert (ledger["sentCount"], ledger["inDoubtCount"], ledger["state"]) == (0, 0, "LEFT")
 
 
+@pytest.mark.parametrize(
+    ("code", "name"), [(R.SERVICE_NOT_AVAILABLE, "SERVICE_NOT_AVAILABLE"), (R.NO_PERMISSION, "NOT_AUTHORISED")]
+)
+def test_what_was_sent_before_all_refuse_is_told(
+    code: int, name: str, sandbox: ThreadedSandbox, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, left = Client.ask, [4]
+
+    async def full_after(client: Client, address: str, command: Command, **more: Any) -> Command:
+        if command.code in _SENDS:
+            if not left[0]:
+                sandbox.faults.answer(Q.SEND_MESSAGE_V2, code, count=None)
+            left[0] -= 1
+        return await ask(client, address, command, **more)
+
+    monkeypatch.setattr(Client, "ask", full_after)
+    # Windows of two: the third is refused, and nothing is sent after it.
+    result, receipt = _replay(capsys, "--rate", "2", "--yes")
+    assert result.code == (8 if code == R.SERVICE_NOT_AVAILABLE else 4)
+    summary = receipt["summary"]
+    assert (summary["sentCount"], summary["refusedCount"], summary["inDoubtCount"]) == (4, 2, 0)
+    assert [(each["what"], each["name"]) for each in receipt["errors"]] == [
+        ("2 dead letters", name), ("4 more dead letters", name),
+    ]  # fmt: skip
+    (ledger,) = _ledgers(capsys)
+    assert (ledger["sentCount"], ledger["inDoubtCount"], ledger["leftCount"], ledger["state"]) == (4, 0, 6, "LEFT")
+    sandbox.faults.clear()
+    monkeypatch.setattr(Client, "ask", ask)
+    assert _replay(capsys, "--yes")[1]["summary"]["sentCount"] == 6
+    found = [item["msgId"] for item in _found(capsys, "%RETRY%G")]
+    assert len(found) == len(set(found)) == 10
+
+
 def test_ctrl_c_ends_the_window_and_the_same_command_goes_on(
     sandbox: ThreadedSandbox, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
