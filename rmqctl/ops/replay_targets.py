@@ -9,7 +9,7 @@ from rmqctl.client.core import Client
 from rmqctl.client.fresh_routes import FreshRoutes
 from rmqctl.client.producer import master_of
 from rmqctl.consumer.retry_guard import RetryGuard, explain
-from rmqctl.errors import RefusedError, UnreachableError
+from rmqctl.errors import NotAuthorisedError, RefusedError, RmqctlError, UnreachableError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import TopicRoute
 from rmqctl.protocol import headers
@@ -39,15 +39,17 @@ class Targets:
 
         Brokers that failed are passed over unless all did. Raises NotFoundError for a topic that does not exist,
         RefusedError where no queue is writable, or where every broker would turn retries into dead letters;
-        UnreachableError where no broker reports the ends of its queues.
+        NotAuthorisedError or UnreachableError where no broker reports the ends of its queues.
         """
         failed = {name for known, name in self._failed if known == topic}
         route = await self._routes.route(topic, again=bool(failed))
         queues = await self._free_queues(route)
-        await self._find_ends(route, [mq for mq in queues if mq not in self.ends])
+        unread = await self._find_ends(route, [mq for mq in queues if mq not in self.ends])
         there = [mq for mq in queues if mq in self.ends]
         chosen = [mq for mq in there if mq.broker_name not in failed] or there
         if not chosen:
+            if refusal := next((each for each in unread if isinstance(each, NotAuthorisedError)), None):
+                raise refusal
             raise UnreachableError(queues[0].broker_name, "the end of its queues can't be read")
         return [(mq, master_of(route, mq.broker_name)) for mq in chosen]
 
@@ -82,10 +84,13 @@ class Targets:
         """Note up to where a queue holds what was sent."""
         self.ends[mq] = max(self.ends.get(mq, 0), next_offset)
 
-    async def _find_ends(self, route: TopicRoute, queues: Iterable[MessageQueue]) -> None:
+    async def _find_ends(self, route: TopicRoute, queues: Iterable[MessageQueue]) -> list[RmqctlError]:
+        """Read where queues end. Returns why of those that can't be read."""
+
         async def fetch(mq: MessageQueue) -> int:
             request = headers.get_max_offset(mq.topic, mq.queue_id)
             return headers.int_field(await self._client.ask(master_of(route, mq.broker_name), request), "offset")
 
         answers = await ask_all(queues, fetch)
         self.ends.update(answers.ok)
+        return list(answers.failed.values())

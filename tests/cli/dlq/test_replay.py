@@ -15,7 +15,7 @@ import pytest
 from rmqctl.client.core import Client
 from rmqctl.client.producer import Producer
 from rmqctl.consumer.retry_guard import RetryGuard
-from rmqctl.errors import UnreachableError
+from rmqctl.errors import NotAuthorisedError, UnreachableError
 from rmqctl.model.route import Broker
 from rmqctl.model.sending import OutgoingMessage
 from rmqctl.ops import late_writes, replay_run
@@ -256,6 +256,24 @@ def test_when_all_refuse_nothing_is_in_doubt(sandbox: ThreadedSandbox, capsys: C
     assert (result.code, result.out) == (1, "")
     (ledger,) = _ledgers(capsys)
     assert (ledger["sentCount"], ledger["inDoubtCount"], ledger["state"]) == (0, 0, "LEFT")
+
+
+def test_an_account_without_a_right_to_the_target_is_told_so(
+    sandbox: ThreadedSandbox, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers of 5.x with access control report the end of a queue only to those who may read it or send to it."""
+    ask = Client.ask
+
+    async def refusing(client: Client, address: str, command: Command, **more: Any) -> Command:
+        if command.code == Q.GET_MAX_OFFSET and command.ext_fields["topic"] == "orders":
+            raise NotAuthorisedError(f"{address} refused the request.", hint="The access key lacks a right.")
+        return await ask(client, address, command, **more)
+
+    monkeypatch.setattr(Client, "ask", refusing)
+    result, _ = _replay(capsys, "--to-topic", "orders", "--yes")
+    assert (result.code, result.error["name"]) == (4, "NOT_AUTHORISED")
+    assert result.error["hint"] == "The access key lacks a right."
+    assert not _ledgers(capsys)
 
 
 @pytest.mark.parametrize(
