@@ -1,7 +1,7 @@
 """Runs the long proofs against real RocketMQ and prints what was seen: python -m tests.soak [MINUTES [RELEASE]].
 
-Each of the parts in which members come and go takes a sixth of the minutes; those with outages take 9 minutes more, and
-twice the minutes go to random faults while rmqctl reads and changes.
+Each of the parts in which members come and go takes a sixth of the minutes; those with outages take 9 minutes more, the
+replay of dead letters 2, and twice the minutes go to random faults while rmqctl reads and changes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tests.real.harness.cluster import Cluster
 from tests.real.harness.jars import VERSIONS, missing_tools
 from tests.real.harness.rmqctl import Rmqctl
 
+from .dead_letters import replay_letters, synchronous_cluster
 from .mixed_groups import run_flapping, run_mixed
 from .outages import run_outages
 from .random_faults import random_faults
@@ -63,6 +64,11 @@ def main() -> int:
             )
         finally:
             cluster.stop()
+        os.environ["RMQCTL_STATE"] = str(folder / f"{version}-replaying")
+        with synchronous_cluster(version, folder / f"{version}-letters") as letters:
+            replayed = replay_letters(letters, random.Random(version))
+            is_good &= replayed.is_good
+            print(f"{version} dlq replay: {replayed}{'' if replayed.is_good else ' (BAD)'}", flush=True)
         os.environ["RMQCTL_STATE"] = str(folder / f"{version}-state")
         with random_faults(version, folder / f"{version}-faults") as faults:
             faults.run(minutes * 60 * 2 / len(sys.argv[2:] or VERSIONS))

@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 
 from .cluster import Cluster
 from .queue_tables import topic_status
@@ -18,6 +19,29 @@ def stored_count(cluster: Cluster, topic: str) -> int:
     return sum(end for _, _, _, end in topic_status(cluster, topic))
 
 
+def start_replay(cluster: Cluster, words: Sequence[str], stdout: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
+    """Start a replay and do not wait for it."""
+    env = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+    env |= {"NAMESRV_ADDR": cluster.namesrv, "RMQCTL_CACHE": os.devnull}
+    return subprocess.Popen(
+        [sys.executable, "-m", "rmqctl", *words], env=env, stdin=subprocess.DEVNULL, stdout=stdout,
+        stderr=subprocess.DEVNULL if stdout == subprocess.DEVNULL else subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def kill_replay(cluster: Cluster, words: Sequence[str], topic: str, chance: random.Random) -> bool:
+    """Run a replay and kill it at a random moment after it began to send. Tells whether it was still running."""
+    before = stored_count(cluster, topic)
+    running = start_replay(cluster, words)
+    while running.poll() is None and stored_count(cluster, topic) == before:
+        time.sleep(0.02)
+    time.sleep(chance.uniform(0, 0.3))
+    was_running = running.poll() is None
+    running.kill()
+    running.wait(timeout=30)
+    return was_running
+
+
 def replay_through_kills(
     cluster: Cluster, rmqctl: Rmqctl, words: tuple[str, ...], topic: str, kills: int, chance: random.Random, *,
     is_naive: bool = False,
@@ -26,20 +50,8 @@ def replay_through_kills(
 
     Naive: each run has a ledger of its own. Returns the last run, and how many were killed while they were sending.
     """
-    env = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
-    env |= {"NAMESRV_ADDR": cluster.namesrv, "RMQCTL_CACHE": os.devnull}
     killed_count = 0
     for number in range(kills):
         more = ("--ledger", f"naive{number}") if is_naive else ()
-        before = stored_count(cluster, topic)
-        running = subprocess.Popen(
-            [sys.executable, "-m", "rmqctl", *words, *more], env=env, stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        while running.poll() is None and stored_count(cluster, topic) == before:
-            time.sleep(0.02)
-        time.sleep(chance.uniform(0, 0.3))
-        killed_count += running.poll() is None
-        running.kill()
-        running.wait(timeout=30)
+        killed_count += kill_replay(cluster, (*words, *more), topic, chance)
     return rmqctl(*words, *(("--ledger", "last") if is_naive else ())), killed_count
