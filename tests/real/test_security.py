@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from .harness.rmqctl import PATIENT, Result, Rmqctl
-from .harness.secured import ADMIN, CONSUMER, GROUP, READER, STRANGER, TOPIC, Account, SecuredCluster
+from .harness.secured import ADMIN, CONSUMER, GROUP, LETTER_READER, READER, STRANGER, TOPIC, Account, SecuredCluster
 
 Run = Callable[..., Result]
 
@@ -89,6 +90,39 @@ def test_a_missing_right_is_named(secured: SecuredCluster, as_account: Run) -> N
         assert consumer.exit_code == 4
         assert f"Group:{GROUP}" in consumer.stderr
     assert as_account(READER, "offset", "show", GROUP).exit_code == 0
+
+
+def test_who_may_read_dead_letters_but_not_send_them(
+    secured: SecuredCluster, as_account: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "state"))
+    secured.create_topic(f"%DLQ%{GROUP}", queue_count=1)
+    secured.java.produce(f"%DLQ%{GROUP}", 8)
+    words = ("dlq", "replay", GROUP, "--to-topic", TOPIC, "-o", "json")
+    planned = as_account(LETTER_READER, *words, "--dry-run")
+    assert (planned.exit_code, planned.document["count"]) == (0, 8), planned.stderr
+    before = _stored_count(as_account)
+    # A message alone, and a batch, whose right 4.9 does not check: it would store it (PlainAccessResource.parse).
+    for more in (("--max", "1"), ()) if secured.version == "5.4.0" else (("--max", "1"),):
+        refused = as_account(LETTER_READER, *words, "--yes", *more)
+        assert (refused.exit_code, refused.stdout) == (4, ""), refused
+        error = json.loads(refused.stderr)
+        assert error["name"] == "NOT_AUTHORISED"
+        assert "lacks a right that this needs" in error["hint"]
+        assert TOPIC in error["message"]
+    assert _stored_count(as_account) == before
+    (ledger,) = as_account(ADMIN, "dlq", "status", GROUP, "-o", "json").document["items"]
+    assert (ledger["sentCount"], ledger["inDoubtCount"], ledger["state"]) == (0, 0, "LEFT")
+    # With the right all is sent.
+    sent = as_account(ADMIN, *words, "--yes")
+    assert (sent.exit_code, sent.document["summary"]["sentCount"]) == (0, 8), sent.stderr
+    assert _stored_count(as_account) == before + 8
+
+
+def _stored_count(as_account: Run) -> int:
+    """Return how many messages TOPIC has been given."""
+    items = as_account(ADMIN, "topic", "status", TOPIC, "-o", "json").document["items"]
+    return sum(item["maxOffset"] for item in items)
 
 
 def test_a_broker_never_hands_out_its_secrets(secured: SecuredCluster, as_account: Run) -> None:

@@ -27,6 +27,8 @@ CONSUMER = Account("consumerKey", "consumerSecret")  # may consume TOPIC as GROU
 READER = Account(
     "readerKey", "readerSecret"
 )  # 5.x: may Get both and the cluster; 4.9 has no such right, so as CONSUMER
+# May read the dead letters of GROUP, and on 5.x where the queues of TOPIC end; may not send to it.
+LETTER_READER = Account("letterReaderKey", "letterReaderSecret")
 STRANGER = Account("strangerKey", "strangerSecret")  # known, without a right to anything
 
 _ACL_ACCOUNT = """
@@ -37,6 +39,7 @@ _ACL_ACCOUNT = """
   defaultGroupPerm: DENY
 """
 _ACL_CONSUMES = f"  topicPerms: [{TOPIC}=SUB]\n  groupPerms: [{GROUP}=SUB]\n"
+_ACL_READS_LETTERS = f"  topicPerms: ['%DLQ%{GROUP}=SUB']\n  groupPerms: [TOOLS_CONSUMER=SUB]\n"
 
 
 class SecuredCluster(Cluster):
@@ -80,12 +83,14 @@ class SecuredCluster(Cluster):
         return self.java.mqadmin("topicRoute", "-n", self.namesrv, "-t", topic).count('"writeQueueNums"')
 
     def _create_accounts(self) -> None:
-        for account in (CONSUMER, READER, STRANGER):
+        for account in (CONSUMER, READER, LETTER_READER, STRANGER):
             self._change("createUser", "-u", account.access_key, "-p", account.secret_key, "-t", "Normal")
         both = f"Topic:{TOPIC},Group:{GROUP}"
         for account, resources, actions in (
             (CONSUMER, both, "Sub"),
             (READER, f"{both},Cluster:DefaultCluster", "Get,List"),
+            (LETTER_READER, f"Topic:%DLQ%{GROUP},Group:TOOLS_CONSUMER", "Get,Sub"),
+            (LETTER_READER, f"Topic:{TOPIC}", "Get"),
         ):
             subject = f"User:{account.access_key}"
             self._change("createAcl", "-s", subject, "-r", resources, "-a", actions, "-d", "Allow")
@@ -100,8 +105,11 @@ class SecuredCluster(Cluster):
 def _plain_acl() -> str:
     accounts = [_ACL_ACCOUNT.format(ADMIN, "true"), _ACL_ACCOUNT.format(STRANGER, "false")]
     accounts += [
-        _ACL_ACCOUNT.format(account, "false").rstrip() + "\n" + _ACL_CONSUMES for account in (CONSUMER, READER)
-    ]
+        _ACL_ACCOUNT.format(account, "false").rstrip() + "\n" + rights
+        for account, rights in (
+            (CONSUMER, _ACL_CONSUMES), (READER, _ACL_CONSUMES), (LETTER_READER, _ACL_READS_LETTERS),
+        )
+    ]  # fmt: skip
     return "globalWhiteRemoteAddresses: []\naccounts:" + "".join(accounts)
 
 
