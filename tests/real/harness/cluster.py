@@ -34,7 +34,7 @@ class Broker:
         self.port = free_port(neighbours=(-2, 1))
         self.address = f"127.0.0.1:{self.port}"
         self.log_name = f"{name}-{settings.get('brokerRole', 'master')}".lower()
-        store = folder / f"store-{self.log_name}"
+        store = self.store = folder / f"store-{self.log_name}"
         values = {
             "brokerClusterName": "DefaultCluster",
             "brokerName": name,
@@ -59,9 +59,14 @@ class Broker:
 
     def start(self) -> None:
         """Start the broker's JVM without waiting for it."""
+        self.start_within(())
+
+    def start_within(self, launcher: tuple[str, ...]) -> None:
+        """Start it by another program, which runs java with the words behind its own."""
         self.java = JavaProcess(
             self.log_name, self.folder, f"{rocketmq_jars(self.version)}/*", "org.apache.rocketmq.broker.BrokerStartup",
             "-c", str(self.config_path), jvm=("-Xmx1g", "-XX:MaxDirectMemorySize=512m", *self._jvm, *BROKER_OPENS),
+            launcher=launcher,
         )  # fmt: skip
 
     def wait(self) -> None:
@@ -156,6 +161,7 @@ class Cluster(Reachable):
         conf: Mapping[str, str] | None = None,
         credentials: tuple[str, str] | None = None,
         more_name_servers: Mapping[str, str] | None = None,
+        broker_type: type[Broker] = Broker,
     ) -> None:
         """`conf` are files for ROCKETMQ_HOME/conf, `credentials` (access key, secret key) are what Java signs with.
 
@@ -169,10 +175,11 @@ class Cluster(Reachable):
         names = [f"broker-{chr(ord('a') + number)}" for number in range(broker_count)]
         more = more_name_servers or {}
         servers = {name: f"{self.namesrv};{more[name]}" if name in more else self.namesrv for name in names}
-        self.brokers = {name: Broker(version, folder, name, servers[name], settings or {}, jvm) for name in names}
+        self.brokers = {name: broker_type(version, folder, name, servers[name], settings or {}, jvm) for name in names}
         slave = {**(settings or {}), "brokerId": 1, "brokerRole": "SLAVE"}
         self.slaves = {
-            name: Broker(version, folder, name, servers[name], slave, jvm) for name in (names if with_slaves else ())
+            name: broker_type(version, folder, name, servers[name], slave, jvm)
+            for name in (names if with_slaves else ())
         }
         self.addresses = {name: broker.address for name, broker in self.brokers.items()}
         for broker in self.all_brokers():

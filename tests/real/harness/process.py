@@ -79,13 +79,14 @@ class JavaProcess:
         *args: str,
         jvm: tuple[str, ...] = (),
         pipe: bool = False,
+        launcher: tuple[str, ...] = (),
     ) -> None:
         self.name = name
         self.log_path = home / f"{name}.log"
         stream = subprocess.PIPE if pipe else None
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
-                ["java", *jvm, f"-Duser.home={home}",
+                [*launcher, "java", *jvm, f"-Duser.home={home}",
                  f"-DROCKETMQ_HOME={home}", "-cp", classpath, main, *args],
                 stdin=stream or subprocess.DEVNULL, stdout=stream or log, stderr=log,
                 cwd=home, env={**os.environ, "ROCKETMQ_HOME": str(home)}, start_new_session=True,
