@@ -243,6 +243,35 @@ def test_what_is_lost_on_its_way_is_sent_by_the_next_run(
     assert len(_found(capsys, "orders")) == len({item["msgId"] for item in _found(capsys, "orders")}) == 10
 
 
+def test_a_broker_that_was_stopped_stores_what_was_sent_after_it_was_looked_for(
+    sandbox: ThreadedSandbox, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes on with all that waits for it at once: reads can be answered before earlier sends are stored."""
+    ask, held, is_looking, is_back = Client.ask, [], [False], [False]
+
+    async def stopped(client: Client, address: str, command: Command, **more: Any) -> Command:
+        if command.code == Q.SEND_BATCH_MESSAGE and not is_back[0]:
+            held.append((address, command, more))
+            raise UnreachableError(address, "the connection was lost")
+        is_target = command.ext_fields.get("topic") == "orders"
+        is_looking[0] |= command.code == Q.GET_MIN_OFFSET and is_target and is_back[0]
+        answer = await ask(client, address, command, **more)
+        if command.code == Q.GET_MAX_OFFSET and is_target and is_looking[0]:
+            while held:
+                earlier_address, earlier, earlier_more = held.pop()
+                await ask(client, earlier_address, earlier, **earlier_more)
+        return answer
+
+    monkeypatch.setattr(Client, "ask", stopped)
+    monkeypatch.setattr(late_writes, "LOOK_AGAIN_S", 0.0)
+    assert _replay(capsys, "--to-topic", "orders", "--yes")[0].code == 6
+    assert (_ledgers(capsys)[0]["inDoubtCount"], len(held)) == (10, 1)
+    is_back[0] = True
+    result, receipt = _replay(capsys, "--to-topic", "orders", "--yes")
+    assert (result.code, receipt["summary"]["sentCount"], receipt["summary"]["foundCount"]) == (0, 10, 10)
+    assert len(_found(capsys, "orders")) == 10
+
+
 def test_a_broker_that_refuses_is_passed_over(sandbox: ThreadedSandbox, capsys: Captured) -> None:
     sandbox.faults.answer(Q.SEND_MESSAGE_V2, R.NO_PERMISSION, server="broker-a", count=None)
     result, receipt = _replay(capsys, "--yes")
