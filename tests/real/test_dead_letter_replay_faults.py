@@ -36,7 +36,7 @@ def _ledger(rmqctl: Rmqctl, group: str) -> dict[str, Any]:
 
 def _ended(running: subprocess.Popen[str]) -> tuple[int, dict[str, Any]]:
     """Wait for the end of a replay. Returns its exit code and its receipt."""
-    out, err = running.communicate(timeout=180)
+    out, err = running.communicate(timeout=280)
     assert out, err
     receipt: dict[str, Any] = json.loads(out)
     check_document(receipt)
@@ -100,11 +100,11 @@ def small_disk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 
 def test_a_broker_whose_disk_gets_full(small_disk: SmallDiskCluster) -> None:
-    group, target, count, rmqctl = "DiskFull", "DiskFullTarget", 2_000, Rmqctl(small_disk.namesrv, timeout=PATIENT)
+    group, target, count, rmqctl = "DiskFull", "DiskFullTarget", 5_000, Rmqctl(small_disk.namesrv, timeout=PATIENT)
     put_letters(small_disk, group, target, count)
     small_disk.create_topic(target, queue_count=2)
     words = ("dlq", "replay", group, "--to-topic", target, "--yes", "-o", "json")
-    # The broker looks at its disk every 10 s: the replay would last for 80 s.
+    # The broker looks at its disk every 10 s, 5.4 from 60 s after its start on: the replay would last for 200 s.
     running = start_replay(small_disk, (*words, "--rate", "25"), stdout=subprocess.PIPE)
     wait_until(lambda: stored_count(small_disk, target) >= 100)
     small_disk.fill()
@@ -121,5 +121,32 @@ def test_a_broker_whose_disk_gets_full(small_disk: SmallDiskCluster) -> None:
     assert stored_count(small_disk, target) == sent_count
     small_disk.free()
     # Until the broker has looked, it refuses.
+    wait_until(lambda: rmqctl(*words).exit_code == 0, timeout_s=120)
+    _check_each_once(rmqctl, group, target, count)
+
+
+def test_a_broker_that_was_stopped_and_goes_on(cluster: Cluster, rmqctl: Rmqctl) -> None:
+    """It stores what was sent to it earlier as late as it answers who looks for the copies."""
+    group, target, count = "StoppedBroker", "StoppedBrokerTarget", 1_000
+    put_letters(cluster, group, target, count, brokers=("broker-b",))
+    cluster.create_topic(target, queue_count=1)
+    words = ("dlq", "replay", group, "--to-topic", target, "--yes")
+    running = start_replay(cluster, (*words, "--rate", "100", "-o", "json"), stdout=subprocess.PIPE)
+    wait_until(lambda: stored_count(cluster, target) >= 200)
+    stopped = cluster.brokers["broker-a"].java
+    assert stopped is not None
+    stopped.pause()
+    try:
+        code, receipt = _ended(running)
+        summary, ledger = receipt["summary"], _ledger(rmqctl, group)
+        assert (code, summary["inDoubtCount"]) == (8, ledger["inDoubtCount"])
+        assert summary["inDoubtCount"] > 0
+        assert summary["sentCount"] == ledger["sentCount"] < count
+        running = start_replay(cluster, words, stdout=subprocess.PIPE)
+        assert running.stderr is not None
+        assert any("that an earlier run may have sent" in line for line in running.stderr)
+    finally:
+        stopped.resume()
+    running.communicate(timeout=180)
     wait_until(lambda: rmqctl(*words).exit_code == 0, timeout_s=120)
     _check_each_once(rmqctl, group, target, count)

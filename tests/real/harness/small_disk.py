@@ -41,14 +41,14 @@ class SmallDiskCluster(Cluster):
         super().__init__(version, folder, settings={"cleanFileForciblyEnable": "false"}, broker_type=_SmallDiskBroker)
 
     def fill(self) -> None:
-        """Fill the disk up to where the broker stores nothing more. It notices within 10 s."""
+        """Fill the disk up to where the broker stores nothing more, from its next look at the disk on."""
         disk = os.statvfs(self._ballast.parent)
         size_bytes = (disk.f_bavail - disk.f_blocks * (100 - _FULL_PERCENT) // 100) * disk.f_frsize
         with self._ballast.open("wb") as ballast:
             os.posix_fallocate(ballast.fileno(), 0, size_bytes)
 
     def free(self) -> None:
-        """Make room again. The broker notices within 10 s."""
+        """Make room again. The broker notices at its next look."""
         self._ballast.unlink()
 
     @property
