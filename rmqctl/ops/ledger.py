@@ -277,6 +277,8 @@ def _find(folder: Path, identity: Identity) -> Path | None:
     """Return the file of a ledger of the same cluster."""
     for path in _paths(folder, _digest(identity)):
         with _read_only(path) as connection:
+            if format_number(connection) == 0:
+                continue  # its first process was killed before it had tables
             found = connection.execute("SELECT brokers FROM ledger").fetchone()
         if found is not None and identity.brokers.items() & json.loads(found[0]).items():
             return path
@@ -293,6 +295,8 @@ def _merged_brokers(connection: sqlite3.Connection, identity: Identity) -> str:
 def _summary(path: Path) -> Summary | None:
     """Return what a ledger holds; None for one whose first process ended before it wrote what it is for."""
     with _read_only(path) as connection:
+        if format_number(connection) == 0:
+            return None
         row = connection.execute(
             "SELECT id, name, cluster, group_name, kind, topic, created_at_ms FROM ledger"
         ).fetchone()

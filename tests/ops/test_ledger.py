@@ -121,6 +121,17 @@ def test_it_is_the_same_after_each_broker_was_away_in_turn() -> None:
             assert ledger.id == ident
 
 
+def test_a_file_whose_process_was_killed_before_it_had_tables_is_passed_over(folder: Path) -> None:
+    with _open():
+        (path,) = folder.glob("*.db")
+    path.write_bytes(b"")
+    assert not has_ledger(_ID)
+    assert read_ledgers() == []
+    with _open() as ledger:
+        ident = ledger.id
+    assert [each.id for each in read_ledgers()] == [ident]
+
+
 def test_it_is_for_this_user_alone_and_damage_is_said(folder: Path) -> None:
     with _open():
         paths = list(folder.iterdir())
