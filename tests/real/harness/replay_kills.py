@@ -9,6 +9,8 @@ import sys
 import time
 from collections.abc import Sequence
 
+from rmqctl.ops.ledger import read_ledgers
+
 from .cluster import Cluster
 from .queue_tables import topic_status
 from .rmqctl import Result, Rmqctl
@@ -30,16 +32,23 @@ def start_replay(cluster: Cluster, words: Sequence[str], stdout: int = subproces
 
 
 def kill_replay(cluster: Cluster, words: Sequence[str], topic: str, chance: random.Random) -> bool:
-    """Run a replay and kill it at a random moment after it began to send. Tells whether it was still running."""
+    """Run a replay and kill it at a random moment after it began to send. Tells whether it was still running.
+
+    What a run that was killed before had sent can be stored only now: so its ledger, too, must have this run.
+    """
     before = stored_count(cluster, topic)
     running = start_replay(cluster, words)
-    while running.poll() is None and stored_count(cluster, topic) == before:
+    while running.poll() is None and (stored_count(cluster, topic) == before or not _has_begun(running.pid)):
         time.sleep(0.02)
     time.sleep(chance.uniform(0, 0.3))
     was_running = running.poll() is None
     running.kill()
     running.wait(timeout=30)
     return was_running
+
+
+def _has_begun(pid: int) -> bool:
+    return any(run.pid == pid for ledger in read_ledgers() for run in ledger.runs)
 
 
 def replay_through_kills(
