@@ -58,7 +58,7 @@ class SendBench {
         Message message = new Message(topic, "paid", "order-" + number, body);
         if (isLetter) {
             MessageAccessor.putProperty(message, MessageConst.PROPERTY_RETRY_TOPIC, "BenchOrders");
-            MessageAccessor.putProperty(message, MessageConst.PROPERTY_DLQ_ORIGIN_TOPIC, "BenchOrders");
+            MessageAccessor.putProperty(message, "DLQ_ORIGIN_TOPIC", "BenchOrders");
             MessageAccessor.putProperty(message, MessageConst.PROPERTY_ORIGIN_MESSAGE_ID,
                 "7F0000010000277100000000000" + (10000 + number % 10000));
             MessageAccessor.putProperty(message, MessageConst.PROPERTY_MAX_RECONSUME_TIMES, "16");
