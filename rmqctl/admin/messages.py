@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -90,42 +91,19 @@ async def pull_queue(
     Client.ask() raises, and without on_unreadable RemoteProtocolError for a message that can't be read. Close it
     (aclosing) when it is left early.
     """
+
+    def ask(queue_offset: int, count: int) -> Coroutine[Any, Any, Command]:
+        return client.ask(address, pull_request(mq, queue_offset, expression, count), accept=PULL_ANSWERS)
+
     most_ahead = (_MOST_AHEAD if expression == ALL else 1) if ahead else 0
-    # By the offsets that they begin at.
-    asked: deque[tuple[int, int, asyncio.Task[Command]]] = deque()
-    in_vain: list[asyncio.Task[Command]] = []
-    # How many messages an answer probably has. Brokers give fewer of what is no longer in memory.
-    step, full_count = batch_count, 0
-
-    def ask(queue_offset: int, count: int) -> tuple[int, int, asyncio.Task[Command]]:
-        request = pull_request(mq, queue_offset, expression, count)
-        return queue_offset, count, asyncio.ensure_future(client.ask(address, request, accept=PULL_ANSWERS))
-
-    def ask_from(queue_offset: int) -> None:
-        """Have the next pulls from an offset on under way."""
-        if not asked or asked[0][0] > queue_offset:
-            asked.appendleft(ask(queue_offset, min(step, asked[0][0] - queue_offset) if asked else step))
-        while len(asked) < most_ahead and (guess := sum(asked[-1][:2])) < end_offset:
-            asked.append(ask(guess, step))
-
+    pulls = _Pulls(ask, batch_count, end_offset, most_ahead)
     queue_offset = first_offset
     try:
         while queue_offset < end_offset:
-            ask_from(queue_offset)
-            _, count, pull = asked.popleft()
-            answer = await pull
-            next_offset = headers.int_field(answer, "nextBeginOffset")
+            answer, next_offset = await pulls.answer(queue_offset)
             is_more = queue_offset < next_offset < end_offset
-            while asked and asked[0][0] < next_offset:
-                in_vain.append(asked.popleft()[2])
-            if most_ahead > 1:
-                full_count = full_count + 1 if next_offset - queue_offset >= count else 0
-                if not full_count:
-                    step = max(1, next_offset - queue_offset)
-                elif full_count % _FULL_ENOUGH == 0:
-                    step = min(2 * step, batch_count)
             if most_ahead and is_more:
-                ask_from(next_offset)
+                pulls.ask_from(next_offset)
             if answer.code == ResponseCode.SUCCESS:
                 try:
                     messages = list(iter_messages(answer.body))
@@ -144,10 +122,72 @@ async def pull_queue(
                 return
             queue_offset = next_offset
     finally:
-        in_vain += [pull for *_, pull in asked]
-        for pull in in_vain:
-            pull.cancel()
-        await asyncio.gather(*in_vain, return_exceptions=True)
+        await pulls.aclose()
+
+
+class _Pull(NamedTuple):
+    """One that is under way."""
+
+    first_offset: int
+    most_count: int
+    answer: asyncio.Task[Command]
+
+
+class _Pulls:
+    """The pulls of one queue that are under way, by their offsets; `most` are at once.
+
+    More than one begin where the one before probably ends. How many messages an answer has follows the answers:
+    brokers give fewer of what is no longer in memory.
+    """
+
+    def __init__(
+        self, ask: Callable[[int, int], Coroutine[Any, Any, Command]], batch_count: int, end_offset: int, most: int
+    ) -> None:
+        self._ask, self._batch_count, self._end_offset, self._most = ask, batch_count, end_offset, most
+        self._asked: deque[_Pull] = deque()
+        self._in_vain: list[_Pull] = []
+        self._step, self._full_count = batch_count, 0
+
+    def ask_from(self, queue_offset: int) -> None:
+        """Have the next pulls from an offset on under way."""
+        asked = self._asked
+        if not asked or asked[0].first_offset > queue_offset:
+            count = min(self._step, asked[0].first_offset - queue_offset) if asked else self._step
+            asked.appendleft(self._pull(queue_offset, count))
+        while len(asked) < self._most:
+            queue_offset = asked[-1].first_offset + asked[-1].most_count
+            if queue_offset >= self._end_offset:
+                break
+            asked.append(self._pull(queue_offset, self._step))
+
+    async def answer(self, queue_offset: int) -> tuple[Command, int]:
+        """Return the answer from an offset on, and where the next one begins."""
+        self.ask_from(queue_offset)
+        pull = self._asked.popleft()
+        answer = await pull.answer
+        next_offset = headers.int_field(answer, "nextBeginOffset")
+        while self._asked and self._asked[0].first_offset < next_offset:
+            self._in_vain.append(self._asked.popleft())
+        if self._most > 1:
+            self._expect(next_offset - queue_offset, pull.most_count)
+        return answer, next_offset
+
+    async def aclose(self) -> None:
+        """Give up what is under way."""
+        answers = [pull.answer for pull in (*self._in_vain, *self._asked)]
+        for answer in answers:
+            answer.cancel()
+        await asyncio.gather(*answers, return_exceptions=True)
+
+    def _pull(self, queue_offset: int, count: int) -> _Pull:
+        return _Pull(queue_offset, count, asyncio.ensure_future(self._ask(queue_offset, count)))
+
+    def _expect(self, came_count: int, asked_count: int) -> None:
+        self._full_count = self._full_count + 1 if came_count >= asked_count else 0
+        if not self._full_count:
+            self._step = max(1, came_count)
+        elif self._full_count % _FULL_ENOUGH == 0:
+            self._step = min(2 * self._step, self._batch_count)
 
 
 async def fetch_one(

@@ -43,7 +43,7 @@ _REQUESTS_AT_ONCE = 64
 # A broker that does not answer in this time has the message, or will not have it (DefaultMQProducer.sendMsgTimeout).
 _ANSWER_S = 10.0
 # What was sent earlier is stored by then, by a broker that answers: it drops what waits longer to be stored.
-_IN_FLIGHT_MS = 5_000
+_IN_FLIGHT_S = 5.0
 # A broker that refuses is tried again, or another one in its place, so often.
 _TRIES = 3
 _AGAIN_S = 1.0
@@ -326,7 +326,7 @@ class Replay:
         copies = await find_copies(self._client, self._ledger.id, rows)
         if len(copies.stored) + len(copies.open) < len(rows):
             # A broker that was stopped answers reads as soon as it goes on, and may store earlier sends only then.
-            await pause(self._client.clock, _IN_FLIGHT_MS / 1000)
+            await pause(self._client.clock, _IN_FLIGHT_S)
             copies = await find_copies(self._client, self._ledger.id, rows)
         self._settle(copies.stored)
         self._doubts = {row[:4]: row for row in copies.open}

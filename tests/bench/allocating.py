@@ -24,9 +24,9 @@ from typing import NamedTuple
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import Assignment, Options, find_strategy, sort_client_ids, sort_queues
 from rmqctl.whatif.scene import Scene, share_all
-from tests.real.harness.jars import helper_classes, missing_tools, rocketmq_jars
+from tests.real.harness.jars import missing_tools
 
-from .measure import median, rmqctl, run_process
+from .measure import java, median, rmqctl, run_process
 
 BROKER_COUNT, QUEUE_COUNT, CLIENT_COUNT = 1000, 100, 10_000
 _VERSION = "5.4.0"
@@ -132,11 +132,9 @@ def _write_inputs(folder: Path) -> None:
 
 def _run_java(folder: Path) -> dict[str, float]:
     """Return how long the calls took, by case; the shares are in the folder then."""
-    classpath = f"{helper_classes(_VERSION)}:{rocketmq_jars(_VERSION)}/*"
     files = [str(folder / name) for name in ("queues", "ids", "shares")]
     done = subprocess.run(
-        ["java", "-Xmx2g", f"-Duser.home={folder}", "-cp", classpath, "AllocateBench", *files,
-         *(case.key for case in _CASES)],
+        java(_VERSION, folder, "AllocateBench", *files, *(case.key for case in _CASES), jvm=("-Xmx2g",)),
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True, timeout=900,
     )  # fmt: skip
     keys = {case.key for case in _CASES}

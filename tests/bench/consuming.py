@@ -14,13 +14,11 @@ from typing import NamedTuple
 
 from tests.real.harness.cluster import Cluster
 from tests.real.harness.go import go_consumer, missing_go
-from tests.real.harness.jars import helper_classes, rocketmq_jars
 
 from .decoding import MESSAGE_COUNT, TOPIC
-from .measure import median
+from .measure import java, median
 
 _ROUNDS = 3
-_VERSION = "5.4.0"
 # Latency: so many messages at so many a second.
 _OFFERED_COUNT, _OFFERED_PER_S = 10_000, 1_000
 _STUCK_TOPIC, _STUCK_COUNT = "BenchStuck", 1_000_000
@@ -112,9 +110,8 @@ def _ours(cluster: Cluster, batch: int, topic: str, count: int) -> list[str]:
 
 
 def _java(cluster: Cluster, batch: int, topic: str, count: int) -> list[str]:
-    classpath = f"{helper_classes(_VERSION)}:{rocketmq_jars(_VERSION)}/*"
-    return ["java", f"-Duser.home={cluster.folder}", "-cp", classpath, "ConsumeBench", cluster.namesrv, _group(), topic,
-            str(batch), str(count)]  # fmt: skip
+    words = (cluster.namesrv, _group(), topic, str(batch), str(count))
+    return java(cluster.version, cluster.folder, "ConsumeBench", *words)
 
 
 def _go(cluster: Cluster, batch: int, topic: str, count: int) -> list[str]:

@@ -9,9 +9,8 @@ import time
 from pathlib import Path
 
 from tests.real.harness.cluster import Cluster
-from tests.real.harness.jars import helper_classes, rocketmq_jars
 
-from .measure import Run, median, rmqctl, run_process
+from .measure import Run, java, median, rmqctl, run_process
 
 _COUNT, _MANY = 200_000, 1_000_000
 _RETRY_COUNT, _DIRECT_COUNT = 100_000, 2_000
@@ -56,12 +55,12 @@ class _Bench:
             files.append(_COUNT / run.wall_s)
             bare_files.append(_COUNT / self._write_s(size_bytes))
         direct = _DIRECT_COUNT / _java(self._cluster, "direct", f"%DLQ%{_GROUP}", _DIRECT_COUNT, _GROUP)
-        ours, java, to_retry, java_async = map(median, (replayed, batched, retried, unwaited))
+        ours, batches, to_retry, java_async = map(median, (replayed, batched, retried, unwaited))
         jsonl, to_file, bare = map(median, (exported, files, bare_files))
         return [
             ("dlq replay to a topic, 1 KiB, end to end", f"{ours:,.0f} msg/s", ">= 20,000 msg/s", ours >= 20_000),
-            ("dlq replay to a topic: beside Java's batches alone", f"{ours / java:.2f} ({java:,.0f} msg/s)",
-             ">= 0.6", ours / java >= 0.6),
+            ("dlq replay to a topic: beside Java's batches alone", f"{ours / batches:.2f} ({batches:,.0f} msg/s)",
+             ">= 0.6", ours / batches >= 0.6),
             ("dlq replay to the retry topic: beside Java's async sends alone",
              f"{to_retry / java_async:.2f} ({to_retry:,.0f} beside {java_async:,.0f} msg/s)", ">= 1",
              to_retry >= java_async),
@@ -69,8 +68,8 @@ class _Bench:
              f"{ours / direct:.0f} times ({direct:,.0f} msg/s)", "> 1", ours > direct),
             ("dlq export, JSON lines, 1 KiB, to stdout, end to end", f"{jsonl:,.0f} msg/s", ">= 80,000 msg/s",
              jsonl >= 80_000),
-            ("the same to a file, beside the time that the disk takes alone",
-             f"{to_file / bare:.2f} ({to_file:,.0f} beside {bare:,.0f} msg/s)", ">= 0.4", to_file / bare >= 0.4),
+            ("the same to a file that is on the disk", f"{to_file:,.0f} msg/s ({bare:,.0f} for writing it alone)",
+             ">= 80,000 msg/s", to_file >= 80_000),
         ]  # fmt: skip
 
     def many(self) -> list[tuple[str, str, str, bool]]:
@@ -118,8 +117,7 @@ class _Bench:
 
 def _java(cluster: Cluster, mode: str, topic: str, count: int, group: str = "-") -> float:
     """Have Java send, and return how many seconds that took, without the start of the process."""
-    classpath = f"{helper_classes(cluster.version)}:{rocketmq_jars(cluster.version)}/*"
-    words = ["java", "-Xmx1g", f"-Duser.home={cluster.folder}", "-cp", classpath, "SendBench", cluster.namesrv, mode,
-             topic, str(count), group]  # fmt: skip
+    given = (cluster.namesrv, mode, topic, str(count), group)
+    words = java(cluster.version, cluster.folder, "SendBench", *given, jvm=("-Xmx1g",))
     printed = subprocess.run(words, capture_output=True, text=True, check=True, timeout=600).stdout
     return float(printed.split()[-1])

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.real.harness.jars import helper_classes, rocketmq_jars
+
 
 @dataclass(frozen=True)
 class Run:
@@ -41,6 +43,12 @@ def run_process(command: Sequence[str], env: Mapping[str, str] | None = None) ->
 def rmqctl(*words: str) -> list[str]:
     """Return the command that starts rmqctl as its console script does."""
     return [str(Path(sys.executable).with_name("rmqctl")), *words]
+
+
+def java(version: str, home: Path, main: str, *words: str, jvm: Sequence[str] = ()) -> list[str]:
+    """Return the command that runs one of the Java helpers with the jars of a release."""
+    classpath = f"{helper_classes(version)}:{rocketmq_jars(version)}/*"
+    return ["java", *jvm, f"-Duser.home={home}", "-cp", classpath, main, *words]
 
 
 def alternate(one: Sequence[str], other: Sequence[str], count: int) -> tuple[list[Run], list[Run]]:

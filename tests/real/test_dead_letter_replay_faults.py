@@ -18,7 +18,7 @@ from tests.schemas import check_document
 from .harness.cluster import Cluster
 from .harness.dead_letters import put_letters
 from .harness.jars import VERSIONS
-from .harness.replay_kills import start_replay, stored_count
+from .harness.replay_kills import ledger_of, start_replay, stored_count
 from .harness.rmqctl import PATIENT, Rmqctl
 from .harness.small_disk import SmallDiskCluster, missing_namespaces
 from .harness.waiting import wait_until
@@ -27,11 +27,6 @@ from .harness.waiting import wait_until
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "state"))
-
-
-def _ledger(rmqctl: Rmqctl, group: str) -> dict[str, Any]:
-    (ledger,) = rmqctl.items("dlq", "status", group)
-    return ledger
 
 
 def _ended(running: subprocess.Popen[str]) -> tuple[int, dict[str, Any]]:
@@ -46,7 +41,7 @@ def _ended(running: subprocess.Popen[str]) -> tuple[int, dict[str, Any]]:
 def _check_part(cluster: Cluster, rmqctl: Rmqctl, group: str, target: str, receipt: dict[str, Any], count: int) -> int:
     """Check that receipt, ledger and target agree on how many are sent, and return how many."""
     sent_count: int = receipt["summary"]["sentCount"]
-    ledger = _ledger(rmqctl, group)
+    ledger = ledger_of(rmqctl, group)
     assert 0 < sent_count < count
     assert receipt["summary"]["inDoubtCount"] == ledger["inDoubtCount"] == 0
     assert sent_count == ledger["sentCount"] == ledger["runs"][-1]["sentCount"] == stored_count(cluster, target)
@@ -58,7 +53,7 @@ def _check_each_once(rmqctl: Rmqctl, group: str, target: str, count: int) -> Non
     found = rmqctl.items("message", "find", target, "--limit", str(2 * count), "--body", "none")
     assert Counter(item["msgId"] for item in found) == {f"{group}-{number}": 1 for number in range(count)}
     assert len({item["properties"]["RMQCTL_REPLAY"] for item in found}) == count
-    ledger = _ledger(rmqctl, group)
+    ledger = ledger_of(rmqctl, group)
     assert (ledger["sentCount"], ledger["inDoubtCount"], ledger["state"]) == (count, 0, "DONE")
 
 
@@ -117,7 +112,7 @@ def test_a_broker_whose_disk_gets_full(small_disk: SmallDiskCluster) -> None:
     refused = rmqctl(*words[:-2])
     assert refused.exit_code == 1
     assert re.search(r"answered SERVICE_NOT_AVAILABLE \(14\): .*disk.*full", refused.stderr)
-    assert _ledger(rmqctl, group)["inDoubtCount"] == 0
+    assert ledger_of(rmqctl, group)["inDoubtCount"] == 0
     assert stored_count(small_disk, target) == sent_count
     small_disk.free()
     # Until the broker has looked, it refuses.
@@ -138,7 +133,7 @@ def test_a_broker_that_was_stopped_and_goes_on(cluster: Cluster, rmqctl: Rmqctl)
     stopped.pause()
     try:
         code, receipt = _ended(running)
-        summary, ledger = receipt["summary"], _ledger(rmqctl, group)
+        summary, ledger = receipt["summary"], ledger_of(rmqctl, group)
         assert (code, summary["inDoubtCount"]) == (8, ledger["inDoubtCount"])
         assert summary["inDoubtCount"] > 0
         assert summary["sentCount"] == ledger["sentCount"] < count

@@ -8,17 +8,18 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tests.real.harness.cluster import Cluster
 from tests.real.harness.dead_letters import put_letters
 from tests.real.harness.queue_tables import wait_until
-from tests.real.harness.replay_kills import kill_replay, start_replay, stored_count
+from tests.real.harness.replay_kills import kill_replay, ledger_of, start_replay, stored_count
 from tests.real.harness.rmqctl import Rmqctl
 
 _COUNT, _KILLS = 100_000, 10
 _GROUP, _TOPIC = "SoakLetters", "SoakReplayed"
-_WORDS = ("dlq", "replay", _GROUP, "--to-topic", _TOPIC, "--yes")
+# At full speed it would be through before it is killed for the tenth time.
+_WORDS = ("dlq", "replay", _GROUP, "--to-topic", _TOPIC, "--rate", "8000", "--yes")
 # An operator gives up after so many runs.
 _MOST_RUNS = 10
 _AGAIN_S = 5.0
@@ -87,7 +88,7 @@ def replay_letters(cluster: Cluster, chance: random.Random) -> Replayed:
             time.sleep(_AGAIN_S)
     counts = Counter(_stored_ids(rmqctl))
     wanted = {f"{_GROUP}-{number}" for number in range(_COUNT)}
-    ledger = _ledger(rmqctl)
+    ledger = ledger_of(rmqctl, _GROUP)
     return Replayed(
         lost_count=len(wanted - counts.keys()),
         doubled_count=sum(count > 1 for count in counts.values()),
@@ -114,14 +115,9 @@ def _kill_broker(cluster: Cluster, chance: random.Random) -> int:
     exit_code = running.wait(timeout=600)
     cluster.wait()
     # A broker that has just started may not report all of its queues yet.
-    sent_count = _ledger(Rmqctl(cluster.namesrv))["sentCount"]
+    sent_count = ledger_of(Rmqctl(cluster.namesrv), _GROUP)["sentCount"]
     wait_until(lambda: stored_count(cluster, _TOPIC) >= sent_count, "the queues of broker-a")
     return exit_code
-
-
-def _ledger(rmqctl: Rmqctl) -> dict[str, Any]:
-    (ledger,) = rmqctl.items("dlq", "status", _GROUP)
-    return ledger
 
 
 def _stored_ids(rmqctl: Rmqctl) -> list[str]:

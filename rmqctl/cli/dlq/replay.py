@@ -223,7 +223,7 @@ class _Work:
             except UsageError:
                 raise
             except RmqctlError as error:
-                # What is stored already is told all the same.
+                # The receipt says what is stored already.
                 if not outcome.sent_count:
                     raise
                 outcome.note_end(error, count)

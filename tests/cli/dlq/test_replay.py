@@ -36,7 +36,7 @@ _SENDS = (Q.SEND_MESSAGE_V2, Q.SEND_BATCH_MESSAGE)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "state"))
     # Nothing is on its way to a sandbox in this process.
-    monkeypatch.setattr(replay_run, "_IN_FLIGHT_MS", 0)
+    monkeypatch.setattr(replay_run, "_IN_FLIGHT_S", 0.0)
     monkeypatch.setattr(replay_run, "_AGAIN_S", 0.0)
     monkeypatch.setattr(late_writes, "LOOK_AGAIN_S", 0.1)
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from rmqctl.ops.ledger import read_ledgers
 
@@ -29,6 +30,12 @@ def start_replay(cluster: Cluster, words: Sequence[str], stdout: int = subproces
         [sys.executable, "-m", "rmqctl", *words], env=env, stdin=subprocess.DEVNULL, stdout=stdout,
         stderr=subprocess.DEVNULL if stdout == subprocess.DEVNULL else subprocess.PIPE, text=True,
     )  # fmt: skip
+
+
+def ledger_of(rmqctl: Rmqctl, group: str) -> dict[str, Any]:
+    """Return the only ledger of a group, as `dlq status` shows it."""
+    (ledger,) = rmqctl.items("dlq", "status", group)
+    return ledger
 
 
 def kill_replay(cluster: Cluster, words: Sequence[str], topic: str, chance: random.Random) -> bool:
