@@ -13,6 +13,7 @@ from contextlib import aclosing
 from itertools import repeat
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from rmqctl.admin.message_send import PRODUCER_GROUP
 from rmqctl.admin.results import ask_all
@@ -101,6 +102,11 @@ class _Request(Struct, frozen=True):
     chunk: _Chunk
     rows: list[Row]
 
+    @property
+    def place(self) -> tuple[str, str]:
+        """The topic and the broker."""
+        return self.mq.topic, self.mq.broker_name
+
 
 class Replay:
     """One run of a replay, see run(). `outcome` is true at any time, also of a run that was cancelled."""
@@ -124,6 +130,8 @@ class Replay:
         self._choice: Choice | None = None
         self._taken_count = 0
         self._placed_count = 0  # of requests: each goes to the next queue
+        # Topics and brokers that have taken a message.
+        self._proven: set[tuple[str, str]] = set()
         # What the next note to the ledger tells of the window before.
         self._done: list[Done] = []
         # What was not answered.
@@ -234,33 +242,40 @@ class Replay:
         self._targets.next_turn()
 
         async def send(index: int) -> Command:
-            mq = requests[index].mq
-            if self._targets.is_failing(mq.topic, mq.broker_name):
-                raise RefusedError(f"{mq.broker_name} failed before; it was not sent.")
+            topic, broker_name = requests[index].place
+            if self._targets.is_failing(topic, broker_name):
+                raise RefusedError(f"{broker_name} failed before; it was not sent.")
             try:
                 return await self._ask(requests[index])
             except RmqctlError:
-                self._targets.failed(mq.topic, mq.broker_name)
+                self._targets.failed(topic, broker_name)
                 raise
 
-        answers = await ask_all(range(len(requests)), send, at_once=_REQUESTS_AT_ONCE)
-        for index, answer in answers.ok.items():
-            self._stored(requests[index], answer)
-        for index, error in answers.failed.items():
-            request = requests[index]
-            if may_be_stored(error):
-                self._doubts |= {row[:4]: row for row in request.rows}
-                self._unanswered[request.mq] = error
-            else:
-                errors.append(error)
-                left += request.chunk.items
+        first_count = len({request.place for request in requests} - self._proven)
+        for part in (range(first_count), range(first_count, len(requests))):
+            answers = await ask_all(part, send, at_once=_REQUESTS_AT_ONCE)
+            for index, answer in answers.ok.items():
+                self._stored(requests[index], answer)
+            for index, error in answers.failed.items():
+                request = requests[index]
+                if may_be_stored(error):
+                    self._doubts |= {row[:4]: row for row in request.rows}
+                    self._unanswered[request.mq] = error
+                else:
+                    errors.append(error)
+                    left += request.chunk.items
         return left, errors
 
     async def _place(self, items: list[_Item]) -> tuple[list[_Request], list[_Item], list[RmqctlError]]:
-        """Divide items among requests and queues. Returns also those whose topic takes nothing, and why."""
+        """Divide items among requests and queues. Returns also those whose topic takes nothing, and why.
+
+        The first requests are one for each broker that has taken nothing for a topic yet. They are of one message: 4.9
+        does not check the right to send batches (PlainAccessResource.parse).
+        """
         by_topic: dict[str, list[_Item]] = {}
         for item in items:
             by_topic.setdefault(item.topic, []).append(item)
+        firsts: dict[tuple[str, str], _Request] = {}
         requests: list[_Request] = []
         left: list[_Item] = []
         errors: list[RmqctlError] = []
@@ -275,8 +290,11 @@ class Replay:
                 self._placed_count += 1
                 mq, address = queues[self._placed_count % len(queues)]
                 end = self._targets.ends[mq]
-                requests.append(_Request(mq, address, chunk, [self._row(item.letter, mq, end) for item in chunk.items]))
-        return requests, left, errors
+                request = _Request(mq, address, chunk, [self._row(item.letter, mq, end) for item in chunk.items])
+                if request.place not in self._proven and request.place not in firsts:
+                    firsts[request.place], request = _split_first(request)
+                requests.append(request)
+        return [*firsts.values(), *(request for request in requests if request.rows)], left, errors
 
     async def _ask(self, request: _Request) -> Command:
         now_ms = self._client.clock.now_ms()
@@ -294,6 +312,7 @@ class Replay:
     def _stored(self, request: _Request, answer: Command) -> None:
         told = sends.decode_send(answer)
         count = len(request.rows)
+        self._proven.add(request.place)
         self._targets.stored(request.mq, told.queue_offset + count)
         self._done += map(Done, request.rows, repeat(State.SENT), range(told.queue_offset, told.queue_offset + count))
         self._count(request.mq.topic, count)
@@ -387,6 +406,14 @@ def _chunks(topic: str, items: Sequence[_Item]) -> list[_Chunk]:
     sizes = map(sends.stored_bytes, parts)
     batches = split_batches(list(sizes), max_bytes=_BATCH_BYTES, max_count=_BATCH_COUNT)
     return [*alone, *(_batch(plain[batch], parts[batch]) for batch in batches)]
+
+
+def _split_first(request: _Request) -> tuple[_Request, _Request]:
+    """Return a request of the first message alone, and one of the others."""
+    items, parts = request.chunk.items, request.chunk.parts
+    first = replace(request, chunk=_Chunk(items[:1]), rows=request.rows[:1])
+    rest = _Chunk([]) if parts is None else _batch(items[1:], parts[1:])
+    return first, replace(request, chunk=rest, rows=request.rows[1:])
 
 
 def _batch(items: list[_Item], parts: list[bytes]) -> _Chunk:

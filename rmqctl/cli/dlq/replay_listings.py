@@ -144,6 +144,8 @@ def _outcome_notes(outcome: ReplayOutcome) -> Iterator[str]:
         yield f"{counted(outcome.unsafe_count, 'message')} stored less safely than the broker is set up to."
     if outcome.in_doubt_count:
         yield f"{counted(outcome.in_doubt_count, 'message')} may be stored. The same command looks for them again."
+    elif outcome.failures:
+        yield "The same command goes on from there."
 
 
 PLAN_COLUMNS = (
