@@ -13,8 +13,8 @@ from typing import BinaryIO, Self
 
 from rmqctl.errors import RmqctlError, UsageError
 
-# What waits to be written, and how much is written before the disk has to have it.
-_MOST_CHUNKS, _SYNC_BYTES = 64, 64 << 20
+# What waits to be written, and how much is written before the disk is asked to take it.
+_MOST_CHUNKS, _SYNC_BYTES = 64, 32 << 20
 
 
 def new_file(option: str, file: str, *, is_forced: bool = False, may_force: bool = False) -> Path:
@@ -78,7 +78,7 @@ def writing(path: Path, *, is_forced: bool = False, may_force: bool = False) -> 
 
 
 class WriteBehind:
-    """Writes to a file in a thread, which also has the disk keep up; its end waits for all of it.
+    """Writes to a file in a thread, while another one has the disk keep up; its end waits for both.
 
     What can't be written raises its OSError at a later write, or at the end.
     """
@@ -89,14 +89,19 @@ class WriteBehind:
         self._chunks: SimpleQueue[bytes | None] = SimpleQueue()
         self._room = Semaphore(_MOST_CHUNKS)
         self._thread = Thread(target=self._run)
+        self._syncs: SimpleQueue[bool] = SimpleQueue()
+        self._syncing = Thread(target=self._sync)
 
     def __enter__(self) -> Self:
         self._thread.start()
+        self._syncing.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
         self._chunks.put(None)
         self._thread.join()
+        self._syncs.put(False)
+        self._syncing.join()
         if self._error is not None and kind is None:
             raise self._error
 
@@ -116,11 +121,18 @@ class WriteBehind:
                     unsynced_bytes += len(data)
                     if unsynced_bytes >= _SYNC_BYTES:
                         self._out.flush()
-                        os.fsync(self._out.fileno())
+                        self._syncs.put(True)
                         unsynced_bytes = 0
             except OSError as error:
                 self._error = error
             self._room.release()
+
+    def _sync(self) -> None:
+        while self._syncs.get():
+            try:
+                os.fsync(self._out.fileno())
+            except OSError as error:
+                self._error = error
 
 
 def _put(new: Path, path: Path) -> None:

@@ -136,6 +136,8 @@ class Replay:
         self._done: list[Done] = []
         # What was not answered.
         self._doubts: dict[tuple[str, int, int, str], Row] = {}
+        # What of it was looked for in vain.
+        self._missed: set[tuple[str, int, int, str]] = set()
         # What ended a request to each queue that was not answered.
         self._unanswered: dict[MessageQueue, RmqctlError] = {}
 
@@ -359,7 +361,7 @@ class Replay:
 
     async def _settle_own(self) -> None:
         """Look for the copies of what this run has sent and was not answered, for a while; the rest stays in doubt."""
-        if not self._doubts:
+        if self._doubts.keys() <= self._missed:
             return
         self._report(f"Looking for {counted(len(self._doubts), 'message')} whose sending was not answered...")
 
@@ -372,6 +374,7 @@ class Replay:
 
         if not await look():
             await look_until_seen(self._client, look)
+        self._missed = set(self._doubts)
         self._note()
 
     def _conclude(self) -> None:

@@ -10,21 +10,48 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import astuple, fields
 
 from rmqctl.errors import UsageError
 from rmqctl.model.names import DLQ_PREFIX
-from rmqctl.protocol.properties import UNIQ_KEY
-
-from .letter_item import origin_fields
+from rmqctl.protocol.properties import KEYS, TAGS, UNIQ_KEY
+from rmqctl.rules.dead_letters import given_up, origin_message_id, origin_topic
 
 if TYPE_CHECKING:
     from rmqctl.admin.letter_reading import Letter
+    from rmqctl.pipeline.letter_parquet import LetterParquet
 
-FIELDS = (
-    "group", "topic", "brokerName", "queueId", "queueOffset", "commitLogOffset", "msgId", "offsetMsgId",
-    "originTopic", "originMessageId", "givenUp", "reconsumeTimes", "tags", "keys", "bornTimestamp", "bornHost",
-    "storeTimestamp", "storeHost", "flag", "sysFlag", "properties", "body", "bodyBase64",
-)  # fmt: skip
+
+class LetterRow(Struct, rename="camel", gc=False):
+    """A dead letter in a file. `body` is text where the body is UTF-8, `body_base64` the body as bytes."""
+
+    group: str
+    topic: str
+    broker_name: str
+    queue_id: int
+    queue_offset: int
+    commit_log_offset: int
+    msg_id: str
+    offset_msg_id: str
+    origin_topic: str | None
+    origin_message_id: str | None
+    given_up: str | None
+    reconsume_times: int
+    tags: str | None
+    keys: str | None
+    born_timestamp: int
+    born_host: str
+    store_timestamp: int
+    store_host: str
+    flag: int
+    sys_flag: int
+    properties: dict[str, str]
+    body: str | None
+    body_base64: bytes
+
+
+FIELDS = tuple(field.encode_name for field in fields(LetterRow))
 
 
 class _Place(Protocol):
@@ -37,45 +64,30 @@ class _Place(Protocol):
 class LetterFile(Protocol):
     """What dead letters are written into."""
 
-    def write(self, rows: list[dict[str, Any]]) -> None:
-        """Write rows, as letter_row() makes them. They are its own from then on."""
+    def write(self, rows: Sequence[LetterRow]) -> None:
+        """Write rows."""
 
     def end(self) -> None:
         """Write what belongs behind the last one."""
 
 
-def letter_row(letter: Letter) -> dict[str, Any]:
-    """Return the fields of a dead letter, in the order of FIELDS. The body is bytes, and text where it is UTF-8."""
-    message, properties, mq = letter.message, letter.properties, letter.found.mq
-    fields = message.fixed_fields()
-    offset_id = fields.offset_id
+def letter_row(letter: Letter) -> LetterRow:
+    """Return what is written of a dead letter."""
+    message, properties, (topic, broker_name, queue_id) = letter.message, letter.properties, letter.found.mq
+    read = message.fixed_fields()
+    offset_id = read.offset_id
     try:
         text = letter.body.decode()
     except UnicodeDecodeError:
         text = None
-    return {
-        "group": mq.topic[len(DLQ_PREFIX) :],
-        "topic": mq.topic,
-        "brokerName": mq.broker_name,
-        "queueId": mq.queue_id,
-        "queueOffset": message.queue_offset,
-        "commitLogOffset": fields.commit_log_offset,
-        "msgId": properties.get(UNIQ_KEY) or offset_id,
-        "offsetMsgId": offset_id,
-        **origin_fields(fields.reconsume_times, properties),
-        "reconsumeTimes": fields.reconsume_times,
-        "tags": properties.get("TAGS"),
-        "keys": properties.get("KEYS"),
-        "bornTimestamp": fields.born_at_ms,
-        "bornHost": fields.born_host,
-        "storeTimestamp": fields.stored_at_ms,
-        "storeHost": fields.store_host,
-        "flag": fields.flag,
-        "sysFlag": fields.sys_flag,
-        "properties": properties,
-        "body": text,
-        "bodyBase64": letter.body,
-    }
+    # Named fields would take half as long again.
+    return LetterRow(
+        topic[len(DLQ_PREFIX) :], topic, broker_name, queue_id, message.queue_offset, read.commit_log_offset,
+        properties.get(UNIQ_KEY) or offset_id, offset_id, origin_topic(properties), origin_message_id(properties),
+        given_up(read.reconsume_times, properties), read.reconsume_times, properties.get(TAGS), properties.get(KEYS),
+        read.born_at_ms, read.born_host, read.stored_at_ms, read.store_host, read.flag, read.sys_flag, properties, text,
+        letter.body,
+    )  # fmt: skip
 
 
 class _JsonLines:
@@ -83,7 +95,7 @@ class _JsonLines:
         self._out = out
         self._encode = msgspec.json.Encoder().encode_lines  # bytes become base64
 
-    def write(self, rows: list[dict[str, Any]]) -> None:
+    def write(self, rows: Sequence[LetterRow]) -> None:
         self._out.write(self._encode(rows))
 
     def end(self) -> None:
@@ -98,11 +110,13 @@ class _Csv:
         self._out = out
         self._put([FIELDS])
 
-    def write(self, rows: list[dict[str, Any]]) -> None:
-        for row in rows:
-            row["properties"] = _TO_JSON(row["properties"])
-            row["bodyBase64"] = base64.b64encode(row["bodyBase64"]).decode()
-        self._put([tuple(row.values()) for row in rows])
+    def write(self, rows: Sequence[LetterRow]) -> None:
+        self._put(
+            [
+                (*astuple(row)[:-3], _TO_JSON(row.properties), row.body, base64.b64encode(row.body_base64).decode())
+                for row in rows
+            ]
+        )
 
     def _put(self, rows: Sequence[Sequence[Any]]) -> None:
         text = io.StringIO()
@@ -114,13 +128,24 @@ class _Csv:
         pass
 
 
+class _Parquet:
+    def __init__(self, out: LetterParquet) -> None:
+        self._out = out
+
+    def write(self, rows: Sequence[LetterRow]) -> None:
+        self._out.write([dict(zip(FIELDS, astuple(row), strict=True)) for row in rows])
+
+    def end(self) -> None:
+        self._out.end()
+
+
 def _parquet(out: BinaryIO) -> LetterFile:
     try:
         from rmqctl.pipeline.letter_parquet import LetterParquet
     except ImportError:
         hint = "Install it (pip install 'rmqctl[spark]'), or use --format jsonl."
         raise UsageError("Parquet needs pyarrow, which is not installed.", hint=hint) from None
-    return LetterParquet(out)
+    return _Parquet(LetterParquet(out))
 
 
 FILES: dict[str, Callable[[Any], LetterFile]] = {"jsonl": _JsonLines, "csv": _Csv, "parquet": _parquet}
