@@ -137,7 +137,7 @@ class _Pulls:
     """The pulls of one queue that are under way, by their offsets; `most` are at once.
 
     More than one begin where the one before probably ends. How many messages an answer has follows the answers:
-    brokers give fewer of what is no longer in memory.
+    brokers return fewer messages when they read them from disk.
     """
 
     def __init__(

@@ -13,7 +13,6 @@ from contextlib import aclosing
 from itertools import repeat
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from rmqctl.admin.message_send import PRODUCER_GROUP
 from rmqctl.admin.results import ask_all
@@ -21,25 +20,23 @@ from rmqctl.client.core import Client
 from rmqctl.client.producer import may_be_stored
 from rmqctl.errors import RefusedError, RmqctlError
 from rmqctl.model.failure import Attempt, Failure
-from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sending import OutgoingMessage, SendStatus
 from rmqctl.net.clock import pause
 from rmqctl.protocol import sends
 from rmqctl.protocol.command import Command
 from rmqctl.rules.replay import MARK, Target, mark_of, replay_properties
-from rmqctl.rules.sending import split_batches
 from rmqctl.rules.words import counted
 
 from .late_writes import look_until_seen
 from .ledger import Done, Ledger, Row, State
 from .replay_copies import find_copies
 from .replay_plan import Choice
+from .replay_requests import ReplayItem, ReplayRequest, make_chunks
 from .replay_source import DeadLetter, Source
 from .replay_targets import Targets
 
 _WINDOW_COUNT = 1_000
-_BATCH_COUNT, _BATCH_BYTES = 100, 1 << 20
 _REQUESTS_AT_ONCE = 64
 # A broker that does not answer in this time has the message, or will not have it (DefaultMQProducer.sendMsgTimeout).
 _ANSWER_S = 10.0
@@ -79,35 +76,6 @@ class ReplayOutcome(Struct):
             self.failures.append(Failure(None, what, error, Attempt.WRITE))
 
 
-class _Item(Struct, frozen=True, gc=False):
-    """A dead letter, the message that is sent of it, and its topic."""
-
-    letter: DeadLetter
-    message: OutgoingMessage
-    topic: str
-
-
-class _Chunk(Struct, frozen=True):
-    """What goes in one request: a message, or some as parts of a batch."""
-
-    items: list[_Item]
-    parts: list[bytes] | None = None
-
-
-class _Request(Struct, frozen=True):
-    """A chunk that goes to a queue. Its rows are those of its items."""
-
-    mq: MessageQueue
-    address: str
-    chunk: _Chunk
-    rows: list[Row]
-
-    @property
-    def place(self) -> tuple[str, str]:
-        """The topic and the broker."""
-        return self.mq.topic, self.mq.broker_name
-
-
 class Replay:
     """One run of a replay, see run(). `outcome` is true at any time, also of a run that was cancelled."""
 
@@ -130,7 +98,7 @@ class Replay:
         self._choice: Choice | None = None
         self._taken_count = 0
         self._placed_count = 0  # of requests: each goes to the next queue
-        # Topics and brokers that have taken a message.
+        # Topics and brokers that have stored a message.
         self._proven: set[tuple[str, str]] = set()
         # What the next note to the ledger tells of the window before.
         self._done: list[Done] = []
@@ -216,7 +184,7 @@ class Replay:
         if self.outcome.sent_count == before and (items or len(self._doubts) > doubts_before):
             raise errors[0] if errors else next(iter(self._unanswered.values()))
 
-    def _make(self, letters: Sequence[DeadLetter]) -> list[_Item]:
+    def _make(self, letters: Sequence[DeadLetter]) -> list[ReplayItem]:
         """Make what is sent. What the transformation drops is noted."""
         items = []
         for letter in letters:
@@ -228,7 +196,7 @@ class Replay:
                 continue
             mark = mark_of(self._ledger.id, letter.broker_name, letter.queue_id, letter.queue_offset)
             properties = replay_properties(made.properties, self._target, mark=mark, message_id=letter.message_id)
-            items.append(_Item(letter, OutgoingMessage(made.body, properties, made.flag), topic))
+            items.append(ReplayItem(letter, OutgoingMessage(made.body, properties, made.flag), topic))
         return items
 
     def _row(self, letter: DeadLetter, mq: MessageQueue, from_offset: int) -> Row:
@@ -237,49 +205,57 @@ class Replay:
             letter.properties.get(MARK, ""), *mq, self._client.clock.now_ms(), from_offset,
         )  # fmt: skip
 
-    async def _try(self, items: list[_Item]) -> tuple[list[_Item], list[RmqctlError]]:
+    async def _try(self, items: list[ReplayItem]) -> tuple[list[ReplayItem], list[RmqctlError]]:
         """Send items, each once. Returns those that are certainly not stored, and why."""
-        requests, left, errors = await self._place(items)
-        self._note([row for request in requests for row in request.rows])
+        firsts, others, left, errors = await self._place(items)
+        self._note([row for request in (*firsts, *others) for row in request.rows])
         self._targets.next_turn()
+        for requests in (firsts, others):
+            for request, error in await self._send(requests):
+                errors.append(error)
+                left += request.chunk.items
+        return left, errors
+
+    async def _send(self, requests: Sequence[ReplayRequest]) -> list[tuple[ReplayRequest, RmqctlError]]:
+        """Send requests side by side. Returns those that are certainly not stored, and why; notes the others."""
 
         async def send(index: int) -> Command:
-            topic, broker_name = requests[index].place
-            if self._targets.is_failing(topic, broker_name):
-                raise RefusedError(f"{broker_name} failed before; it was not sent.")
+            place = requests[index].place
+            if self._targets.is_failing(*place):
+                raise RefusedError(f"{place[1]} failed before; it was not sent.")
             try:
                 return await self._ask(requests[index])
             except RmqctlError:
-                self._targets.failed(topic, broker_name)
+                self._targets.failed(*place)
                 raise
 
-        first_count = len({request.place for request in requests} - self._proven)
-        for part in (range(first_count), range(first_count, len(requests))):
-            answers = await ask_all(part, send, at_once=_REQUESTS_AT_ONCE)
-            for index, answer in answers.ok.items():
-                self._stored(requests[index], answer)
-            for index, error in answers.failed.items():
-                request = requests[index]
-                if may_be_stored(error):
-                    self._doubts |= {row[:4]: row for row in request.rows}
-                    self._unanswered[request.mq] = error
-                else:
-                    errors.append(error)
-                    left += request.chunk.items
-        return left, errors
+        answers = await ask_all(range(len(requests)), send, at_once=_REQUESTS_AT_ONCE)
+        for index, answer in answers.ok.items():
+            self._stored(requests[index], answer)
+        refused = []
+        for index, error in answers.failed.items():
+            request = requests[index]
+            if may_be_stored(error):
+                self._doubts |= {row[:4]: row for row in request.rows}
+                self._unanswered[request.mq] = error
+            else:
+                refused.append((request, error))
+        return refused
 
-    async def _place(self, items: list[_Item]) -> tuple[list[_Request], list[_Item], list[RmqctlError]]:
-        """Divide items among requests and queues. Returns also those whose topic takes nothing, and why.
+    async def _place(
+        self, items: list[ReplayItem]
+    ) -> tuple[list[ReplayRequest], list[ReplayRequest], list[ReplayItem], list[RmqctlError]]:
+        """Divide items among requests and queues. Returns also those whose topic accepts nothing, and why.
 
-        The first requests are one for each broker that has taken nothing for a topic yet. They are of one message: 4.9
-        does not check the right to send batches (PlainAccessResource.parse).
+        The first list is to be sent before the second. 4.9 does not check the right to send batches
+        (PlainAccessResource.parse): where a broker has stored nothing for a topic yet, one message goes alone.
         """
-        by_topic: dict[str, list[_Item]] = {}
+        by_topic: dict[str, list[ReplayItem]] = {}
         for item in items:
             by_topic.setdefault(item.topic, []).append(item)
-        firsts: dict[tuple[str, str], _Request] = {}
-        requests: list[_Request] = []
-        left: list[_Item] = []
+        firsts: dict[tuple[str, str], ReplayRequest] = {}
+        others: list[ReplayRequest] = []
+        left: list[ReplayItem] = []
         errors: list[RmqctlError] = []
         for topic, part in by_topic.items():
             try:
@@ -288,17 +264,17 @@ class Replay:
                 errors.append(error)
                 left += part
                 continue
-            for chunk in _chunks(topic, part):
+            for chunk in make_chunks(topic, part):
                 self._placed_count += 1
                 mq, address = queues[self._placed_count % len(queues)]
                 end = self._targets.ends[mq]
-                request = _Request(mq, address, chunk, [self._row(item.letter, mq, end) for item in chunk.items])
-                if request.place not in self._proven and request.place not in firsts:
-                    firsts[request.place], request = _split_first(request)
-                requests.append(request)
-        return [*firsts.values(), *(request for request in requests if request.rows)], left, errors
+                request = ReplayRequest(mq, address, chunk, [self._row(item.letter, mq, end) for item in chunk.items])
+                if chunk.parts is not None and request.place not in self._proven | firsts.keys():
+                    firsts[request.place], request = request.split_first()
+                others.append(request)
+        return [*firsts.values()], others, left, errors
 
-    async def _ask(self, request: _Request) -> Command:
+    async def _ask(self, request: ReplayRequest) -> Command:
         now_ms = self._client.clock.now_ms()
         if request.chunk.parts is not None:
             command = sends.send_batch(PRODUCER_GROUP, request.mq, request.chunk.parts, now_ms)
@@ -311,7 +287,7 @@ class Replay:
             request.address, command, accept=sends.STORED, may_repeat=False, timeout_s=_ANSWER_S
         )
 
-    def _stored(self, request: _Request, answer: Command) -> None:
+    def _stored(self, request: ReplayRequest, answer: Command) -> None:
         told = sends.decode_send(answer)
         count = len(request.rows)
         self._proven.add(request.place)
@@ -391,34 +367,3 @@ class Replay:
             self._done.append(Done(row, State.SENT, to_offset))
             self._count(row.to_topic, 1)
         self.outcome.found_count += len(stored)
-
-
-def _chunks(topic: str, items: Sequence[_Item]) -> list[_Chunk]:
-    """Cut messages into requests: batches, but for retry topics, which take none, and what a batch can't have."""
-    if topic.startswith(RETRY_PREFIX):
-        return [_Chunk([item]) for item in items]
-    alone: list[_Chunk] = []
-    plain: list[_Item] = []
-    parts: list[bytes] = []
-    for item in items:
-        try:
-            parts.append(sends.batch_part(item.message))
-            plain.append(item)
-        except ValueError:
-            alone.append(_Chunk([item]))
-    sizes = map(sends.stored_bytes, parts)
-    batches = split_batches(list(sizes), max_bytes=_BATCH_BYTES, max_count=_BATCH_COUNT)
-    return [*alone, *(_batch(plain[batch], parts[batch]) for batch in batches)]
-
-
-def _split_first(request: _Request) -> tuple[_Request, _Request]:
-    """Return a request of the first message alone, and one of the others."""
-    items, parts = request.chunk.items, request.chunk.parts
-    first = replace(request, chunk=_Chunk(items[:1]), rows=request.rows[:1])
-    rest = _Chunk([]) if parts is None else _batch(items[1:], parts[1:])
-    return first, replace(request, chunk=rest, rows=request.rows[1:])
-
-
-def _batch(items: list[_Item], parts: list[bytes]) -> _Chunk:
-    """Make a chunk; one message is none: a large one is compressed then."""
-    return _Chunk(items, parts if len(items) > 1 else None)

@@ -42,7 +42,7 @@ def check_display(
 def require_consent(invocation: Invocation, plan: Listing, name: str, *, yes: bool, confirmed: str | None) -> None:
     """Show a plan, and return only when it is wanted: by --yes, by --confirm NAME in a protected context, or an answer.
 
-    Raises UsageError where there is no one to ask, DeclinedError for a no.
+    Raises UsageError when there is no terminal to ask on, DeclinedError when the answer is no.
     """
     display = invocation.display
     is_given = confirmed is not None if invocation.is_protected else yes
@@ -62,7 +62,7 @@ def require_consent(invocation: Invocation, plan: Listing, name: str, *, yes: bo
 
 
 def _show(plan: Listing, display: Display) -> None:
-    """Show a plan before it is applied. Raises RmqctlError when that fails: nobody knows then what is consented to."""
+    """Show a plan before it is applied. Raises RmqctlError when that fails: consent needs a plan that was seen."""
     try:
         render(plan, display)
         sys.stdout.flush()
