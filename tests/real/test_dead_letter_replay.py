@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from rmqctl.admin.returns import send_back
+from rmqctl.client.core import Client
+from rmqctl.model.plan import ReturnedMessage
 
 from .harness.cluster import Cluster
 from .harness.queue_tables import wait_until
@@ -76,6 +82,59 @@ def test_the_retry_topic_is_consumed_by_the_group_alone_and_once(cluster: Cluste
     assert len(java.attempts("other")) == 200
     java.stop("good")
     java.stop("other")
+
+
+def test_a_message_that_became_a_dead_letter_twice(cluster: Cluster, rmqctl: Rmqctl) -> None:
+    """By one delivery that was sent back twice, of which one is replayed; and by a replay that failed again."""
+    topic, group, java = "ReplayTwice", "ReplayTwiceGroup", cluster.java
+    cluster.create_topic(topic, queue_count=4)
+    assert rmqctl("group", "create", group, "--yes").exit_code == 0
+    java.produce(topic, 6, prefix="bad")
+    assert rmqctl("offset", "reset", group, "--topic", topic, "--to-latest", "--yes").exit_code == 0
+    sent = rmqctl.items("message", "find", topic)
+    for item in (*sent, *sent):
+        _give_up(cluster, group, item)
+    wait_until(lambda: stored_count(cluster, f"%DLQ%{group}") == 12, "the dead letters")
+    plan = rmqctl("dlq", "replay", group, "--dry-run", "-o", "json").document
+    assert (plan["count"], plan["notSent"]) == (6, {"TWICE": 6})
+
+    java.consume("bad", group, topic, fail="bad", max=0, heartbeat=30_000)
+    replayed = rmqctl("dlq", "replay", group, "--yes", "-o", "json")
+    assert (replayed.exit_code, replayed.document["summary"]["sentCount"]) == (0, 6)
+    wait_until(lambda: stored_count(cluster, f"%DLQ%{group}") == 18, "the dead letters of the replay", timeout_s=120)
+    java.stop("bad")
+    plan = rmqctl("dlq", "replay", group, "--dry-run", "-o", "json").document
+    assert (plan["count"], plan["againCount"]) == (6, 6)
+    assert sum(plan["notSent"].values()) == 12
+
+    java.consume("good", group, topic, collect=1)
+    assert rmqctl("dlq", "replay", group, "--yes").exit_code == 0
+    java.wait_consumed("good", 6)
+    assert rmqctl("dlq", "replay", group, "--dry-run", "-o", "json").document["count"] == 0
+    read = [each.message_id for each in java.read("good")]
+    assert sorted(read) == sorted(item["msgId"] for item in sent)
+    java.stop("good")
+
+
+def _give_up(cluster: Cluster, group: str, item: dict[str, Any]) -> None:
+    """Send a message back as a consumer does that makes a dead letter of it."""
+
+    async def ask() -> None:
+        address = cluster.addresses[item["brokerName"]]
+        message = ReturnedMessage(item["queueOffset"], item["commitLogOffset"], item["msgId"], item["topic"], 0)
+        async with Client([cluster.namesrv]) as client:
+            await send_back(
+                client,
+                address,
+                item["brokerName"],
+                group,
+                message,
+                delay_level=-1,
+                max_reconsume_times=16,
+                timeout_s=10,
+            )
+
+    asyncio.run(ask())
 
 
 @pytest.mark.since_5
