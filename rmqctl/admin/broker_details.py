@@ -12,13 +12,13 @@ from rmqctl.errors import NotFoundError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
 from rmqctl.model.route import MASTER_ID, Broker, ClusterInfo
 from rmqctl.protocol import bodies, headers
-from rmqctl.protocol.versions import version_name
+from rmqctl.protocol.versions import plain_version, version_name
 from rmqctl.rules.broker_config import differing, redacted
 from rmqctl.rules.cluster_memory import not_registered
 from rmqctl.rules.names import closest
 from rmqctl.rules.runtime_table import BrokerRuntime, read_runtime
 
-from .brokers import fetch_cluster, plain_version
+from .brokers import fetch_cluster
 from .results import all_failed, ask_all
 
 

@@ -9,7 +9,7 @@ from rmqctl.errors import NoBrokerError, UnreachableError
 from rmqctl.model.failure import Failure
 from rmqctl.model.route import MASTER_ID, Broker, ClusterInfo
 from rmqctl.protocol import bodies, headers
-from rmqctl.protocol.versions import version_name
+from rmqctl.protocol.versions import plain_version, version_name
 from rmqctl.rules.cluster_memory import not_registered
 from rmqctl.rules.runtime_table import BrokerRuntime, read_runtime
 from rmqctl.rules.times import short_time
@@ -106,8 +106,3 @@ async def fetch_broker_statuses(client: Client, cluster: ClusterInfo) -> tuple[l
             gone = UnreachableError(broker.broker_name, "the name server knows no address of it")
             failures.append(Failure(broker.broker_name, "runtime", gone))
     return rows, failures
-
-
-def plain_version(name: str) -> str:
-    """Return a version's name (MQVersion), `V5_4_0`, with dots; one that is none, such as HIGHER_VERSION, as it is."""
-    return name.removeprefix("V").replace("_", ".") if name[1:2].isdigit() else name

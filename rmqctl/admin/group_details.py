@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -24,7 +24,7 @@ from rmqctl.rules.readable_queues import exists
 from .brokers import fetch_cluster, fetch_settings
 from .clients import fetch_placed_connections, fetch_running_infos, find_proxies
 from .group_names import fetch_configs, require_group
-from .offset_reading import GroupProgress, conclude
+from .offset_reading import GroupProgress, Reading, conclude
 from .offsets import read_group
 from .results import Answers, all_failed, ask_all, slave_failures
 
@@ -34,7 +34,7 @@ class GroupMembers(Struct, frozen=True):
 
     `connections` are by broker that answered, None where nobody is connected; `running` is by client id what each says
     of itself, or why it doesn't; `unseen_reason` says why UNKNOWN is no EMPTY; `topic_brokers` names the brokers of
-    each topic that the group wants.
+    each topic that the group wants; `at_ms` is when they were asked, by this machine's clock.
     """
 
     group: str
@@ -44,6 +44,7 @@ class GroupMembers(Struct, frozen=True):
     running: Answers[str, RunningInfo]
     topic_brokers: Mapping[str, tuple[str, ...]]
     failures: tuple[Failure, ...]
+    at_ms: int
 
 
 async def fetch_group_members(client: Client, group: str) -> GroupMembers:
@@ -78,7 +79,8 @@ async def fetch_group_members(client: Client, group: str) -> GroupMembers:
         if not isinstance(error, NotFoundError)
     ]
     failures += slave_failures(client)
-    return GroupMembers(group, state, unseen, connections, running, _broker_names(routes.ok), tuple(failures))
+    brokers_of = _broker_names(routes.ok)
+    return GroupMembers(group, state, unseen, connections, running, brokers_of, tuple(failures), client.clock.now_ms())
 
 
 def _broker_names(routes: Mapping[str, TopicRoute]) -> dict[str, tuple[str, ...]]:
@@ -110,9 +112,12 @@ class GroupDetails(Struct, frozen=True):
 
     `configs` are by broker that answered, None where it has none. `leftovers` are stored offsets of queues that do not
     exist. `read_only_brokers` are those without write permission, of the brokers where the group has no retry queue.
+    `reading` is what the progress was made of, `at_ms` when it was read by this machine's clock.
     """
 
     progress: GroupProgress
+    reading: Reading
+    at_ms: int
     connections: Mapping[str, GroupConnections | None]
     running: Answers[str, RunningInfo]
     topic_brokers: Mapping[str, tuple[str, ...]]
@@ -123,12 +128,12 @@ class GroupDetails(Struct, frozen=True):
     read_only_brokers: frozenset[str] = frozenset()
 
 
-async def fetch_group_details(client: Client, group: str) -> GroupDetails:
-    """Return all of one group. Raises what fetch_group_progress raises."""
+async def fetch_group_details(client: Client, group: str, topics: Sequence[str] = ()) -> GroupDetails:
+    """Return all of one group, or its progress in some topics only. Raises what fetch_group_progress raises."""
     brokers = {broker.broker_name: broker for broker in (await fetch_cluster(client)).brokers}
     # At once: members that do not answer can take all the time that there is.
     reading, tables, dead, stored = await asyncio.gather(
-        read_group(client, group),
+        read_group(client, group, topics),
         fetch_configs(client, brokers),
         _count_dead_letters(client, group, brokers),
         ask_all(brokers, lambda name: _fetch_stored(client, group, brokers[name])),
@@ -149,6 +154,8 @@ async def fetch_group_details(client: Client, group: str) -> GroupDetails:
     progress = conclude(group, reading)
     return GroupDetails(
         progress=progress,
+        reading=reading,
+        at_ms=client.clock.now_ms(),
         connections={name: view.connections for name, view in reading.views.items()},
         running=reading.running,
         topic_brokers=_broker_names(reading.routes),
@@ -161,9 +168,16 @@ async def fetch_group_details(client: Client, group: str) -> GroupDetails:
 
 
 async def _fetch_stored(client: Client, group: str, broker: Broker) -> dict[MessageQueue, int]:
-    """Return every offset that a broker stores of a group, also of topics and queues that are gone."""
-    answer = await client.ask_broker(broker, headers.get_all_consumer_offsets())
-    topics = bodies.decode_consumer_offsets(answer.command.body).groups.get(group, {})
+    """Return every offset that a broker stores of a group, also of topics and queues that are gone.
+
+    A broker is asked once for however many groups: its answer has those of all.
+    """
+
+    async def ask() -> Mapping[str, Mapping[str, Mapping[int, int]]]:
+        answer = await client.ask_broker(broker, headers.get_all_consumer_offsets())
+        return bodies.decode_consumer_offsets(answer.command.body).groups
+
+    topics = (await client.once(("all stored offsets", broker.broker_name), ask)).get(group, {})
     return {
         MessageQueue(topic, broker.broker_name, queue_id): offset
         for topic, offsets in topics.items()

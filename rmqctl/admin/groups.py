@@ -10,7 +10,7 @@ from msgspec import Struct
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import BROADCASTING, GroupConfig, GroupConnections, GroupFinding, GroupState, Proxies
+from rmqctl.model.group import BROADCASTING, GroupConfig, GroupConnections, GroupState, Proxies
 from rmqctl.model.names import is_system_group
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
@@ -19,14 +19,13 @@ from rmqctl.model.stats import TopicOffset
 from rmqctl.model.topic import TopicConfig
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
-from rmqctl.protocol.versions import version_name
-from rmqctl.rules.group_backlog import Backlog, TopicPart, has_leftovers, sum_backlog
-from rmqctl.rules.group_findings import find_group_findings
+from rmqctl.protocol.versions import plain_version, version_name
+from rmqctl.rules.group_backlog import Backlog, TopicPart, has_leftovers, merge_backlogs, sum_backlog
 from rmqctl.rules.group_state import agreed, group_state, reason_of, unseen_reason
 from rmqctl.rules.wildcards import is_pattern
 from rmqctl.rules.words import counted
 
-from .brokers import fetch_cluster, plain_version
+from .brokers import fetch_cluster
 from .clients import fetch_connections, find_proxies
 from .group_ages import GroupAges, fetch_ages
 from .group_names import pick
@@ -47,7 +46,8 @@ class GroupSummary(Struct, frozen=True):
     before the group read them, in the same way. `topics` are those with a stored offset or a live subscription.
     `client_version` is the oldest among the members. `time_lag_ms` is the age of the oldest unread message; it is asked
     for the groups that are furthest behind, `is_age_asked` says whether for this one. `unreadable_count` are messages
-    in queues that no consumer can read, which no lag counts.
+    in queues that no consumer can read, which no lag counts. `connections` and `configs` are by broker that answered,
+    `backlogs` by topic; `has_leftovers`: offsets are stored of queues that do not exist.
     """
 
     group: str
@@ -64,17 +64,24 @@ class GroupSummary(Struct, frozen=True):
     time_lag_ms: int | None
     is_age_asked: bool
     unreadable_count: int
-    findings: tuple[GroupFinding, ...]
+    connections: Mapping[str, GroupConnections | None]
+    configs: Mapping[str, GroupConfig | None]
+    backlogs: Mapping[str, Backlog]
+    has_leftovers: bool
     broker_names: tuple[str, ...]
     reasons: Mapping[str, Unknown]
 
 
 class GroupList(Struct, frozen=True):
-    """All groups, sorted by name, what could not be read, and how many of RocketMQ's own groups were left out."""
+    """All groups, sorted by name, what could not be read, and how many of RocketMQ's own groups were left out.
+
+    `at_ms` is when they were read, by this machine's clock.
+    """
 
     groups: tuple[GroupSummary, ...]
     failures: tuple[Failure, ...]
     hidden_system_count: int
+    at_ms: int
 
 
 class _Tables(Struct, frozen=True):
@@ -106,15 +113,14 @@ class _Facts(Struct, frozen=True):
         """Return the topics in which the group has an offset."""
         return {topic for table in self.tables.values() for topic in table.offsets.get(name, {})}
 
-    def backlog(self, name: str) -> Backlog:
-        """Sum up what the group has left to consume."""
+    def backlogs(self, name: str) -> dict[str, Backlog]:
+        """Sum up what the group has left to consume, by topic."""
         subscribed = {topic for item in self.connected(name) for topic in item.subscriptions}
         # A live group's offsets of topics that it left say nothing about it; brokers leave them out too (ConsumeStats).
-        return sum_backlog(
-            self._part(broker, name, topic)
-            for broker in self.tables
-            for topic in subscribed or self.stored_topics(name)
-        )
+        return {
+            topic: sum_backlog(self._part(broker, name, topic) for broker in self.tables)
+            for topic in sorted(subscribed or self.stored_topics(name))
+        }
 
     def _part(self, broker: Broker, name: str, topic: str) -> TopicPart:
         table, queues = self.tables[broker], self.topics.ok.get((broker, topic))
@@ -160,8 +166,12 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
     if not tables.failed:
         note_configs(client, {broker: table.topics for broker, table in tables.ok.items() if table.topics is not None})
     facts = _Facts(tables.ok, tables.failed, member_answers, topic_answers)
-    backlogs = {name: facts.backlog(name) for name in shown}
-    aged = {name: backlog for name, backlog in backlogs.items() if not facts.is_broadcasting(name)}
+    backlogs = {name: facts.backlogs(name) for name in shown}
+    aged = {
+        name: merge_backlogs(by_topic.values())
+        for name, by_topic in backlogs.items()
+        if not facts.is_broadcasting(name)
+    }
     (proxies, proxy_failures), ages = await asyncio.gather(
         find_proxies(client, tables.ok), fetch_ages(client, list(tables.ok), aged)
     )
@@ -185,7 +195,7 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
     ]
     if any(summary.state is GroupState.UNKNOWN for summary in summaries):
         failures += proxy_failures
-    return GroupList(tuple(summaries), tuple(failures), len(names) - len(shown))
+    return GroupList(tuple(summaries), tuple(failures), len(names) - len(shown), client.clock.now_ms())
 
 
 async def _find_elsewhere(
@@ -252,8 +262,9 @@ async def _fetch_topic(client: Client, broker: Broker, topic: str) -> Mapping[in
 
 
 def _summarise(
-    name: str, facts: _Facts, backlog: Backlog, ages: GroupAges, proxies: Proxies, *, is_held_elsewhere: bool
-) -> GroupSummary:
+    name: str, facts: _Facts, backlogs: Mapping[str, Backlog], ages: GroupAges, proxies: Proxies, *,
+    is_held_elsewhere: bool,
+) -> GroupSummary:  # fmt: skip
     tables = facts.tables
     knowing = [broker for broker, table in tables.items() if name in table.names]
     connected = facts.connected(name)
@@ -266,6 +277,7 @@ def _summarise(
     with_offsets = facts.stored_topics(name)
 
     reasons: dict[str, Unknown] = {}
+    backlog = merge_backlogs(backlogs.values())
     lag, lost, lag_reason = backlog.lag, backlog.lost, backlog.reason
     is_broadcasting = facts.is_broadcasting(name)
     if is_broadcasting:
@@ -309,19 +321,13 @@ def _summarise(
         time_lag_ms=time_lag_ms,
         is_age_asked=ages.is_asked(name) or not lag,
         unreadable_count=backlog.unreadable_count,
-        findings=find_group_findings(
-            state,
-            lag=lag,
-            lost=lost,
-            has_beyond_max=backlog.has_beyond_max and not is_broadcasting,
-            has_unreadable=bool(backlog.unreadable_count),
-            do_brokers_differ=Unknown.BROKERS_DIFFER in reasons.values(),
-            has_leftovers=any(
-                has_leftovers(table.offsets.get(name, {}), table.topics)
-                for table in tables.values()
-                if table.topics is not None
-            ),
-            configs=[table.configs[name] for table in tables.values() if name in table.configs],
+        connections={broker.broker_name: facts.members.ok.get((broker, name)) for broker in tables},
+        configs={broker.broker_name: table.configs.get(name) for broker, table in tables.items()},
+        backlogs=backlogs,
+        has_leftovers=any(
+            has_leftovers(table.offsets.get(name, {}), table.topics)
+            for table in tables.values()
+            if table.topics is not None
         ),
         broker_names=tuple(sorted(broker.broker_name for broker in knowing)),
         reasons=reasons,

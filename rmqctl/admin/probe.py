@@ -11,10 +11,8 @@ from rmqctl.errors import BrokerError, NotAuthorisedError, RmqctlError
 from rmqctl.model.route import ClusterInfo
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.command import Command
-from rmqctl.protocol.versions import version_name
+from rmqctl.protocol.versions import plain_version, version_name
 from rmqctl.rules.clock_skew import SkewBounds, compute_skew
-
-from .brokers import plain_version
 
 _SAMPLES = 5
 # A topic that every broker makes for itself.

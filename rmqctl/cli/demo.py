@@ -46,6 +46,7 @@ class Step(Struct, frozen=True):
 STEPS = (
     Step("Two brokers and a name server, started a moment ago.", ("cluster", "list")),
     Step("Five groups consume. All have members but one, and some are behind.", ("group", "list")),
+    Step("What is wrong with them? Each finding has a code and the next command.", ("diagnose", "--all")),
     Step(
         "billing: one of its three members is slow, so its queues fall behind while the others are done.",
         ("offset", "show", "billing"),

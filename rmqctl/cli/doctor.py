@@ -12,7 +12,7 @@ from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.text import note_to_stderr, printable
 from rmqctl.errors import NotFoundError, RmqctlError, UsageError
-from rmqctl.model.finding import Finding, Status
+from rmqctl.model.check_result import CheckResult, Status
 from rmqctl.rules.times import iso_time
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def command(
         findings += _cluster_findings(invocation)
     except RmqctlError as error:
         sentence = error.sentence.rstrip(".")
-        findings.append(Finding("connection", "cluster", Status.FAIL, sentence, error.hint, error=error))
+        findings.append(CheckResult("connection", "cluster", Status.FAIL, sentence, error.hint, error=error))
     render(to_listing(findings), display)
     return _exit_code(findings)
 
@@ -87,24 +87,26 @@ def _forget(invocation: Invocation, broker_name: str) -> None:
         note_to_stderr(printable(f"Broker {broker_name} is forgotten: nothing expects it any more."))
 
 
-def _cluster_findings(invocation: Invocation) -> list[Finding]:
+def _cluster_findings(invocation: Invocation) -> list[CheckResult]:
     try:
         invocation.name_servers()
     except UsageError as error:
-        return [Finding("cluster", "cluster", Status.UNKNOWN, "no cluster is named, so none was checked", error.hint)]
+        return [
+            CheckResult("cluster", "cluster", Status.UNKNOWN, "no cluster is named, so none was checked", error.hint)
+        ]
     access = invocation.access()
     verify = None if access.tls is None else access.tls.get("verify", "full")
     is_signed = access.credentials() is not None
 
-    async def ask(client: "Client") -> list[Finding]:
-        from rmqctl.admin.doctor import fetch_cluster_findings
+    async def ask(client: "Client") -> list[CheckResult]:
+        from rmqctl.diagnose.cluster import fetch_cluster_findings
 
         return await fetch_cluster_findings(client, is_signed=is_signed, tls_verify=verify)
 
     return invocation.ask(ask)
 
 
-def _exit_code(findings: list[Finding]) -> int:
+def _exit_code(findings: list[CheckResult]) -> int:
     """Return 0 when nothing failed, else the weightiest of the reasons."""
     failed = [finding.error for finding in findings if finding.status is Status.FAIL]
     if not failed:
@@ -113,7 +115,7 @@ def _exit_code(findings: list[Finding]) -> int:
     return next((code for code in (4, 6) if code in codes), 1)
 
 
-def to_listing(findings: list[Finding]) -> Listing:
+def to_listing(findings: list[CheckResult]) -> Listing:
     """Make the listing of all checks."""
     counts = {status: sum(finding.status is status for finding in findings) for status in Status}
     return Listing(
@@ -126,7 +128,7 @@ def to_listing(findings: list[Finding]) -> Listing:
     )
 
 
-def _item(finding: Finding) -> dict[str, Any]:
+def _item(finding: CheckResult) -> dict[str, Any]:
     measured = dict(finding.measured)
     if "certificateExpiresAt" in measured:
         measured["certificateExpiresAtIso"] = iso_time(measured["certificateExpiresAt"])

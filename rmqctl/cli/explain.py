@@ -1,8 +1,8 @@
-"""rmqctl explain: what a code means, and what to do. Needs no cluster."""
+"""rmqctl explain: what a code or a finding means, and what to do. Needs no cluster."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,17 +13,25 @@ from rmqctl.errors import NotFoundError
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.rules.names import closest
 
+if TYPE_CHECKING:
+    from rmqctl.diagnose.finding import Check
+
 HELP = """\b
 Examples:
   rmqctl explain 206
   rmqctl explain CONSUMER_NOT_ONLINE
+  rmqctl explain SUB001
+  rmqctl explain SUB
 
-A number can be a response code and a request code at once; both are shown, the response first."""
+A number can be a response code and a request code at once; both are shown, the response first. The start of a finding's
+code shows all findings that begin with it."""
 
 
 def command(
     ctx: typer.Context,
-    code: Annotated[str, typer.Argument(metavar="CODE", help="A number or a name.", show_default=False)],
+    code: Annotated[
+        str, typer.Argument(metavar="CODE", help="A number, a name, or a finding's code.", show_default=False)
+    ],
 ) -> int:
     """Run the command; its help is the registry's line and HELP."""
     invocation = Invocation(ctx, needs_cluster=False)
@@ -50,8 +58,11 @@ def _find(text: str) -> list[dict[str, Any]]:
         for code in RequestCode
         if wanted in (str(code.value), code.name)
     ]
+    if not items:  # plugins are asked only for what may be theirs
+        checks = _own_checks()
+        items = [_finding_item(check) for check in checks if check.code.startswith(wanted or " ")]
     if not items:
-        names = [code.name for code in (*ResponseCode, *RequestCode)]
+        names = [code.name for code in (*ResponseCode, *RequestCode)] + [check.code for check in checks]
         raise NotFoundError("Code", text.strip(), suggestions=closest(wanted, names))
     return items
 
@@ -60,18 +71,35 @@ def _item(code: ResponseCode | RequestCode, role: str, meaning: str, advice: str
     return {"code": code.value, "name": code.name, "role": role, "meaning": meaning, "advice": advice}
 
 
+def _own_checks() -> "tuple[Check, ...]":
+    from rmqctl.plugin.loader import all_checks, load_plugins
+
+    return all_checks(load_plugins())
+
+
+def _finding_item(check: "Check") -> dict[str, Any]:
+    severity = str(check.severity).lower()
+    return {
+        "code": check.code,
+        "name": check.title,
+        "role": "finding",
+        "meaning": f"{check.meaning} Severity: {severity}.",
+        "advice": check.advice,
+    }
+
+
 def _paragraph(item: dict[str, Any]) -> str:
     import shutil
     import textwrap
 
     width = min(shutil.get_terminal_size().columns, 100)
-    lines = [f"{item['code']} {item['name']} ({item['role']} code)"]
+    lines = [f"{item['code']} {item['name']} ({item['role']}{'' if item['role'] == 'finding' else ' code'})"]
     lines += [textwrap.fill(text, width) for text in (item["meaning"], item["advice"]) if text]
     return "\n".join(lines)
 
 
 _COLUMNS = (
-    Column("CODE", "code", is_number=True),
+    Column("CODE", "code"),
     Column("NAME", "name"),
     Column("ROLE", "role"),
     Column("MEANING", "meaning"),

@@ -12,7 +12,7 @@ from pathlib import Path
 from rmqctl import __version__
 from rmqctl.client.secrets import read_credentials
 from rmqctl.errors import UsageError
-from rmqctl.model.finding import Finding, Status
+from rmqctl.model.check_result import CheckResult, Status
 
 from .config import Config, read_config
 
@@ -54,17 +54,17 @@ _COMPLETIONS = {
 _START_FILES = {"bash": ("~/.bashrc", "~/.bash_profile"), "zsh": ("~/.zshrc",), "fish": ("~/.config/fish/config.fish",)}
 
 
-def fetch_installation_findings(config_file: Path) -> list[Finding]:
+def fetch_installation_findings(config_file: Path) -> list[CheckResult]:
     """Make every check that needs no cluster."""
     return [_python(), _libraries(), _terminal(), _completion(), *_configuration(config_file)]
 
 
-def _python() -> Finding:
+def _python() -> CheckResult:
     found = f"rmqctl {__version__}, Python {platform.python_version()}, {platform.system()}"
-    return Finding("program", "installation", Status.OK, found)
+    return CheckResult("program", "installation", Status.OK, found)
 
 
-def _libraries() -> Finding:
+def _libraries() -> CheckResult:
     versions, missing = [], []
     for name in (*_LIBRARIES, *_OPTIONAL):
         try:
@@ -75,64 +75,66 @@ def _libraries() -> Finding:
     found = ", ".join(versions)
     if missing:
         hint = "Install rmqctl again: it brings what it needs."
-        return Finding("libraries", "installation", Status.WARN, f"{found}; not found: {', '.join(missing)}", hint)
-    return Finding("libraries", "installation", Status.OK, found)
+        return CheckResult("libraries", "installation", Status.WARN, f"{found}; not found: {', '.join(missing)}", hint)
+    return CheckResult("libraries", "installation", Status.OK, found)
 
 
-def _terminal() -> Finding:
+def _terminal() -> CheckResult:
     encoding = (sys.stdout.encoding or "none").lower()
     kind = f"terminal {os.environ.get('TERM', '-')}" if sys.stdout.isatty() else "no terminal"
     found = f"{kind}, {encoding}"
     if encoding.replace("-", "") != "utf8":
         hint = "Letters beyond ASCII are shown as escapes: set LANG."
-        return Finding("output", "installation", Status.WARN, found, hint)
-    return Finding("output", "installation", Status.OK, found)
+        return CheckResult("output", "installation", Status.WARN, found, hint)
+    return CheckResult("output", "installation", Status.OK, found)
 
 
-def _completion() -> Finding:
+def _completion() -> CheckResult:
     shell = Path(os.environ.get("SHELL", "")).name
     if shell not in _COMPLETIONS:
         found = f"the shell is {shell or 'unknown'}"
-        return Finding("completion", "installation", Status.UNKNOWN, found, "There is completion for bash, zsh, fish.")
+        return CheckResult(
+            "completion", "installation", Status.UNKNOWN, found, "There is completion for bash, zsh, fish."
+        )
     for name in _COMPLETIONS[shell]:
         if Path(name).expanduser().is_file():
-            return Finding("completion", "installation", Status.OK, f"{shell}: {name}")
+            return CheckResult("completion", "installation", Status.OK, f"{shell}: {name}")
     for name in _START_FILES[shell]:
         try:
             text = Path(name).expanduser().read_text(errors="replace")
         except OSError:
             continue
         if "rmqctl completion" in text:
-            return Finding("completion", "installation", Status.OK, f"{shell}: {name}")
+            return CheckResult("completion", "installation", Status.OK, f"{shell}: {name}")
     target = _COMPLETIONS[shell][0]
     found = f"{shell}: not where it usually is"
     hint = f"rmqctl completion {shell} > {target}"
-    return Finding("completion", "installation", Status.UNKNOWN, found, hint)
+    return CheckResult("completion", "installation", Status.UNKNOWN, found, hint)
 
 
-def _configuration(path: Path) -> list[Finding]:
+def _configuration(path: Path) -> list[CheckResult]:
     try:
         config = read_config()
     except UsageError as error:
-        return [Finding("configuration", str(path), Status.FAIL, error.sentence.rstrip("."), error.hint)]
+        return [CheckResult("configuration", str(path), Status.FAIL, error.sentence.rstrip("."), error.hint)]
     if config is None:
-        return [Finding("configuration", str(path), Status.OK, "no file, no contexts")]
+        return [CheckResult("configuration", str(path), Status.OK, "no file, no contexts")]
     count = len(config.contexts)
     found = f"{count} context{'' if count == 1 else 's'}, current: {config.current or 'none'}"
-    findings = [Finding("configuration", str(path), Status.OK, found)]
+    findings = [CheckResult("configuration", str(path), Status.OK, found)]
     mode = _mode(path)
     if mode is not None and mode & (stat.S_IWGRP | stat.S_IWOTH):
-        findings[0] = Finding(
+        findings[0] = CheckResult(
             "configuration", str(path), Status.WARN, f"{found}; others can write it ({mode:04o})",
             f"chmod go-w {path}",
         )  # fmt: skip
     if config.current is not None and config.current not in config.contexts:
         sentence = f"the current context {config.current} does not exist"
-        findings.append(Finding("context", config.current, Status.FAIL, sentence, "rmqctl context use NAME"))
+        findings.append(CheckResult("context", config.current, Status.FAIL, sentence, "rmqctl context use NAME"))
     return findings + [finding for name in config.contexts for finding in _context(config, name)]
 
 
-def _context(config: Config, name: str) -> list[Finding]:
+def _context(config: Config, name: str) -> list[CheckResult]:
     try:
         context = config.context(name)
         credentials = context.path(context.credentials)
@@ -140,12 +142,12 @@ def _context(config: Config, name: str) -> list[Finding]:
             return []
         read_credentials(credentials)
     except UsageError as error:
-        return [Finding("context", name, Status.FAIL, error.sentence.rstrip("."), error.hint)]
+        return [CheckResult("context", name, Status.FAIL, error.sentence.rstrip("."), error.hint)]
     mode = _mode(Path(credentials))
     if mode is not None and mode & (stat.S_IRWXG | stat.S_IRWXO):
         found = f"{credentials} is open to others ({mode:04o})"
-        return [Finding("credentials", name, Status.WARN, found, f"chmod 600 {credentials}")]
-    return [Finding("credentials", name, Status.OK, f"{credentials}, for its owner alone")]
+        return [CheckResult("credentials", name, Status.WARN, found, f"chmod 600 {credentials}")]
+    return [CheckResult("credentials", name, Status.OK, f"{credentials}, for its owner alone")]
 
 
 def _mode(path: Path) -> int | None:

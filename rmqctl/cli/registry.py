@@ -18,7 +18,7 @@ GROUPS: dict[str, str] = {
     "consume": "Consuming as a member of a group.",
     "pipeline": "Jobs on Spark, over history and whole fleets.",
     "context": "Named clusters of the configuration file.",
-    "plugin": "People's own codecs, strategies and site resolvers.",
+    "plugin": "People's own codecs, strategies, site resolvers and checks.",
     "sandbox": "An embedded RocketMQ, for trying things out and for tests.",
 }
 
@@ -93,7 +93,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sandbox status": ("rmqctl.cli.sandbox.status", "Show which sandboxes run, and what is in them."),
     "sandbox down": ("rmqctl.cli.sandbox.down", "End a sandbox."),
     "demo": ("rmqctl.cli.demo", "Start a sandbox with something wrong in it, and show how to find it."),
+    "diagnose": ("rmqctl.cli.diagnose", "Find what is wrong with groups, and say what to type next."),
     "doctor": ("rmqctl.cli.doctor", "Check the installation, the configuration and the way to the cluster."),
     "completion": ("rmqctl.cli.completion", "Print the script that completes words in bash, zsh or fish."),
-    "explain": ("rmqctl.cli.explain", "Tell what a response or request code means, and what to do."),
+    "explain": ("rmqctl.cli.explain", "Tell what a code means (response, request, finding), and what to do."),
 }

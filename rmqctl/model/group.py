@@ -23,33 +23,6 @@ class GroupState(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
-class GroupFinding(StrEnum):
-    """Why a group needs attention, as far as the brokers' tables tell; `GROUP_FINDINGS` has the words."""
-
-    LOST = "LOST"
-    LAG_WITHOUT_MEMBERS = "LAG_WITHOUT_MEMBERS"
-    OFFSET_BEYOND_MAX = "OFFSET_BEYOND_MAX"
-    UNREADABLE_QUEUES = "UNREADABLE_QUEUES"
-    BROKERS_DIFFER = "BROKERS_DIFFER"
-    CONSUME_DISABLED = "CONSUME_DISABLED"
-    NO_RETRY_QUEUES = "NO_RETRY_QUEUES"
-    CONFIGS_DIFFER = "CONFIGS_DIFFER"
-    LEFTOVER_OFFSETS = "LEFTOVER_OFFSETS"
-
-
-GROUP_FINDINGS: Mapping[GroupFinding, str] = {
-    GroupFinding.LOST: "messages were deleted before the group read them",
-    GroupFinding.LAG_WITHOUT_MEMBERS: "messages wait, and no broker sees a member",
-    GroupFinding.OFFSET_BEYOND_MAX: "an offset is beyond the end of its queue",
-    GroupFinding.UNREADABLE_QUEUES: "messages are in queues that no consumer can read",
-    GroupFinding.BROKERS_DIFFER: "brokers report different message models or consume types",
-    GroupFinding.CONSUME_DISABLED: "a broker lets no member pull (consumeEnable=false)",
-    GroupFinding.NO_RETRY_QUEUES: "a broker has no retry queue for it (retryQueueNums=0)",
-    GroupFinding.CONFIGS_DIFFER: "brokers have different settings of it",
-    GroupFinding.LEFTOVER_OFFSETS: "offsets are stored of queues that do not exist",
-}
-
-
 class Proxies(StrEnum):
     """Whether proxies, whose clients no broker sees, are connected to a cluster.
 

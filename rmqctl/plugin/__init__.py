@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import Check, Evidence, Need, Severity, Symptom, check
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import AllocationError, Assignment, CustomStrategy, sort_client_ids, sort_queues
 
@@ -11,9 +13,16 @@ __all__ = [
     "AllocationError",
     "Assignment",
     "BodyCodec",
+    "Check",
     "CustomStrategy",
+    "Evidence",
+    "GroupFacts",
     "MessageQueue",
+    "Need",
+    "Severity",
     "SiteResolver",
+    "Symptom",
+    "check",
     "hookimpl",
     "sort_client_ids",
     "sort_queues",

@@ -8,6 +8,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from reprlib import repr as short_repr
 from typing import Any
 
+from msgspec.structs import replace
+
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import Check, Symptom
 from rmqctl.errors import PluginError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import AllocationError, Assignment, CustomStrategy
@@ -105,6 +109,26 @@ def guarded_transform(name: str, transform: LetterTransform) -> GuardedTransform
         return new, changes
 
     return change
+
+
+def guarded_check(code: str, made: Any, plugin: str) -> Check:
+    """Return a check whose failures are PluginErrors. Raises PluginError for what is not a check of this code."""
+    who = _who("Check", code, plugin)
+    if not isinstance(made, Check) or made.code != code:
+        what = f"its code is {made.code}" if isinstance(made, Check) else f"it is {short_repr(made)}"
+        raise PluginError(f"{who} failed: {what}.", hint="Make it with @rmqctl.plugin.check(CODE, ...).")
+
+    def find(facts: GroupFacts) -> list[Symptom]:
+        try:
+            symptoms = list(made.find(facts))
+        except ANY as error:
+            raise PluginError(f"{who} failed: {said(error)}.") from error
+        for symptom in symptoms:
+            if not isinstance(symptom, Symptom) or not isinstance(symptom.sentence, str):
+                raise PluginError(f"{who} failed: it yields {short_repr(symptom)}, not a Symptom.")
+        return symptoms
+
+    return replace(made, find=find)
 
 
 class _WrongAnswerError(Exception):

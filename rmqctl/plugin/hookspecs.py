@@ -17,6 +17,7 @@ from typing import Any
 
 import pluggy
 
+from rmqctl.diagnose.finding import Check
 from rmqctl.rules.allocate import CustomStrategy
 
 PROJECT = "rmqctl"
@@ -60,6 +61,14 @@ def rmqctl_site_resolvers() -> Mapping[str, SiteResolver]:  # type: ignore[empty
     """Return ways to tell in which room a broker or client is, by name, for machine-room-nearby.
 
     A resolver takes "broker" or "client", and the broker's name or the client's id: see SiteResolver.
+    """
+
+
+@hookspec
+def rmqctl_checks() -> Mapping[str, Check]:  # type: ignore[empty-body]
+    """Return checks of consumer groups, by the code that `diagnose` shows: letters and a number, such as ACME001.
+
+    A check is made of a function that takes a group's facts and yields symptoms: see rmqctl.diagnose.finding.check.
     """
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rmqctl.errors import PluginError, RmqctlError
 from rmqctl.rules.allocate import strategy_words
 
-from .loader import KINDS, STRATEGIES, Kind, bring, conflict, new_manager, register
+from .loader import CHECKS, KINDS, STRATEGIES, Kind, bring, conflict, new_manager, register
 from .sources import Origin, Source, find_sources
 
 
@@ -84,7 +84,11 @@ def _find_conflicts(reports: Sequence[PluginReport]) -> list[tuple[list[str], Pl
 
 def _own_names(reports: Sequence[PluginReport]) -> set[tuple[str, str]]:
     """Return the names that rmqctl has without plugins, each behind its kind's key."""
-    own = {(STRATEGIES.key, name) for name in strategy_words()}  # they have a table of their own
+    from rmqctl.diagnose.table import CHECKS as OWN
+
+    # They have tables of their own.
+    own = {(STRATEGIES.key, name) for name in strategy_words()}
+    own |= {(CHECKS.key, check.code) for check in OWN}
     for report in reports:
         if report.source.origin is Origin.BUILT_IN:
             own.update((key, name) for key, names in report.names.items() for name in names or ())

@@ -8,16 +8,27 @@ from typing import Any
 import pluggy
 from msgspec import Struct
 
+from rmqctl.diagnose.finding import Check
 from rmqctl.errors import PluginError, UsageError
 from rmqctl.rules.allocate import CustomStrategy
 from rmqctl.rules.names import closest
 
 from . import hookspecs
-from .guards import ANY, GuardedTransform, guarded_resolver, guarded_strategy, guarded_transform, run_codec, said
+from .guards import (
+    ANY,
+    GuardedTransform,
+    guarded_check,
+    guarded_resolver,
+    guarded_strategy,
+    guarded_transform,
+    run_codec,
+    said,
+)
 from .hookspecs import PROJECT, BodyCodec, SiteResolver
 from .sources import BUILT_IN, Source, find_sources
 
 __all__ = [
+    "all_checks",
     "body_codec",
     "body_codecs",
     "guarded_resolver",
@@ -42,7 +53,8 @@ CODECS = Kind("rmqctl_body_codecs", "codecs", "codec")
 STRATEGIES = Kind("rmqctl_strategies", "strategies", "strategy")
 SITE_RESOLVERS = Kind("rmqctl_site_resolvers", "siteResolvers", "site resolver")
 TRANSFORMS = Kind("rmqctl_letter_transforms", "transforms", "transform")
-KINDS = (CODECS, STRATEGIES, SITE_RESOLVERS, TRANSFORMS)
+CHECKS = Kind("rmqctl_checks", "checks", "check")
+KINDS = (CODECS, STRATEGIES, SITE_RESOLVERS, TRANSFORMS, CHECKS)
 
 
 def load_plugins(files: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> pluggy.PluginManager:
@@ -91,6 +103,19 @@ def site_resolvers(manager: pluggy.PluginManager) -> dict[str, SiteResolver]:
     """Return plugins' site resolvers by name, guarded. Raises as body_codecs does."""
     found = _collect(manager, SITE_RESOLVERS)
     return {name: guarded_resolver(name, resolver, plugin) for name, (resolver, plugin) in found.items()}
+
+
+def all_checks(manager: pluggy.PluginManager) -> tuple[Check, ...]:
+    """Return rmqctl's own checks and plugins', guarded; a plugin's takes the place of one with its code.
+
+    Raises as body_codecs does, and PluginError for what is not a check or has another code.
+    """
+    from rmqctl.diagnose.table import CHECKS as OWN  # 40 modules, which other plugins do not need
+
+    own = {check.code: check for check in OWN}
+    for code, (made, plugin) in _collect(manager, CHECKS).items():
+        own[code] = guarded_check(code, made, plugin)
+    return tuple(own.values())
 
 
 def _collect(manager: pluggy.PluginManager, kind: Kind) -> dict[str, tuple[Any, str]]:

@@ -62,6 +62,11 @@ def version_name(ordinal: int) -> str:
     return f"V{4 + majors}_{minor}_{patch}{'' if released else '_SNAPSHOT'}"
 
 
+def plain_version(name: str) -> str:
+    """Return a version's name (MQVersion), `V5_4_0`, with dots; one that is none, such as HIGHER_VERSION, as it is."""
+    return name.removeprefix("V").replace("_", ".") if name[1:2].isdigit() else name
+
+
 def version_ordinal(major: int, minor: int, patch: int) -> int:
     """Return the ordinal of a released version from 4.0.0 to 5.9.9; raise ValueError for any other."""
     if not (4 <= major <= 5 and 0 <= minor <= 9 and 0 <= patch <= 9):

@@ -44,14 +44,16 @@ class Behind(Struct, frozen=True):
 class Backlog(Struct, frozen=True):
     """Sums over all queues. `reason` says why lag and losses are lower bounds; None: they are exact.
 
-    `unreadable_count` are messages in queues that no consumer can read, which the lag leaves out.
+    `beyond_max_count` are queues whose offset is beyond their end; `unreadable_count` messages in queues that no
+    consumer can read, which the lag leaves out.
     """
 
     lag: int
     lost: int
     reason: Unknown | None
-    has_beyond_max: bool
+    beyond_max_count: int
     unreadable_count: int
+    unreadable_queue_count: int
     behind: tuple[Behind, ...]
 
 
@@ -61,7 +63,7 @@ _REASONS = (Unknown.BROKER_UNREACHABLE, Unknown.NOT_AUTHORISED, Unknown.OFFSET_B
 
 def sum_backlog(parts: Iterable[TopicPart]) -> Backlog:
     """Sum up what brokers told of the topics that a group consumes."""
-    lag = lost = unreadable_count = 0
+    lag = lost = beyond_max_count = unreadable_count = unreadable_queue_count = 0
     found: set[Unknown | None] = set()
     behind = []
     for part in parts:
@@ -73,12 +75,15 @@ def sum_backlog(parts: Iterable[TopicPart]) -> Backlog:
         for queue_id, queue in part.queues.items():
             consumer_offset = part.offsets.get(queue_id)
             if not part.is_readable(queue_id):
-                unreadable_count += max(0, queue.max_offset - queue.min_offset)
+                count = max(0, queue.max_offset - queue.min_offset)
+                unreadable_count += count
+                unreadable_queue_count += bool(count)
             elif consumer_offset is None:
                 if queue.max_offset > queue.min_offset:
                     found.add(Unknown.NEVER_COMMITTED)
             elif not 0 <= consumer_offset <= queue.max_offset:
                 found.add(Unknown.OFFSET_BEYOND_MAX)
+                beyond_max_count += 1
             else:
                 queue_lag, queue_lost = compute_lag(queue.min_offset, queue.max_offset, consumer_offset)
                 lag += queue_lag
@@ -91,9 +96,25 @@ def sum_backlog(parts: Iterable[TopicPart]) -> Backlog:
         lag=lag,
         lost=lost,
         reason=next((reason for reason in _REASONS if reason in found), None),
-        has_beyond_max=Unknown.OFFSET_BEYOND_MAX in found,
+        beyond_max_count=beyond_max_count,
         unreadable_count=unreadable_count,
+        unreadable_queue_count=unreadable_queue_count,
         behind=tuple(behind),
+    )
+
+
+def merge_backlogs(parts: Iterable[Backlog]) -> Backlog:
+    """Return the sums over several topics."""
+    every = list(parts)
+    found = {part.reason for part in every}
+    return Backlog(
+        lag=sum(part.lag for part in every),
+        lost=sum(part.lost for part in every),
+        reason=next((reason for reason in _REASONS if reason in found), None),
+        beyond_max_count=sum(part.beyond_max_count for part in every),
+        unreadable_count=sum(part.unreadable_count for part in every),
+        unreadable_queue_count=sum(part.unreadable_queue_count for part in every),
+        behind=tuple(behind for part in every for behind in part.behind),
     )
 
 

@@ -50,6 +50,11 @@ def retry_limit(max_reconsume_times: int | None, *, is_orderly: bool | None) -> 
     return max_reconsume_times
 
 
+def limit_words(limit: int) -> str:
+    """Return a retry limit in words."""
+    return "no limit" if limit == NO_LIMIT else str(limit)
+
+
 def _integer(text: str | None) -> int | None:
     digits = (text or "").removeprefix("-")
     return int(text or "") if digits.isascii() and digits.isdigit() and len(digits) < 20 else None

@@ -10,12 +10,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rmqctl.admin.group_names import fetch_configs
-from rmqctl.admin.offset_reading import Reading, conclude
+from rmqctl.admin.offset_reading import GroupProgress, Reading, conclude
 from rmqctl.admin.offsets import read_group
 from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import GroupState, RunningInfo
+from rmqctl.model.group import GroupConfig, GroupState, RunningInfo
 from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX, is_pop_retry_topic
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.model.queue import MessageQueue
@@ -49,18 +49,34 @@ async def fetch_scene(client: Client, group: str, topics: Sequence[str] = (), *,
     reading = await read_group(client, group, topics)
     brokers = {name: view.broker for name, view in reading.views.items()}
     shared = _shared_topics(group, reading)
-    queues = tuple(mq for topic in sorted(shared) for mq in reading.routes[topic].readable_queues())
+    queues = _queues(shared, reading)
     (rates, rate_failures), tables = await asyncio.gather(
-        _measure_rates(client, queues, brokers, sample_s), fetch_configs(client, brokers)
+        measure_rates(client, queues, brokers, sample_s), fetch_configs(client, brokers)
     )
     progress = conclude(group, reading)
-    connected = reading.connections()
+    configs = {name: table.get(group) for name, table in tables.ok.items()}
+    scene = make_scene(progress, reading, configs, rates)
+    if scene.live is not None and scene.live.is_popping:
+        count = await _pop_share_count(client, group, shared, brokers)
+        scene = replace(scene, live=replace(scene.live, pop_share_count=count))
+    failures = [Failure(name, "configuration", error) for name, error in tables.failed.items()]
+    return LiveScene(scene, progress.state, progress.unseen_reason, (*progress.failures, *failures, *rate_failures))
+
+
+def make_scene(
+    progress: GroupProgress,
+    reading: Reading,
+    configs: Mapping[str, GroupConfig | None],
+    rates: Mapping[MessageQueue, float] | None,
+) -> Scene:
+    """Make the scene of what was read of a group; `configs` are by broker, `rates` messages a second by queue."""
+    queues = _queues(_shared_topics(progress.group, reading), reading)
     views = {
         name: tuple(member.client_id for member in view.connections.members) if view.connections is not None else ()
         for name, view in reading.views.items()
     }
     live = LiveGroup(
-        group=group,
+        group=progress.group,
         members={client_id: _member(info) for client_id, info in reading.running.ok.items()},
         silent=tuple(sorted(reading.running.failed)),
         views=views,
@@ -68,20 +84,16 @@ async def fetch_scene(client: Client, group: str, topics: Sequence[str] = (), *,
         put_rates=rates,
         consume_type=progress.consume_type,
         message_model=progress.message_model,
-        consume_from_where=agreed(found.consume_from_where for found in connected),
-        configs={name: table.get(group) for name, table in tables.ok.items()},
+        consume_from_where=agreed(found.consume_from_where for found in reading.connections()),
+        configs=configs,
         silent_brokers=tuple(sorted(reading.failed_brokers)),
         unseen_reason=progress.unseen_reason,
     )
-    failures = [Failure(name, "configuration", error) for name, error in tables.failed.items()]
-    if live.is_popping:
-        live = replace(live, pop_share_count=await _pop_share_count(client, group, shared, brokers))
-    return LiveScene(
-        Scene(queues, _client_ids(views.values()), live, _strangers(queues, views)),
-        progress.state,
-        progress.unseen_reason,
-        (*progress.failures, *failures, *rate_failures),
-    )
+    return Scene(queues, _client_ids(views.values()), live, _strangers(queues, views))
+
+
+def _queues(topics: Iterable[str], reading: Reading) -> tuple[MessageQueue, ...]:
+    return tuple(mq for topic in sorted(topics) for mq in reading.routes[topic].readable_queues())
 
 
 def _shared_topics(group: str, reading: Reading) -> set[str]:
@@ -158,10 +170,10 @@ async def _pop_share_count(
     return agreed(count for found in answers.ok.values() for count in found)
 
 
-async def _measure_rates(
+async def measure_rates(
     client: Client, queues: Sequence[MessageQueue], brokers: Mapping[str, Broker], sample_s: float
 ) -> tuple[dict[MessageQueue, float] | None, list[Failure]]:
-    """Return how many messages a second came to each queue meanwhile, None when there is no time to look."""
+    """Return how many messages a second each queue got meanwhile, None when there is no time to look, and failures."""
     if sample_s <= 0:
         return None, []
     places = sorted({(mq.broker_name, mq.topic) for mq in queues if mq.broker_name in brokers})

@@ -4,10 +4,11 @@ import json
 
 import pytest
 
-from rmqctl.admin.brokers import BrokerStatus, fetch_broker_statuses, fetch_cluster, plain_version
+from rmqctl.admin.brokers import BrokerStatus, fetch_broker_statuses, fetch_cluster
 from rmqctl.errors import NoBrokerError
 from rmqctl.model.failure import Failure
 from rmqctl.protocol.codes import RequestCode as Q
+from rmqctl.protocol.versions import plain_version
 from tests.scripted import SILENCE, ok, passing, run
 
 from .cluster import BrokerState, Cluster

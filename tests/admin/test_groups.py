@@ -3,6 +3,9 @@ from __future__ import annotations
 import pytest
 
 from rmqctl.admin.groups import GroupList, GroupSummary, fetch_group_list
+from rmqctl.diagnose.look import diagnose
+from rmqctl.diagnose.reading import facts_of_summary
+from rmqctl.diagnose.table import CHECKS
 from rmqctl.errors import NoBrokerError, NotFoundError, RemoteProtocolError, UnreachableError
 from rmqctl.model.group import GroupState
 from rmqctl.model.names import PROXY_GROUP
@@ -273,29 +276,30 @@ def test_an_account_that_may_not_know_of_proxies_can_not_call_a_group_empty() ->
 # What needs attention, and ages
 
 
-def _findings(*brokers: BrokerState) -> list[str]:
-    return [str(finding) for finding in _group(_fetch(Cluster(*brokers))).findings]
+def _findings(*brokers: BrokerState) -> set[str]:
+    groups = _fetch(Cluster(*brokers))
+    return {finding.code for finding in diagnose(facts_of_summary(_group(groups), groups.at_ms), CHECKS).findings}
 
 
 def test_a_group_that_is_well_needs_no_attention() -> None:
     a, b = _brokers()
     a.groups["G"] = b.groups["G"] = Group({"c1": running()})
-    assert _findings(a, b) == []
+    assert _findings(a, b) == set()
 
 
 def test_what_the_tables_tell_for_sure_needs_attention() -> None:
     a, b = _brokers()
-    assert _findings(a, b) == ["LAG_WITHOUT_MEMBERS"]
+    assert _findings(a, b) == {"OFF005"}
     a.groups["G"] = Group({"c1": running()})
     b.groups["G"] = Group({"c1": running()}, message_model="BROADCASTING")
-    assert _findings(a, b) == ["BROKERS_DIFFER"]
+    assert _findings(a, b) == {"MEM003"}
     del b.groups["G"]
     a.topics["T"] = [Queue(100, 50), Queue(3)]
     a.offsets["G"]["T"][1] = 4
-    assert _findings(a, b) == ["LOST", "OFFSET_BEYOND_MAX"]
+    assert _findings(a, b) == {"OFF001", "OFF002"}
     a.topics["T"], a.offsets["G"] = [Queue(100)], {"T": {0: 100, 7: 1}}
     a.group_configs["G"] = {"retryQueueNums": 0, "consumeEnable": False}
-    assert _findings(a, b) == ["CONSUME_DISABLED", "NO_RETRY_QUEUES", "CONFIGS_DIFFER", "LEFTOVER_OFFSETS"]
+    assert _findings(a, b) == {"PUL001", "RTY001", "CFG001", "OFF003"}
 
 
 @pytest.mark.parametrize("version", [V4_9_7, V5_4_0])
@@ -305,7 +309,7 @@ def test_messages_that_no_consumer_can_read_are_no_lag_and_need_attention(versio
     a.topic_configs["T"] = {"readQueueNums": 1, "writeQueueNums": 3}
     group = _group(_fetch(Cluster(a, b)))
     assert (group.lag, group.unreadable_count) == (100, 12)
-    assert "UNREADABLE_QUEUES" in group.findings
+    assert "OFF004" in _findings(a, b)
 
 
 def test_a_broker_that_does_not_tell_its_topics_is_named_and_all_its_queues_count() -> None:

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from rmqctl.admin.doctor import fetch_cluster_findings
 from rmqctl.admin.probe import fetch_refused_reads, measure_clock, probe_server
 from rmqctl.admin.servers import ClusterServer, fetch_servers
 from rmqctl.client.identity import ServerKind
-from rmqctl.model.finding import Finding, Status
+from rmqctl.diagnose.cluster import fetch_cluster_findings
+from rmqctl.model.check_result import CheckResult, Status
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
@@ -32,8 +32,8 @@ def _cluster(*names: str, version: int | None = None) -> Cluster:
     return cluster
 
 
-def _findings(cluster: Cluster, *name_servers: str, is_signed: bool = False) -> list[Finding]:
-    async def fetch() -> list[Finding]:
+def _findings(cluster: Cluster, *name_servers: str, is_signed: bool = False) -> list[CheckResult]:
+    async def fetch() -> list[CheckResult]:
         async with cluster.network.client(*name_servers or ("ns:1",)) as client:
             return await passing(
                 cluster.clock, fetch_cluster_findings(client, is_signed=is_signed, tls_verify=None), step_s=0.05
@@ -42,7 +42,7 @@ def _findings(cluster: Cluster, *name_servers: str, is_signed: bool = False) -> 
     return run(fetch())
 
 
-def _of(findings: list[Finding], check: str, subject: str = "") -> Finding:
+def _of(findings: list[CheckResult], check: str, subject: str = "") -> CheckResult:
     (found,) = [finding for finding in findings if finding.check == check and subject in finding.subject]
     return found
 

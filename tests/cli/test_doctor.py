@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rmqctl.cli.installation import fetch_installation_findings
-from rmqctl.model.finding import Finding, Status
+from rmqctl.model.check_result import CheckResult, Status
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from tests.admin.cluster import BrokerState, Cluster, Queue
@@ -37,7 +37,7 @@ def _items(capsys: Captured, *argv: str) -> tuple[int, dict[str, list[dict[str, 
     return result.code, by_check
 
 
-def _of(findings: list[Finding], check: str) -> Finding:
+def _of(findings: list[CheckResult], check: str) -> CheckResult:
     return next(finding for finding in findings if finding.check == check)
 
 

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator, ValidationError
 
 import rmqctl.cli
 from rmqctl.cli.output.schemas import document_schema, item_schema, kinds
-from rmqctl.model.group import GroupFinding, GroupState
+from rmqctl.model.group import GroupState
 from rmqctl.model.plan import Operation, Route
 from rmqctl.model.progress import PulledSource, TimeLagSource, Unknown
 from rmqctl.model.receipt import Result
@@ -155,7 +155,6 @@ def _enums(kind: str) -> list[set[str]]:
         ("OffsetList", GroupState, set()),
         ("GroupList", Unknown, {"NOT_ASKED"}),
         ("DeadLetterList", GivenUp, {"None"}),
-        ("GroupList", GroupFinding, set()),
         ("GroupDetails", Unknown, {"BROKERS_DIFFER"}),
         ("TopicList", TopicKind, set()),
         ("TopicList", TopicFinding, set()),

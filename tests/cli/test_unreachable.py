@@ -40,6 +40,7 @@ _ASKING = {
     "group members": ["my-group"],
     "group subscriptions": ["my-group"],
     "group config": ["my-group"],
+    "diagnose": ["my-group"],
     "whatif allocate": ["my-group"],
     "whatif churn": ["my-group"],
     "whatif readonly": ["--broker", "broker-a"],

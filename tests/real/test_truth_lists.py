@@ -100,7 +100,7 @@ def test_lower_bounds_are_compared_and_sorted(cluster: Cluster, rmqctl: Rmqctl) 
     assert rmqctl(*words, "--sort=-lag").stdout.split() == ["Bound-Some", "Bound-Few", "Bound-None"]
 
     few_item = _group(rmqctl, "Bound-Few")
-    assert (few_item["lag"], few_item["attention"]) == (4, ["LAG_WITHOUT_MEMBERS"])
+    assert (few_item["lag"], few_item["attention"]) == (4, ["OFF005"])
     (described,) = rmqctl.items("group", "describe", "Bound-Few")
     assert 0 < few_item["timeLagMs"] <= described["topics"][0]["timeLagMs"] + 60_000
 
@@ -150,7 +150,7 @@ def test_messages_in_queues_that_no_consumer_can_read(cluster: Cluster, rmqctl: 
     shown = rmqctl("offset", "show", "TruthUnreadGroup", "-o", "json")
     (described,) = rmqctl.items("group", "describe", "TruthUnreadGroup")
     assert (group["lag"], group["unreadableMessageCount"]) == (12, 12)
-    assert "UNREADABLE_QUEUES" in group["attention"]
+    assert "OFF004" in group["attention"]
     assert shown.document["summary"]["lag"] == described["lag"] == 12
     sentence = "12 messages of TruthUnread are in 2 queues that no consumer can read (readQueueNums)."
     assert shown.stderr == f"rmqctl: {sentence}\n"
@@ -167,8 +167,9 @@ def test_offsets_beyond_the_end_and_of_queues_that_do_not_exist(cluster: Cluster
     _store(address, "WrongGroup", "Wrong", 7, 9)
     group = _group(rmqctl, "WrongGroup")
     (described,) = rmqctl.items("group", "describe", "WrongGroup")
-    assert group["attention"] == ["OFFSET_BEYOND_MAX", "LEFTOVER_OFFSETS"]
-    assert described["attention"] == [
+    assert group["attention"] == ["OFF002"]
+    assert [finding["code"] for finding in described["findings"]] == ["OFF002", "OFF003"]
+    assert [finding["sentence"] for finding in described["findings"]] == [
         "The offset is beyond the end of 1 queue of Wrong: clients restart there from an offset of their own.",
         "An offset is stored of a queue that does not exist: Wrong@broker-a:7.",
     ]

@@ -26,7 +26,7 @@ def test_queues_beyond_the_read_queues_count_apart() -> None:
 
 def test_queues_to_begin_anew_are_told_from_those_to_read_on_from() -> None:
     found = sum_backlog([_part({0: (50, 100), 1: (50, 100), 2: (0, 100)}, {0: 20, 1: 50, 2: 101})])
-    assert (found.lag, found.lost, found.has_beyond_max) == (100, 30, True)
+    assert (found.lag, found.lost, found.beyond_max_count) == (100, 30, 1)
     assert found.behind == (Behind("broker-a", "T", (1,), (0,)),)
 
 

@@ -16,9 +16,9 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.rules.durations import short_duration
-from rmqctl.rules.words import listed
+from rmqctl.rules.member_settings import limit_words, retry_limit
+from rmqctl.rules.words import by_value, listed
 
-from .attention import by_value, find_attention, limit_of, limit_words
 from .config import COLUMNS as CONFIG_COLUMNS
 from .config import config_items
 from .members import COLUMNS as MEMBER_COLUMNS
@@ -34,10 +34,10 @@ Examples:
   rmqctl group describe my-group
   rmqctl group describe 'payments-*'
   rmqctl group describe my-group -o wide
-  rmqctl group describe my-group -o json | jq '.items[0].attention'
+  rmqctl group describe my-group -o json | jq '.items[0].findings[] | {code, sentence}'
 
-Progress by topic, members, subscriptions, configuration, dead letters, and under "Attention" whatever brokers and
-clients do not agree on. `rmqctl offset show` has the queues one by one."""
+Progress by topic, members, subscriptions, configuration, dead letters, and under "Attention" what the checks of
+`rmqctl diagnose` find at one look (known defects of versions aside). `rmqctl offset show` has the queues one by one."""
 
 _GROUPS_AT_ONCE = 4
 
@@ -83,13 +83,14 @@ def to_listing(found: list["GroupDetails"], failed: Sequence[Failure] = ()) -> L
 
 
 def _item(details: "GroupDetails") -> dict[str, Any]:
-    from rmqctl.rules.group_views import member_views, subscription_views
+    from rmqctl.cli.finding_items import finding_item
+    from rmqctl.diagnose.look import diagnose
+    from rmqctl.diagnose.reading import facts_of
+    from rmqctl.diagnose.table import CHECKS
+    from rmqctl.rules.group_views import subscription_views
 
-    progress = details.progress
-    members = [
-        member_item(view, details.running)
-        for view in member_views(details.connections, details.running.ok, details.topic_brokers)
-    ]
+    progress, facts = details.progress, facts_of(details)
+    members = [member_item(view, details.running) for view in facts.members]
     views = subscription_views(progress.group, details.connections, details.running.ok)
     subscriptions = [subscription_item(view) for view in views]
     configs = config_items(details.configs)
@@ -113,7 +114,10 @@ def _item(details: "GroupDetails") -> dict[str, Any]:
         ],
         "notes": list(progress.notes),
     }
-    item["attention"] = find_attention(item, details.read_only_brokers)
+    # Known defects of a version are no state of the group.
+    findings = diagnose(facts, [check for check in CHECKS if not check.code.startswith("VER")]).findings
+    item["attention"] = [finding.sentence for finding in findings]
+    item["findings"] = [finding_item(finding, facts.at_ms) for finding in findings]
     # summarise() gave the reasons for the sums.
     if not starts:
         item["reasons"]["consumeFromWhere"] = str(progress.unseen_reason or Unknown.NO_MEMBERS)
@@ -194,8 +198,14 @@ def _sections(item: Item, is_wide: bool) -> list[Section]:
     if is_wide or any(config["differingFields"] or not config["isConfigured"] for config in item["configs"]):
         parts.append(Section("Configuration", columns=CONFIG_COLUMNS, items=item["configs"]))
     if item["attention"]:
-        parts.append(Section("Attention", facts=[("!", sentence) for sentence in item["attention"]]))
+        parts.append(Section("Attention", facts=[(each["code"], _seen(each)) for each in item["findings"]]))
     return parts
+
+
+def _seen(finding: Item) -> str:
+    if finding["isConfirmed"]:
+        return str(finding["sentence"])
+    return f"{finding['sentence']} (seen once: may be a rebalance in progress)"
 
 
 def _facts(item: Item) -> list[tuple[str, str]]:
@@ -232,10 +242,17 @@ def _start_facts(item: Item) -> list[tuple[str, str]]:
 
 def _retry_words(item: Item, configured: int | None) -> str:
     """Return the group's retry limit, and the members' where it is another: theirs is what counts."""
-    limits = list(by_value((member["clientId"], limit_of(member)) for member in item["members"]))
+    limits = list(by_value((member["clientId"], _limit_of(member)) for member in item["members"]))
     if configured is None or not limits or limits == [configured]:
         return _or_dash(configured)
     return f"{_or_dash(configured)} (configured); members use {' and '.join(map(limit_words, limits))}"
+
+
+def _limit_of(member: Item) -> int | None:
+    """Return how often a push member has a message redelivered, None where that is not known or does not apply."""
+    if member["consumeType"] != "CONSUME_PASSIVELY":
+        return None
+    return retry_limit(member["maxReconsumeTimes"], is_orderly=member["isOrderly"])
 
 
 def _at_least(item: Item) -> str:

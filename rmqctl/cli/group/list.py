@@ -9,7 +9,6 @@ import typer
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing, show_at_least
 from rmqctl.cli.output.render import choose_columns, render
-from rmqctl.model.group import GROUP_FINDINGS
 from rmqctl.rules.durations import short_duration
 from rmqctl.rules.words import counted, listed
 
@@ -36,7 +35,7 @@ Columns:
   LAG       messages still to be consumed, of the queues that have a stored offset
   LOST      messages that were deleted before the group read them
   TIME-LAG  age of the oldest unread message; asked for the groups that are furthest behind
-  !         the group needs attention: the notes below the table say why, `attention` in JSON, and rmqctl group describe
+  !         the group needs attention: the notes below the table say why, with the codes of rmqctl diagnose
 
 Groups come from the brokers' own tables, so that those without a retry topic are there too."""
 
@@ -68,7 +67,7 @@ def command(
 
 def to_listing(groups: "GroupList", *, only_with_lag: bool = False) -> Listing:
     """Make the listing of all groups."""
-    items = [_item(group) for group in groups.groups if group.lag != 0 or not only_with_lag]
+    items = [_item(group, groups.at_ms) for group in groups.groups if group.lag != 0 or not only_with_lag]
     notes = _attention_notes(items)
     if groups.hidden_system_count:
         notes.append(f"{groups.hidden_system_count} of RocketMQ's own groups are not shown; --system shows them.")
@@ -88,11 +87,20 @@ def to_listing(groups: "GroupList", *, only_with_lag: bool = False) -> Listing:
 
 def _attention_notes(items: list[dict[str, Any]]) -> list[str]:
     """Return a sentence for each code of `attention`, with the groups that have it."""
-    having = {finding: [item["group"] for item in items if finding in item["attention"]] for finding in GROUP_FINDINGS}
-    return [f"! {finding} ({listed(names)}): {GROUP_FINDINGS[finding]}." for finding, names in having.items() if names]
+    from rmqctl.diagnose.table import CHECKS
+
+    having = {check: [item["group"] for item in items if check.code in item["attention"]] for check in CHECKS}
+    notes = [f"! {check.code} ({listed(names)}): {check.title}." for check, names in having.items() if names]
+    return [*notes, "rmqctl diagnose GROUP shows more of each, rmqctl explain CODE what to do."] if notes else []
 
 
-def _item(group: "GroupSummary") -> dict[str, Any]:
+def _item(group: "GroupSummary", at_ms: int) -> dict[str, Any]:
+    from rmqctl.diagnose.finding import Severity
+    from rmqctl.diagnose.look import at_least, diagnose
+    from rmqctl.diagnose.reading import facts_of_summary
+    from rmqctl.diagnose.table import CHECKS
+
+    findings = filter(at_least(Severity.WARNING), diagnose(facts_of_summary(group, at_ms), CHECKS).findings)
     return {
         "group": group.group,
         "state": group.state,
@@ -102,7 +110,7 @@ def _item(group: "GroupSummary") -> dict[str, Any]:
         "lost": group.lost,
         "lostAtLeast": group.lost_at_least,
         "timeLagMs": group.time_lag_ms,
-        "attention": [str(finding) for finding in group.findings],
+        "attention": list(dict.fromkeys(finding.code for finding in findings)),
         "unreadableMessageCount": group.unreadable_count,
         "topicCount": len(group.topics),
         "topics": list(group.topics),

@@ -53,12 +53,12 @@ def command(
 
 def to_listing(members: "GroupMembers") -> Listing:
     """Make the listing of a group's members."""
-    from rmqctl.rules.group_views import member_views
+    from rmqctl.diagnose.look import sentences
+    from rmqctl.diagnose.reading import facts_of_members
+    from rmqctl.diagnose.table import CHECKS
 
-    items = [
-        member_item(view, members.running)
-        for view in member_views(members.connections, members.running.ok, members.topic_brokers)
-    ]
+    facts = facts_of_members(members)
+    items = [member_item(view, members.running) for view in facts.members]
     return Listing(
         kind="MemberList",
         columns=COLUMNS,
@@ -71,7 +71,7 @@ def to_listing(members: "GroupMembers") -> Listing:
             "stateReason": None if members.unseen_reason is None else str(members.unseen_reason),
             "brokerNames": sorted(members.connections),
         },
-        notes=_notes(items),
+        notes=sentences(facts, CHECKS, "MEM", "ALO001"),
         empty=nobody(members.group, members.unseen_reason),
     )
 
@@ -89,8 +89,7 @@ def nobody(group: str, unseen_reason: Unknown | None) -> str:
 
 def member_item(view: MemberView, running: "Answers[str, RunningInfo]") -> dict[str, Any]:
     """Make one member's item: what brokers say of it, then what it says of itself."""
-    from rmqctl.admin.brokers import plain_version
-    from rmqctl.protocol.versions import version_name
+    from rmqctl.protocol.versions import plain_version, version_name
 
     info = running.ok.get(view.client_id)
     return {
@@ -155,25 +154,6 @@ def _reasons(info: RunningInfo) -> dict[str, str]:
 
 def _number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdigit() else None
-
-
-def _notes(items: list[dict[str, Any]]) -> list[str]:
-    notes = [
-        f"{item['clientId']} is not seen by {', '.join(item['unseenAt'])}: "
-        "those brokers would share the queues without it."
-        for item in items
-        if item["unseenAt"]
-    ]
-    notes += [
-        f"{item['clientId']} has several connections to one broker: clients share the id and take the same queues, "
-        "or a lost connection still counts there, for 2 minutes at most."
-        for item in items
-        if item["isIdShared"]
-    ]
-    strategies = sorted({item["strategy"] for item in items if item["strategy"] is not None})
-    if len(strategies) > 1:
-        notes.append(f"Members share queues in different ways: {', '.join(strategies)}.")
-    return notes
 
 
 def _hosts(item: Item) -> str:

@@ -48,11 +48,13 @@ def command(
 
 def to_listing(members: "GroupMembers") -> Listing:
     """Make the listing of a group's subscriptions."""
+    from rmqctl.diagnose.look import sentences
+    from rmqctl.diagnose.reading import facts_of_members
+    from rmqctl.diagnose.table import CHECKS
     from rmqctl.rules.group_views import subscription_views
 
     views = subscription_views(members.group, members.connections, members.running.ok)
     items = [subscription_item(view) for view in views]
-    torn = sorted({item["topic"] for item in items if item["agrees"] is False})
     return Listing(
         kind="SubscriptionList",
         columns=COLUMNS,
@@ -64,7 +66,7 @@ def to_listing(members: "GroupMembers") -> Listing:
             "state": members.state,
             "stateReason": None if members.unseen_reason is None else str(members.unseen_reason),
         },
-        notes=[f"Brokers and members do not agree on {topic}." for topic in torn],
+        notes=sentences(facts_of_members(members), CHECKS, "SUB"),
         empty=_nothing(members),
     )
 

@@ -21,7 +21,7 @@ Examples:
 
 Plugins that are installed (entry points of the group "rmqctl"), those of the variable RMQCTL_PLUGINS, and files that
 are named here. Their code is run to see what they bring: codecs for --codec, strategies and site resolvers for
-whatif allocate, beside rmqctl's own strategies, which are no plugin's.
+whatif allocate, checks for diagnose, beside rmqctl's own strategies and checks, which are no plugin's.
 
 One that fails keeps its row, and the exit code is 8. Of two plugins that bring the same name both fail: other commands
 use neither. A name of rmqctl's own may be taken over (TAKES-OVER, with -o wide)."""
@@ -104,6 +104,7 @@ COLUMNS = (
     Column("STRATEGIES", "strategies", show=_names("strategies")),
     Column("RESOLVERS", "siteResolvers", show=_names("siteResolvers")),
     Column("TRANSFORMS", "transforms", show=_names("transforms")),
+    Column("CHECKS", "checks", show=_names("checks")),
     Column("STATE", "state", is_alarm=lambda item: item["state"] != "OK"),
     Column("HOOKS", "hooks", show=_names("hooks"), is_wide=True),
     Column("TAKES-OVER", "takesOver", show=_names("takesOver"), is_wide=True),

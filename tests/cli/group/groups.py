@@ -6,9 +6,12 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from rmqctl.admin.group_details import fetch_group_configs, fetch_group_details, fetch_group_members
+from rmqctl.cli import diagnose
 from rmqctl.cli.group import config, describe, members, subscriptions
 from rmqctl.cli.output.listing import Listing
 from rmqctl.client.core import Client
+from rmqctl.diagnose.look import look_at
+from rmqctl.diagnose.table import CHECKS
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, rates, running, subscribed
 from tests.scripted import SILENCE, V5_4_0, passing, run
 
@@ -125,9 +128,15 @@ def show_details(cluster: Cluster, *groups: str) -> Listing:
     return describe.to_listing(found)
 
 
+def show_diagnosis(cluster: Cluster, group: str = "G") -> Listing:
+    """Return what `diagnose` shows after one look."""
+    return diagnose.to_listing(ask(cluster, lambda client: look_at(client, [group], (), CHECKS)), CHECKS)
+
+
 SHOWN: dict[str, Callable[[Cluster], Listing]] = {
     "group members": show_members,
     "group subscriptions": show_subscriptions,
     "group config": show_config,
     "group describe": show_details,
+    "diagnose": show_diagnosis,
 }

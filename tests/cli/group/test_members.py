@@ -73,16 +73,16 @@ def test_what_brokers_see_differently_is_told(capsys: Captured) -> None:
     assert [items[name]["isIdShared"] for name in ("c1", "c2", "cpp")] == [False, True, False]
     render(show_members(torn()), Display(format="plain"))
     notes = capsys.readouterr().err.splitlines()
-    assert notes[:4] == [
-        "c2 is not seen by broker-b: those brokers would share the queues without it.",
-        "cpp is not seen by broker-b: those brokers would share the queues without it.",
-        (
-            "c2 has several connections to one broker: clients share the id and take the same queues, "
-            "or a lost connection still counts there, for 2 minutes at most."
-        ),
-        "Members share queues in different ways: averagely, circle.",
+    assert [note.split()[0] for note in notes[:-1]] == [
+        "MEM001",
+        "MEM002",
+        "MEM002",
+        "ALO001",
+        "MEM005",
+        "MEM008",
+        "MEM009",
     ]
-    assert notes[4].startswith("rmqctl: not read: running info of cpp: ")
+    assert notes[-1].startswith("rmqctl: not read: running info of cpp: ")
 
 
 def test_a_silent_member_has_reasons_for_all_of_its_own_words(capsys: Captured) -> None:

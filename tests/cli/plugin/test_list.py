@@ -42,8 +42,8 @@ def test_rmqctls_own_are_there_without_any(capsys: Captured) -> None:
     result = call(capsys, "plugin", "list")
     assert (result.code, result.err) == (0, "")
     assert [line.split() for line in result.out.splitlines()] == [
-        ["PLUGIN", "FROM", "CODECS", "STRATEGIES", "RESOLVERS", "TRANSFORMS", "STATE"],
-        ["rmqctl", "built", "in", "base64,msgpack", "-", "-", "-", "OK"],
+        ["PLUGIN", "FROM", "CODECS", "STRATEGIES", "RESOLVERS", "TRANSFORMS", "CHECKS", "STATE"],
+        ["rmqctl", "built", "in", "base64,msgpack", "-", "-", "-", "-", "OK"],
     ]
 
 
@@ -63,6 +63,7 @@ def test_the_shipped_ones_tell_what_they_bring(capsys: Captured) -> None:
         "strategies": ["rooms-first"],
         "siteResolvers": ["zone-suffix"],
         "transforms": [],
+        "checks": [],
         "takesOver": [],
         "state": "OK",
         "error": None,
@@ -95,10 +96,10 @@ def test_one_that_fails_keeps_its_row_and_hides_no_other(capsys: Captured, tmp_p
     assert {name: row["state"] for name, row in rows.items()} == {
         "rmqctl": "OK", "broken": "FAILED", "half": "FAILED", "gone": "FAILED", "fine": "OK",
     }  # fmt: skip
-    kinds = ("hooks", "codecs", "strategies", "siteResolvers", "transforms")
+    kinds = ("hooks", "codecs", "strategies", "siteResolvers", "transforms", "checks")
     assert rows["broken"]["error"] == f"Plugin {broken} can't be loaded: SystemExit: 0."
     assert rows["broken"]["reasons"] == dict.fromkeys(kinds, "NOT_LOADED")
-    assert [rows["broken"][key] for key in kinds] == [None] * 5
+    assert [rows["broken"][key] for key in kinds] == [None] * len(kinds)
     assert rows["half"]["error"].startswith(f"Plugin {half} failed: ZeroDivisionError")
     assert (rows["half"]["codecs"], rows["half"]["strategies"]) == (None, ["mine"])
     assert rows["half"]["reasons"] == {"codecs": "HOOK_FAILED"}

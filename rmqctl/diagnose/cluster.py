@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+from rmqctl.admin.probe import fetch_refused_reads, measure_clock
+from rmqctl.admin.servers import ClusterServer, fetch_servers
 from rmqctl.client.core import Client
 from rmqctl.client.identity import ServerKind
 from rmqctl.errors import NotAuthorisedError, RmqctlError
-from rmqctl.model.finding import Finding, Status
+from rmqctl.model.check_result import CheckResult, Status
 from rmqctl.model.route import MASTER_ID
 from rmqctl.rules.cluster_memory import not_registered
 from rmqctl.rules.durations import short_duration
@@ -15,14 +17,11 @@ from rmqctl.rules.times import short_time
 from rmqctl.rules.views import differing_views
 from rmqctl.rules.words import counted
 
-from .probe import fetch_refused_reads, measure_clock
-from .servers import ClusterServer, fetch_servers
-
 _MAX_SKEW_MS = 1_000
 _EXPIRY_WARNING_MS = 30 * 86_400_000
 
 
-async def fetch_cluster_findings(client: Client, *, is_signed: bool, tls_verify: str | None) -> list[Finding]:
+async def fetch_cluster_findings(client: Client, *, is_signed: bool, tls_verify: str | None) -> list[CheckResult]:
     """Make every check of a cluster; what goes wrong with it is a finding. `tls_verify` is None for plain."""
     servers = await fetch_servers(client)
     name_servers = [server for server in servers if server.broker_name is None]
@@ -35,7 +34,7 @@ async def fetch_cluster_findings(client: Client, *, is_signed: bool, tls_verify:
     ]
     if any(server.error is None for server in name_servers) and not brokers:
         hint = "Start one, or wait 30 s."
-        findings.append(Finding("brokers", "cluster", Status.WARN, "no broker has registered", hint))
+        findings.append(CheckResult("brokers", "cluster", Status.WARN, "no broker has registered", hint))
     findings += await _expected(client)
     findings += _masters(brokers)
     findings += _versions(brokers)
@@ -53,20 +52,20 @@ def _name(server: ClusterServer) -> str:
     return f"{server.broker_name}/{server.broker_id} {server.probe.address}"
 
 
-def _reached(server: ClusterServer) -> Finding:
+def _reached(server: ClusterServer) -> CheckResult:
     check = "name server" if server.broker_name is None else "broker"
     error, probe = server.error, server.probe
     if error is not None and not isinstance(error, NotAuthorisedError):
-        return Finding(check, _name(server), Status.FAIL, error.sentence.rstrip("."), error.hint, error=error)
+        return CheckResult(check, _name(server), Status.FAIL, error.sentence.rstrip("."), error.hint, error=error)
     kind = str(probe.kind or "unknown").lower().replace("_", " ")
     found = kind if probe.version is None else f"{kind} {probe.version}"
     if probe.rtt_ms is not None:
         found += f", {probe.rtt_ms:.1f} ms"
     measured = {"kind": probe.kind, "version": probe.version, "rttMs": probe.rtt_ms}
-    return Finding(check, _name(server), Status.OK, found, measured=measured)
+    return CheckResult(check, _name(server), Status.OK, found, measured=measured)
 
 
-def _agreement(name_servers: list[ClusterServer]) -> list[Finding]:
+def _agreement(name_servers: list[ClusterServer]) -> list[CheckResult]:
     """Compare which brokers each name server lists. Brokers register with each of them on their own."""
     views = {
         server.probe.address: {
@@ -81,13 +80,13 @@ def _agreement(name_servers: list[ClusterServer]) -> list[Finding]:
         return []
     missing = differing_views(views)
     if not missing:
-        return [Finding("name servers agree", "cluster", Status.OK, f"{len(views)} list the same brokers")]
+        return [CheckResult("name servers agree", "cluster", Status.OK, f"{len(views)} list the same brokers")]
     hint = "Brokers register with each name server on their own: check namesrvAddr of those that are missing."
     found = "; ".join(f"{address} does not list {', '.join(names)}" for address, names in missing.items())
-    return [Finding("name servers agree", "cluster", Status.WARN, found, hint)]
+    return [CheckResult("name servers agree", "cluster", Status.WARN, found, hint)]
 
 
-async def _expected(client: Client) -> list[Finding]:
+async def _expected(client: Client) -> list[CheckResult]:
     """Compare the brokers that are registered with those that were, or that the context names."""
     try:
         cluster = await client.cluster()
@@ -95,102 +94,104 @@ async def _expected(client: Client) -> list[Finding]:
         return []  # each name server has a finding of its own
     now_ms, expectation = client.clock.now_ms(), client.expectation
     findings = [
-        Finding("brokers", broker.broker_name, Status.WARN, error.reason, error.hint, error=error)
+        CheckResult("brokers", broker.broker_name, Status.WARN, error.reason, error.hint, error=error)
         for broker in cluster.missing
         for error in [not_registered(broker, now_ms)]
     ]
     if expectation.brokers and not findings:
         count = counted(len(expectation.brokers), "broker")
         by = "the context names" if expectation.is_named else "were seen before"
-        findings.append(Finding("brokers", "cluster", Status.OK, f"{count} that {by}: registered"))
+        findings.append(CheckResult("brokers", "cluster", Status.OK, f"{count} that {by}: registered"))
     there = {broker.broker_name for broker in cluster.registered}
     for name, seen in sorted(expectation.faded.items()):
         if name not in there:
             found = f"last seen {short_time(seen.last_seen_ms, now_ms)}, not expected any more"
-            findings.append(Finding("brokers", name, Status.OK, found))
+            findings.append(CheckResult("brokers", name, Status.OK, found))
     return findings
 
 
-def _masters(brokers: list[ClusterServer]) -> list[Finding]:
+def _masters(brokers: list[ClusterServer]) -> list[CheckResult]:
     """Name brokers of which only slaves are registered: name servers forget a dead master, 5.x at once."""
     with_master = {server.broker_name for server in brokers if server.broker_id == MASTER_ID}
     names = sorted({server.broker_name for server in brokers if server.broker_name is not None} - with_master)
     hint = "Its slaves answer reads with what they have copied; nothing can be written to it."
-    return [Finding("masters", name, Status.WARN, "no master is registered", hint) for name in names]
+    return [CheckResult("masters", name, Status.WARN, "no master is registered", hint) for name in names]
 
 
-def _versions(brokers: list[ClusterServer]) -> list[Finding]:
+def _versions(brokers: list[ClusterServer]) -> list[CheckResult]:
     versions = sorted({server.probe.version for server in brokers if server.probe.version is not None})
     if not versions:
         return []
     if len(versions) == 1:
-        return [Finding("broker versions", "cluster", Status.OK, versions[0])]
+        return [CheckResult("broker versions", "cluster", Status.OK, versions[0])]
     return [
-        Finding(
+        CheckResult(
             "broker versions", "cluster", Status.WARN, ", ".join(versions),
             "Brokers of several versions answer differently: some columns are known for a part only.",
         )
     ]  # fmt: skip
 
 
-async def _rights(client: Client, server: ClusterServer, *, is_signed: bool) -> Finding:
+async def _rights(client: Client, server: ClusterServer, *, is_signed: bool) -> CheckResult:
     name = _name(server)
     try:
         refused, read_count = await fetch_refused_reads(client, server.probe.address)
     except RmqctlError as error:
-        return Finding("rights", name, Status.UNKNOWN, error.sentence.rstrip("."), error.hint)
+        return CheckResult("rights", name, Status.UNKNOWN, error.sentence.rstrip("."), error.hint)
     how = "signed" if is_signed else "not signed"
     if not refused:
-        return Finding("rights", name, Status.OK, f"all {read_count} reads are allowed, {how}")
+        return CheckResult("rights", name, Status.OK, f"all {read_count} reads are allowed, {how}")
     codes = [read.command.code for read in refused]
     measured = {"refusedCodes": codes}
     if len(refused) == read_count:
         told = server.error or NotAuthorisedError(f"{server.probe.address} refuses every read.")
-        return Finding("rights", name, Status.FAIL, f"all reads are refused, {how}", told.hint, measured, told)
+        return CheckResult("rights", name, Status.FAIL, f"all reads are refused, {how}", told.hint, measured, told)
     wanted = "; ".join(sorted({read.right for read in refused}))
     lost = ", ".join(dict.fromkeys(part for read in refused for part in read.commands.split(", ")))
     found = f"{len(refused)} of {read_count} reads are refused, {how} ({', '.join(map(str, codes))})"
-    return Finding("rights", name, Status.WARN, found, f"Wanted: {wanted}; without them {lost} know less.", measured)
+    return CheckResult(
+        "rights", name, Status.WARN, found, f"Wanted: {wanted}; without them {lost} know less.", measured
+    )
 
 
-async def _tls(client: Client, server: ClusterServer, verify: str | None) -> Finding:
+async def _tls(client: Client, server: ClusterServer, verify: str | None) -> CheckResult:
     name = _name(server)
     if verify is None:
-        return Finding("TLS", name, Status.OK, "plain connection")
+        return CheckResult("TLS", name, Status.OK, "plain connection")
     try:
         facts = await client.tls_facts(server.probe.address)
     except RmqctlError as error:
-        return Finding("TLS", name, Status.UNKNOWN, error.sentence.rstrip("."), error.hint)
+        return CheckResult("TLS", name, Status.UNKNOWN, error.sentence.rstrip("."), error.hint)
     if facts is None:
-        return Finding("TLS", name, Status.UNKNOWN, "the connection tells nothing of it")
+        return CheckResult("TLS", name, Status.UNKNOWN, "the connection tells nothing of it")
     found = f"{facts.protocol}, {facts.cipher}"
     measured = {"protocol": facts.protocol, "certificateExpiresAt": facts.expires_at_ms, "verify": verify}
     if verify == "none":
         found += ", any certificate is trusted"
-        return Finding("TLS", name, Status.WARN, found, "Use --tls-verify ca, or full.", measured)
+        return CheckResult("TLS", name, Status.WARN, found, "Use --tls-verify ca, or full.", measured)
     if facts.expires_at_ms is None:
-        return Finding("TLS", name, Status.UNKNOWN, f"{found}, the certificate tells no end", measured=measured)
+        return CheckResult("TLS", name, Status.UNKNOWN, f"{found}, the certificate tells no end", measured=measured)
     left_ms = facts.expires_at_ms - client.clock.now_ms()
     found += f", certificate valid for {short_duration(left_ms)}"
     if left_ms < _EXPIRY_WARNING_MS:
-        return Finding("TLS", name, Status.WARN, found, "Renew the server's certificate.", measured)
-    return Finding("TLS", name, Status.OK, found, measured=measured)
+        return CheckResult("TLS", name, Status.WARN, found, "Renew the server's certificate.", measured)
+    return CheckResult("TLS", name, Status.OK, found, measured=measured)
 
 
-async def _clock(client: Client, server: ClusterServer) -> Finding:
+async def _clock(client: Client, server: ClusterServer) -> CheckResult:
     name = _name(server)
     try:
         skew = await measure_clock(client, server.probe.address)
     except RmqctlError as error:
-        return Finding("clock", name, Status.UNKNOWN, error.sentence.rstrip("."), error.hint)
+        return CheckResult("clock", name, Status.UNKNOWN, error.sentence.rstrip("."), error.hint)
     if skew is None:
-        return Finding("clock", name, Status.UNKNOWN, "the broker does not tell its time")
+        return CheckResult("clock", name, Status.UNKNOWN, "the broker does not tell its time")
     found = f"{skew.middle_ms:+} ms of ours, give or take {skew.error_ms}"
     measured = {"skewLowMs": skew.low_ms, "skewHighMs": skew.high_ms}
     is_skewed = skew.exceeds(_MAX_SKEW_MS)
     if is_skewed:
         hint = "Ages and time lags are the broker's own; subscription versions by this clock may be ordered wrongly."
-        return Finding("clock", name, Status.WARN, found, hint, measured)
+        return CheckResult("clock", name, Status.WARN, found, hint, measured)
     if is_skewed is None:
-        return Finding("clock", name, Status.UNKNOWN, found, "Answers take too long to tell.", measured)
-    return Finding("clock", name, Status.OK, found, measured=measured)
+        return CheckResult("clock", name, Status.UNKNOWN, found, "Answers take too long to tell.", measured)
+    return CheckResult("clock", name, Status.OK, found, measured=measured)

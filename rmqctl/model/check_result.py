@@ -20,7 +20,7 @@ class Status(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
-class Finding(Struct, frozen=True):
+class CheckResult(Struct, frozen=True):
     """One check: what was looked at, how it is, what to do. `measured` are its numbers, by their JSON names.
 
     `error` is what made it fail, for the exit code.

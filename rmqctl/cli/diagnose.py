@@ -1,0 +1,320 @@
+"""rmqctl diagnose: what is wrong with groups, who reports it, and what to type next."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from msgspec.structs import replace
+
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.listing import Column, Item, Listing
+from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.errors import NotFoundError, UsageError
+from rmqctl.rules.names import closest
+from rmqctl.rules.times import iso_time
+from rmqctl.rules.words import counted, listed
+
+if TYPE_CHECKING:
+    from rmqctl.client.core import Client
+    from rmqctl.diagnose.finding import Check, Severity
+    from rmqctl.diagnose.look import Diagnosis, Look
+
+HELP = """\b
+Examples:
+  rmqctl diagnose my-group
+  rmqctl diagnose my-group --topic orders --severity warning
+  rmqctl diagnose 'payments-*' --fail-on error
+  rmqctl diagnose --all --only SUB,ALO002
+  rmqctl diagnose my-group -o wide                   also the evidence: what was read, who reported it, when
+  rmqctl diagnose my-group -o json | jq '.items[] | {code, sentence, nextCommand}'
+  rmqctl explain SUB001
+
+\b
+Severities:
+  ERROR     messages are lost, consumed twice or not consumed now
+  WARNING   they will be, once something more happens
+  INFO      worth knowing
+
+Compares what each broker, each member and each queue reports. Nothing is changed and no trace is left. A check that
+could not see everything it needs says so below the table; without a finding it is not proof then (exit code 8).
+
+Some findings look the same for a moment while a group rebalances. When there is one, the group is read again after
+--settle, and only what both readings show is reported. --settle 0s (or Ctrl-C) reports the first reading as it is."""
+
+_DEFAULT_SAMPLE = "2s"
+# Clients ask for routes every 30 s and rebalance every 20 s; a member's heartbeat comes every 30 s.
+_DEFAULT_SETTLE = "55s"
+_MOST_NOTES = 10
+
+
+def command(
+    ctx: typer.Context,
+    groups: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[GROUP]...", help="Consumer groups; * and ? stand for any text.", show_default=False),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="All groups but RocketMQ's own.")] = False,
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only these topics of the groups; repeatable.")
+    ] = None,
+    severity: Annotated[
+        str | None, typer.Option("--severity", metavar="SEVERITY", help="Least severity to show. [default: info]")
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="CODE,...", help="Only these checks, by code or the start of one; repeatable."),
+    ] = None,
+    fail_on: Annotated[
+        str | None,
+        typer.Option("--fail-on", metavar="SEVERITY", help="Exit with 1 when a finding has this severity or a worse."),
+    ] = None,
+    sample: Annotated[
+        str, typer.Option("--for", metavar="TIME", help="How long to count arriving messages; 0s to skip it.")
+    ] = _DEFAULT_SAMPLE,
+    settle: Annotated[
+        str, typer.Option("--settle", metavar="TIME", help="How long a rebalance may take; 0s to look only once.")
+    ] = _DEFAULT_SETTLE,
+    plugin: Annotated[
+        list[str] | None, typer.Option("--plugin", metavar="FILE", help="A plugin with checks; repeatable.")
+    ] = None,
+) -> int:
+    """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.diagnose.finding import Need
+    from rmqctl.diagnose.look import Look, compare_looks, look_at
+    from rmqctl.plugin.loader import all_checks, load_plugins
+
+    invocation = Invocation(ctx)
+    choose_columns(COLUMNS, invocation.display)
+    least, failing = _severity("--severity", severity), _severity("--fail-on", fail_on)
+    sample_s, settle_s = _seconds("--for", sample), _seconds("--settle", settle)
+    names = _names(invocation, groups or [], every=every)
+    topics = [invocation.full_name(name) for name in topic or ()]
+    checks = _pick(all_checks(load_plugins(plugin or ())), only, with_rates=sample_s > 0)
+    if not any(Need.RATES in check.needs for check in checks):
+        sample_s = 0
+    is_many = every or len(names) > 1 or any("*" in name or "?" in name for name in names)
+
+    async def look(client: "Client", groups: Sequence[str]) -> "Look":
+        return await look_at(client, groups, topics, checks, sample_s=sample_s)
+
+    try:
+        found = invocation.ask(lambda client: look(client, names), open_ended=is_many)
+    except NotFoundError as error:
+        if not every or error.kind != "Group":
+            raise
+        found = Look((), ())  # a cluster without groups is nothing to complain of
+    unsure = [diagnosis.facts.group for diagnosis in found.diagnoses if diagnosis.may_pass]
+    if unsure and settle_s and _wait(invocation, found, unsure, settle_s):
+        again = invocation.ask(lambda client: look(client, unsure), open_ended=is_many)
+        found = compare_looks(found, again)
+    listing = to_listing(found, checks, least=least)
+    code = render(listing, invocation.display)
+    return code or _exit_code(found, failing)
+
+
+def _names(invocation: Invocation, groups: Sequence[str], *, every: bool) -> list[str]:
+    if every == bool(groups):
+        raise UsageError(
+            "Name groups or use --all, not both." if every else "No group is given.",
+            hint="rmqctl diagnose GROUP..., or rmqctl diagnose --all.",
+        )
+    return [invocation.full_name(group) for group in groups or ["*"]]
+
+
+def _severity(option: str, text: str | None) -> "Severity | None":
+    from rmqctl.diagnose.finding import SEVERITIES, Severity
+
+    if text is None:
+        return None
+    try:
+        return Severity(text.strip().upper())
+    except ValueError:
+        known = ", ".join(str(each).lower() for each in SEVERITIES)
+        raise UsageError(f"{option}: unknown severity {text!r}.", hint=f"Use one of: {known}.") from None
+
+
+def _seconds(option: str, text: str) -> float:
+    from rmqctl.rules.durations import parse_duration_ms
+
+    try:
+        return parse_duration_ms(text) / 1000
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}.") from None
+
+
+def _pick(checks: "Sequence[Check]", only: Sequence[str] | None, *, with_rates: bool) -> "list[Check]":
+    """Return the checks that codes or starts of codes name, or all of them; without rates, those that need none."""
+    from rmqctl.diagnose.finding import Need
+
+    possible = [check for check in checks if with_rates or Need.RATES not in check.needs]
+    if only is None:
+        return possible
+    wanted = [word.strip().upper() for text in only for word in text.split(",") if word.strip()]
+    if not wanted:
+        raise UsageError("--only names no check.")
+    for word in wanted:
+        if not any(check.code.startswith(word) for check in checks):
+            like = closest(word, [check.code for check in checks])
+            hint = f"Did you mean {like[0]}?" if like else "rmqctl explain SUB lists those that begin with SUB."
+            raise UsageError(f"--only: no check has the code {word}.", hint=hint)
+    chosen = [check for check in possible if check.code.startswith(tuple(wanted))]
+    if not chosen:
+        raise UsageError("--only: these checks count arriving messages.", hint="Use --for with a time above 0s.")
+    return chosen
+
+
+def _wait(invocation: Invocation, found: "Look", groups: Sequence[str], settle_s: float) -> bool:
+    """Let a rebalance end. Returns whether to read again: Ctrl-C shows what was seen so far."""
+    import time
+
+    from rmqctl.cli.output.text import note_to_stderr, printable
+
+    codes = sorted(
+        {finding.code for diagnosis in found.diagnoses for finding in diagnosis.findings if not finding.is_confirmed}
+    )
+    if invocation.display.with_notes:
+        note_to_stderr(
+            printable(
+                f"{listed(codes)} of {listed(groups)} may be a rebalance in progress: reading again in {settle_s:g} s. "
+                "Ctrl-C shows what was seen so far."
+            )
+        )
+    try:
+        time.sleep(settle_s)
+    except KeyboardInterrupt:
+        return False
+    return True
+
+
+def _exit_code(found: "Look", failing: "Severity | None") -> int:
+    from rmqctl.diagnose.look import at_least
+
+    if failing is None:
+        return 0
+    return int(any(map(at_least(failing), (each for one in found.diagnoses for each in one.findings))))
+
+
+def to_listing(found: "Look", checks: "Sequence[Check]", *, least: "Severity | None" = None) -> Listing:
+    """Make the listing of all findings of a severity or a worse."""
+    from rmqctl.cli.finding_items import finding_item
+    from rmqctl.diagnose.finding import SEVERITIES
+    from rmqctl.diagnose.look import at_least
+
+    is_shown = at_least(least or SEVERITIES[-1])
+    rows = [
+        ({"group": one.facts.group, **finding_item(finding, one.facts.at_ms)}, finding)
+        for one in found.diagnoses
+        for finding in one.findings
+        if is_shown(finding)
+    ]
+    rows.sort(key=lambda row: SEVERITIES.index(row[1].severity))
+    items = [item for item, _ in rows]
+    counts = {
+        str(severity): sum(finding.severity is severity for one in found.diagnoses for finding in one.findings)
+        for severity in SEVERITIES
+    }
+    is_many = len(found.diagnoses) > 1
+    columns = (
+        COLUMNS
+        if is_many
+        else tuple(replace(column, is_wide=True) if column.key == "group" else column for column in COLUMNS)
+    )
+    return Listing(
+        kind="Diagnosis",
+        columns=columns,
+        items=items,
+        name=lambda item: f"{item['group']} {item['code']}" if is_many else str(item["code"]),
+        failures=found.failures,
+        extra={
+            "groups": [_group_item(one, checks) for one in found.diagnoses],
+            "summary": counts,
+            "checkCount": len(checks),
+        },
+        notes=_notes(found, checks, counts, hidden_count=sum(counts.values()) - len(items)),
+        empty=_nothing(found, checks, least),
+    )
+
+
+def _group_item(one: "Diagnosis", checks: "Sequence[Check]") -> dict[str, Any]:
+    return {
+        "group": one.facts.group,
+        "state": one.facts.state,
+        "findingCount": len(one.findings),
+        "worstSeverity": str(one.findings[0].severity) if one.findings else None,
+        "unknown": [
+            {"need": str(need), "reason": reason, "codes": _open_codes(one, checks, str(need))}
+            for need, reason in one.unknown.items()
+        ],
+        "passedCodes": list(one.passed_codes),
+        "readingCount": one.looks,
+        "readTimestamp": one.facts.at_ms,
+        "readTimestampIso": iso_time(one.facts.at_ms),
+        "reasons": {} if one.findings else {"worstSeverity": "NO_FINDINGS"},
+    }
+
+
+def _open_codes(one: "Diagnosis", checks: "Sequence[Check]", need: str) -> list[str]:
+    """Return the checks that found nothing, and could have with what is missing."""
+    found = {finding.code for finding in one.findings}
+    return [check.code for check in checks if need in check.needs and check.code not in found]
+
+
+def _open_questions(one: "Diagnosis", checks: "Sequence[Check]") -> Iterator[str]:
+    """Say what of one group is not settled: seen once, seen in one of two readings, or not seen at all."""
+    if one.may_pass:
+        codes = sorted({finding.code for finding in one.findings if not finding.is_confirmed})
+        yield f"{listed(codes)} was seen once and may be a rebalance in progress."
+    for need, reason in one.unknown.items():
+        codes = _open_codes(one, checks, str(need))
+        if codes:
+            yield f"{counted(len(codes), 'check')} could not rule anything out: {reason} ({listed(codes)})."
+    if one.passed_codes:
+        yield f"{listed(one.passed_codes)} was seen in one of two readings only: the group was rebalancing."
+
+
+def _notes(found: "Look", checks: "Sequence[Check]", counts: dict[str, int], *, hidden_count: int) -> list[str]:
+    said: dict[str, list[str]] = {}
+    for one in found.diagnoses:
+        for sentence in _open_questions(one, checks):
+            said.setdefault(sentence, []).append(one.facts.group)
+    notes = [f"{listed(groups)}: {sentence}" for sentence, groups in said.items()]
+    if len(notes) > _MOST_NOTES:
+        notes[_MOST_NOTES:] = [f"{len(notes) - _MOST_NOTES} more such notes: -o json has them (groups)."]
+    total = ", ".join(f"{count} {severity}" for severity, count in counts.items() if count)
+    if total:
+        more = f"; {hidden_count} not shown (--severity)" if hidden_count else ""
+        notes.append(
+            f"{total} in {counted(len(found.diagnoses), 'group')}, by {counted(len(checks), 'check')}{more}. "
+            "rmqctl explain CODE says what each does and what to do."
+        )
+    return notes
+
+
+def _nothing(found: "Look", checks: "Sequence[Check]", least: "Severity | None") -> str:
+    if not found.diagnoses:
+        return "No consumer groups."
+    groups = found.diagnoses[0].facts.group if len(found.diagnoses) == 1 else f"{len(found.diagnoses)} groups"
+    what = "Nothing found" if least is None else f"Nothing of severity {str(least).lower()} or worse found"
+    return f"{what} in {groups} by {counted(len(checks), 'check')}."
+
+
+def _show_evidence(item: Item) -> str:
+    return "; ".join(
+        f"{fact['name']}={fact['value']} ({fact['reportedBy']}, {fact['timestampIso']})" for fact in item["evidence"]
+    )
+
+
+def _show_next(item: Item) -> str:
+    return str(item["nextCommand"] or "-")
+
+
+COLUMNS = (
+    Column("SEVERITY", "severity", is_alarm=lambda item: item["severity"] != "INFO"),
+    Column("CODE", "code"),
+    Column("GROUP", "group"),
+    Column("FOUND", "sentence", is_sentence=True),
+    Column("NEXT", "nextCommand", show=_show_next, is_sentence=True),
+    Column("EVIDENCE", "evidence", show=_show_evidence, is_sentence=True, is_wide=True),
+)

@@ -1,0 +1,36 @@
+"""JSON of a finding of `rmqctl diagnose`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rmqctl.rules.times import iso_time
+
+if TYPE_CHECKING:
+    from rmqctl.diagnose.finding import Finding
+
+
+def finding_item(finding: Finding, read_at_ms: int) -> dict[str, Any]:
+    """Make the item of one finding; evidence without a time of its own has that of the reading."""
+    symptom = finding.symptom
+    return {
+        "code": finding.code,
+        "severity": str(finding.severity),
+        "topic": symptom.topic,
+        "sentence": symptom.sentence,
+        "nextCommand": symptom.next_command,
+        "isConfirmed": finding.is_confirmed,
+        "reasons": ({"topic": "WHOLE_GROUP"} if symptom.topic is None else {})
+        | ({"nextCommand": "NONE_NEEDED"} if symptom.next_command is None else {}),
+        "evidence": [
+            {
+                "name": fact.name,
+                "value": fact.value,
+                "reportedBy": fact.reported_by,
+                "timestamp": at_ms,
+                "timestampIso": iso_time(at_ms),
+            }
+            for fact in symptom.evidence
+            for at_ms in [read_at_ms if fact.at_ms is None else fact.at_ms]
+        ],
+    }

@@ -1,0 +1,35 @@
+"""ALO001: members share queues by different strategies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.rules.group_views import strategy_name
+from rmqctl.rules.words import by_value
+
+
+@check(
+    "ALO001",
+    Severity.ERROR,
+    "members use different allocation strategies",
+    meaning="Each member computes its own share alone. With different strategies the shares do not fit together: some "
+    "queues have several owners (each message is consumed by all of them), others have none.",
+    advice="Set one allocateMessageQueueStrategy for all members and restart those that differ.",
+    needs=(Need.MEMBERS,),
+)
+def strategies_differ(facts: GroupFacts) -> Iterator[Symptom]:
+    """Compare allocateMessageQueueStrategy."""
+    if facts.is_popping or facts.is_broadcasting:
+        return
+    told = {client_id: strategy_name(info) for client_id, info in facts.running.items()}
+    strategies = by_value(told.items())
+    if len(strategies) > 1:
+        yield Symptom(
+            f"Members share queues in different ways: {', '.join(strategies)}.",
+            tuple(
+                Evidence("allocateMessageQueueStrategy", name, client_id) for client_id, name in told.items() if name
+            ),
+            command("whatif", "allocate", facts.group, "--compare", ",".join(strategies)),
+        )

@@ -1,0 +1,42 @@
+"""ALO003: no member holds a queue."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
+from rmqctl.model.names import RETRY_PREFIX
+
+
+@check(
+    "ALO003",
+    Severity.ERROR,
+    "queues have no owner",
+    meaning="No member consumes these queues: their messages wait, and are deleted unread once their time is over.",
+    advice="See who should hold them: rmqctl whatif allocate GROUP. Common causes: a member that does not subscribe to "
+    "the topic (SUB002), different strategies (ALO001), a member that hangs in its rebalance.",
+    may_pass=True,
+)
+def unowned(facts: GroupFacts) -> Iterator[Symptom]:
+    """Look for readable queues that no member names among its own."""
+    if not facts.knows_holders or facts.scene is None:
+        return
+    # A retry topic is made at the first heartbeat, and members hear of it up to 30 s later: empty, it can wait.
+    owners = {row.mq: row.client_ids for row in facts.rows if not row.mq.topic.startswith(RETRY_PREFIX) or row.lag}
+    by_topic: dict[str, list[str]] = {}
+    totals = Counter(mq.topic for mq in facts.scene.queues)
+    for mq in facts.scene.queues:
+        if mq in owners and not owners[mq]:
+            by_topic.setdefault(mq.topic, []).append(str(mq))
+    for topic, queues in by_topic.items():
+        yield Symptom(
+            f"{len(queues)} of {totals[topic]} queues of {topic} have no owner.",
+            (
+                *(Evidence("clientId", "none", queue) for queue in queues),
+                Evidence("askedMembers", len(facts.running), "rmqctl"),
+            ),
+            command("offset", "show", facts.group, "--topic", topic),
+            topic,
+        )

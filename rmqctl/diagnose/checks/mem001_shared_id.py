@@ -1,0 +1,35 @@
+"""MEM001: several connections to one broker use one client id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
+
+
+@check(
+    "MEM001",
+    Severity.ERROR,
+    "several connections of one client id",
+    meaning="Clients that share an id compute the same share: both consume the same queues, each message twice, and "
+    "the share that the second one is counted for is consumed by neither. A lost connection looks the same until the "
+    "broker drops it, after 2 minutes at most.",
+    advice="Give each client an instanceName of its own. Clients before 4.9.0 use the process id alone, which is often "
+    "the same in containers.",
+    may_pass=True,
+)
+def shared_id(facts: GroupFacts) -> Iterator[Symptom]:
+    """Count the connections of each client id at each broker."""
+    for member in facts.members:
+        shared = {name: addresses for name, addresses in member.addresses.items() if len(addresses) > 1}
+        if shared:
+            everywhere = len(shared) == len(member.addresses)
+            yield Symptom(
+                f"{member.client_id} has several connections to one broker: clients share the id, "
+                "or a lost connection still counts there.",
+                tuple(Evidence("clientAddr", address, name) for name, at in shared.items() for address in at),
+                command("group", "members", facts.group, "-o", "wide"),
+                key=member.client_id,
+                severity=Severity.ERROR if everywhere else Severity.WARNING,
+            )

@@ -1,0 +1,24 @@
+"""MEM004: some members are pushed to, some pull, some pop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import Severity, Symptom, check
+
+from .mem003_models_differ import differing
+
+
+@check(
+    "MEM004",
+    Severity.WARNING,
+    "members consume by different types",
+    meaning="The broker keeps one consume type per group: that of the member that was heard last. Push, lite pull and "
+    "pop members treat failed messages and offsets differently, so what happens to a message depends on who gets it.",
+    advice="Use one type of consumer per group.",
+)
+def types_differ(facts: GroupFacts) -> Iterator[Symptom]:
+    """Compare the consume type that each member and each broker reports."""
+    at_brokers = {name: found.consume_type or None for name, found in facts.connections.items() if found is not None}
+    yield from differing(facts, "consumeType", "consume types", facts.consume_types(), at_brokers)

@@ -1,0 +1,57 @@
+"""MEM006: members differ in settings that decide what happens to a message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from rmqctl.diagnose.facts import PUSH, GroupFacts
+from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.rules.member_settings import limit_words, retry_limit
+from rmqctl.rules.words import by_value, listed
+
+
+@check(
+    "MEM006",
+    Severity.WARNING,
+    "members have different settings",
+    meaning="Where a queue without an offset starts, when a message counts as stuck, and how often it is redelivered, "
+    "is decided by the member that holds the queue. With different settings, the outcome depends on who that is.",
+    advice="Give all members the same settings.",
+    needs=(Need.MEMBERS,),
+)
+def settings_differ(facts: GroupFacts) -> Iterator[Symptom]:
+    """Compare start positions, consume timeouts and retry limits."""
+    settings = facts.settings
+    compared: tuple[tuple[str, str, Mapping[str, Any], Callable[[Any], str]], ...] = (
+        ("start positions", "consumeFromWhere", {name: own.consume_from_where for name, own in settings.items()}, str),
+        (
+            "consume timeouts",
+            "consumeTimeoutMs",
+            {name: own.consume_timeout_ms for name, own in settings.items()},
+            lambda timeout_ms: f"{timeout_ms / 60_000:g} min",
+        ),
+        ("retry limits", "maxReconsumeTimes", _retry_limits(facts), limit_words),
+    )
+    for what, key, told, words in compared:
+        holders = by_value(told.items())
+        if len(holders) > 1:
+            held_by = ", ".join(f"{words(value)} ({listed(names)})" for value, names in holders.items())
+            yield Symptom(
+                f"Members have different {what}: {held_by}.",
+                tuple(Evidence(key, value, name) for name, value in told.items() if value is not None),
+                command("group", "members", facts.group, "-o", "wide"),
+                key=key,
+            )
+
+
+def _retry_limits(facts: GroupFacts) -> dict[str, int | None]:
+    """Return how often each push member has a message redelivered, None where that is not known."""
+    if len({own.max_reconsume_times for own in facts.settings.values()}) == 1:
+        return {}  # one default has another meaning for orderly members: MEM007
+    types = facts.consume_types()
+    return {
+        client_id: retry_limit(own.max_reconsume_times, is_orderly=own.is_orderly)
+        for client_id, own in facts.settings.items()
+        if types.get(client_id) == PUSH
+    }

@@ -1,0 +1,42 @@
+"""MEM008: a member holds no queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.diagnose.facts import PUSH, GroupFacts
+from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.model.group import BROADCASTING
+from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.rules.words import counted, listed
+
+
+@check(
+    "MEM008",
+    Severity.INFO,
+    "members hold no queue",
+    meaning="A queue is consumed by one member. With more members than queues, the rest waits; it takes over when "
+    "another one leaves.",
+    advice="Add queues to the topic, or run fewer members. When there are queues enough, ALO002 says who holds another "
+    "share than the strategy gives.",
+    needs=(Need.MEMBERS,),
+)
+def idle(facts: GroupFacts) -> Iterator[Symptom]:
+    """Look for members that answered and hold nothing but retry queues."""
+    types = facts.consume_types()
+    waiting = [
+        client_id
+        for client_id, info in facts.running.items()
+        # Only push consumers report all that they hold; those that broadcast hold every queue at once.
+        if types.get(client_id) == PUSH
+        and info.properties.get("messageModel") != BROADCASTING
+        and all(mq.topic.startswith(RETRY_PREFIX) for mq, held in info.process_queues.items() if not held.dropped)
+        and all(mq.topic.startswith(RETRY_PREFIX) for mq in info.pop_unacked)
+    ]
+    if waiting:
+        has = "holds" if len(waiting) == 1 else "hold"
+        yield Symptom(
+            f"{len(waiting)} of {counted(len(facts.members), 'member')} {has} no queue: {listed(waiting)}.",
+            tuple(Evidence("queueCount", 0, client_id) for client_id in waiting),
+            command("whatif", "allocate", facts.group),
+        )

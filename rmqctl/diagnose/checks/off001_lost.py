@@ -1,0 +1,30 @@
+"""OFF001: messages were deleted before the group read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+
+
+@check(
+    "OFF001",
+    Severity.ERROR,
+    "messages were deleted before the group read them",
+    meaning="The group's offset is below the smallest one that the broker still has: what lay between is gone. "
+    "Retention, or a full disk, was faster than the group.",
+    advice="Send them again from their source. To see how long others have: rmqctl offset show GROUP -o wide.",
+    needs=(Need.BROKERS,),
+)
+def lost(facts: GroupFacts) -> Iterator[Symptom]:
+    """Look for offsets below the minimum."""
+    for topic in facts.topics:
+        if topic.lost and not facts.is_broadcasting:
+            count = f"{topic.lost}" if topic.is_lost_exact else f"At least {topic.lost}"
+            yield Symptom(
+                f"{count} messages of {topic.topic} were deleted before the group read them.",
+                (Evidence("lost", topic.lost, topic.topic),),
+                command("offset", "show", facts.group, "--topic", topic.topic),
+                topic.topic,
+            )

@@ -1,0 +1,38 @@
+"""OFF003: offsets are stored of queues that do not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.rules.words import listed
+
+
+@check(
+    "OFF003",
+    Severity.INFO,
+    "offsets are stored of queues that do not exist",
+    meaning="A topic was deleted or made smaller. When it is created again, the group starts from the old offset "
+    "instead of where its members say.",
+    advice="Delete them: rmqctl offset delete GROUP --topic TOPIC --dry-run.",
+    needs=(Need.BROKERS,),
+)
+def leftovers(facts: GroupFacts) -> Iterator[Symptom]:
+    """Name the stored offsets of queues that no route has."""
+    if not facts.has_leftovers:
+        return
+    queues = [str(mq) for mq in facts.leftovers]
+    if len(queues) == 1:
+        sentence = f"An offset is stored of a queue that does not exist: {queues[0]}."
+    elif queues:
+        sentence = f"Offsets are stored of {len(queues)} queues that do not exist: {listed(queues)}."
+    else:
+        sentence = "Offsets are stored of queues that do not exist."
+    yield Symptom(
+        sentence,
+        tuple(
+            Evidence("consumerOffset", queue, mq.broker_name) for queue, mq in zip(queues, facts.leftovers, strict=True)
+        ),
+        command("offset", "delete", facts.group, "--topic", facts.leftovers[0].topic, "--dry-run") if queues else None,
+    )

@@ -1,0 +1,29 @@
+"""PUL004: a topic may not be read at a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.rules.words import listed
+
+
+@check(
+    "PUL004",
+    Severity.WARNING,
+    "a topic has no read permission at a broker",
+    meaning="The topic's permission at that broker does not include reading. Its queues there are not in the route "
+    "that members share, so what they hold is not consumed.",
+    advice="If that is not intended, give the permission back: mqadmin updateTopicPerm -t TOPIC -p 6.",
+    needs=(Need.BROKERS,),
+)
+def topic_unreadable(facts: GroupFacts) -> Iterator[Symptom]:
+    """Look at the permission in the routes of subscribed topics (PermName.PERM_READ)."""
+    for topic, names in facts.closed_brokers.items():
+        yield Symptom(
+            f"{topic} may not be read at {listed(names)}: what is stored there is not consumed.",
+            tuple(Evidence("perm", "not readable", name) for name in names),
+            command("topic", "status", topic),
+            topic,
+        )

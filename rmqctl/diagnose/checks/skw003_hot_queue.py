@@ -1,0 +1,43 @@
+"""SKW003: most messages of a topic arrive in a few of its queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.diagnose.skew import standing_out
+from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.rules.words import listed
+
+# Fewer messages than this in the sample say nothing about the distribution.
+_LEAST_COUNT = 100
+_FACTOR = 5.0
+
+
+@check(
+    "SKW003",
+    Severity.WARNING,
+    "most messages go to one queue",
+    meaning="A queue is consumed by one member, so a hot queue is as fast as that member, however many there are. "
+    "Common causes: a selector that maps most keys to one queue, or a broker that producers avoid.",
+    advice="Look at how producers choose queues (MessageQueueSelector); more members do not help.",
+    needs=(Need.BROKERS, Need.RATES),
+)
+def hot_queue(facts: GroupFacts) -> Iterator[Symptom]:
+    """Compare how many messages each queue gets per second with the mean of the others."""
+    rates: dict[str, dict[str, float]] = {}
+    for mq, rate in (facts.put_rates or {}).items():
+        if not mq.topic.startswith(RETRY_PREFIX):
+            rates.setdefault(mq.topic, {})[str(mq)] = rate
+    for topic, by_queue in rates.items():
+        hot = standing_out(by_queue, factor=_FACTOR, least=_LEAST_COUNT / facts.sampled_s) if facts.sampled_s else []
+        if hot:
+            part, total = sum(by_queue[queue] for queue in hot), sum(by_queue.values())
+            yield Symptom(
+                f"{part / total:.0%} of the messages of {topic} arrive in {len(hot)} of {len(by_queue)} queues: "
+                f"{listed(f'{queue} ({by_queue[queue]:.0f} msg/s)' for queue in hot)}.",
+                tuple(Evidence("putTps", round(rate, 1), queue) for queue, rate in by_queue.items()),
+                command("topic", "status", topic),
+                topic,
+            )

@@ -1,0 +1,49 @@
+"""SKW004: some members hold many more queues than others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.rules.words import listed
+
+_FACTOR = 2
+_LEAST_DIFFERENCE = 3
+
+
+@check(
+    "SKW004",
+    Severity.INFO,
+    "members hold uneven numbers of queues",
+    meaning="Each topic is shared out alone, and the first members in the order of their ids get the rest of each "
+    "division. Over many topics with few queues those pile up on the same members.",
+    advice="Use queue counts that the number of members divides, or see what another strategy gives: "
+    "rmqctl whatif allocate GROUP --compare all.",
+    needs=(Need.MEMBERS,),
+)
+def queues_per_member(facts: GroupFacts) -> Iterator[Symptom]:
+    """Compare how many queues of all topics each member holds."""
+    if facts.is_broadcasting or facts.is_popping or len({frozenset(by) for by in facts.wanted().values()}) > 1:
+        return  # with other topics (SUB002) come other shares
+    counts = {
+        client_id: sum(
+            not held.dropped and not mq.topic.startswith(RETRY_PREFIX)
+            for mq, held in facts.running[client_id].process_queues.items()
+        )
+        for client_id in sorted(facts.holders())
+    }
+    # Members without a queue are MEM008's.
+    some = {client_id: count for client_id, count in counts.items() if count}
+    if not some:
+        return
+    most, fewest = max(some.values()), min(some.values())
+    if most >= _FACTOR * fewest and most - fewest >= _LEAST_DIFFERENCE:
+        above = [client_id for client_id, count in some.items() if count == most]
+        yield Symptom(
+            f"{listed(above)} {'holds' if len(above) == 1 else 'hold'} {most} queues, "
+            f"other members as few as {fewest}.",
+            tuple(Evidence("queueCount", count, client_id) for client_id, count in counts.items()),
+            command("whatif", "allocate", facts.group, "--compare", "all"),
+        )

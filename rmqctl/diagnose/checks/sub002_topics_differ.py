@@ -1,0 +1,37 @@
+"""SUB002: a topic is subscribed to by a part of the members only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
+from rmqctl.rules.words import counted, listed
+
+
+@check(
+    "SUB002",
+    Severity.ERROR,
+    "only some members subscribe to a topic",
+    meaning="A heartbeat names all topics of its member, and the broker drops every topic of the group that it does "
+    "not name. Members with other topics drop each other's: pulls are refused (24 SUBSCRIPTION_NOT_EXIST) until the "
+    "next heartbeat. Each topic is shared among all members, so the queues of those that do not subscribe are not "
+    "consumed.",
+    advice="Let every member of a group subscribe to the same topics, or use one group per set of topics.",
+)
+def topics_differ(facts: GroupFacts) -> Iterator[Symptom]:
+    """Compare the topics of members."""
+    every = sorted(client_id for client_id, info in facts.running.items() if info.subscriptions)
+    for topic, by_client in facts.wanted().items():
+        lacking = [client_id for client_id in every if client_id not in by_client]
+        if lacking:
+            yield Symptom(
+                f"{len(by_client)} of {counted(len(every), 'member')} subscribe to {topic}; "
+                f"not subscribed: {listed(lacking)}.",
+                (
+                    *(Evidence(topic, item.expression, name, item.version_ms) for name, item in by_client.items()),
+                    *(Evidence(topic, "not subscribed", client_id) for client_id in lacking),
+                ),
+                command("group", "subscriptions", facts.group, "-o", "wide"),
+                topic,
+            )

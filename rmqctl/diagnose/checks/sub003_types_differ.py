@@ -1,0 +1,34 @@
+"""SUB003: members select from one topic by different types of expression."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
+from rmqctl.rules.words import by_value, listed
+
+
+@check(
+    "SUB003",
+    Severity.ERROR,
+    "members use tags and SQL92 for one topic",
+    meaning="A broker keeps one expression per topic and group, whatever its type: the newest decides for all "
+    "members. Messages that the others want are skipped and never delivered.",
+    advice="Give every member the same type and the same expression.",
+)
+def types_differ(facts: GroupFacts) -> Iterator[Symptom]:
+    """Compare the types of expressions."""
+    for topic, by_client in facts.wanted().items():
+        types = by_value((client_id, item.expression_type) for client_id, item in by_client.items())
+        if len(types) > 1:
+            words = ", ".join(f"{kind} ({listed(client_ids)})" for kind, client_ids in types.items())
+            yield Symptom(
+                f"Members select from {topic} by different types of expression: {words}.",
+                tuple(
+                    Evidence(topic, f"{item.expression_type} {item.expression}", client_id, item.version_ms)
+                    for client_id, item in by_client.items()
+                ),
+                command("group", "subscriptions", facts.group, "-o", "wide"),
+                topic,
+            )

@@ -1,0 +1,43 @@
+"""SUB005: a broker holds an older subscription than a member, and refuses its pulls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
+from rmqctl.rules.words import listed
+
+
+@check(
+    "SUB005",
+    Severity.ERROR,
+    "a broker holds an older subscription than its members",
+    meaning="The broker refuses a pull whose subscription is newer than its own (25 SUBSCRIPTION_NOT_LATEST). That "
+    "ends with the member's next heartbeat, within 30 s; when it lasts, heartbeats do not reach that broker.",
+    advice="Look in the member's log for heartbeats that fail, and at the network between it and the broker.",
+    may_pass=True,
+)
+def broker_behind(facts: GroupFacts) -> Iterator[Symptom]:
+    """Compare versions member by member, at the brokers where each is registered."""
+    wanted = facts.wanted()
+    for topic, by_broker in facts.filtered().items():
+        for broker_name, held in by_broker.items():
+            registered = facts.registered(broker_name)
+            ahead = {
+                client_id: item
+                for client_id, item in wanted.get(topic, {}).items()
+                if client_id in registered and item.version_ms > held.version_ms
+            }
+            if ahead:
+                yield Symptom(
+                    f"{broker_name} holds an older subscription to {topic} than {listed(ahead)}: "
+                    "it refuses their pulls (25 SUBSCRIPTION_NOT_LATEST).",
+                    (
+                        Evidence(topic, held.expression, broker_name, held.version_ms),
+                        *(Evidence(topic, item.expression, name, item.version_ms) for name, item in ahead.items()),
+                    ),
+                    command("group", "subscriptions", facts.group, "-o", "wide"),
+                    topic,
+                    key=f"{topic}@{broker_name}",
+                )

@@ -1,0 +1,50 @@
+"""SUB006: a subscription's version lies in the future."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
+from rmqctl.rules.durations import short_duration
+from rmqctl.rules.words import listed
+
+# A minute of difference between clocks is common, and orders nothing wrongly that people do by hand.
+_AHEAD_MS = 60_000
+# Versions of the Go client are nanoseconds: they are thousands of years ahead.
+_YEAR_3000_MS = 32_503_680_000_000
+
+
+@check(
+    "SUB006",
+    Severity.WARNING,
+    "a subscription's version lies in the future",
+    meaning="A version is the clock of the member that subscribed, in ms. A broker keeps the newest: until that time "
+    "has come, no other member can change the filter of the topic, whatever it subscribes to.",
+    advice="Correct the clock of that member's host and restart the member. Go clients use ns: do not mix them with "
+    "others in one group. A broker forgets the version when all "
+    "members of the group have left it.",
+)
+def version_ahead(facts: GroupFacts) -> Iterator[Symptom]:
+    """Compare versions with this machine's clock."""
+    wanted, filtered = facts.wanted(), facts.filtered()
+    for topic in sorted({*wanted, *filtered}):
+        holders = {**wanted.get(topic, {}), **filtered.get(topic, {})}
+        ahead = {name: item for name, item in holders.items() if item.version_ms > facts.at_ms + _AHEAD_MS}
+        if not ahead:
+            continue
+        newest_ms = max(item.version_ms for item in ahead.values())
+        is_in_ns = newest_ms > _YEAR_3000_MS
+        if is_in_ns and len(ahead) == len(holders):
+            continue  # all members count in ns, as Go clients do: they order each other rightly
+        by = (
+            "is not in ms, and no other member can set a newer one"
+            if is_in_ns
+            else f"is {short_duration(newest_ms - facts.at_ms)} ahead of this machine's clock"
+        )
+        yield Symptom(
+            f"The version of the subscription to {topic} {by} ({listed(ahead)}).",
+            tuple(Evidence(topic, item.expression, name, item.version_ms) for name, item in ahead.items()),
+            command("group", "subscriptions", facts.group, "-o", "wide"),
+            topic,
+        )

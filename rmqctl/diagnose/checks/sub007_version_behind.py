@@ -1,0 +1,39 @@
+"""SUB007: a member's subscription is older than the member itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.rules.words import listed
+
+# Applications subscribe before they start, some of them a while before.
+_BEFORE_START_MS = 86_400_000
+
+
+@check(
+    "SUB007",
+    Severity.WARNING,
+    "a member's subscription has a version from the past",
+    meaning="A broker replaces a filter only by one with a newer version. A member whose version is older than its own "
+    "start (by more than a day) never changes what the broker filters by.",
+    advice="Look at the member's clock and at the client library: versions are ms since 1970, set at each subscribe.",
+    needs=(Need.MEMBERS,),
+)
+def version_behind(facts: GroupFacts) -> Iterator[Symptom]:
+    """Compare versions with the start of each member, both by its own clock."""
+    settings = facts.settings
+    for topic, by_client in facts.wanted().items():
+        old = {
+            client_id: item
+            for client_id, item in by_client.items()
+            if (started_ms := settings[client_id].started_at_ms) and item.version_ms < started_ms - _BEFORE_START_MS
+        }
+        if old:
+            yield Symptom(
+                f"The version of the subscription to {topic} is older than its members: {listed(old)}.",
+                tuple(Evidence(topic, item.expression, name, item.version_ms) for name, item in old.items()),
+                command("group", "subscriptions", facts.group, "-o", "wide"),
+                topic,
+            )

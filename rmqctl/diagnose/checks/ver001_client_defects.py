@@ -1,0 +1,43 @@
+"""VER001: members run a client version with known defects that concern them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.diagnose.defects import CLIENT_DEFECTS
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import SEVERITIES, Evidence, Severity, Symptom, check, command
+from rmqctl.protocol.versions import plain_version, version_name
+from rmqctl.rules.words import counted, listed
+
+
+@check(
+    "VER001",
+    Severity.WARNING,
+    "known defects of a client's version",
+    meaning="The client library of these members has defects that later releases fixed, and the members' settings or "
+    "brokers make them matter. It is a warning when this group is sure to be hit, else worth knowing.",
+    advice="Upgrade the client; the evidence has the advice and the source of each defect (-o wide).",
+)
+def client_defects(facts: GroupFacts) -> Iterator[Symptom]:
+    """Look up each member's language, version and settings in the table of defects."""
+    hit = [(each.defect, [member for member in facts.members if each.hits(facts, member)]) for each in CLIENT_DEFECTS]
+    found = [(defect, members) for defect, members in hit if members]
+    if not found:
+        return
+    client_ids = sorted({member.client_id for _, members in found for member in members})
+    versions = {member.client_id: member.versions for _, members in found for member in members}
+    yield Symptom(
+        f"The client library of {listed(client_ids)} has {counted(len(found), 'known defect')}: "
+        f"{'; '.join(defect.sentence for defect, _ in found)}.",
+        (
+            *(
+                Evidence("version", plain_version(version_name(version)), client_id)
+                for client_id in client_ids
+                for version in versions[client_id]
+            ),
+            *(Evidence("defect", f"{defect.advice} ({defect.source})", "rmqctl") for defect, _ in found),
+        ),
+        command("group", "members", facts.group),
+        severity=min((defect.severity for defect, _ in found), key=SEVERITIES.index),
+    )

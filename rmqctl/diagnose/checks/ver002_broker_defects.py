@@ -1,0 +1,37 @@
+"""VER002: brokers run a version with known defects that concern the group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.diagnose.defects import BROKER_DEFECTS
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.protocol.versions import plain_version, version_name
+from rmqctl.rules.words import listed
+
+
+@check(
+    "VER002",
+    Severity.WARNING,
+    "known defects of a broker's version",
+    meaning="These brokers have a defect that later releases fixed, and what the group does makes it matter. It is a "
+    "warning when this group is sure to be hit, else worth knowing.",
+    advice="Upgrade the brokers; the evidence has the advice and the source of the defect (-o wide).",
+    needs=(Need.BROKERS,),
+)
+def broker_defects(facts: GroupFacts) -> Iterator[Symptom]:
+    """Look up the brokers' versions in the table of defects."""
+    for each in BROKER_DEFECTS:
+        hit = {name: v for name, v in facts.broker_versions.items() if each.since <= v < each.fixed_in}
+        if hit and each.hits(facts):
+            yield Symptom(
+                f"{listed(hit)} has a known defect: {each.defect.sentence}.",
+                (
+                    *(Evidence("version", plain_version(version_name(version)), name) for name, version in hit.items()),
+                    Evidence("defect", f"{each.defect.advice} ({each.defect.source})", "rmqctl"),
+                ),
+                command("cluster", "list"),
+                key=each.defect.source,
+                severity=each.defect.severity,
+            )

@@ -1,0 +1,225 @@
+"""Known defects of released clients and brokers that hit consumer groups: in which versions, and whom they concern.
+
+Each was verified in the sources of the releases on both sides of its fix; `source` names the issue or commit.
+Versions of Java clients and of brokers are ordinals (MQVersion). Go clients all report V4_5_2 (317); which they are is
+in PROP_CLIENT_VERSION, where 2.1.1 reports v2.1.0 as well, but has ids with a #.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from rmqctl.model.group import GO, MemberView
+from rmqctl.protocol.versions import version_ordinal
+from rmqctl.rules.member_settings import NO_LIMIT, retry_limit
+
+from .facts import PUSH, GroupFacts
+from .finding import Severity
+
+_V4_9_0, _V4_9_2, _V5_0_0 = version_ordinal(4, 9, 0), version_ordinal(4, 9, 2), version_ordinal(5, 0, 0)
+_V5_1_0, _V5_1_1 = version_ordinal(5, 1, 0), version_ordinal(5, 1, 1)
+_V4_0_0 = version_ordinal(4, 0, 0)
+
+
+class Defect(Struct, frozen=True):
+    """One defect: `sentence` is what happens, as a clause; `severity` is INFO unless this group is sure to be hit."""
+
+    sentence: str
+    advice: str
+    source: str
+    severity: Severity = Severity.INFO
+
+
+class ClientDefect(Struct, frozen=True):
+    """A defect of clients; `hits` tells whether it concerns a member, by its version, settings and brokers."""
+
+    defect: Defect
+    hits: Callable[[GroupFacts, MemberView], bool]
+
+
+class BrokerDefect(Struct, frozen=True):
+    """A defect of brokers from a version on, fixed in another (ordinals); `hits` tells whether it concerns a group."""
+
+    defect: Defect
+    since: int
+    fixed_in: int
+    hits: Callable[[GroupFacts], bool]
+
+
+def _is_java_before(member: MemberView, fixed_in: int) -> bool:
+    return "JAVA" in member.languages and any(version < fixed_in for version in member.versions)
+
+
+def _is_old_go(facts: GroupFacts, member: MemberView, *told: str, with_hash: bool) -> bool:
+    """Tell a Go client that reports one of these versions; 2.1.0 has no # in its id, 2.1.1 has one."""
+    if GO not in member.languages or member.client_id not in facts.running:
+        return False
+    version = facts.running[member.client_id].properties.get("PROP_CLIENT_VERSION")
+    return version in told and (with_hash or "#" not in member.client_id)
+
+
+def _is_orderly(facts: GroupFacts, member: MemberView) -> bool:
+    settings = facts.settings.get(member.client_id)
+    return settings is not None and bool(settings.is_orderly)
+
+
+def _is_push(facts: GroupFacts, member: MemberView) -> bool:
+    return facts.consume_types().get(member.client_id) == PUSH and not facts.is_broadcasting
+
+
+def _is_orderly_with_limit(facts: GroupFacts, member: MemberView) -> bool:
+    settings = facts.settings.get(member.client_id)
+    if settings is None or not settings.is_orderly:
+        return False
+    return retry_limit(settings.max_reconsume_times, is_orderly=True) not in (None, NO_LIMIT)
+
+
+CLIENT_DEFECTS: tuple[ClientDefect, ...] = (
+    ClientDefect(
+        Defect(
+            "an orderly message over its maximum is retried without end on brokers 5.0.0 to 5.1.0",
+            "Upgrade the brokers or the clients to 5.1.1, or set no limit for orderly consumers.",
+            "ISSUE #6163, PR #6164",
+            Severity.WARNING,
+        ),
+        lambda facts, member: (
+            _is_java_before(member, _V5_1_1)
+            and _is_orderly_with_limit(facts, member)
+            and any(_V5_0_0 <= version < _V5_1_1 for version in facts.broker_versions.values())
+        ),
+    ),
+    ClientDefect(
+        Defect(
+            "a lite pull consumer loses messages in a rebalance",
+            "Upgrade the clients to 4.9.0 or later.",
+            "ISSUE #2732, PR #2832",
+            Severity.WARNING,
+        ),
+        lambda facts, member: (
+            _is_java_before(member, _V4_9_0) and facts.consume_types().get(member.client_id) == "CONSUME_ACTIVELY"
+        ),
+    ),
+    ClientDefect(
+        Defect(
+            "a failed orderly message is lost",
+            "Upgrade rocketmq-client-go to 2.1.1 or later at once.",
+            "rocketmq-client-go #618, PR #693",
+            Severity.WARNING,
+        ),
+        lambda facts, member: _is_old_go(facts, member, "v2.1.0", with_hash=False) and _is_orderly(facts, member),
+    ),
+    ClientDefect(
+        Defect(
+            "a message whose send-back fails is lost when the member stops",
+            "Upgrade rocketmq-client-go to 2.1.1 or later.",
+            "rocketmq-client-go PR #860",
+            Severity.WARNING,
+        ),
+        lambda facts, member: _is_old_go(facts, member, "v2.0.0", "v2.1.0", with_hash=False),
+    ),
+    ClientDefect(
+        Defect(
+            "a message whose send-back fails is lost",
+            "Upgrade rocketmq-client-cpp to 2.2.0.",
+            "rocketmq-client-cpp PR #209",
+            Severity.WARNING,
+        ),
+        lambda _, member: "CPP" in member.languages and any(version < _V4_0_0 for version in member.versions),
+    ),
+    ClientDefect(
+        Defect(
+            "an offset query that fails can send an orderly queue back to its oldest message",
+            "Upgrade the clients to 5.0.0 or later; until then restart brokers and members one at a time.",
+            "ISSUE #2708; RebalancePushImpl.computePullFromWhereWithException",
+        ),
+        lambda facts, member: (
+            _is_java_before(member, _V5_0_0) and _is_push(facts, member) and _is_orderly(facts, member)
+        ),
+    ),
+    ClientDefect(
+        Defect(
+            "an offset query that a broker refuses lets a queue start as a new one",
+            "Upgrade the clients to 5.0.0 or later; after an overload or a change of rights, compare the offsets.",
+            "commit b6ff649291; RemoteBrokerOffsetStore.readOffset",
+        ),
+        lambda facts, member: _is_java_before(member, _V5_0_0) and _is_push(facts, member),
+    ),
+    ClientDefect(
+        Defect(
+            "a message that was sent back as expired and then fails is sent back again",
+            "Upgrade the clients to 5.1.0, or raise consumeTimeout above the longest run of the listener.",
+            "ISSUE #5481, PR #5483",
+        ),
+        lambda facts, member: (
+            _is_java_before(member, _V5_1_0) and _is_push(facts, member) and not _is_orderly(facts, member)
+        ),
+    ),
+    ClientDefect(
+        Defect(
+            "its id is made of address and process id alone, which containers often share (MEM001)",
+            "Upgrade the clients to 4.9.0, or set an instanceName of its own for each.",
+            "ISSUE #2730; ClientConfig.changeInstanceNameToPID",
+        ),
+        lambda facts, member: (
+            _is_java_before(member, _V4_9_0)
+            and _is_push(facts, member)
+            and member.client_id.partition("@")[2].partition("@")[0].isdigit()
+        ),
+    ),
+    ClientDefect(
+        Defect(
+            "a send-back that the broker refuses counts as done: the message is acknowledged and lost",
+            "Make sure that the group and its retry topic are on every broker; the fix is in no release up to 2.1.2.",
+            "rocketmq-client-go PR #1107",
+        ),
+        lambda facts, member: (
+            _is_old_go(facts, member, "v2.0.0", "v2.1.0", "v2.1.1", with_hash=True) and _is_push(facts, member)
+        ),
+    ),
+)
+
+BROKER_DEFECTS: tuple[BrokerDefect, ...] = (
+    BrokerDefect(
+        Defect(
+            "popped messages that are not acknowledged can be lost",
+            "Upgrade the brokers to 5.3.0 or later.",
+            "ISSUE #7914, PR #7915",
+            Severity.WARNING,
+        ),
+        _V5_0_0,
+        version_ordinal(5, 3, 0),
+        lambda facts: facts.is_popping,
+    ),
+    BrokerDefect(
+        Defect(
+            "an offset beyond the end of a queue that begins at 0 sends the group back to 0",
+            "Upgrade the brokers to 4.9.4 or later; compare offsets before a failover.",
+            "ISSUE #4215, PR #4219",
+        ),
+        0,
+        version_ordinal(4, 9, 4),
+        lambda facts: any(topic.beyond_max_count for topic in facts.topics),
+    ),
+    BrokerDefect(
+        Defect(
+            "a dead letter can be up to 2 h late, and its topic may not be readable",
+            "rmqctl dlq show GROUP --fix-permission makes it readable; upgrade the brokers to 4.9.2 or later.",
+            "ISSUE #2724, PR #3318; AbstractSendMessageProcessor",
+        ),
+        0,
+        _V4_9_2,
+        lambda facts: bool(facts.dead_letter_count),
+    ),
+    BrokerDefect(
+        Defect(
+            "a restart that takes longer than 10 s delivers old retries again",
+            "Upgrade the brokers to 5.1.2 or later; save config/delayOffset.json before a restart.",
+            "ISSUE #6881, PR #6882",
+        ),
+        _V5_0_0,
+        version_ordinal(5, 1, 2),
+        lambda facts: facts.is_online,
+    ),
+)

@@ -1,0 +1,145 @@
+"""What is known of one group, as values: the input of every check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from rmqctl.model.group import (
+    BROADCASTING,
+    GroupConfig,
+    GroupConnections,
+    GroupState,
+    MemberView,
+    RunningInfo,
+    Subscription,
+)
+from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.progress import QueueProgress
+from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.member_settings import MemberSettings, member_settings
+from rmqctl.whatif.scene import Scene
+
+PUSH = "CONSUME_PASSIVELY"  # ConsumeType
+
+
+class TopicFacts(Struct, frozen=True):
+    """Sums over a group's queues of one topic. The numbers are what is known at least."""
+
+    topic: str
+    lag: int = 0
+    lost: int = 0
+    is_lost_exact: bool = True
+    beyond_max_count: int = 0
+    unreadable_count: int = 0
+    unreadable_queue_count: int = 0
+
+
+class GroupFacts(Struct, frozen=True):
+    """One group as brokers and members report it, read at `at_ms` by this machine's clock.
+
+    What brokers' tables show is known of every group: `connections` and `configs` by broker that answered (None:
+    nobody is connected there, or it has no configuration of the group), `topics`, `has_leftovers` (offsets are stored
+    of queues that do not exist; `leftovers` names them where the group was read in full).
+
+    What members report is there where they were asked (`is_asked`): `members` as brokers see them, `running` by client
+    id what each says of itself, `silent` why the others did not answer; `rows` queue by queue; `scene` for the shares
+    of queues. `put_rates` are messages a second by queue over `sampled_s`, None where nothing was measured.
+    `closed_brokers` are brokers of a subscribed topic without read permission, by topic.
+    """
+
+    group: str
+    at_ms: int
+    state: GroupState
+    connections: Mapping[str, GroupConnections | None] = {}
+    configs: Mapping[str, GroupConfig | None] = {}
+    topics: tuple[TopicFacts, ...] = ()
+    has_leftovers: bool = False
+    leftovers: tuple[MessageQueue, ...] = ()
+    is_asked: bool = False
+    message_model: str | None = None
+    members: tuple[MemberView, ...] = ()
+    running: Mapping[str, RunningInfo] = {}
+    silent: Mapping[str, str] = {}
+    rows: tuple[QueueProgress, ...] = ()
+    scene: Scene | None = None
+    put_rates: Mapping[MessageQueue, float] | None = None
+    sampled_s: float = 0.0
+    dead_letter_count: int | None = None
+    read_only_brokers: frozenset[str] = frozenset()
+    broker_versions: Mapping[str, int] = {}
+    closed_brokers: Mapping[str, tuple[str, ...]] = {}
+
+    @property
+    def is_online(self) -> bool:
+        """Whether a broker sees members."""
+        return self.state is GroupState.ONLINE
+
+    @property
+    def is_broadcasting(self) -> bool:
+        """Whether a broker or a member says that members broadcast: each then holds every queue.
+
+        Brokers have the model of who was heard last, which changes with each heartbeat where members differ (MEM003).
+        """
+        told = {found.message_model for found in self.connections.values() if found is not None}
+        return BROADCASTING in told | {info.properties.get("messageModel") for info in self.running.values()}
+
+    @property
+    def is_popping(self) -> bool:
+        """Whether brokers share the queues out message by message."""
+        return self.scene is not None and self.scene.live is not None and self.scene.live.is_popping
+
+    @property
+    def settings(self) -> Mapping[str, MemberSettings]:
+        """What each member that answered reports of its settings, by client id."""
+        return {client_id: member_settings(info) for client_id, info in self.running.items()}
+
+    def wanted(self) -> dict[str, dict[str, Subscription]]:
+        """Return what each member that answered subscribes to, by topic and client id; retry topics left out."""
+        return _by_topic({client_id: info.subscriptions for client_id, info in self.running.items()})
+
+    def filtered(self) -> dict[str, dict[str, Subscription]]:
+        """Return by what each broker with members filters, by topic and broker name; retry topics left out."""
+        found = {name: each for name, each in self.connections.items() if each is not None and each.members}
+        return _by_topic({name: tuple(each.subscriptions.values()) for name, each in found.items()})
+
+    def registered(self, broker_name: str) -> frozenset[str]:
+        """Return the client ids that a broker names."""
+        found = self.connections.get(broker_name)
+        return frozenset() if found is None else frozenset(member.client_id for member in found.members)
+
+    def consume_types(self) -> dict[str, str]:
+        """Return by client id whether it is pushed to or pulls, of those that say so."""
+        told = ((client_id, info.properties.get("PROP_CONSUME_TYPE")) for client_id, info in self.running.items())
+        return {client_id: consume_type for client_id, consume_type in told if consume_type}
+
+    def holders(self) -> frozenset[str]:
+        """Return the members that report which queues they hold: push consumers, and whoever names one."""
+        types = self.consume_types()
+        return frozenset(
+            client_id
+            for client_id, info in self.running.items()
+            if types.get(client_id) == PUSH or info.process_queues or info.pop_unacked
+        )
+
+    @property
+    def knows_holders(self) -> bool:
+        """Whether every queue's holder is known: each member answered, and says which queues it holds."""
+        return (
+            self.is_online
+            and not self.silent
+            and not self.is_broadcasting
+            and not self.is_popping
+            and bool(self.members)
+            and self.holders() == {member.client_id for member in self.members}
+        )
+
+
+def _by_topic(tables: Mapping[str, tuple[Subscription, ...]]) -> dict[str, dict[str, Subscription]]:
+    by_topic: dict[str, dict[str, Subscription]] = {}
+    for name, subscriptions in sorted(tables.items()):
+        for item in subscriptions:
+            if not item.topic.startswith(RETRY_PREFIX):
+                by_topic.setdefault(item.topic, {})[name] = item
+    return dict(sorted(by_topic.items()))

@@ -1,0 +1,187 @@
+"""Looks at groups: reads them, makes every check, and compares two looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rmqctl.admin.group_details import GroupDetails, fetch_group_details
+from rmqctl.admin.group_names import fetch_matching_groups
+from rmqctl.admin.results import ask_all, merge_failures, only_or_failed
+from rmqctl.client.core import Client
+from rmqctl.errors import NotFoundError, PluginError
+from rmqctl.model.failure import Failure
+from rmqctl.model.group import GroupState
+from rmqctl.model.progress import Unknown
+from rmqctl.rules.wildcards import matching
+from rmqctl.whatif.live import measure_rates
+
+from .facts import GroupFacts
+from .finding import SEVERITIES, Check, Finding, Need, Severity
+from .reading import facts_of, with_rates
+
+# More would only wait in each other's way for the brokers' admin threads.
+_GROUPS_AT_ONCE = 8
+
+
+class Diagnosis(Struct, frozen=True):
+    """One group's findings, the worst first.
+
+    `unknown` says by need why what depends on it could not be ruled out; `failures` are plugins' checks that failed.
+    `passed_codes` are checks that found something in one of two looks only.
+    """
+
+    facts: GroupFacts
+    findings: tuple[Finding, ...]
+    unknown: Mapping[Need, str]
+    failures: tuple[Failure, ...] = ()
+    passed_codes: tuple[str, ...] = ()
+    looks: int = 1
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether anything was found that a rebalance would show as well."""
+        return any(not finding.is_confirmed for finding in self.findings)
+
+
+class Look(Struct, frozen=True):
+    """The diagnoses of all groups that were meant, and what could not be read."""
+
+    diagnoses: tuple[Diagnosis, ...]
+    failures: tuple[Failure, ...]
+
+
+async def look_at(
+    client: Client, groups: Sequence[str], topics: Sequence[str], checks: Sequence[Check], *, sample_s: float = 0
+) -> Look:
+    """Diagnose the groups that names and patterns pick; `sample_s`: how long to count messages that arrive.
+
+    Raises NotFoundError for a group, pattern or topic that does not exist, and the brokers' error when none answers.
+    """
+    names, failures = await fetch_matching_groups(client, groups)
+
+    async def fetch(name: str) -> tuple[GroupDetails, GroupFacts]:
+        details = await fetch_group_details(client, name, topics)
+        return details, facts_of(details)
+
+    answers = await ask_all(names, fetch, at_once=_GROUPS_AT_ONCE)
+    failures += [
+        Failure(None, f"group {name}", error)
+        for name, error in answers.failed.items()
+        # Of groups that a pattern picks, those without the topics are not meant.
+        if name in groups or not (isinstance(error, NotFoundError) and error.kind == "Topic")
+    ]
+    read = only_or_failed(answers)
+    brokers = {name: view.broker for details, _ in read for name, view in details.reading.views.items()}
+    queues = sorted({mq for _, facts in read if facts.scene is not None for mq in facts.scene.queues})
+    rates, rate_failures = await measure_rates(client, queues, brokers, sample_s)
+    every = [facts if rates is None else with_rates(facts, rates, sample_s) for _, facts in read]
+    failures += merge_failures({details.progress.group: details.failures for details, _ in read})
+    failures += rate_failures
+    diagnoses = [
+        _only_about(topics, diagnose(facts, checks, _unknown(details, has_rates=not rate_failures)))
+        for (details, _), facts in zip(read, every, strict=True)
+    ]
+    failures += [failure for diagnosis in diagnoses for failure in diagnosis.failures]
+    return Look(tuple(diagnoses), tuple(failures))
+
+
+def diagnose(facts: GroupFacts, checks: Sequence[Check], unknown: Mapping[Need, str] | None = None) -> Diagnosis:
+    """Make every check of one group."""
+    found: list[Finding] = []
+    failures: list[Failure] = []
+    for check in checks:
+        try:
+            found += check(facts)
+        except PluginError as error:
+            failures.append(Failure(None, f"check {check.code} of {facts.group}", error))
+    return Diagnosis(facts, tuple(sorted(found, key=_weight)), unknown or {}, tuple(failures))
+
+
+def _only_about(topics: Sequence[str], diagnosis: Diagnosis) -> Diagnosis:
+    """Return a diagnosis without findings about other topics; members report all that they subscribe to."""
+    if not topics:
+        return diagnosis
+    about = set(matching(topics, {each.symptom.topic for each in diagnosis.findings if each.symptom.topic is not None}))
+    kept = [each for each in diagnosis.findings if each.symptom.topic is None or each.symptom.topic in about]
+    return replace(diagnosis, findings=tuple(kept))
+
+
+def _weight(finding: Finding) -> int:
+    return SEVERITIES.index(finding.severity)
+
+
+def _unknown(details: GroupDetails, *, has_rates: bool) -> dict[Need, str]:
+    """Say what is missing of a group, by need."""
+    reading, progress = details.reading, details.progress
+    unknown: dict[Need, str] = {}
+    silent = {*reading.failed_brokers, *(mq.broker_name for mq in reading.orphans())}
+    partly = {each.broker_name for each in details.failures if each.broker_name is not None} - silent
+    reasons = [f"{', '.join(sorted(silent))} did not answer"] * bool(silent)
+    reasons += [f"{', '.join(sorted(partly))} did not answer everything"] * bool(partly)
+    if reasons:
+        unknown[Need.BROKERS] = ", ".join(reasons)
+    if reading.running.failed:
+        unknown[Need.MEMBERS] = f"{', '.join(sorted(reading.running.failed))} did not answer"
+    elif progress.state is GroupState.UNKNOWN:
+        unknown[Need.MEMBERS] = _UNSEEN.get(progress.unseen_reason, "not every broker answered")
+    if not has_rates:
+        unknown[Need.RATES] = "not every broker told its offsets twice"
+    return unknown
+
+
+_UNSEEN: Mapping[Unknown | None, str] = {
+    Unknown.BEHIND_PROXY: "members may be behind a proxy, where brokers do not see them",
+    Unknown.NOT_AUTHORISED: "this account may not see all members",
+}
+
+
+def compare_looks(first: Look, second: Look) -> Look:
+    """Return the first look, with the second's diagnosis of each group that was looked at again.
+
+    What may pass counts when both looks show it; all else is as the second look has it.
+    """
+    again = {diagnosis.facts.group: diagnosis for diagnosis in second.diagnoses}
+    merged = [
+        _confirmed(diagnosis, again[diagnosis.facts.group]) if diagnosis.facts.group in again else diagnosis
+        for diagnosis in first.diagnoses
+    ]
+    failures = {(each.broker_name, each.what): each for each in (*first.failures, *second.failures)}
+    return Look(tuple(merged), tuple(failures.values()))
+
+
+def _confirmed(first: Diagnosis, second: Diagnosis) -> Diagnosis:
+    before = {_identity(finding) for finding in first.findings}
+    kept = [finding for finding in second.findings if finding.is_confirmed or _identity(finding) in before]
+    codes = {finding.code for finding in kept}
+    passed = [
+        finding.code
+        for finding in (*first.findings, *second.findings)
+        if not finding.is_confirmed and finding.code not in codes
+    ]
+    return Diagnosis(
+        second.facts,
+        tuple(replace(finding, is_confirmed=True) for finding in kept),
+        {**first.unknown, **second.unknown},
+        second.failures,
+        tuple(dict.fromkeys(passed)),
+        looks=2,
+    )
+
+
+def _identity(finding: Finding) -> tuple[str, str]:
+    return finding.code, finding.symptom.key
+
+
+def sentences(facts: GroupFacts, checks: Sequence[Check], *prefixes: str) -> list[str]:
+    """Return what the checks say whose codes begin so, the worst first, each behind its code."""
+    chosen = [check for check in checks if check.code.startswith(prefixes)]
+    return [f"{finding.code} {finding.sentence}" for finding in diagnose(facts, chosen).findings]
+
+
+def at_least(severity: Severity) -> Callable[[Finding], bool]:
+    """Return what tells findings of a severity or a worse one."""
+    limit = SEVERITIES.index(severity)
+    return lambda finding: _weight(finding) <= limit

@@ -1,0 +1,120 @@
+"""Makes the facts of what was read of a group. No request is sent from here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from rmqctl.admin.group_details import GroupDetails, GroupMembers
+from rmqctl.admin.groups import GroupSummary
+from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.progress import QueueProgress, Unknown
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.route import TopicRoute
+from rmqctl.rules.group_views import member_views
+from rmqctl.whatif.live import make_scene
+
+from .facts import GroupFacts, TopicFacts
+
+
+def facts_of(details: GroupDetails) -> GroupFacts:
+    """Return the facts of one group that was read in full, without rates."""
+    progress, reading, running = details.progress, details.reading, details.running
+    return GroupFacts(
+        group=progress.group,
+        at_ms=details.at_ms,
+        state=progress.state,
+        connections=details.connections,
+        configs=details.configs,
+        topics=_topics(progress.rows, progress.unreadable),
+        has_leftovers=bool(details.leftovers),
+        leftovers=tuple(details.leftovers),
+        is_asked=True,
+        message_model=progress.message_model,
+        members=member_views(details.connections, running.ok, details.topic_brokers),
+        running=running.ok,
+        silent={client_id: error.sentence for client_id, error in running.failed.items()},
+        rows=progress.rows,
+        scene=make_scene(progress, reading, details.configs, None),
+        dead_letter_count=details.dead_letter_count,
+        read_only_brokers=details.read_only_brokers,
+        broker_versions={name: view.version for name, view in reading.views.items()},
+        closed_brokers=_closed(reading.routes, details),
+    )
+
+
+def facts_of_members(found: GroupMembers) -> GroupFacts:
+    """Return the facts of one group of which only brokers and members were asked, and no queue."""
+    return GroupFacts(
+        group=found.group,
+        at_ms=found.at_ms,
+        state=found.state,
+        connections=found.connections,
+        is_asked=True,
+        members=member_views(found.connections, found.running.ok, found.topic_brokers),
+        running=found.running.ok,
+        silent={client_id: error.sentence for client_id, error in found.running.failed.items()},
+    )
+
+
+def facts_of_summary(summary: GroupSummary, at_ms: int) -> GroupFacts:
+    """Return the facts of one group of a list: what brokers' tables show, without any member's word."""
+    return GroupFacts(
+        group=summary.group,
+        at_ms=at_ms,
+        state=summary.state,
+        connections=summary.connections,
+        configs=summary.configs,
+        topics=tuple(
+            TopicFacts(
+                topic=topic,
+                lag=backlog.lag,
+                lost=backlog.lost,
+                is_lost_exact=backlog.reason is None,
+                beyond_max_count=backlog.beyond_max_count,
+                unreadable_count=backlog.unreadable_count,
+                unreadable_queue_count=backlog.unreadable_queue_count,
+            )
+            for topic, backlog in summary.backlogs.items()
+        ),
+        has_leftovers=summary.has_leftovers,
+        message_model=summary.message_model,
+    )
+
+
+def with_rates(facts: GroupFacts, rates: Mapping[MessageQueue, float], sampled_s: float) -> GroupFacts:
+    """Return the facts with the rates of their own queues."""
+    queues = facts.scene.queues if facts.scene is not None else ()
+    return replace(facts, put_rates={mq: rates[mq] for mq in queues if mq in rates}, sampled_s=sampled_s)
+
+
+def _topics(rows: tuple[QueueProgress, ...], unreadable: Mapping[MessageQueue, int]) -> tuple[TopicFacts, ...]:
+    names = sorted({row.mq.topic for row in rows} | {mq.topic for mq in unreadable})
+    by_topic: dict[str, list[QueueProgress]] = {name: [] for name in names}
+    for row in rows:
+        by_topic[row.mq.topic].append(row)
+    return tuple(
+        TopicFacts(
+            topic=topic,
+            lag=sum(row.lag or 0 for row in own),
+            lost=sum(row.lost or 0 for row in own),
+            is_lost_exact=all(row.lost is not None for row in own),
+            beyond_max_count=sum(row.reasons.get("lag") is Unknown.OFFSET_BEYOND_MAX for row in own),
+            unreadable_count=sum(count for mq, count in unreadable.items() if mq.topic == topic),
+            unreadable_queue_count=sum(mq.topic == topic for mq in unreadable),
+        )
+        for topic, own in by_topic.items()
+    )
+
+
+def _closed(routes: Mapping[str, TopicRoute], details: GroupDetails) -> dict[str, tuple[str, ...]]:
+    """Return the brokers whose queues of a subscribed topic may not be read, by topic."""
+    wanted = {topic for found in details.connections.values() if found is not None for topic in found.subscriptions}
+    wanted |= {item.topic for info in details.running.ok.values() for item in info.subscriptions}
+    closed = {
+        topic: tuple(sorted(data.broker_name for data in routes[topic].queue_data if not data.is_readable))
+        for topic in sorted(wanted & routes.keys())
+        if not topic.startswith(RETRY_PREFIX)
+    }
+    return {topic: names for topic, names in closed.items() if names}

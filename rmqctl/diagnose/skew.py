@@ -1,0 +1,27 @@
+"""When one part of a whole stands out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import mean, median_low
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+
+def standing_out(amounts: Mapping[_T, float], *, factor: float, least: float) -> list[_T]:
+    """Return the parts that have at least `least`, and at least `factor` times the mean of all others.
+
+    Nothing stands out of a single part. The largest comes first.
+    """
+    found = []
+    for part, amount in amounts.items():
+        others = [other for name, other in amounts.items() if name != part]
+        if others and amount >= least and amount >= factor * mean(others):
+            found.append(part)
+    return sorted(found, key=lambda part: -amounts[part])
+
+
+def medians_by(groups: Mapping[str, list[float]]) -> dict[str, float]:
+    """Return the lower median of each group: a single large value does not move it."""
+    return {name: median_low(values) for name, values in groups.items() if values}

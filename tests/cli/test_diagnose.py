@@ -1,0 +1,199 @@
+"""rmqctl diagnose, from the words to the exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqctl.cli import diagnose
+from rmqctl.cli.invocation import Display
+from rmqctl.cli.output.render import render
+from rmqctl.diagnose.finding import Severity
+from rmqctl.diagnose.look import Look, compare_looks
+from rmqctl.diagnose.table import CHECKS
+from tests.cli.calls import call
+from tests.cli.output.test_rich_table import _on_a_terminal
+from tests.cli.served import served
+from tests.diagnose.groups import at_a, healthy, look, member, members, sick
+from tests.schemas import check_document
+from tests.scripted import SILENCE
+
+Captured = pytest.CaptureFixture[str]
+
+
+def _show(found: Look, capsys: Captured, *, least: Severity | None = None, **display: Any) -> tuple[int, str, str]:
+    capsys.readouterr()
+    code = render(diagnose.to_listing(found, CHECKS, least=least), Display(**{"format": "plain", **display}))
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+def _moving() -> Look:
+    return look(sick(members(c1=member("a0", "a1"), c2=member("b0"))))
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        look(healthy()),
+        look(sick(members(c1=member("a0", "a1", consumeTimeout="1"), c2=SILENCE))),
+        look(sick(at_a(lambda broker: broker.configured.clear()))),
+        _moving(),
+        compare_looks(_moving(), look(healthy())),
+    ],
+    ids=["healthy", "silent", "no configuration", "one look", "passed"],
+)
+def test_documents_are_as_their_schema_says_and_every_null_has_its_reason(found: Look, capsys: Captured) -> None:
+    _, out, _ = _show(found, capsys, format="json")
+    document = json.loads(out)
+    check_document(document)
+    for part in (*document["items"], *document["groups"]):
+        assert {key for key, value in part.items() if value is None} == set(part["reasons"])
+
+
+def test_a_healthy_group_is_said_to_be_so(capsys: Captured) -> None:
+    code, out, err = _show(look(healthy()), capsys)
+    assert (code, err) == (0, f"Nothing found in G by {len(CHECKS)} checks.\n")
+    assert not out.strip()
+
+
+def test_what_was_not_seen_is_named_and_the_exit_code_says_it(capsys: Captured) -> None:
+    code, _, err = _show(look(sick(members(c1=member("a0", "a1"), c2=SILENCE))), capsys)
+    assert code == 8
+    assert " could not rule anything out: c2 did not answer (" in err
+    assert "running info of c2" in err
+
+
+def test_what_passed_is_told_apart_from_what_stays(capsys: Captured) -> None:
+    _, out, err = _show(compare_looks(_moving(), look(healthy())), capsys)
+    assert not out.strip()
+    assert "G: ALO002, ALO003 was seen in one of two readings only" in err
+
+
+def test_severity_hides_rows_and_says_how_many(capsys: Captured) -> None:
+    found = look(sick(members(c1=member("a0", "a1", consumeTimeout="1"), c2=SILENCE)))
+    _, out, err = _show(found, capsys, least=Severity.ERROR)
+    assert "MEM009" not in out
+    assert "1 not shown (--severity)" in err
+
+
+@pytest.fixture
+def unbalanced(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Serve a group with an ERROR that may pass and a WARNING that cannot."""
+    holds = members(c1=member("a0", "a1", consumeTimeout="1"), c2=member("b0"))
+    with served(sick(holds)) as address:
+        monkeypatch.setenv("NAMESRV_ADDR", address)
+        yield
+
+
+@pytest.mark.usefixtures("unbalanced")
+@pytest.mark.parametrize(
+    ("words", "code", "found"),
+    [
+        ([], 0, {"ALO002", "ALO003", "MEM006"}),
+        (["--fail-on", "error"], 1, {"ALO002", "ALO003", "MEM006"}),
+        (["--fail-on", "error", "--only", "MEM"], 0, {"MEM006"}),
+        (["--fail-on", "warning", "--only", "mem006,ALO002"], 1, {"ALO002", "MEM006"}),
+        (["--fail-on", "warning", "--severity", "error"], 1, {"ALO002", "ALO003"}),
+    ],
+)
+def test_the_exit_code_is_1_only_where_it_was_asked_for(
+    words: list[str], code: int, found: set[str], capsys: Captured
+) -> None:
+    result = call(capsys, "diagnose", "G", "--for", "0s", "--settle", "0s", "-o", "json", *words)
+    document = json.loads(result.out)
+    check_document(document)
+    assert (result.code, {item["code"] for item in document["items"]}) == (code, found)
+    assert {item["isConfirmed"] for item in document["items"] if item["code"] == "ALO002"} <= {False}
+
+
+@pytest.mark.usefixtures("unbalanced")
+def test_the_second_look_comes_after_the_time_to_settle(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("time.sleep", waits.append)
+    result = call(capsys, "diagnose", "--all", "--for", "0s", "--settle", "40s", "-o", "json")
+    assert waits == [40]
+    (group,) = json.loads(result.out)["groups"]
+    assert (group["readingCount"], group["passedCodes"]) == (2, [])
+    assert all(item["isConfirmed"] for item in json.loads(result.out)["items"])
+    assert "reading again in 40 s" in result.err
+
+
+@pytest.mark.usefixtures("unbalanced")
+def test_ctrl_c_while_it_waits_shows_the_first_look(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", interrupt)
+    result = call(capsys, "diagnose", "G", "--for", "0s")
+    assert result.code == 0
+    assert "ALO003" in result.out
+    assert "G: ALO002, ALO003 was seen once" in result.err
+
+
+@pytest.mark.usefixtures("unbalanced")
+@pytest.mark.parametrize("width", [80, 200])
+def test_it_fits_a_terminal(width: int) -> None:
+    words = ("diagnose", "G", "--for", "0s", "--settle", "0s")
+    text = _on_a_terminal(*words, COLUMNS=str(width), NAMESRV_ADDR=os.environ["NAMESRV_ADDR"])
+    assert "ALO003" in text
+    assert all(len(re.sub(r"\x1b\[[0-9;]*m", "", line.rstrip())) <= width for line in text.split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ([], "--all"),
+        (["G", "--all"], "--all"),
+        (["G", "--severity", "bad"], "error, warning, info"),
+        (["G", "--fail-on", "bad"], "error, warning, info"),
+        (["G", "--only", "SUB01"], "SUB001"),
+        (["G", "--only", ","], ""),
+        (["G", "--for", "soon"], ""),
+        (["G", "--for", "0s", "--only", "SKW003"], "--for"),
+        (["G", "--settle", "-1s"], ""),
+    ],
+)
+def test_wrong_words_are_usage_errors(words: list[str], hint: str, capsys: Captured) -> None:
+    result = call(capsys, "diagnose", *words, "-n", "127.0.0.1:1")
+    assert result.code == 2
+    assert hint in result.err
+
+
+def test_explain_knows_every_check_and_those_of_a_subject(capsys: Captured) -> None:
+    for check in CHECKS:
+        result = call(capsys, "explain", check.code.lower())
+        assert (result.code, result.out.splitlines()[0]) == (0, f"{check.code} {check.title} (finding)")
+    document = json.loads(call(capsys, "explain", "SUB", "-o", "json").out)
+    check_document(document)
+    assert [item["code"] for item in document["items"]] == [c.code for c in CHECKS if c.code.startswith("SUB")]
+    assert "SUB001" in call(capsys, "explain", "SUB0O1").err
+
+
+_PLUGIN = """
+from rmqctl.plugin import Severity, Symptom, check, hookimpl
+
+@check("ACME001", Severity.WARNING, "a name without a team", meaning="Nobody owns it.", advice="Rename it.", needs=())
+def named(facts):
+    if "-" not in facts.group:
+        yield Symptom(f"{facts.group} names no team.")
+
+@hookimpl
+def rmqctl_checks():
+    return {"ACME001": named}
+"""
+
+
+def test_a_plugins_check_can_be_explained(capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "acme.py"
+    path.write_text(_PLUGIN)
+    monkeypatch.setenv("RMQCTL_PLUGINS", str(path))
+    assert call(capsys, "explain", "ACME001").out.startswith("ACME001 a name without a team (finding)")
+    listed = json.loads(call(capsys, "plugin", "list", "-o", "json").out)["items"]
+    assert [item["checks"] for item in listed if item["plugin"] == "acme"] == [["ACME001"]]

@@ -1,0 +1,360 @@
+"""Every check: groups that it must find something in, and groups in which none may find anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rmqctl.diagnose.finding import SEVERITIES, Severity
+from rmqctl.diagnose.look import at_least
+from rmqctl.diagnose.table import CHECKS
+from rmqctl.protocol.versions import version_ordinal
+from tests.admin.cluster import Queue, held, rates, running, subscribed
+from tests.cli.group.groups import STRATEGY, WORDS
+from tests.cli.group.groups import healthy as healthy_at
+from tests.scripted import SILENCE
+
+from .groups import Change, at_a, both, codes, groups_of, healthy, look, member, members, sick
+
+_OTHER = subscribed("T", "B")
+_A = subscribed("T", "A")
+_OLD_MS = 1_000_000_000_000
+_AHEAD_MS = 1_900_000_000_000
+_NS = 1_795_238_115_408_000_000
+
+
+def _no_offsets(cluster: Any) -> None:
+    for broker in cluster.brokers.values():
+        broker.groups.clear()
+
+
+def _lag(cluster: Any, *, queue_count: int) -> None:
+    """Let broker-a's first queues lag by 10,000."""
+    for queue in cluster.brokers["broker-a"].topics["T"][:queue_count]:
+        queue.max_offset = 10_100
+
+
+def _more_queues(count: int) -> Change:
+    def change(cluster: Any) -> None:
+        for broker in cluster.brokers.values():
+            broker.topics["T"] = [Queue(100) for _ in range(count)]
+            broker.offsets["G"]["T"] = dict.fromkeys(range(count), 100)
+
+    return change
+
+
+def _busy(ok_tps: float, *queues: str) -> Any:
+    holds = {("T", f"broker-{queue[0]}", int(queue[1])): held(commit=100) for queue in queues}
+    return running(holds, subscriptions=[subscribed("T")], statuses={"T": rates(ok_tps)}, **WORDS)
+
+
+_ORDERLY = {"PROP_CONSUMEORDERLY": "true"}
+_BROADCAST = {"messageModel": "BROADCASTING"}
+
+# What is done to a healthy group of two members and four queues, and what must be found then.
+_SICK: list[tuple[str, Change, set[str]]] = [
+    ("filters differ", members(c1=member("a0", "a1", wants=[_A]), c2=member("b0", "b1", wants=[_OTHER])), {"SUB001"}),
+    (
+        "only one wants U",
+        both(
+            members(c1=member("a0", "a1", wants=[subscribed("T"), subscribed("U")]), c2=member("b0", "b1")),
+            groups_of(topics=("T", "U")),
+        ),
+        {"SUB002"},
+    ),
+    (
+        "types differ",
+        members(c1=member("a0", "a1"), c2=member("b0", "b1", wants=[subscribed("T", "a > 1", kind="SQL92")])),
+        {"SUB003"},
+    ),
+    (
+        "broker-a has another filter",
+        at_a(lambda broker: broker.groups["G"].subscriptions.update(T=subscribed("T", "X"))),
+        {"SUB004"},
+    ),
+    (
+        "broker-a has an old version",
+        at_a(lambda broker: broker.groups["G"].subscriptions.update(T=subscribed("T", version_ms=_OLD_MS))),
+        {"SUB005"},
+    ),
+    (
+        "a version from the future",
+        members(
+            c1=member("a0", "a1", wants=[subscribed("T", version_ms=_AHEAD_MS)]), c2=member("b0", "b1")
+        ),
+        {"SUB005", "SUB006"},
+    ),
+    (
+        "a version from the past",
+        members(c1=member("a0", "a1", wants=[subscribed("T", version_ms=_OLD_MS)]), c2=member("b0", "b1")),
+        {"SUB007"},
+    ),
+    ("broker-a lacks a topic", at_a(lambda broker: setattr(broker.groups["G"], "topics", ())), {"SUB008"}),
+    (
+        "brokers differ, and no member answers",
+        both(
+            members(c1=SILENCE, c2=SILENCE),
+            at_a(lambda broker: broker.groups["G"].subscriptions.update(T=subscribed("T", "X"))),
+        ),
+        {"SUB009", "MEM009"},
+    ),
+    (
+        "consuming is disabled",
+        at_a(lambda broker: broker.group_configs.update(G={"consumeEnable": False})),
+        {"PUL001", "CFG001"},
+    ),
+    ("a topic is forbidden", at_a(lambda broker: broker.forbidden.update(G={"T": 4})), {"PUL002", "CFG001"}),
+    (
+        "broadcasting is disabled",
+        both(
+            members(c1=member("a0", "a1", "b0", "b1", **_BROADCAST), c2=member("a0", "a1", "b0", "b1", **_BROADCAST)),
+            groups_of(message_model="BROADCASTING"),
+            at_a(lambda broker: broker.group_configs.update(G={"consumeBroadcastEnable": False})),
+        ),
+        {"PUL003", "CFG001"},
+    ),
+    (
+        "a topic may not be read at broker-a",
+        both(
+            members(c1=member("b0"), c2=member("b1")),
+            at_a(lambda broker: broker.topic_configs.update(T={"perm": 2})),
+        ),
+        {"PUL004"},
+    ),
+    ("an id twice", groups_of(addresses={"c1": ["192.0.2.2:1", "192.0.2.3:1"]}), {"ALO002", "MEM001"}),
+    (
+        "a member that broker-a does not see",
+        at_a(lambda broker: setattr(broker.groups["G"], "members", {"c1": broker.groups["G"].members["c1"]})),
+        {"MEM002"},
+    ),
+    (
+        "models differ",
+        members(c1=member("a0", "a1"), c2=member("b0", "b1", **_BROADCAST)),
+        {"MEM003"},
+    ),
+    (
+        "types of consumers differ",
+        members(c1=member("a0", "a1"), c2=member("b0", "b1", PROP_CONSUME_TYPE="CONSUME_ACTIVELY")),
+        {"MEM004"},
+    ),
+    (
+        "versions differ",
+        at_a(lambda broker: setattr(broker.groups["G"], "client_version", version_ordinal(5, 3, 1))),
+        {"MEM005"},
+    ),
+    (
+        "settings differ",
+        members(c1=member("a0", "a1", consumeTimeout="1"), c2=member("b0", "b1", maxReconsumeTimes="3")),
+        {"MEM006"},
+    ),
+    ("some in order", members(c1=member("a0", "a1", **_ORDERLY), c2=member("b0", "b1")), {"MEM007"}),
+    (
+        "more members than queues",
+        members(c1=member("a0"), c2=member("a1"), c3=member("b0"), c4=member("b1"), c5=member()),
+        {"MEM008"},
+    ),
+    ("a silent member", members(c1=member("a0", "a1"), c2=SILENCE), {"MEM009"}),
+    (
+        "strategies differ",
+        members(
+            c1=member("a0", "a1"),
+            c2=member("a1", "b1", allocateMessageQueueStrategy=f"{STRATEGY}ByCircle@1"),
+        ),
+        {"ALO001", "ALO003", "ALO004"},
+    ),
+    ("one holds the other's queue", members(c1=member("a0", "a1", "b0"), c2=member("b1")), {"ALO002"}),
+    ("nobody holds a queue", members(c1=member("a0", "a1"), c2=member("b0")), {"ALO002", "ALO003"}),
+    ("two hold a queue", members(c1=member("a0", "a1"), c2=member("a1", "b0", "b1")), {"ALO002", "ALO004"}),
+    ("one hot queue", lambda cluster: _lag(cluster, queue_count=1), {"SKW001"}),
+    ("a slow broker", lambda cluster: _lag(cluster, queue_count=2), {"SKW002"}),
+    (
+        "one holds most queues",
+        both(_more_queues(3), members(c1=member("a0", "a1", "a2", "b0", "b1"), c2=member("b2"))),
+        {"ALO002", "SKW004"},
+    ),
+    ("one does all the work", members(c1=_busy(100, "a0", "a1"), c2=_busy(0, "b0", "b1")), {"SKW005"}),
+    (
+        "clients before 4.9.1",
+        groups_of(client_version=version_ordinal(4, 8, 0)),
+        {"VER001"},
+    ),
+    (
+        "settings of brokers differ",
+        at_a(lambda broker: broker.group_configs.update(G={"retryMaxTimes": 3})),
+        {"CFG001"},
+    ),
+    ("a broker without the group", at_a(lambda broker: broker.configured.clear()), {"CFG002"}),
+    (
+        "no retry queues",
+        at_a(lambda broker: broker.group_configs.update(G={"retryQueueNums": 0})),
+        {"RTY001", "CFG001"},
+    ),
+    ("lost", at_a(lambda broker: broker.topics.update(T=[Queue(100, 80), Queue(100)])), {"OFF001"}),
+    ("beyond the end", at_a(lambda broker: broker.offsets["G"]["T"].update({0: 101})), {"OFF002"}),
+    ("an offset of no queue", at_a(lambda broker: broker.offsets["G"].update(gone={0: 1})), {"OFF003"}),
+    (
+        "queues that cannot be read",
+        at_a(
+            lambda broker: broker.topics["T"].append(Queue(4))
+            or broker.topic_configs.update(T={"readQueueNums": 2, "writeQueueNums": 3})
+        ),
+        {"OFF004"},
+    ),
+    ("no members and lag", _no_offsets, {"OFF005"}),
+    (
+        "popped",
+        members(c1=running(pops={("T", "broker-a", -1): 3}, subscriptions=[subscribed("T")], **WORDS)),
+        {"OFF006"},
+    ),
+    ("dead letters", at_a(lambda broker: broker.topics.update({"%DLQ%G": [Queue(3)]})), {"DLQ001"}),
+]  # fmt: skip
+
+_HEALTHY: list[tuple[str, Change]] = [
+    ("as it is", lambda cluster: None),
+    (
+        "tags in another order",
+        both(
+            members(
+                c1=member("a0", "a1", wants=[subscribed("T", "A||B")]),
+                c2=member("b0", "b1", wants=[subscribed("T", "B || A")]),
+            ),
+            groups_of(subscriptions={"T": subscribed("T", "A||B")}),
+        ),
+    ),
+    (
+        "broadcasting",
+        both(
+            members(c1=member("a0", "a1", "b0", "b1", **_BROADCAST), c2=member("a0", "a1", "b0", "b1", **_BROADCAST)),
+            groups_of(message_model="BROADCASTING"),
+        ),
+    ),
+    (
+        "all in order",
+        members(c1=member("a0", "a1", **_ORDERLY), c2=member("b0", "b1", **_ORDERLY)),
+    ),
+    (
+        "by circle",
+        members(
+            c1=member("a0", "b0", allocateMessageQueueStrategy=f"{STRATEGY}ByCircle@1"),
+            c2=member("a1", "b1", allocateMessageQueueStrategy=f"{STRATEGY}ByCircle@2"),
+        ),
+    ),
+    (
+        "all versions in ns, as Go clients have them",
+        both(
+            members(
+                c1=member("a0", "a1", wants=[subscribed("T", version_ms=_NS)]),
+                c2=member("b0", "b1", wants=[subscribed("T", version_ms=_NS)]),
+            ),
+            groups_of(subscriptions={"T": subscribed("T", version_ms=_NS)}),
+        ),
+    ),
+    (
+        "a strategy of its own",
+        members(
+            c1=member("a0", allocateMessageQueueStrategy="com.example.Mine@1"),
+            c2=member("a1", "b0", "b1", allocateMessageQueueStrategy="com.example.Mine@2"),
+        ),
+    ),
+    (
+        "lite pull, which does not report its queues",
+        both(
+            members(c1=member(PROP_CONSUME_TYPE="CONSUME_ACTIVELY"), c2=member(PROP_CONSUME_TYPE="CONSUME_ACTIVELY")),
+            groups_of(consume_type="CONSUME_ACTIVELY"),
+        ),
+    ),
+    ("no members, and no lag", both(_no_offsets, at_a(lambda broker: None), lambda cluster: [
+        broker.offsets["G"].update(T={0: 100, 1: 100}) for broker in cluster.brokers.values()
+    ])),
+    ("no members, and it never consumed", both(_no_offsets, lambda cluster: [
+        broker.offsets.clear() for broker in cluster.brokers.values()
+    ])),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "change", "expected"), _SICK, ids=[row[0] for row in _SICK])
+def test_a_fault_is_found_and_no_other(what: str, change: Change, expected: set[str]) -> None:
+    assert set(codes(sick(change))) == expected
+
+
+@pytest.mark.parametrize(("what", "change"), _HEALTHY, ids=[row[0] for row in _HEALTHY])
+def test_nothing_is_wrong_with_the_healthy(what: str, change: Change) -> None:
+    (diagnosis,) = look(sick(change)).diagnoses
+    assert [finding.sentence for finding in diagnosis.findings if at_least(Severity.WARNING)(finding)] == []
+
+
+def test_a_hot_queue_is_found_by_what_arrives_meanwhile() -> None:
+    cluster = healthy()
+    queue = cluster.brokers["broker-a"].topics["T"][0]
+    cluster.clock.call_later(1, lambda: setattr(queue, "max_offset", queue.max_offset + 500))
+    assert "SKW003" in codes(cluster, sample_s=2)
+    assert "SKW003" not in codes(cluster, sample_s=2)
+
+
+def _version_findings(cluster: Any) -> set[tuple[str, str]]:
+    (diagnosis,) = look(cluster).diagnoses
+    return {(finding.code, str(finding.severity)) for finding in diagnosis.findings if finding.code.startswith("VER")}
+
+
+def test_defects_of_brokers_count_where_they_concern_the_group() -> None:
+    cluster = healthy_at(version_ordinal(4, 9, 1))
+    assert ("VER002", "INFO") not in _version_findings(cluster)
+    cluster.brokers["broker-a"].topics["%DLQ%G"] = [Queue(3)]
+    assert ("VER002", "INFO") in _version_findings(cluster)
+
+
+@pytest.mark.parametrize(
+    ("broker", "words", "severity"),
+    [
+        ((5, 1, 0), {**_ORDERLY, "maxReconsumeTimes": "3"}, "WARNING"),
+        ((5, 1, 1), {**_ORDERLY, "maxReconsumeTimes": "3"}, "INFO"),
+        ((5, 1, 0), {**_ORDERLY, "maxReconsumeTimes": "-1"}, "INFO"),
+        ((5, 4, 0), {}, "INFO"),
+    ],
+)
+def test_defects_of_clients_are_a_warning_where_the_group_is_sure_to_be_hit(
+    broker: tuple[int, int, int], words: dict[str, str], severity: str
+) -> None:
+    cluster = healthy_at(version_ordinal(*broker))
+    both(
+        members(c1=member("a0", "a1", **words), c2=member("b0", "b1", **words)),
+        groups_of(client_version=version_ordinal(4, 9, 7)),
+    )(cluster)
+    assert ("VER001", severity) in _version_findings(cluster)
+
+
+@pytest.mark.parametrize(("client_id", "severity"), [("10.0.0.1@7", "WARNING"), ("10.0.0.1@7#9", "INFO")])
+def test_go_clients_are_told_apart_by_their_own_word_and_their_id(client_id: str, severity: str) -> None:
+    words = {"PROP_CLIENT_VERSION": "v2.1.0"}
+    cluster = healthy()
+    both(
+        members(**{client_id: member("a0", "a1", "b0", "b1", **words)}),
+        groups_of(client_version=317, languages={client_id: "GO"}),
+    )(cluster)
+    assert _version_findings(cluster) == {("VER001", severity)}
+
+
+def test_every_check_is_tried_here() -> None:
+    tried = {code for _, _, expected in _SICK for code in expected} | {"SKW003", "VER002"}
+    assert {check.code for check in CHECKS} == tried
+
+
+def test_each_check_has_a_code_of_its_own_and_says_what_to_do() -> None:
+    found = [check.code for check in CHECKS]
+    assert len(set(found)) == len(found)
+    for check in CHECKS:
+        assert check.severity in SEVERITIES
+        assert check.meaning.endswith(".")
+        assert check.advice.endswith(".")
+        assert not check.title.endswith(".")
+
+
+@pytest.mark.parametrize(("what", "change", "expected"), _SICK, ids=[row[0] for row in _SICK])
+def test_a_finding_carries_its_evidence_and_the_next_command(what: str, change: Change, expected: set[str]) -> None:
+    (diagnosis,) = look(sick(change)).diagnoses
+    for finding in diagnosis.findings:
+        assert finding.sentence.endswith(".")
+        assert "\n" not in finding.sentence
+        assert finding.symptom.evidence
+        assert (finding.symptom.next_command or "rmqctl ").startswith("rmqctl ")

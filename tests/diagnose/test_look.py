@@ -1,0 +1,136 @@
+"""Looking at groups: what could not be seen, what two looks confirm, what plugins' checks do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import Need, Severity, Symptom, check
+from rmqctl.diagnose.look import Look, compare_looks
+from rmqctl.diagnose.table import CHECKS
+from rmqctl.errors import NotFoundError, PluginError
+from rmqctl.model.names import PROXY_GROUP
+from rmqctl.plugin.guards import guarded_check
+from tests.admin.cluster import Group, Queue, running, subscribed
+from tests.cli.group.groups import offline
+from tests.scripted import SILENCE
+
+from .groups import both, groups_of, healthy, look, member, members, sick
+
+
+@check("ACME001", Severity.ERROR, "a group called G", meaning="It is.", advice="Rename it.", needs=())
+def called_g(facts: GroupFacts) -> Iterator[Symptom]:
+    """Find every group."""
+    yield Symptom(f"{facts.group} is called so.")
+
+
+@check("ACME002", Severity.ERROR, "never", meaning="Fails.", advice="Mend it.")
+def failing(facts: GroupFacts) -> Iterator[Symptom]:
+    """Fail."""
+    raise ZeroDivisionError("by 0")
+
+
+def _codes(found: Look) -> list[str]:
+    return [finding.code for diagnosis in found.diagnoses for finding in diagnosis.findings]
+
+
+def test_the_worst_comes_first() -> None:
+    orderly = member("b0", PROP_CONSUMEORDERLY="true")
+    found = look(sick(members(c1=member("a0", "a1", consumeTimeout="1"), c2=orderly, c3=SILENCE)))
+    severities = [finding.severity for finding in found.diagnoses[0].findings]
+    assert severities == sorted(severities, key=list(Severity).index)
+    assert len(set(severities)) == 3
+
+
+def test_what_may_pass_counts_when_both_looks_show_it() -> None:
+    moving = look(sick(members(c1=member("a0", "a1"), c2=member("b0"))))
+    assert moving.diagnoses[0].may_pass
+    other = look(sick(members(c1=member("a0", "a1"), c2=member("a1", "b0", "b1"))))
+    settled = look(healthy())
+    assert not settled.diagnoses[0].may_pass
+
+    passed = compare_looks(moving, settled).diagnoses[0]
+    assert (passed.findings, passed.passed_codes, passed.looks) == ((), ("ALO002", "ALO003"), 2)
+    (both,) = compare_looks(moving, moving).diagnoses
+    assert [finding.code for finding in both.findings] == ["ALO002", "ALO003"]
+    assert all(finding.is_confirmed for finding in both.findings)
+    # c2 is not where it should be at either look, but queues went on moving between them.
+    between = compare_looks(moving, other).diagnoses[0]
+    assert (between.findings, set(between.passed_codes)) == ((), {"ALO002", "ALO003", "ALO004"})
+
+
+def test_what_cannot_pass_is_as_the_second_look_has_it() -> None:
+    first = look(sick(members(c1=member("a0", "a1", consumeTimeout="1"), c2=member("b0", "b1"))))
+    assert _codes(compare_looks(first, look(healthy()))) == []
+    assert _codes(compare_looks(look(healthy()), first)) == ["MEM006"]
+    # Only groups that were looked at again are replaced.
+    assert _codes(compare_looks(first, Look((), ()))) == ["MEM006"]
+
+
+@pytest.mark.parametrize(
+    ("need", "found"),
+    [
+        (Need.MEMBERS, lambda: look(sick(members(c1=member("a0", "a1"), c2=SILENCE)))),
+        (Need.MEMBERS, lambda: look(_behind_a_proxy())),
+        (Need.BROKERS, lambda: look(_half_down())),
+    ],
+)
+def test_what_could_not_be_seen_is_unknown_by_need(need: Need, found: object) -> None:
+    (diagnosis,) = found().diagnoses  # type: ignore[operator]
+    assert list(diagnosis.unknown) == [need]
+
+
+def _behind_a_proxy() -> object:
+    cluster = offline()
+    cluster.brokers["broker-a"].groups[PROXY_GROUP] = Group({"proxy": running()})
+    return cluster
+
+
+def _half_down() -> object:
+    cluster = healthy()
+    cluster.stop("broker-b")
+    return cluster
+
+
+def test_a_broker_that_is_down_causes_no_false_finding() -> None:
+    found = look(_half_down())  # type: ignore[arg-type]
+    assert [finding for finding in found.diagnoses[0].findings if finding.severity is not Severity.INFO] == []
+    assert {failure.broker_name for failure in found.failures} == {"broker-b"}
+
+
+def test_a_group_that_does_not_exist_is_an_error_and_beside_others_a_failure() -> None:
+    with pytest.raises(NotFoundError):
+        look(healthy(), "gone")
+    found = look(healthy(), "G", "gone")
+    assert [failure.what for failure in found.failures] == ["group gone"]
+
+
+def test_findings_about_other_topics_are_left_out() -> None:
+    wants = [subscribed("T", "A"), subscribed("U", "A")]
+    others = [subscribed("T", "B"), subscribed("U", "B")]
+    change = both(members(c1=member(wants=wants), c2=member(wants=others)), groups_of(topics=("T", "U")))
+
+    def about(*topics: str) -> set[str | None]:
+        cluster = sick(change)
+        cluster.brokers["broker-a"].topics["U"] = [Queue(1)]
+        (diagnosis,) = look(cluster, topics=topics).diagnoses
+        return {each.symptom.topic for each in diagnosis.findings if each.code == "SUB001"}
+
+    assert (about(), about("T"), about("U*")) == ({"T", "U"}, {"T"}, {"U"})
+
+
+def test_a_plugins_check_runs_and_one_that_fails_hides_no_other() -> None:
+    own = [guarded_check("ACME001", called_g, "acme"), guarded_check("ACME002", failing, "acme")]
+    found = look(healthy(), checks=[*CHECKS, *own])
+    assert _codes(found) == ["ACME001"]
+    ((failure, error),) = [(each.what, each.error) for each in found.failures]
+    assert (failure, type(error)) == ("check ACME002 of G", PluginError)
+    assert "ZeroDivisionError: by 0" in error.sentence
+
+
+@pytest.mark.parametrize("made", [lambda facts: [], called_g, "ACME003"])
+def test_what_is_no_check_of_its_code_is_refused(made: object) -> None:
+    with pytest.raises(PluginError):
+        guarded_check("ACME003", made, "acme")
