@@ -58,6 +58,9 @@ def test_reading_what_does_not_exist_creates_nothing(cluster: Cluster, rmqctl: R
     assert rmqctl("whatif", "readonly", "--broker", "broker-a").exit_code == 0
     assert rmqctl("clean-expired", "TypoGroup", "--for", "1s").exit_code == 5
     assert rmqctl("clean-expired", "ElsewhereGroup", "--for", "1s").exit_code == 0
+    assert rmqctl("diagnose", "TypoGroup").exit_code == 5
+    assert rmqctl("diagnose", "ElsewhereGroup", "--settle", "0s").exit_code == 0
+    assert rmqctl("diagnose", "--all", "--settle", "0s", "--for", "0s").exit_code == 0
     assert rmqctl("dlq", "list", "*").exit_code == 0
     for words in (("show",), ("stats",), ("export", "--to", "-"), ("show", "--fix-permission", "--dry-run")):
         assert rmqctl("dlq", words[0], "TypoGroup", *words[1:]).exit_code == 5
