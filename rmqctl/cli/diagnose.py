@@ -109,7 +109,7 @@ def command(
     if unsure and settle_s and _wait(invocation, found, unsure, settle_s):
         again = invocation.ask(lambda client: look(client, unsure), open_ended=is_many)
         found = compare_looks(found, again)
-    listing = to_listing(found, checks, least=least)
+    listing = to_listing(found, checks, least=least, is_many=is_many)
     code = render(listing, invocation.display)
     return code or _exit_code(found, failing)
 
@@ -196,8 +196,10 @@ def _exit_code(found: "Look", failing: "Severity | None") -> int:
     return int(any(map(at_least(failing), (each for one in found.diagnoses for each in one.findings))))
 
 
-def to_listing(found: "Look", checks: "Sequence[Check]", *, least: "Severity | None" = None) -> Listing:
-    """Make the listing of all findings of a severity or a worse."""
+def to_listing(
+    found: "Look", checks: "Sequence[Check]", *, least: "Severity | None" = None, is_many: bool = False
+) -> Listing:
+    """Make the listing of all findings of a severity or a worse; `is_many` shows whose they are."""
     from rmqctl.cli.finding_items import finding_item
     from rmqctl.diagnose.finding import SEVERITIES
     from rmqctl.diagnose.look import at_least
@@ -215,7 +217,6 @@ def to_listing(found: "Look", checks: "Sequence[Check]", *, least: "Severity | N
         str(severity): sum(finding.severity is severity for one in found.diagnoses for finding in one.findings)
         for severity in SEVERITIES
     }
-    is_many = len(found.diagnoses) > 1
     columns = (
         COLUMNS
         if is_many
