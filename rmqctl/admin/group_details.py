@@ -23,7 +23,7 @@ from rmqctl.rules.readable_queues import exists
 
 from .brokers import fetch_cluster, fetch_settings
 from .clients import fetch_placed_connections, fetch_running_infos, find_proxies
-from .group_names import fetch_configs, require_group
+from .group_names import fetch_all_offsets, fetch_configs, require_group
 from .offset_reading import GroupProgress, Reading, conclude
 from .offsets import read_group
 from .results import Answers, all_failed, ask_all, slave_failures
@@ -168,16 +168,8 @@ async def fetch_group_details(client: Client, group: str, topics: Sequence[str] 
 
 
 async def _fetch_stored(client: Client, group: str, broker: Broker) -> dict[MessageQueue, int]:
-    """Return every offset that a broker stores of a group, also of topics and queues that are gone.
-
-    A broker is asked once for however many groups: its answer has those of all.
-    """
-
-    async def ask() -> Mapping[str, Mapping[str, Mapping[int, int]]]:
-        answer = await client.ask_broker(broker, headers.get_all_consumer_offsets())
-        return bodies.decode_consumer_offsets(answer.command.body).groups
-
-    topics = (await client.once(("all stored offsets", broker.broker_name), ask)).get(group, {})
+    """Return every offset that a broker stores of a group, also of topics and queues that are gone."""
+    topics = (await fetch_all_offsets(client, broker)).get(group, {})
     return {
         MessageQueue(topic, broker.broker_name, queue_id): offset
         for topic, offsets in topics.items()

@@ -35,6 +35,16 @@ async def _configs_at(client: Client, broker: Broker) -> dict[str, GroupConfig]:
     return await client.once(("groups", broker.broker_name), ask)
 
 
+async def fetch_all_offsets(client: Client, broker: Broker) -> Mapping[str, Mapping[str, Mapping[int, int]]]:
+    """Return the offsets of all groups that a broker stores, by group, topic and queue id; asked once."""
+
+    async def ask() -> Mapping[str, Mapping[str, Mapping[int, int]]]:
+        answer = await client.ask_broker(broker, headers.get_all_consumer_offsets())
+        return bodies.decode_consumer_offsets(answer.command.body).groups
+
+    return await client.once(("all offsets", broker.broker_name), ask)
+
+
 async def require_group(
     client: Client, group: str, brokers: Mapping[str, Broker], failed_brokers: Mapping[str, RmqctlError]
 ) -> Answers[str, dict[str, GroupConfig]]:
@@ -87,9 +97,7 @@ async def fetch_matching_groups(client: Client, patterns: Sequence[str]) -> tupl
     cluster = await fetch_cluster(client)
 
     async def ask(broker: Broker) -> set[str]:
-        configs = await _configs_at(client, broker)
-        offsets = await client.ask_broker(broker, headers.get_all_consumer_offsets())
-        return {*configs, *bodies.decode_consumer_offsets(offsets.command.body).groups}
+        return {*await _configs_at(client, broker), *await fetch_all_offsets(client, broker)}
 
     found = await ask_all(cluster.brokers, ask)
     if not found.ok:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from msgspec.structs import replace
 
+from rmqctl.cli.durations import seconds_option
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
@@ -88,7 +89,7 @@ def command(
     invocation = Invocation(ctx)
     choose_columns(COLUMNS, invocation.display)
     least, failing = _severity("--severity", severity), _severity("--fail-on", fail_on)
-    sample_s, settle_s = _seconds("--for", sample), _seconds("--settle", settle)
+    sample_s, settle_s = seconds_option("--for", sample), seconds_option("--settle", settle)
     names = _names(invocation, groups or [], every=every)
     topics = [invocation.full_name(name) for name in topic or ()]
     checks = _pick(all_checks(load_plugins(plugin or ())), only, with_rates=sample_s > 0)
@@ -133,15 +134,6 @@ def _severity(option: str, text: str | None) -> "Severity | None":
     except ValueError:
         known = ", ".join(str(each).lower() for each in SEVERITIES)
         raise UsageError(f"{option}: unknown severity {text!r}.", hint=f"Use one of: {known}.") from None
-
-
-def _seconds(option: str, text: str) -> float:
-    from rmqctl.rules.durations import parse_duration_ms
-
-    try:
-        return parse_duration_ms(text) / 1000
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}.") from None
 
 
 def _pick(checks: "Sequence[Check]", only: Sequence[str] | None, *, with_rates: bool) -> "list[Check]":

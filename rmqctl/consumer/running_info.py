@@ -9,9 +9,9 @@ from typing import Any
 from msgspec import Struct
 
 from rmqctl.model.consuming import Subscription
-from rmqctl.model.group import ConsumeStatus
+from rmqctl.model.group import CONSUME_PASSIVELY, ConsumeStatus
 from rmqctl.model.queue import MessageQueue
-from rmqctl.protocol.consuming import CONSUME_PASSIVELY, subscription_data
+from rmqctl.protocol.consuming import subscription_data
 from rmqctl.protocol.java_dumps import dumps
 from rmqctl.protocol.versions import OUR_VERSION, version_name
 from rmqctl.rules.flow_control import Hold

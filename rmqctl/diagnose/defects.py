@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from rmqctl.model.group import GO, MemberView
+from rmqctl.model.group import CONSUME_ACTIVELY, CONSUME_PASSIVELY, GO, MemberView, RunningInfo
 from rmqctl.protocol.versions import version_ordinal
-from rmqctl.rules.member_settings import NO_LIMIT, retry_limit
+from rmqctl.rules.member_settings import NO_LIMIT, member_settings, retry_limit
 
-from .facts import PUSH, GroupFacts
+from .facts import GroupFacts
 from .finding import Severity
 
 _V4_9_0, _V4_9_2, _V5_0_0 = version_ordinal(4, 9, 0), version_ordinal(4, 9, 2), version_ordinal(5, 0, 0)
@@ -32,11 +32,56 @@ class Defect(Struct, frozen=True):
     severity: Severity = Severity.INFO
 
 
+class Client(Struct, frozen=True):
+    """What of one member decides whether a defect concerns it; unknown where it did not answer."""
+
+    member: MemberView
+    is_push: bool
+    is_lite_pull: bool
+    is_orderly: bool
+    has_limit: bool
+    told_version: str | None
+
+    def is_java_before(self, fixed_in: int) -> bool:
+        """Tell a Java client of a version before the fix."""
+        return "JAVA" in self.member.languages and any(version < fixed_in for version in self.member.versions)
+
+    def is_go(self, *told: str, with_hash: bool) -> bool:
+        """Tell a Go client that reports one of these versions; 2.1.0 has no # in its id, 2.1.1 has one."""
+        return (
+            GO in self.member.languages
+            and self.told_version in told
+            and (with_hash or "#" not in self.member.client_id)
+        )
+
+
+def clients_of(facts: GroupFacts) -> list[Client]:
+    """Return every member of a group, as the table of defects looks at it."""
+    is_broadcasting = facts.is_broadcasting
+    return [_client(facts.running.get(member.client_id), member, is_broadcasting) for member in facts.members]
+
+
+def _client(info: RunningInfo | None, member: MemberView, is_broadcasting: bool) -> Client:
+    properties = {} if info is None else info.properties
+    settings = None if info is None else member_settings(info)
+    consume_type = properties.get("PROP_CONSUME_TYPE")
+    is_orderly = settings is not None and bool(settings.is_orderly)
+    limit = None if settings is None else retry_limit(settings.max_reconsume_times, is_orderly=is_orderly)
+    return Client(
+        member,
+        is_push=consume_type == CONSUME_PASSIVELY and not is_broadcasting,
+        is_lite_pull=consume_type == CONSUME_ACTIVELY,
+        is_orderly=is_orderly,
+        has_limit=limit not in (None, NO_LIMIT),
+        told_version=properties.get("PROP_CLIENT_VERSION"),
+    )
+
+
 class ClientDefect(Struct, frozen=True):
     """A defect of clients; `hits` tells whether it concerns a member, by its version, settings and brokers."""
 
     defect: Defect
-    hits: Callable[[GroupFacts, MemberView], bool]
+    hits: Callable[[GroupFacts, Client], bool]
 
 
 class BrokerDefect(Struct, frozen=True):
@@ -48,34 +93,6 @@ class BrokerDefect(Struct, frozen=True):
     hits: Callable[[GroupFacts], bool]
 
 
-def _is_java_before(member: MemberView, fixed_in: int) -> bool:
-    return "JAVA" in member.languages and any(version < fixed_in for version in member.versions)
-
-
-def _is_old_go(facts: GroupFacts, member: MemberView, *told: str, with_hash: bool) -> bool:
-    """Tell a Go client that reports one of these versions; 2.1.0 has no # in its id, 2.1.1 has one."""
-    if GO not in member.languages or member.client_id not in facts.running:
-        return False
-    version = facts.running[member.client_id].properties.get("PROP_CLIENT_VERSION")
-    return version in told and (with_hash or "#" not in member.client_id)
-
-
-def _is_orderly(facts: GroupFacts, member: MemberView) -> bool:
-    settings = facts.settings.get(member.client_id)
-    return settings is not None and bool(settings.is_orderly)
-
-
-def _is_push(facts: GroupFacts, member: MemberView) -> bool:
-    return facts.consume_types().get(member.client_id) == PUSH and not facts.is_broadcasting
-
-
-def _is_orderly_with_limit(facts: GroupFacts, member: MemberView) -> bool:
-    settings = facts.settings.get(member.client_id)
-    if settings is None or not settings.is_orderly:
-        return False
-    return retry_limit(settings.max_reconsume_times, is_orderly=True) not in (None, NO_LIMIT)
-
-
 CLIENT_DEFECTS: tuple[ClientDefect, ...] = (
     ClientDefect(
         Defect(
@@ -84,9 +101,10 @@ CLIENT_DEFECTS: tuple[ClientDefect, ...] = (
             "ISSUE #6163, PR #6164",
             Severity.WARNING,
         ),
-        lambda facts, member: (
-            _is_java_before(member, _V5_1_1)
-            and _is_orderly_with_limit(facts, member)
+        lambda facts, client: (
+            client.is_java_before(_V5_1_1)
+            and client.is_orderly
+            and client.has_limit
             and any(_V5_0_0 <= version < _V5_1_1 for version in facts.broker_versions.values())
         ),
     ),
@@ -97,9 +115,7 @@ CLIENT_DEFECTS: tuple[ClientDefect, ...] = (
             "ISSUE #2732, PR #2832",
             Severity.WARNING,
         ),
-        lambda facts, member: (
-            _is_java_before(member, _V4_9_0) and facts.consume_types().get(member.client_id) == "CONSUME_ACTIVELY"
-        ),
+        lambda _, client: client.is_java_before(_V4_9_0) and client.is_lite_pull,
     ),
     ClientDefect(
         Defect(
@@ -108,7 +124,7 @@ CLIENT_DEFECTS: tuple[ClientDefect, ...] = (
             "rocketmq-client-go #618, PR #693",
             Severity.WARNING,
         ),
-        lambda facts, member: _is_old_go(facts, member, "v2.1.0", with_hash=False) and _is_orderly(facts, member),
+        lambda _, client: client.is_go("v2.1.0", with_hash=False) and client.is_orderly,
     ),
     ClientDefect(
         Defect(
@@ -117,7 +133,7 @@ CLIENT_DEFECTS: tuple[ClientDefect, ...] = (
             "rocketmq-client-go PR #860",
             Severity.WARNING,
         ),
-        lambda facts, member: _is_old_go(facts, member, "v2.0.0", "v2.1.0", with_hash=False),
+        lambda _, client: client.is_go("v2.0.0", "v2.1.0", with_hash=False),
     ),
     ClientDefect(
         Defect(
@@ -126,7 +142,9 @@ CLIENT_DEFECTS: tuple[ClientDefect, ...] = (
             "rocketmq-client-cpp PR #209",
             Severity.WARNING,
         ),
-        lambda _, member: "CPP" in member.languages and any(version < _V4_0_0 for version in member.versions),
+        lambda _, client: (
+            "CPP" in client.member.languages and any(version < _V4_0_0 for version in client.member.versions)
+        ),
     ),
     ClientDefect(
         Defect(
@@ -134,9 +152,7 @@ CLIENT_DEFECTS: tuple[ClientDefect, ...] = (
             "Upgrade the clients to 5.0.0 or later; until then restart brokers and members one at a time.",
             "ISSUE #2708; RebalancePushImpl.computePullFromWhereWithException",
         ),
-        lambda facts, member: (
-            _is_java_before(member, _V5_0_0) and _is_push(facts, member) and _is_orderly(facts, member)
-        ),
+        lambda _, client: client.is_java_before(_V5_0_0) and client.is_push and client.is_orderly,
     ),
     ClientDefect(
         Defect(
@@ -144,7 +160,7 @@ CLIENT_DEFECTS: tuple[ClientDefect, ...] = (
             "Upgrade the clients to 5.0.0 or later; after an overload or a change of rights, compare the offsets.",
             "commit b6ff649291; RemoteBrokerOffsetStore.readOffset",
         ),
-        lambda facts, member: _is_java_before(member, _V5_0_0) and _is_push(facts, member),
+        lambda _, client: client.is_java_before(_V5_0_0) and client.is_push,
     ),
     ClientDefect(
         Defect(
@@ -152,9 +168,7 @@ CLIENT_DEFECTS: tuple[ClientDefect, ...] = (
             "Upgrade the clients to 5.1.0, or raise consumeTimeout above the longest run of the listener.",
             "ISSUE #5481, PR #5483",
         ),
-        lambda facts, member: (
-            _is_java_before(member, _V5_1_0) and _is_push(facts, member) and not _is_orderly(facts, member)
-        ),
+        lambda _, client: client.is_java_before(_V5_1_0) and client.is_push and not client.is_orderly,
     ),
     ClientDefect(
         Defect(
@@ -162,10 +176,10 @@ CLIENT_DEFECTS: tuple[ClientDefect, ...] = (
             "Upgrade the clients to 4.9.0, or set an instanceName of its own for each.",
             "ISSUE #2730; ClientConfig.changeInstanceNameToPID",
         ),
-        lambda facts, member: (
-            _is_java_before(member, _V4_9_0)
-            and _is_push(facts, member)
-            and member.client_id.partition("@")[2].partition("@")[0].isdigit()
+        lambda _, client: (
+            client.is_java_before(_V4_9_0)
+            and client.is_push
+            and client.member.client_id.partition("@")[2].partition("@")[0].isdigit()
         ),
     ),
     ClientDefect(
@@ -174,9 +188,7 @@ CLIENT_DEFECTS: tuple[ClientDefect, ...] = (
             "Make sure that the group and its retry topic are on every broker; the fix is in no release up to 2.1.2.",
             "rocketmq-client-go PR #1107",
         ),
-        lambda facts, member: (
-            _is_old_go(facts, member, "v2.0.0", "v2.1.0", "v2.1.1", with_hash=True) and _is_push(facts, member)
-        ),
+        lambda _, client: client.is_go("v2.0.0", "v2.1.0", "v2.1.1", with_hash=True) and client.is_push,
     ),
 )
 

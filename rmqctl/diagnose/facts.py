@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from rmqctl.model.group import (
     BROADCASTING,
+    CONSUME_PASSIVELY,
     GroupConfig,
     GroupConnections,
     GroupState,
@@ -20,8 +21,6 @@ from rmqctl.model.progress import QueueProgress
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.member_settings import MemberSettings, member_settings
 from rmqctl.whatif.scene import Scene
-
-PUSH = "CONSUME_PASSIVELY"  # ConsumeType
 
 
 class TopicFacts(Struct, frozen=True):
@@ -40,10 +39,10 @@ class GroupFacts(Struct, frozen=True):
     """One group as brokers and members report it, read at `at_ms` by this machine's clock.
 
     What brokers' tables show is known of every group: `connections` and `configs` by broker that answered (None:
-    nobody is connected there, or it has no configuration of the group), `topics`, `has_leftovers` (offsets are stored
-    of queues that do not exist; `leftovers` names them where the group was read in full).
+    no member is connected there, or it has no configuration of the group), `topics`, `has_leftovers` (offsets are
+    stored of queues that do not exist; `leftovers` names them where the group was read in full).
 
-    What members report is there where they were asked (`is_asked`): `members` as brokers see them, `running` by client
+    What members report is there where they were asked: `members` as brokers see them, `running` by client
     id what each says of itself, `silent` why the others did not answer; `rows` queue by queue; `scene` for the shares
     of queues. `put_rates` are messages a second by queue over `sampled_s`, None where nothing was measured.
     `closed_brokers` are brokers of a subscribed topic without read permission, by topic.
@@ -57,8 +56,6 @@ class GroupFacts(Struct, frozen=True):
     topics: tuple[TopicFacts, ...] = ()
     has_leftovers: bool = False
     leftovers: tuple[MessageQueue, ...] = ()
-    is_asked: bool = False
-    message_model: str | None = None
     members: tuple[MemberView, ...] = ()
     running: Mapping[str, RunningInfo] = {}
     silent: Mapping[str, str] = {}
@@ -120,7 +117,7 @@ class GroupFacts(Struct, frozen=True):
         return frozenset(
             client_id
             for client_id, info in self.running.items()
-            if types.get(client_id) == PUSH or info.process_queues or info.pop_unacked
+            if types.get(client_id) == CONSUME_PASSIVELY or info.process_queues or info.pop_unacked
         )
 
     @property

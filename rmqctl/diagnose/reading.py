@@ -30,8 +30,6 @@ def facts_of(details: GroupDetails) -> GroupFacts:
         topics=_topics(progress.rows, progress.unreadable),
         has_leftovers=bool(details.leftovers),
         leftovers=tuple(details.leftovers),
-        is_asked=True,
-        message_model=progress.message_model,
         members=member_views(details.connections, running.ok, details.topic_brokers),
         running=running.ok,
         silent={client_id: error.sentence for client_id, error in running.failed.items()},
@@ -51,7 +49,6 @@ def facts_of_members(found: GroupMembers) -> GroupFacts:
         at_ms=found.at_ms,
         state=found.state,
         connections=found.connections,
-        is_asked=True,
         members=member_views(found.connections, found.running.ok, found.topic_brokers),
         running=found.running.ok,
         silent={client_id: error.sentence for client_id, error in found.running.failed.items()},
@@ -79,7 +76,6 @@ def facts_of_summary(summary: GroupSummary, at_ms: int) -> GroupFacts:
             for topic, backlog in summary.backlogs.items()
         ),
         has_leftovers=summary.has_leftovers,
-        message_model=summary.message_model,
     )
 
 

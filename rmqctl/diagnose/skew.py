@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from statistics import mean, median_low
+from statistics import median_low
 from typing import TypeVar
 
 _T = TypeVar("_T")
@@ -14,11 +14,12 @@ def standing_out(amounts: Mapping[_T, float], *, factor: float, least: float) ->
 
     Nothing stands out of a single part. The largest comes first.
     """
-    found = []
-    for part, amount in amounts.items():
-        others = [other for name, other in amounts.items() if name != part]
-        if others and amount >= least and amount >= factor * mean(others):
-            found.append(part)
+    total, others = sum(amounts.values()), len(amounts) - 1
+    found = [
+        part
+        for part, amount in amounts.items()
+        if others and amount >= least and amount >= factor * (total - amount) / others
+    ]
     return sorted(found, key=lambda part: -amounts[part])
 
 

@@ -123,7 +123,10 @@ class SubscriptionView(Struct, frozen=True):
 
 BROADCASTING = "BROADCASTING"  # MessageModel
 CLUSTERING = "CLUSTERING"
-CONSUME_POP = "CONSUME_POP"  # ConsumeType
+# ConsumeType: push consumers; those that pull by themselves (DefaultMQPullConsumer, DefaultLitePullConsumer); pop.
+CONSUME_PASSIVELY = "CONSUME_PASSIVELY"
+CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
+CONSUME_POP = "CONSUME_POP"
 GO = "GO"  # LanguageCode
 
 

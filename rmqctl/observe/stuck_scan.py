@@ -17,7 +17,7 @@ from rmqctl.admin.retry_places import fetch_retry_places
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RmqctlError, UsageError
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import CONSUME_POP, ProcessQueue, RunningInfo
+from rmqctl.model.group import CONSUME_ACTIVELY, CONSUME_POP, ProcessQueue, RunningInfo
 from rmqctl.model.progress import QueueProgress, QueueReading, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import pause
@@ -27,7 +27,6 @@ from rmqctl.rules.flow_control import FlowLimits
 from rmqctl.rules.member_settings import MemberSettings, member_settings
 from rmqctl.rules.pop_checkpoints import PopHindrance, Popped, is_popped_of
 from rmqctl.rules.progress import compute_progress
-from rmqctl.rules.reset_route import CONSUME_ACTIVELY
 from rmqctl.rules.retry_places import Hindrance, blocks_retries
 from rmqctl.rules.stack_dumps import ListenerThread, listener_threads
 from rmqctl.rules.stuck_queues import (

@@ -16,7 +16,7 @@ from rmqctl.admin.stored_offsets import fetch_group_table
 from rmqctl.client.core import Client
 from rmqctl.errors import NotRegisteredError, RmqctlError
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import BROADCASTING, GroupState, Proxies
+from rmqctl.model.group import BROADCASTING, CONSUME_ACTIVELY, GroupState, Proxies
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.model.queue import MessageQueue
@@ -24,7 +24,7 @@ from rmqctl.model.route import Broker
 from rmqctl.protocol import bodies, headers
 from rmqctl.rules.cluster_memory import may_hold
 from rmqctl.rules.group_state import agreed, group_state, unseen_reason
-from rmqctl.rules.reset_route import CONSUME_ACTIVELY, Situation
+from rmqctl.rules.reset_route import Situation
 from rmqctl.rules.words import counted, listed
 
 _SERVER_SIDE = "useServerSideResetOffset"

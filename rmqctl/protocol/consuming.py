@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from rmqctl.model.consuming import ConsumeFromWhere, Subscription
-from rmqctl.model.group import CLUSTERING
+from rmqctl.model.group import CLUSTERING, CONSUME_PASSIVELY
 from rmqctl.model.queue import MessageQueue
 
 from .codes import RequestCode
@@ -17,8 +17,6 @@ from .command import Command
 from .flags import PullFlag
 from .java_dumps import dumps
 
-# ConsumeType of a push consumer.
-CONSUME_PASSIVELY = "CONSUME_PASSIVELY"
 # Under this name Java's clients send failed messages themselves, and heartbeat as a producer (MixAll).
 CLIENT_INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
 

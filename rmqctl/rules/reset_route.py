@@ -7,12 +7,10 @@ from collections.abc import Collection
 from msgspec import Struct
 
 from rmqctl.errors import RefusedError
-from rmqctl.model.group import BROADCASTING, GO, GroupState
+from rmqctl.model.group import BROADCASTING, CONSUME_ACTIVELY, GO, GroupState
 from rmqctl.model.plan import Consequence, Route
 from rmqctl.model.progress import Unknown
 
-# Clients that pull by themselves (ConsumeType): DefaultMQPullConsumer, DefaultLitePullConsumer.
-CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
 _CPP = "CPP"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 
@@ -25,3 +25,8 @@ def by_value(told: Iterable[tuple[str, Any]]) -> dict[Any, list[str]]:
         if value is not None:
             holders.setdefault(value, []).append(client_id)
     return dict(sorted(holders.items()))
+
+
+def who_has(holders: Mapping[Any, Iterable[str]], words: Callable[[Any], str] = str, *, between: str = ", ") -> str:
+    """Return each value with those that have it: TagA (c1), TagB (c2, c3)."""
+    return between.join(f"{words(value)} ({listed(names)})" for value, names in holders.items())

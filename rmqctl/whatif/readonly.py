@@ -13,14 +13,13 @@ from enum import StrEnum
 from msgspec import Struct
 
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import BROADCASTING, CONSUME_POP, GroupConnections, GroupState, RunningInfo
+from rmqctl.model.group import BROADCASTING, CONSUME_ACTIVELY, CONSUME_POP, GroupConnections, GroupState, RunningInfo
 from rmqctl.model.progress import Unknown
 from rmqctl.model.route import Broker, TopicRoute
 from rmqctl.model.topic import TopicConfig
 
 from .concerns import Concern
 
-_CONSUME_ACTIVELY = "CONSUME_ACTIVELY"  # ConsumeType of clients that pull by themselves
 _ENDLESS = "-1"  # maxReconsumeTimes of orderly consumers: Integer.MAX_VALUE times
 
 
@@ -132,7 +131,7 @@ def told_mode(connections: GroupConnections) -> Mode | None:
     """Return the mode of all members when brokers know it, None when only the members do."""
     if connections.message_model == BROADCASTING:
         return Mode.BROADCASTING
-    return {CONSUME_POP: Mode.POP, _CONSUME_ACTIVELY: Mode.PULL}.get(connections.consume_type)
+    return {CONSUME_POP: Mode.POP, CONSUME_ACTIVELY: Mode.PULL}.get(connections.consume_type)
 
 
 def member_mode(info: RunningInfo, topics: Collection[str]) -> Mode | None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import Struct
 
+from rmqctl.cli.durations import seconds_option
 from rmqctl.errors import UsageError
-from rmqctl.rules.durations import parse_duration_ms
 from rmqctl.rules.wildcards import is_pattern
 
 if TYPE_CHECKING:
@@ -87,7 +87,4 @@ def topic_names(invocation: Invocation, topics: Sequence[str] | None) -> tuple[s
 
 def wait_s(text: str | None) -> float | None:
     """Return how long to wait for a group, in s; None for as long as it can take. Raises UsageError."""
-    try:
-        return None if text is None else parse_duration_ms(text) / 1000
-    except ValueError as error:
-        raise UsageError(f"--wait-stable: {error}.") from None
+    return None if text is None else seconds_option("--wait-stable", text)

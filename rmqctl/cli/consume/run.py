@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqctl.cli.change.options import Confirm, Yes
+from rmqctl.cli.durations import seconds_option
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.text import note_to_stderr, printable
 from rmqctl.errors import UsageError
@@ -156,16 +157,16 @@ def command(
         batch_size=batch if count is None else min(batch, count),
         # Lines of several messages must not run into each other.
         worker_count=1 if print_ else workers or 20,
-        consume_timeout_s=_seconds("--consume-timeout", consume_timeout),
+        consume_timeout_s=seconds_option("--consume-timeout", consume_timeout),
         max_reconsume_times=max_reconsume_times,
-        protect_s=_seconds("--protect", protect),
+        protect_s=seconds_option("--protect", protect),
     )
     if settings.consume_timeout_s == 0:
         raise UsageError("--consume-timeout of 0 leaves no time to consume anything.")
     style = body_style("auto", None, [], MAX_BODY)
     running = Running(
-        settings, subscriptions, sharing.strategy, limit_s=None if for_ is None else _seconds("--for", for_),
-        count=count, drain_s=_seconds("--drain", drain),
+        settings, subscriptions, sharing.strategy, limit_s=None if for_ is None else seconds_option("--for", for_),
+        count=count, drain_s=seconds_option("--drain", drain),
         check=partial(sharing.require_possible, settings, [each.topic for each in subscriptions]),
         say=lambda sentence: note_to_stderr(printable(sentence)) if display.with_notes else None,
         warn=lambda sentence: note_to_stderr(f"rmqctl: {printable(sentence)}"),
@@ -207,12 +208,3 @@ def _subscriptions(invocation: Invocation, topics: list[str]) -> "list[Subscript
             raise UsageError(f"{topic} is named twice.", hint="Several tags go into one expression: 'TagA || TagB'.")
         found[name] = made
     return list(found.values())
-
-
-def _seconds(option: str, text: str) -> float:
-    from rmqctl.rules.durations import parse_duration_ms
-
-    try:
-        return parse_duration_ms(text) / 1000
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}.") from None

@@ -13,7 +13,7 @@ from rmqctl.cli.output.listing import Column, Item, Listing, Section, show_at_le
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.unreadable import unreadable_items
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import GroupState
+from rmqctl.model.group import CONSUME_PASSIVELY, GroupState
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.rules.durations import short_duration
 from rmqctl.rules.member_settings import limit_words, retry_limit
@@ -250,7 +250,7 @@ def _retry_words(item: Item, configured: int | None) -> str:
 
 def _limit_of(member: Item) -> int | None:
     """Return how often a push member has a message redelivered, None where that is not known or does not apply."""
-    if member["consumeType"] != "CONSUME_PASSIVELY":
+    if member["consumeType"] != CONSUME_PASSIVELY:
         return None
     return retry_limit(member["maxReconsumeTimes"], is_orderly=member["isOrderly"])
 

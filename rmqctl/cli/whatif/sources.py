@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rmqctl.admin.results import all_failed
+from rmqctl.cli.durations import seconds_option
 from rmqctl.cli.invocation import Invocation
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import BROADCASTING, GroupState
-from rmqctl.rules.durations import parse_duration_ms
 from rmqctl.whatif.live import fetch_scene
 from rmqctl.whatif.scene import Scene
 from rmqctl.whatif.shape import shape
@@ -34,10 +34,7 @@ def require_one_source(
 
 def sample_time_s(text: str | None) -> float:
     """Return how long to count messages. Raises UsageError."""
-    try:
-        return _SAMPLE_S if text is None else parse_duration_ms(text) / 1000
-    except ValueError as error:
-        raise UsageError(f"--sample: {error}.") from None
+    return _SAMPLE_S if text is None else seconds_option("--sample", text)
 
 
 def read_group(

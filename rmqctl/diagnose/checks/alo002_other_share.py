@@ -23,7 +23,7 @@ _COMPUTABLE = frozenset({"averagely", "circle"})
     "a member holds other queues than its strategy gives it",
     meaning="Every member computes its share from the list of queues and the list of members. One that holds another "
     "share saw another list, cannot get a queue's lock, or no longer rebalances. What it lacks may be consumed by "
-    "nobody (ALO003), and what it has too much by two (ALO004).",
+    "no member (ALO003), and what it has too much by two (ALO004).",
     advice="Compare the members that each broker names (MEM002) and look at the threads of that member "
     "(RebalanceService): rmqctl group members GROUP -o wide.",
     may_pass=True,
@@ -51,9 +51,8 @@ def other_share(facts: GroupFacts) -> Iterator[Symptom]:
         lacking = sorted(mq for mq in due - member.held if not mq.topic.startswith(RETRY_PREFIX))
         surplus = sorted(mq for mq in member.held - due if mq.topic in scene.topics)
         if lacking or surplus:
-            parts = [f"lacks {_queues(lacking)}"] * bool(lacking) + [f"holds {_queues(surplus)} of others"] * bool(
-                surplus
-            )
+            parts = [f"lacks {_queues(lacking)}"] * bool(lacking)
+            parts += [f"holds {_queues(surplus)} of others"] * bool(surplus)
             yield Symptom(
                 f"{client_id} does not hold its share by {strategy}: it {' and '.join(parts)}.",
                 (

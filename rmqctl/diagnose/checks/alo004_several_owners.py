@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
@@ -24,9 +25,8 @@ def several_owners(facts: GroupFacts) -> Iterator[Symptom]:
     if not facts.is_online or facts.is_broadcasting:
         return
     by_topic: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
-    totals: dict[str, int] = {}
+    totals = Counter(row.mq.topic for row in facts.rows)
     for row in facts.rows:
-        totals[row.mq.topic] = totals.get(row.mq.topic, 0) + 1
         # Several members may pop from one queue.
         if len(row.client_ids) > 1 and row.reasons.get("inflight") is not Unknown.POP:
             by_topic.setdefault(row.mq.topic, []).append((str(row.mq), row.client_ids))

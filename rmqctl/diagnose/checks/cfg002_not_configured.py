@@ -30,6 +30,6 @@ def not_configured(facts: GroupFacts) -> Iterator[Symptom]:
                 (Evidence("subscriptionGroupConfig", "none", name),),
                 command("group", "config", facts.group),
                 key=name,
-                # Without members, nobody is turned away.
+                # Without members, no pull is refused.
                 severity=None if facts.is_online and of_topics else Severity.INFO,
             )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
-from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
-from rmqctl.rules.words import by_value, listed
+from rmqctl.diagnose.finding import Severity, Symptom, check
+from rmqctl.diagnose.parts import differing
 
 
 @check(
@@ -22,20 +22,3 @@ def models_differ(facts: GroupFacts) -> Iterator[Symptom]:
     told = {client_id: info.properties.get("messageModel") or None for client_id, info in facts.running.items()}
     at_brokers = {name: found.message_model or None for name, found in facts.connections.items() if found is not None}
     yield from differing(facts, "messageModel", "message models", told, at_brokers)
-
-
-def differing(
-    facts: GroupFacts, key: str, what: str, told: Mapping[str, str | None], at_brokers: Mapping[str, str | None]
-) -> Iterator[Symptom]:
-    """Compare what members report, and what brokers do where the members that answered agree."""
-    by_members = by_value(told.items())
-    every = by_value((*told.items(), *at_brokers.items()))
-    shown = by_members if len(by_members) > 1 else every
-    if len(shown) > 1:
-        words = ", ".join(f"{value} ({listed(names)})" for value, names in shown.items())
-        who = "Members use" if len(by_members) > 1 else "Brokers and members report"
-        yield Symptom(
-            f"{who} different {what}: {words}.",
-            tuple(Evidence(key, value, name) for name, value in (*told.items(), *at_brokers.items()) if value),
-            command("group", "members", facts.group, "-o", "wide"),
-        )

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Severity, Symptom, check
-
-from .mem003_models_differ import differing
+from rmqctl.diagnose.parts import differing
 
 
 @check(

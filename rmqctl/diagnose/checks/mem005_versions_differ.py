@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
 from rmqctl.protocol.versions import plain_version, version_name
-from rmqctl.rules.words import by_value, listed
+from rmqctl.rules.words import by_value, who_has
 
 
 @check(
@@ -34,9 +34,8 @@ def versions_differ(facts: GroupFacts) -> Iterator[Symptom]:
         if len(versions) > 1:
             differing[f"versions of the {language} client"] = versions
     for what, values in differing.items():
-        words = ", ".join(f"{value} ({listed(client_ids)})" for value, client_ids in values.items())
         yield Symptom(
-            f"Members use different {what}: {words}.",
+            f"Members use different {what}: {who_has(values)}.",
             tuple(Evidence("version", f"{language} {version}", client_id) for client_id, language, version in told),
             command("group", "members", facts.group, "-o", "wide"),
             key=what,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from rmqctl.diagnose.facts import PUSH, GroupFacts
+from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.model.group import CONSUME_PASSIVELY
 from rmqctl.rules.member_settings import limit_words, retry_limit
-from rmqctl.rules.words import by_value, listed
+from rmqctl.rules.words import by_value, who_has
 
 
 @check(
@@ -36,9 +37,8 @@ def settings_differ(facts: GroupFacts) -> Iterator[Symptom]:
     for what, key, told, words in compared:
         holders = by_value(told.items())
         if len(holders) > 1:
-            held_by = ", ".join(f"{words(value)} ({listed(names)})" for value, names in holders.items())
             yield Symptom(
-                f"Members have different {what}: {held_by}.",
+                f"Members have different {what}: {who_has(holders, words)}.",
                 tuple(Evidence(key, value, name) for name, value in told.items() if value is not None),
                 command("group", "members", facts.group, "-o", "wide"),
                 key=key,
@@ -53,5 +53,5 @@ def _retry_limits(facts: GroupFacts) -> dict[str, int | None]:
     return {
         client_id: retry_limit(own.max_reconsume_times, is_orderly=own.is_orderly)
         for client_id, own in facts.settings.items()
-        if types.get(client_id) == PUSH
+        if types.get(client_id) == CONSUME_PASSIVELY
     }

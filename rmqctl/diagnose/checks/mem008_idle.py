@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rmqctl.diagnose.facts import PUSH, GroupFacts
+from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
-from rmqctl.model.group import BROADCASTING
+from rmqctl.model.group import BROADCASTING, CONSUME_PASSIVELY
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.rules.words import counted, listed
 
@@ -28,7 +28,7 @@ def idle(facts: GroupFacts) -> Iterator[Symptom]:
         client_id
         for client_id, info in facts.running.items()
         # Only push consumers report all that they hold; those that broadcast hold every queue at once.
-        if types.get(client_id) == PUSH
+        if types.get(client_id) == CONSUME_PASSIVELY
         and info.properties.get("messageModel") != BROADCASTING
         and all(mq.topic.startswith(RETRY_PREFIX) for mq, held in info.process_queues.items() if not held.dropped)
         and all(mq.topic.startswith(RETRY_PREFIX) for mq in info.pop_unacked)

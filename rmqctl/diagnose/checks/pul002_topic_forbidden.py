@@ -18,7 +18,7 @@ from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, co
     needs=(Need.BROKERS,),
 )
 def topic_forbidden(facts: GroupFacts) -> Iterator[Symptom]:
-    """Look at the forbidden topics of the group's configuration; those that nobody wants are worth knowing only."""
+    """Look at the forbidden topics of the group's configuration; those that no member wants are INFO."""
     wanted = {*facts.wanted(), *facts.filtered(), *(topic.topic for topic in facts.topics)}
     for name, config in facts.configs.items():
         forbidden = config.forbidden_topics if config is not None else ()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
-from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
-from rmqctl.rules.words import by_value, listed
+from rmqctl.diagnose.finding import Severity, Symptom, check
+from rmqctl.diagnose.parts import show_subscriptions, subscriptions_as_evidence
+from rmqctl.rules.words import by_value, listed, who_has
 
 
 @check(
@@ -29,18 +30,14 @@ def filters_differ(facts: GroupFacts) -> Iterator[Symptom]:
         for kind in sorted(types):
             alike = {text: client_ids for (own, text), client_ids in sorted(by_key.items()) if own == kind}
             if len(alike) > 1:
-                words = "; ".join(f"{text} ({listed(client_ids)})" for text, client_ids in alike.items())
                 at_brokers = filtered.get(topic, {})
                 used = by_value((name, item.filter_key[1]) for name, item in at_brokers.items())
                 by = "; ".join(
                     f"{listed(names)} deliver{'s' * (len(names) == 1)} only {text}" for text, names in used.items()
                 )
                 yield Symptom(
-                    f"Members filter {topic} differently: {words}{f'; {by}' if by else ''}.",
-                    tuple(
-                        Evidence(topic, item.expression, name, item.version_ms)
-                        for name, item in (*by_client.items(), *at_brokers.items())
-                    ),
-                    command("group", "subscriptions", facts.group, "-o", "wide"),
+                    f"Members filter {topic} differently: {who_has(alike, between='; ')}{f'; {by}' if by else ''}.",
+                    subscriptions_as_evidence(topic, by_client | at_brokers),
+                    show_subscriptions(facts),
                     topic,
                 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
-from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
+from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check
+from rmqctl.diagnose.parts import show_subscriptions, subscriptions_as_evidence
 from rmqctl.rules.words import counted, listed
 
 
@@ -29,9 +30,9 @@ def topics_differ(facts: GroupFacts) -> Iterator[Symptom]:
                 f"{len(by_client)} of {counted(len(every), 'member')} subscribe to {topic}; "
                 f"not subscribed: {listed(lacking)}.",
                 (
-                    *(Evidence(topic, item.expression, name, item.version_ms) for name, item in by_client.items()),
+                    *subscriptions_as_evidence(topic, by_client),
                     *(Evidence(topic, "not subscribed", client_id) for client_id in lacking),
                 ),
-                command("group", "subscriptions", facts.group, "-o", "wide"),
+                show_subscriptions(facts),
                 topic,
             )

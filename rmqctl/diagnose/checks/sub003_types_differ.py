@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
-from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
-from rmqctl.rules.words import by_value, listed
+from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check
+from rmqctl.diagnose.parts import show_subscriptions
+from rmqctl.rules.words import by_value, who_has
 
 
 @check(
@@ -22,13 +23,12 @@ def types_differ(facts: GroupFacts) -> Iterator[Symptom]:
     for topic, by_client in facts.wanted().items():
         types = by_value((client_id, item.expression_type) for client_id, item in by_client.items())
         if len(types) > 1:
-            words = ", ".join(f"{kind} ({listed(client_ids)})" for kind, client_ids in types.items())
             yield Symptom(
-                f"Members select from {topic} by different types of expression: {words}.",
+                f"Members select from {topic} by different types of expression: {who_has(types)}.",
                 tuple(
                     Evidence(topic, f"{item.expression_type} {item.expression}", client_id, item.version_ms)
                     for client_id, item in by_client.items()
                 ),
-                command("group", "subscriptions", facts.group, "-o", "wide"),
+                show_subscriptions(facts),
                 topic,
             )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
-from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
+from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check
+from rmqctl.diagnose.parts import show_subscriptions, subscriptions_as_evidence
 from rmqctl.model.group import Subscription
 from rmqctl.rules.times import iso_time
 
@@ -28,7 +29,7 @@ def broker_filter(facts: GroupFacts) -> Iterator[Symptom]:
         keys = {item.filter_key for item in members.values()}
         if len(keys) != 1 or facts.silent:
             continue
-        (newest,) = (max(members.values(), key=lambda item: item.version_ms),)
+        newest = max(members.values(), key=lambda item: item.version_ms)
         for broker_name, item in by_broker.items():
             if item.filter_key in keys:
                 continue
@@ -37,9 +38,9 @@ def broker_filter(facts: GroupFacts) -> Iterator[Symptom]:
                 f"while every member subscribes to {newest.expression} (newest version {_version(newest)}).",
                 (
                     Evidence(topic, item.expression, broker_name, item.version_ms),
-                    *(Evidence(topic, own.expression, name, own.version_ms) for name, own in members.items()),
+                    *subscriptions_as_evidence(topic, members),
                 ),
-                command("group", "subscriptions", facts.group, "-o", "wide"),
+                show_subscriptions(facts),
                 topic,
                 key=f"{topic}@{broker_name}",
             )

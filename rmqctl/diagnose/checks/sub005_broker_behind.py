@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
-from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
+from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check
+from rmqctl.diagnose.parts import show_subscriptions, subscriptions_as_evidence
 from rmqctl.rules.words import listed
 
 
@@ -35,9 +36,9 @@ def broker_behind(facts: GroupFacts) -> Iterator[Symptom]:
                     "it refuses their pulls (25 SUBSCRIPTION_NOT_LATEST).",
                     (
                         Evidence(topic, held.expression, broker_name, held.version_ms),
-                        *(Evidence(topic, item.expression, name, item.version_ms) for name, item in ahead.items()),
+                        *subscriptions_as_evidence(topic, ahead),
                     ),
-                    command("group", "subscriptions", facts.group, "-o", "wide"),
+                    show_subscriptions(facts),
                     topic,
                     key=f"{topic}@{broker_name}",
                 )

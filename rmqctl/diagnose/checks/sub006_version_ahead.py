@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
-from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
+from rmqctl.diagnose.finding import Severity, Symptom, check
+from rmqctl.diagnose.parts import show_subscriptions, subscriptions_as_evidence
 from rmqctl.rules.durations import short_duration
 from rmqctl.rules.words import listed
 
@@ -22,8 +23,7 @@ _YEAR_3000_MS = 32_503_680_000_000
     meaning="A version is the clock of the member that subscribed, in ms. A broker keeps the newest: until that time "
     "has come, no other member can change the filter of the topic, whatever it subscribes to.",
     advice="Correct the clock of that member's host and restart the member. Go clients use ns: do not mix them with "
-    "others in one group. A broker forgets the version when all "
-    "members of the group have left it.",
+    "others in one group. A broker forgets the version when all members of the group have left it.",
 )
 def version_ahead(facts: GroupFacts) -> Iterator[Symptom]:
     """Compare versions with this machine's clock."""
@@ -44,7 +44,7 @@ def version_ahead(facts: GroupFacts) -> Iterator[Symptom]:
         )
         yield Symptom(
             f"The version of the subscription to {topic} {by} ({listed(ahead)}).",
-            tuple(Evidence(topic, item.expression, name, item.version_ms) for name, item in ahead.items()),
-            command("group", "subscriptions", facts.group, "-o", "wide"),
+            subscriptions_as_evidence(topic, ahead),
+            show_subscriptions(facts),
             topic,
         )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
-from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.diagnose.finding import Need, Severity, Symptom, check
+from rmqctl.diagnose.parts import show_subscriptions, subscriptions_as_evidence
 from rmqctl.rules.words import listed
 
 # Applications subscribe before they start, some of them a while before.
@@ -33,7 +34,7 @@ def version_behind(facts: GroupFacts) -> Iterator[Symptom]:
         if old:
             yield Symptom(
                 f"The version of the subscription to {topic} is older than its members: {listed(old)}.",
-                tuple(Evidence(topic, item.expression, name, item.version_ms) for name, item in old.items()),
-                command("group", "subscriptions", facts.group, "-o", "wide"),
+                subscriptions_as_evidence(topic, old),
+                show_subscriptions(facts),
                 topic,
             )

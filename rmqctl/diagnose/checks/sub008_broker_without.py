@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
-from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
+from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check
+from rmqctl.diagnose.parts import show_subscriptions, subscriptions_as_evidence
 from rmqctl.rules.words import listed
 
 
@@ -31,8 +32,8 @@ def broker_without(facts: GroupFacts) -> Iterator[Symptom]:
                 "(24 SUBSCRIPTION_NOT_EXIST).",
                 (
                     *(Evidence(topic, "no subscription", broker_name) for broker_name in lacking),
-                    *(Evidence(topic, item.expression, name, item.version_ms) for name, item in by_client.items()),
+                    *subscriptions_as_evidence(topic, by_client),
                 ),
-                command("group", "subscriptions", facts.group, "-o", "wide"),
+                show_subscriptions(facts),
                 topic,
             )

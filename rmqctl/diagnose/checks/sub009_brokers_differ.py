@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
-from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.diagnose.finding import Need, Severity, Symptom, check
+from rmqctl.diagnose.parts import show_subscriptions, subscriptions_as_evidence
 
 
 @check(
@@ -27,7 +28,7 @@ def brokers_differ(facts: GroupFacts) -> Iterator[Symptom]:
             words = "; ".join(f"{item.expression} ({name})" for name, item in by_broker.items())
             yield Symptom(
                 f"Brokers filter {topic} differently: {words}.",
-                tuple(Evidence(topic, item.expression, name, item.version_ms) for name, item in by_broker.items()),
-                command("group", "subscriptions", facts.group, "-o", "wide"),
+                subscriptions_as_evidence(topic, by_broker),
+                show_subscriptions(facts),
                 topic,
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rmqctl.diagnose.defects import CLIENT_DEFECTS
+from rmqctl.diagnose.defects import CLIENT_DEFECTS, clients_of
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import SEVERITIES, Evidence, Severity, Symptom, check, command
 from rmqctl.protocol.versions import plain_version, version_name
@@ -21,12 +21,13 @@ from rmqctl.rules.words import counted, listed
 )
 def client_defects(facts: GroupFacts) -> Iterator[Symptom]:
     """Look up each member's language, version and settings in the table of defects."""
-    hit = [(each.defect, [member for member in facts.members if each.hits(facts, member)]) for each in CLIENT_DEFECTS]
+    clients = clients_of(facts)
+    hit = [(each.defect, [client.member for client in clients if each.hits(facts, client)]) for each in CLIENT_DEFECTS]
     found = [(defect, members) for defect, members in hit if members]
     if not found:
         return
-    client_ids = sorted({member.client_id for _, members in found for member in members})
     versions = {member.client_id: member.versions for _, members in found for member in members}
+    client_ids = sorted(versions)
     yield Symptom(
         f"The client library of {listed(client_ids)} has {counted(len(found), 'known defect')}: "
         f"{'; '.join(defect.sentence for defect, _ in found)}.",

@@ -1,0 +1,37 @@
+"""Parts of symptoms that several checks share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from rmqctl.model.group import Subscription
+from rmqctl.rules.words import by_value, who_has
+
+from .facts import GroupFacts
+from .finding import Evidence, Symptom, command
+
+
+def subscriptions_as_evidence(topic: str, holders: Mapping[str, Subscription]) -> tuple[Evidence, ...]:
+    """Return what each client or broker has subscribed to of a topic, at the time that its version names."""
+    return tuple(Evidence(topic, item.expression, name, item.version_ms) for name, item in holders.items())
+
+
+def show_subscriptions(facts: GroupFacts) -> str:
+    """Return the command that shows who wants what."""
+    return command("group", "subscriptions", facts.group, "-o", "wide")
+
+
+def differing(
+    facts: GroupFacts, key: str, what: str, told: Mapping[str, str | None], at_brokers: Mapping[str, str | None]
+) -> Iterator[Symptom]:
+    """Compare what members report, and what brokers do where the members that answered agree."""
+    by_members = by_value(told.items())
+    every = by_value((*told.items(), *at_brokers.items()))
+    shown = by_members if len(by_members) > 1 else every
+    if len(shown) > 1:
+        who = "Members use" if len(by_members) > 1 else "Brokers and members report"
+        yield Symptom(
+            f"{who} different {what}: {who_has(shown)}.",
+            tuple(Evidence(key, value, name) for name, value in (*told.items(), *at_brokers.items()) if value),
+            command("group", "members", facts.group, "-o", "wide"),
+        )
