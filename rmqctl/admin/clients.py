@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
 
+from msgspec.structs import replace
+
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, NotAuthorisedError, RemoteProtocolError
 from rmqctl.model.failure import Failure
@@ -64,18 +66,21 @@ async def find_proxies(client: Client, brokers: Iterable[Broker]) -> tuple[Proxi
 
 async def ask_running_info(
     client: Client, address: str, group: str, client_id: str, *, with_stacks: bool = False
-) -> bytes:
-    """Ask a member through a broker what it is doing; returns the answer's body.
+) -> RunningInfo:
+    """Ask a member through a broker what it is doing.
 
     Raises RmqctlError; RemoteProtocolError for an answer without one: Go clients can't write theirs for 10 s after
     their first messages ("json: unsupported value: NaN"), and call that a success.
     """
+    asked_at_ms = client.clock.now_ms()
     answer = await client.ask(address, headers.get_running_info(group, client_id, with_stacks=with_stacks))
+    answered_at_ms = client.clock.now_ms()
     if not answer.body:
         said = f": {answer.remark}" if answer.remark else ""
         hint = "Go clients do so for some seconds after their first messages."
         raise RemoteProtocolError(f"{client_id} could not tell what it is doing{said}", hint=hint)
-    return answer.body
+    info = bodies.decode_running_info(answer.body)
+    return replace(info, asked_at_ms=asked_at_ms, answered_at_ms=answered_at_ms)
 
 
 async def fetch_running_infos(
@@ -101,7 +106,6 @@ async def fetch_running_infos(
     async def ask(client_id: str) -> RunningInfo:
         address = through[client_id]
         async with gates[address]:
-            asking = ask_running_info(client, address, group, client_id, with_stacks=with_stacks)
-            return bodies.decode_running_info(await asking)
+            return await ask_running_info(client, address, group, client_id, with_stacks=with_stacks)
 
     return await ask_all(through, ask)

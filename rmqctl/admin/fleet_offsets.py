@@ -208,7 +208,7 @@ class _Reader:
             if self._silent_counts[address] >= _SILENT_ENOUGH:
                 raise UnreachableError(client_id, f"not asked, after {_SILENT_ENOUGH} silent members through {address}")
             try:
-                return bodies.decode_running_info(await ask_running_info(self._client, address, group, client_id))
+                return await ask_running_info(self._client, address, group, client_id)
             except RmqctlError as error:
                 is_timeout = isinstance(error, BrokerError) and error.code == ResponseCode.CONSUME_MSG_TIMEOUT
                 self._silent_counts[address] += is_timeout or isinstance(error, DeadlineError)

@@ -28,6 +28,7 @@ Examples:
   rmqctl diagnose my-group --topic orders --severity warning
   rmqctl diagnose 'payments-*' --fail-on error
   rmqctl diagnose --all --only SUB,ALO002
+  rmqctl diagnose my-group --only CLK --probe        each clock to 5 ms, within 70 s
   rmqctl diagnose my-group -o wide                   also the evidence: what was read, who reported it, when
   rmqctl diagnose my-group -o json | jq '.items[] | {code, sentence, nextCommand}'
   rmqctl explain SUB001
@@ -40,6 +41,9 @@ Severities:
 
 Compares what each broker, each member and each queue reports. Nothing is changed and no trace is left. A check that
 could not see everything it needs says so below the table; without a finding it is not proof then (exit code 8).
+
+Clocks of brokers and members are compared with this machine's and with each other. A name server reports no time,
+and goes by its own alone.
 
 Some findings look the same for a moment while a group rebalances. When there is one, the group is read again after
 --settle, and only what both readings show is reported. --settle 0s (or Ctrl-C) reports the first reading as it is."""
@@ -77,11 +81,15 @@ def command(
     settle: Annotated[
         str, typer.Option("--settle", metavar="TIME", help="How long a rebalance may take; 0s to look only once.")
     ] = _DEFAULT_SETTLE,
+    probe: Annotated[
+        bool, typer.Option("--probe", help="Ask members for up to 70 s, until each clock is known to 5 ms.")
+    ] = False,
     plugin: Annotated[
         list[str] | None, typer.Option("--plugin", metavar="FILE", help="A plugin with checks; repeatable.")
     ] = None,
 ) -> int:
     """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.cli.output.text import note_to_stderr
     from rmqctl.diagnose.finding import Need
     from rmqctl.diagnose.look import Look, compare_looks, look_at
     from rmqctl.plugin.loader import all_checks, load_plugins
@@ -96,21 +104,24 @@ def command(
     if not any(Need.RATES in check.needs for check in checks):
         sample_s = 0
     is_many = every or len(names) > 1 or any("*" in name or "?" in name for name in names)
+    is_open_ended = is_many or probe
+    if probe and invocation.display.with_notes:
+        note_to_stderr("Asking members for up to 70 s. Nothing is written.")
 
     async def look(client: "Client", groups: Sequence[str]) -> "Look":
-        return await look_at(client, groups, topics, checks, sample_s=sample_s)
+        return await look_at(client, groups, topics, checks, sample_s=sample_s, is_probe=probe)
 
     try:
-        found = invocation.ask(lambda client: look(client, names), open_ended=is_many)
+        found = invocation.ask(lambda client: look(client, names), open_ended=is_open_ended)
     except NotFoundError as error:
         if not every or error.kind != "Group":
             raise
         found = Look((), ())  # a cluster without groups is nothing to complain of
     unsure = [diagnosis.facts.group for diagnosis in found.diagnoses if diagnosis.may_pass]
     if unsure and settle_s and _wait(invocation, found, unsure, settle_s):
-        again = invocation.ask(lambda client: look(client, unsure), open_ended=is_many)
+        again = invocation.ask(lambda client: look(client, unsure), open_ended=is_open_ended)
         found = compare_looks(found, again)
-    listing = to_listing(found, checks, least=least, is_many=is_many)
+    listing = to_listing(found, checks, least=least, is_many=is_many, with_clocks=probe)
     code = render(listing, invocation.display)
     return code or _exit_code(found, failing)
 
@@ -189,9 +200,13 @@ def _exit_code(found: "Look", failing: "Severity | None") -> int:
 
 
 def to_listing(
-    found: "Look", checks: "Sequence[Check]", *, least: "Severity | None" = None, is_many: bool = False
-) -> Listing:
-    """Make the listing of all findings of a severity or a worse; `is_many` shows whose they are."""
+    found: "Look", checks: "Sequence[Check]", *, least: "Severity | None" = None, is_many: bool = False,
+    with_clocks: bool = False,
+) -> Listing:  # fmt: skip
+    """Make the listing of all findings of a severity or a worse; `is_many` shows whose they are.
+
+    `with_clocks` says of every group where its clocks are, else of those with a finding about them.
+    """
     from rmqctl.cli.finding_items import finding_item
     from rmqctl.diagnose.finding import SEVERITIES
     from rmqctl.diagnose.look import at_least
@@ -225,7 +240,10 @@ def to_listing(
             "summary": counts,
             "checkCount": len(checks),
         },
-        notes=_notes(found, checks, counts, hidden_count=sum(counts.values()) - len(items)),
+        notes=[
+            *_clock_notes(found, with_all=with_clocks),
+            *_notes(found, checks, counts, hidden_count=sum(counts.values()) - len(items)),
+        ],
         empty=_nothing(found, checks, least),
     )
 
@@ -244,8 +262,43 @@ def _group_item(one: "Diagnosis", checks: "Sequence[Check]") -> dict[str, Any]:
         "readingCount": one.looks,
         "readTimestamp": one.facts.at_ms,
         "readTimestampIso": iso_time(one.facts.at_ms),
+        "clocks": _clock_items(one),
         "reasons": {} if one.findings else {"worstSeverity": "NO_FINDINGS"},
     }
+
+
+def _clock_items(one: "Diagnosis") -> list[dict[str, Any]]:
+    """Make an item of each clock; a bound that is not known is null."""
+    clocks = one.facts.clocks
+    every: list[tuple[str, str, int | None, int | None]] = [
+        ("BROKER", name, skew.low_ms, skew.high_ms) for name, skew in clocks.brokers.items()
+    ]
+    every += [("MEMBER", name, bounds.low_ms, bounds.high_ms) for name, bounds in clocks.members.items()]
+    return [
+        {
+            "kind": kind,
+            "name": name,
+            "skewLowMs": low_ms,
+            "skewHighMs": high_ms,
+            "reasons": {
+                key: "NOT_REPORTED" for key, value in (("skewLowMs", low_ms), ("skewHighMs", high_ms)) if value is None
+            },
+        }
+        for kind, name, low_ms, high_ms in every
+    ]
+
+
+def _clock_notes(found: "Look", *, with_all: bool) -> Iterator[str]:
+    from rmqctl.diagnose.clocks import clock_words
+    from rmqctl.rules.clock_skew import ClockBounds
+
+    for one in found.diagnoses:
+        clocks = one.facts.clocks
+        every = {name: ClockBounds(skew.low_ms, skew.high_ms) for name, skew in clocks.brokers.items()}
+        every |= clocks.members
+        if every and (with_all or any(finding.code.startswith("CLK") for finding in one.findings)):
+            said = listed((f"{name} {clock_words(bounds)}" for name, bounds in every.items()), shown=6)
+            yield f"{one.facts.group}: clocks against this machine's: {said}."
 
 
 def _open_codes(one: "Diagnosis", checks: "Sequence[Check]", need: str) -> list[str]:

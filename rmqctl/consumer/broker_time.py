@@ -14,7 +14,7 @@ from rmqctl.client.broker_clock import sample_clock
 from rmqctl.client.core import Client
 from rmqctl.errors import NotAuthorisedError, RmqctlError
 from rmqctl.model.route import Broker
-from rmqctl.rules.clock_skew import ClockSample, SkewBounds, compute_skew
+from rmqctl.rules.clock_skew import ClockSample, SkewBounds, compute_skew, middle_clock
 
 # The shortest round trip of these gives the bounds; old ones fall out, for clocks drift.
 _KEPT_SAMPLES = 8
@@ -87,8 +87,7 @@ class BrokerTime:
         return {name: self._from_wall(skew) for name, skew in self._skews.items()}
 
     def _middle(self) -> SkewBounds | None:
-        ordered = sorted(self._skews.values(), key=lambda skew: skew.middle_ms)
-        return ordered[(len(ordered) - 1) // 2] if ordered else None
+        return middle_clock(self._skews.values())
 
     def _from_wall(self, skew: SkewBounds) -> SkewBounds:
         ahead_ms = self._client.clock.now_ms() - self._monotonic_ms()

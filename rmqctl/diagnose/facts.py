@@ -22,6 +22,8 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.member_settings import MemberSettings, member_settings
 from rmqctl.whatif.scene import Scene
 
+from .clocks import GroupClocks
+
 
 class TopicFacts(Struct, frozen=True):
     """Sums over a group's queues of one topic. The numbers are what is known at least."""
@@ -44,8 +46,9 @@ class GroupFacts(Struct, frozen=True):
 
     What members report is there where they were asked: `members` as brokers see them, `running` by client
     id what each says of itself, `silent` why the others did not answer; `rows` queue by queue; `scene` for the shares
-    of queues. `put_rates` are messages a second by queue over `sampled_s`, None where nothing was measured.
-    `closed_brokers` are brokers of a subscribed topic without read permission, by topic.
+    of queues. `clocks` are empty where they were not measured. `put_rates` are messages a second by queue over
+    `sampled_s`, None where nothing was measured. `closed_brokers` are brokers of a subscribed topic without read
+    permission, by topic.
     """
 
     group: str
@@ -67,6 +70,7 @@ class GroupFacts(Struct, frozen=True):
     read_only_brokers: frozenset[str] = frozenset()
     broker_versions: Mapping[str, int] = {}
     closed_brokers: Mapping[str, tuple[str, ...]] = {}
+    clocks: GroupClocks = GroupClocks()
 
     @property
     def is_online(self) -> bool:

@@ -31,12 +31,14 @@ SEVERITIES = tuple(Severity)  # the worst first
 class Need(StrEnum):
     """What a check has to know. Without all of it, it can find something but cannot rule anything out.
 
-    BROKERS: the answer of every broker. MEMBERS: the word of every member. RATES: how many messages arrive.
+    BROKERS: the answer of every broker. MEMBERS: the word of every member. RATES: how many messages arrive. CLOCKS: how
+    far each clock is off.
     """
 
     BROKERS = "BROKERS"
     MEMBERS = "MEMBERS"
     RATES = "RATES"
+    CLOCKS = "CLOCKS"
 
 
 class Evidence(Struct, frozen=True):

@@ -16,8 +16,10 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import Unknown
 from rmqctl.rules.wildcards import matching
+from rmqctl.rules.words import listed
 from rmqctl.whatif.live import measure_rates
 
+from .clock_reading import measure_clocks
 from .facts import GroupFacts
 from .finding import SEVERITIES, Check, Finding, Need, Severity
 from .reading import facts_of, with_rates
@@ -54,9 +56,12 @@ class Look(Struct, frozen=True):
 
 
 async def look_at(
-    client: Client, groups: Sequence[str], topics: Sequence[str], checks: Sequence[Check], *, sample_s: float = 0
-) -> Look:
+    client: Client, groups: Sequence[str], topics: Sequence[str], checks: Sequence[Check], *, sample_s: float = 0,
+    is_probe: bool = False,
+) -> Look:  # fmt: skip
     """Diagnose the groups that names and patterns pick; `sample_s`: how long to count messages that arrive.
+
+    `is_probe`: ask members until each clock is known to 5 ms, for 70 s at most.
 
     Raises NotFoundError for a group, pattern or topic that does not exist, and the brokers' error when none answers.
     """
@@ -78,10 +83,12 @@ async def look_at(
     queues = sorted({mq for _, facts in read if facts.scene is not None for mq in facts.scene.queues})
     rates, rate_failures = await measure_rates(client, queues, brokers, sample_s)
     every = [facts if rates is None else with_rates(facts, rates, sample_s) for _, facts in read]
+    if any(Need.CLOCKS in check.needs for check in checks):
+        every = await measure_clocks(client, every, [details.reading for details, _ in read], is_probe=is_probe)
     failures += merge_failures({details.progress.group: details.failures for details, _ in read})
     failures += rate_failures
     diagnoses = [
-        _only_about(topics, diagnose(facts, checks, _unknown(details, has_rates=not rate_failures)))
+        _only_about(topics, diagnose(facts, checks, _unknown(details, facts, has_rates=not rate_failures)))
         for (details, _), facts in zip(read, every, strict=True)
     ]
     failures += [failure for diagnosis in diagnoses for failure in diagnosis.failures]
@@ -113,7 +120,7 @@ def _weight(finding: Finding) -> int:
     return SEVERITIES.index(finding.severity)
 
 
-def _unknown(details: GroupDetails, *, has_rates: bool) -> dict[Need, str]:
+def _unknown(details: GroupDetails, facts: GroupFacts, *, has_rates: bool) -> dict[Need, str]:
     """Say what is missing of a group, by need."""
     reading, progress = details.reading, details.progress
     unknown: dict[Need, str] = {}
@@ -129,6 +136,11 @@ def _unknown(details: GroupDetails, *, has_rates: bool) -> dict[Need, str]:
         unknown[Need.MEMBERS] = _UNSEEN.get(progress.unseen_reason, "not every broker answered")
     if not has_rates:
         unknown[Need.RATES] = "not every broker told its offsets twice"
+    vague = facts.clocks.vague()
+    if facts.clocks.unmeasured:
+        unknown[Need.CLOCKS] = f"{listed(facts.clocks.unmeasured)} did not report the time"
+    elif vague:
+        unknown[Need.CLOCKS] = f"the clock of {listed(vague)} is not known well enough: --probe measures it"
     return unknown
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rmqctl.model.group import Subscription
+from rmqctl.rules.clock_skew import ClockBounds, SkewBounds
 from rmqctl.rules.words import by_value, who_has
 
 from .facts import GroupFacts
@@ -14,6 +15,11 @@ from .finding import Evidence, Symptom, command
 def subscriptions_as_evidence(topic: str, holders: Mapping[str, Subscription]) -> tuple[Evidence, ...]:
     """Return what each client or broker has subscribed to of a topic, at the time that its version names."""
     return tuple(Evidence(topic, item.expression, name, item.version_ms) for name, item in holders.items())
+
+
+def clock_evidence(name: str, bounds: ClockBounds | SkewBounds) -> tuple[Evidence, ...]:
+    """Return how far the clock of a client or broker is ahead of this machine's, as far as it is known."""
+    return (Evidence("skewLowMs", bounds.low_ms, name), Evidence("skewHighMs", bounds.high_ms, name))
 
 
 def show_subscriptions(facts: GroupFacts) -> str:

@@ -180,7 +180,8 @@ class RunningInfo(Struct, frozen=True):
     """What a client says of itself (ConsumerRunningInfo). `pop_unacked` counts messages popped, not acknowledged.
 
     `stacks` is a dump of its threads, None where it was not asked for one or has none. `notes` are what an application
-    adds (userConsumerInfo).
+    adds (userConsumerInfo). `popped_at_ms` is when each queue was popped last, by the client's clock. `asked_at_ms` and
+    `answered_at_ms` are of this machine's clock, None of an answer that nobody waited for.
     """
 
     properties: Mapping[str, str]
@@ -190,3 +191,6 @@ class RunningInfo(Struct, frozen=True):
     subscriptions: tuple[Subscription, ...] = ()
     stacks: str | None = None
     notes: Mapping[str, str] = {}
+    popped_at_ms: Mapping[MessageQueue, int] = {}
+    asked_at_ms: int | None = None
+    answered_at_ms: int | None = None

@@ -154,10 +154,9 @@ class GroupSampler:
     async def _ask_member(self, client_id: str, address: str) -> RunningInfo:
         asking = ask_running_info(self._client, address, self._group, client_id)
         try:
-            body = await wait_for(self._client.clock, asking, _MEMBER_S)
+            return await wait_for(self._client.clock, asking, _MEMBER_S)
         except TimeoutError:
             raise DeadlineError(client_id, _MEMBER_S) from None
-        return bodies.decode_running_info(body)
 
 
 async def sample_group(

@@ -377,20 +377,20 @@ def decode_running_info(body: bytes) -> RunningInfo:
     """
     data = loads(body)
     queues = {_queue(key): _process_queue(item) for key, item in (data.get("mqTable") or {}).items()}
-    pop_unacked = {
-        _queue(key): _int(item.get("waitAckCount", 0)) for key, item in (data.get("mqPopTable") or {}).items()
-    }
+    popped = {_queue(key): item for key, item in (data.get("mqPopTable") or {}).items()}
+    popped_at_ms = {mq: _time(_int(item.get("lastPopTimestamp", 0))) for mq, item in popped.items()}
     properties = {_str(key): _text(value) for key, value in (data.get("properties") or {}).items()}
     statuses = {_str(topic): _consume_status(item) for topic, item in (data.get("statusTable") or {}).items()}
     subscriptions = [_subscription(_str(item["topic"]), item) for item in _list(data.get("subscriptionSet") or [])]
     return RunningInfo(
         properties,
         queues,
-        pop_unacked,
+        {mq: _int(item.get("waitAckCount", 0)) for mq, item in popped.items()},
         statuses,
         tuple(sorted(subscriptions, key=lambda s: s.topic)),
         stacks=_text(data["jstack"]) if data.get("jstack") else None,
         notes={_str(key): _text(value) for key, value in (data.get("userConsumerInfo") or {}).items()},
+        popped_at_ms={mq: at_ms for mq, at_ms in popped_at_ms.items() if at_ms is not None},
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -36,6 +36,41 @@ class SkewBounds(Struct, frozen=True):
         if self.low_ms > limit_ms or self.high_ms < -limit_ms:
             return True
         return False if -limit_ms <= self.low_ms and self.high_ms <= limit_ms else None
+
+
+class ClockBounds(Struct, frozen=True):
+    """Another clock minus ours, where one of the bounds or both may not be known (None)."""
+
+    low_ms: int | None = None
+    high_ms: int | None = None
+
+    @property
+    def width_ms(self) -> int | None:
+        """How far the bounds are apart; None while one is not known."""
+        return None if self.low_ms is None or self.high_ms is None else self.high_ms - self.low_ms
+
+    def minus(self, other: SkewBounds) -> ClockBounds:
+        """Return how far the clock is from a third one, whose bounds against ours are `other`."""
+        return ClockBounds(
+            None if self.low_ms is None else self.low_ms - other.high_ms,
+            None if self.high_ms is None else self.high_ms - other.low_ms,
+        )
+
+    def off_ms(self) -> int:
+        """Return how far it is off at least: above 0 is ahead, below 0 behind, 0 where it may agree."""
+        if self.low_ms is not None and self.low_ms > 0:
+            return self.low_ms
+        return self.high_ms if self.high_ms is not None and self.high_ms < 0 else 0
+
+    def is_within(self, limit_ms: int) -> bool:
+        """Tell whether the clocks are surely no further apart."""
+        return self.width_ms is not None and SkewBounds(self.low_ms or 0, self.high_ms or 0).exceeds(limit_ms) is False
+
+
+def middle_clock(skews: Iterable[SkewBounds]) -> SkewBounds | None:
+    """Return the clock in the middle, the slower of two; None without any."""
+    ordered = sorted(skews, key=lambda skew: skew.middle_ms)
+    return ordered[(len(ordered) - 1) // 2] if ordered else None
 
 
 def compute_skew(samples: Sequence[ClockSample]) -> SkewBounds:

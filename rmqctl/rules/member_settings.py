@@ -21,6 +21,7 @@ class MemberSettings(Struct, frozen=True):
     is_orderly: bool | None
     thread_count: int | None = None
     started_at_ms: int | None = None
+    pull_interval_ms: int | None = None
 
 
 def member_settings(info: RunningInfo) -> MemberSettings:
@@ -33,6 +34,7 @@ def member_settings(info: RunningInfo) -> MemberSettings:
         is_orderly={"true": True, "false": False}.get(properties.get("PROP_CONSUMEORDERLY", "").lower()),
         thread_count=_integer(properties.get("PROP_THREADPOOL_CORE_SIZE")),
         started_at_ms=_integer(properties.get("PROP_CONSUMER_START_TIMESTAMP")),
+        pull_interval_ms=_integer(properties.get("pullInterval")),
     )
 
 

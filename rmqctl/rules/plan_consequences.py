@@ -8,7 +8,7 @@ from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.plan import Consequence, PlanItem
 from rmqctl.model.progress import QueueProgress
 
-from .clock_skew import SkewBounds
+from .clock_skew import SkewBounds, middle_clock
 from .durations import short_duration
 from .words import counted, listed
 
@@ -92,5 +92,5 @@ def describe_clocks(skews: Mapping[str, SkewBounds], untold: Collection[str]) ->
 
 def middle_skew_ms(skews: Mapping[str, SkewBounds]) -> int:
     """Return how far the brokers' clocks are ahead of this machine's; the lower of two in the middle, 0 without any."""
-    each = sorted(skew.middle_ms for skew in skews.values())
-    return each[(len(each) - 1) // 2] if each else 0
+    middle = middle_clock(skews.values())
+    return 0 if middle is None else middle.middle_ms

@@ -13,6 +13,7 @@ from rmqctl.model.group import GroupState, ProcessQueue, RunningInfo
 from rmqctl.model.queue import MessageQueue
 
 from .flow_control import FlowLimits, Hold, decide
+from .member_clock import written_times
 
 # A message in consumption for less is not reported, unless --older-than says so; mqadmin warns from here on.
 DEFAULT_OLDER_THAN_MS = 60_000
@@ -363,10 +364,4 @@ _HEAD_NOTE = "inConsumption "
 
 def client_now_ms(info: RunningInfo) -> int | None:
     """Return what a client's clock showed at least when it answered: the last time that it tells of anything."""
-    times = (
-        at_ms
-        for held in info.process_queues.values()
-        for at_ms in (held.last_pull_at_ms, held.last_consume_at_ms, held.locked_at_ms)
-        if at_ms is not None
-    )
-    return max(times, default=None)
+    return max(written_times(info).values(), default=None)

@@ -136,6 +136,6 @@ async def _fetch_running(
     through = {(group, client_id): address for _, group, client_id, address in sorted(places)}
 
     async def ask(place: tuple[str, str]) -> RunningInfo:
-        return bodies.decode_running_info(await ask_running_info(client, through[place], *place))
+        return await ask_running_info(client, through[place], *place)
 
     return await ask_all(through, ask, at_once=_RELAYED_AT_ONCE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,10 @@ from rmqctl.protocol.versions import V5_0_0
 from tests.scripted import V5_4_0, Reply, ScriptedNetwork, ScriptedServer, ok, refused
 
 HOUR_MS = 3_600_000
+NOW_MS = 1_800_000_000_000  # when virtual clocks start
+CONSUMED_MS = 1_795_238_122_995  # when the last message was stored that a group has consumed
+# Times of a client whose clock is right: it has consumed that message at once, and pulled a moment ago.
+ON_TIME = {"lastConsumeTimestamp": CONSUMED_MS + 5, "lastPullTimestamp": NOW_MS - 5_000}
 
 
 def java_map(pairs: Iterable[tuple[str, object]]) -> str:
@@ -41,9 +45,12 @@ class Queue:
     last_update_ms: int = 1_795_238_122_995
 
 
-def held(cached_count: int = 0, first: int = 0, last: int = 0, commit: int = -1, *, dropped: bool = False) -> Any:
-    """Return what a client says of one queue that it holds (ProcessQueueInfo)."""
+def held(
+    cached_count: int = 0, first: int = 0, last: int = 0, commit: int = -1, *, dropped: bool = False, **times_ms: int
+) -> Any:
+    """Return what a client says of one queue that it holds (ProcessQueueInfo); times by the names that it gives."""
     return {
+        **times_ms,
         "cachedMsgCount": cached_count,
         "cachedMsgMaxOffset": last,
         "cachedMsgMinOffset": first,
@@ -84,6 +91,7 @@ def running(
     *,
     subscriptions: Iterable[Any] = (),
     statuses: Mapping[str, Any] | None = None,
+    popped_at_ms: int = 0,
     **properties: str,
 ) -> Command:
     """Return a client's answer about itself (ConsumerRunningInfo); queues as (topic, broker name, queue id)."""
@@ -94,7 +102,9 @@ def running(
         "subscriptionSet": json.dumps(list(subscriptions)),
     }
     if pops is not None:
-        tables["mqPopTable"] = java_map((mq_key(*mq), {"waitAckCount": count}) for mq, count in pops.items())
+        tables["mqPopTable"] = java_map(
+            (mq_key(*mq), {"lastPopTimestamp": popped_at_ms, "waitAckCount": count}) for mq, count in pops.items()
+        )
     return ok(java_map((json.dumps(key), value) for key, value in tables.items()).encode())
 
 
@@ -140,6 +150,10 @@ class BrokerState:
     # Resets that wait for a pull, by group, topic and queue id; what clients were told to go to, and in which language.
     marks: dict[tuple[str, str, int], int] = field(default_factory=dict)
     pushed: list[tuple[str, str, dict[int, int], str]] = field(default_factory=list)
+    # Its own clock, how far that is off, and whether it tells.
+    now_ms: Callable[[], int] = lambda: NOW_MS
+    skew_ms: int = 0
+    tells_time: bool = False
 
     def table(self) -> dict[int, Reply]:
         """Return the answers by request code."""
@@ -220,7 +234,7 @@ class BrokerState:
                 row = {
                     "brokerOffset": queue.max_offset,
                     "consumerOffset": offset,
-                    "lastTimestamp": 1_795_238_122_995 if offset > queue.min_offset else 0,
+                    "lastTimestamp": CONSUMED_MS if offset > queue.min_offset else 0,
                 }
                 if self.version >= V5_0_0:
                     row["pullOffset"] = max(offset, self.pulls.get((group, topic, queue_id), 0))
@@ -272,9 +286,14 @@ class BrokerState:
 
     def _time_span(self, request: Command) -> Command:
         topic, group = request.ext_fields["topic"], request.ext_fields["group"]
+        if topic == "SELF_TEST_TOPIC" and self.tells_time:
+            queue = {"brokerName": self.name, "queueId": 0, "topic": topic}
+            return _json(
+                {"consumeTimeSpanSet": [{"delayTime": self.now_ms() + self.skew_ms + 1, "messageQueue": queue}]}
+            )
         if topic not in self.topics:
             return refused(R.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
-        now_ms = 1_800_000_000_000
+        now_ms = NOW_MS
         spans = []
         for queue_id, queue in enumerate(self.topics[topic]):
             offset = self.offsets.get(group, {}).get(topic, {}).get(queue_id)
@@ -478,6 +497,8 @@ class Cluster:
         self.clock = clock or VirtualClock()
         self.network = ScriptedNetwork(self.clock)
         self.brokers = {broker.name: broker for broker in brokers}
+        for broker in brokers:
+            broker.now_ms = self.clock.now_ms
         self.addresses: dict[str, str] = {}
         self.kv_configs: dict[tuple[str, str], str] = {}
         self.servers: dict[str, ScriptedServer] = {

@@ -17,6 +17,7 @@ from rmqctl.cli.output.render import render
 from rmqctl.diagnose.finding import Severity
 from rmqctl.diagnose.look import Look, compare_looks
 from rmqctl.diagnose.table import CHECKS
+from tests.admin.cluster import HOUR_MS
 from tests.cli.calls import call
 from tests.cli.output.test_rich_table import _on_a_terminal
 from tests.cli.served import served
@@ -46,14 +47,16 @@ def _moving() -> Look:
         look(sick(at_a(lambda broker: broker.configured.clear()))),
         _moving(),
         compare_looks(_moving(), look(healthy())),
+        look(sick(members(c1=member(), c2=member("b0", "b1", skew_ms=HOUR_MS)))),
     ],
-    ids=["healthy", "silent", "no configuration", "one look", "passed"],
+    ids=["healthy", "silent", "no configuration", "one look", "passed", "clocks"],
 )
 def test_documents_are_as_their_schema_says_and_every_null_has_its_reason(found: Look, capsys: Captured) -> None:
     _, out, _ = _show(found, capsys, format="json")
     document = json.loads(out)
     check_document(document)
-    for part in (*document["items"], *document["groups"]):
+    clocks = [clock for group in document["groups"] for clock in group["clocks"]]
+    for part in (*document["items"], *document["groups"], *clocks):
         assert {key for key, value in part.items() if value is None} == set(part["reasons"])
 
 
@@ -61,6 +64,15 @@ def test_a_healthy_group_is_said_to_be_so(capsys: Captured) -> None:
     code, out, err = _show(look(healthy()), capsys)
     assert (code, err) == (0, f"Nothing found in G by {len(CHECKS)} checks.\n")
     assert not out.strip()
+
+
+def test_where_clocks_are_is_said_when_one_of_them_is_off(capsys: Captured) -> None:
+    off = members(c1=member("a0", "a1"), c2=member("b0", "b1", skew_ms=HOUR_MS))
+    _, out, err = _show(look(sick(off)), capsys)
+    assert "c2" in out
+    assert (
+        "G: clocks against this machine's: broker-a +0.000 s ± 1 ms, broker-b +0.000 s ± 1 ms, c1 -5.001 s to +" in err
+    )
 
 
 def test_what_was_not_seen_is_named_and_the_exit_code_says_it(capsys: Captured) -> None:

@@ -10,7 +10,7 @@ from rmqctl.diagnose.finding import Check
 from rmqctl.diagnose.look import Look, look_at
 from rmqctl.diagnose.table import CHECKS
 from rmqctl.protocol.command import Command
-from tests.admin.cluster import Cluster, held, running, subscribed
+from tests.admin.cluster import ON_TIME, Cluster, held, running, subscribed
 from tests.cli.group.groups import WORDS, ask, healthy
 
 Change = Callable[[Cluster], None]
@@ -33,9 +33,10 @@ def codes(cluster: Cluster, **options: Any) -> list[str]:
     return sorted({finding.code for finding in diagnosis.findings})
 
 
-def member(*queues: str, wants: Sequence[Any] = (), **words: str) -> Command:
-    """Return a member that holds queues of T, such as a0 for queue 0 at broker-a."""
-    holds = {("T", f"broker-{queue[0]}", int(queue[1])): held(commit=100) for queue in queues}
+def member(*queues: str, wants: Sequence[Any] = (), skew_ms: int = 0, **words: str) -> Command:
+    """Return a member that holds queues of T, such as a0 for queue 0 at broker-a; its clock may be off."""
+    times_ms = {name: at_ms + skew_ms for name, at_ms in ON_TIME.items()}
+    holds = {("T", f"broker-{queue[0]}", int(queue[1])): held(commit=100, **times_ms) for queue in queues}
     return running(holds, subscriptions=wants or [subscribed("T")], **{**WORDS, **words})
 
 

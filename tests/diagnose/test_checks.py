@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from rmqctl.diagnose.finding import SEVERITIES, Severity
+from rmqctl.diagnose.finding import SEVERITIES, Need, Severity
 from rmqctl.diagnose.look import at_least
 from rmqctl.diagnose.table import CHECKS
 from rmqctl.protocol.versions import version_ordinal
-from tests.admin.cluster import Queue, held, rates, running, subscribed
+from tests.admin.cluster import HOUR_MS, NOW_MS, Queue, held, rates, running, subscribed
 from tests.cli.group.groups import STRATEGY, WORDS
 from tests.cli.group.groups import healthy as healthy_at
 from tests.scripted import SILENCE
@@ -21,6 +21,8 @@ _OTHER = subscribed("T", "B")
 _A = subscribed("T", "A")
 _OLD_MS = 1_000_000_000_000
 _AHEAD_MS = 1_900_000_000_000
+# Set a minute ago by a clock that is an hour ahead.
+_FAST = subscribed("T", "A", NOW_MS - 60_000 + HOUR_MS)
 _NS = 1_795_238_115_408_000_000
 
 
@@ -83,7 +85,7 @@ _SICK: list[tuple[str, Change, set[str]]] = [
         members(
             c1=member("a0", "a1", wants=[subscribed("T", version_ms=_AHEAD_MS)]), c2=member("b0", "b1")
         ),
-        {"SUB005", "SUB006"},
+        {"SUB005", "SUB006", "CLK003"},
     ),
     (
         "a version from the past",
@@ -174,6 +176,37 @@ _SICK: list[tuple[str, Change, set[str]]] = [
         {"ALO002", "SKW004"},
     ),
     ("one does all the work", members(c1=_busy(100, "a0", "a1"), c2=_busy(0, "b0", "b1")), {"SKW005"}),
+    ("a broker's clock is behind", at_a(lambda broker: setattr(broker, "skew_ms", -90_000)), {"CLK001"}),
+    (
+        "a member's clock is ahead",
+        members(c1=member("a0", "a1", skew_ms=HOUR_MS), c2=member("b0", "b1")),
+        {"CLK002"},
+    ),
+    (
+        "a member's clock is behind",
+        members(c1=member("a0", "a1", skew_ms=-HOUR_MS), c2=member("b0", "b1")),
+        {"CLK002"},
+    ),
+    (
+        "a fast clock's filter counts",
+        both(
+            members(
+                c1=member("a0", "a1", wants=[_FAST], skew_ms=HOUR_MS),
+                c2=member("b0", "b1", wants=[subscribed("T", version_ms=NOW_MS - 30_000)]),
+            ),
+            groups_of(subscriptions={"T": _FAST}),
+        ),
+        {"SUB001", "SUB006", "CLK002", "CLK003"},
+    ),
+    (
+        "a fast clock that pops",
+        members(
+            c1=running(
+                pops={("T", "broker-a", -1): 3}, popped_at_ms=NOW_MS + HOUR_MS, subscriptions=[subscribed("T")], **WORDS
+            )
+        ),
+        {"CLK002", "CLK004", "OFF006"},
+    ),
     (
         "clients before 4.9.1",
         groups_of(client_version=version_ordinal(4, 8, 0)),
@@ -290,6 +323,26 @@ def test_a_hot_queue_is_found_by_what_arrives_meanwhile() -> None:
     cluster.clock.call_later(1, lambda: setattr(queue, "max_offset", queue.max_offset + 500))
     assert "SKW003" in codes(cluster, sample_s=2)
     assert "SKW003" not in codes(cluster, sample_s=2)
+
+
+def test_a_clock_that_is_a_little_off_is_worth_knowing_only() -> None:
+    (diagnosis,) = look(sick(members(c1=member("a0", "a1", skew_ms=8_000), c2=member("b0", "b1")))).diagnoses
+    assert [(each.code, each.severity) for each in diagnosis.findings] == [("CLK002", Severity.INFO)]
+
+
+def test_members_are_compared_with_brokers_and_not_with_this_machine() -> None:
+    cluster = healthy()
+    for broker in cluster.brokers.values():
+        broker.skew_ms = HOUR_MS
+    both(members(c1=member("a0", "a1", skew_ms=HOUR_MS), c2=member("b0", "b1", skew_ms=HOUR_MS)))(cluster)
+    assert codes(cluster) == []
+
+
+def test_clocks_that_are_not_known_leave_checks_open() -> None:
+    silent = look(sick(at_a(lambda broker: setattr(broker, "tells_time", False)))).diagnoses[0]
+    assert "broker-a" in silent.unknown[Need.CLOCKS]
+    fresh = look(sick(members(c1=member(), c2=member("b0", "b1")))).diagnoses[0]
+    assert "c1" in fresh.unknown[Need.CLOCKS]
 
 
 def _version_findings(cluster: Any) -> set[tuple[str, str]]:

@@ -8,12 +8,11 @@ from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Severity, Symptom, check
 from rmqctl.diagnose.parts import show_subscriptions, subscriptions_as_evidence
 from rmqctl.rules.durations import short_duration
+from rmqctl.rules.member_clock import MAX_VERSION_MS
 from rmqctl.rules.words import listed
 
 # A minute of difference between clocks is common, and orders nothing wrongly that people do by hand.
 _AHEAD_MS = 60_000
-# Versions of the Go client are nanoseconds: they are thousands of years ahead.
-_YEAR_3000_MS = 32_503_680_000_000
 
 
 @check(
@@ -26,21 +25,22 @@ _YEAR_3000_MS = 32_503_680_000_000
     "others in one group. A broker forgets the version when all members of the group have left it.",
 )
 def version_ahead(facts: GroupFacts) -> Iterator[Symptom]:
-    """Compare versions with this machine's clock."""
+    """Compare versions with the brokers' clock, or with this machine's where that is not known."""
+    now_ms = facts.at_ms + facts.clocks.reference.high_ms
     wanted, filtered = facts.wanted(), facts.filtered()
     for topic in sorted({*wanted, *filtered}):
         holders = {**wanted.get(topic, {}), **filtered.get(topic, {})}
-        ahead = {name: item for name, item in holders.items() if item.version_ms > facts.at_ms + _AHEAD_MS}
+        ahead = {name: item for name, item in holders.items() if item.version_ms > now_ms + _AHEAD_MS}
         if not ahead:
             continue
         newest_ms = max(item.version_ms for item in ahead.values())
-        is_in_ns = newest_ms > _YEAR_3000_MS
+        is_in_ns = newest_ms > MAX_VERSION_MS
         if is_in_ns and len(ahead) == len(holders):
             continue  # all members count in ns, as Go clients do: they order each other rightly
         by = (
             "is not in ms, and no other member can set a newer one"
             if is_in_ns
-            else f"is {short_duration(newest_ms - facts.at_ms)} ahead of this machine's clock"
+            else f"is {short_duration(newest_ms - now_ms)} ahead of {facts.clocks.reference_name}"
         )
         yield Symptom(
             f"The version of the subscription to {topic} {by} ({listed(ahead)}).",

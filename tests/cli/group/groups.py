@@ -12,7 +12,7 @@ from rmqctl.cli.output.listing import Listing
 from rmqctl.client.core import Client
 from rmqctl.diagnose.look import look_at
 from rmqctl.diagnose.table import CHECKS
-from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, rates, running, subscribed
+from tests.admin.cluster import ON_TIME, BrokerState, Cluster, Group, Queue, held, rates, running, subscribed
 from tests.scripted import SILENCE, V5_4_0, passing, run
 
 _T = TypeVar("_T")
@@ -28,16 +28,17 @@ WORDS = {
     "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
     "maxReconsumeTimes": "-1",
     "consumeTimeout": "15",
+    "pullInterval": "0",
     "PROP_NAMESERVER_ADDR": "ns:1;ns2:1;",
 }
 
 
 def healthy(version: int = V5_4_0) -> Cluster:
     """Return two brokers with two queues of T each, which the two members of G share; all agree, and 25 are unread."""
-    a, b = (BrokerState(f"broker-{name}", version) for name in "ab")
+    a, b = (BrokerState(f"broker-{name}", version, tells_time=True) for name in "ab")
     own = {}
     for client_id, name in (("c1", "broker-a"), ("c2", "broker-b")):
-        holds = {("T", name, 0): held(25, 75, 99, 75), ("T", name, 1): held(commit=100)}
+        holds = {("T", name, 0): held(25, 75, 99, 75, **ON_TIME), ("T", name, 1): held(commit=100, **ON_TIME)}
         told = [subscribed("T"), subscribed("%RETRY%G")]
         statuses = {"T": rates(2.5, 0.5, 12.25, 3)}
         own[client_id] = running(holds, subscriptions=told, statuses=statuses, **WORDS)

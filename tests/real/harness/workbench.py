@@ -99,11 +99,13 @@ class Workbench(LineDriver):
         *,
         jvm: tuple[str, ...] = (),
         credentials: tuple[str, str] | None = None,
+        launcher: tuple[str, ...] = (),
     ) -> None:
         classpath = f"{helper_classes(version)}:{rocketmq_jars(version)}/*"
         java = JavaProcess(
-            "workbench", home, classpath, "Workbench", namesrv, *(credentials or ()), jvm=("-Xmx768m", *jvm), pipe=True
-        )
+            "workbench", home, classpath, "Workbench", namesrv, *(credentials or ()), jvm=("-Xmx768m", *jvm), pipe=True,
+            launcher=launcher,
+        )  # fmt: skip
         super().__init__(java)
 
     def mqadmin(self, *args: str) -> str:

@@ -1,0 +1,42 @@
+"""CLK001: the brokers' clocks differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.diagnose.clocks import skew_words
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import Need, Severity, Symptom, check, command
+from rmqctl.diagnose.parts import clock_evidence
+from rmqctl.rules.clock_skew import ClockBounds, middle_clock
+
+_LIMIT_MS = 1_000
+
+
+@check(
+    "CLK001",
+    Severity.WARNING,
+    "the brokers' clocks differ",
+    meaning="Each broker stores, delays and expires messages by its own clock. One point in time is then a different "
+    "one at each: for resets and searches by time, for timer messages (which name a time of their producer's clock), "
+    "for CONSUME_FROM_TIMESTAMP, and in every time that rmqctl shows of a message.",
+    advice="Synchronise the clocks of the brokers' hosts (NTP), in small steps. rmqctl doctor measures them.",
+    needs=(Need.BROKERS, Need.CLOCKS),
+)
+def brokers_differ(facts: GroupFacts) -> Iterator[Symptom]:
+    """Compare each broker with the one in the middle; what is proven by the round trips counts."""
+    skews = facts.clocks.brokers
+    middle = middle_clock(skews.values())
+    of = next((name for name, skew in skews.items() if skew is middle), None)
+    if middle is None or of is None:
+        return
+    for name, skew in skews.items():
+        bounds = ClockBounds(skew.low_ms, skew.high_ms).minus(middle)
+        off_ms = bounds.off_ms()
+        if name != of and abs(off_ms) > _LIMIT_MS:
+            yield Symptom(
+                f"The clock of {name} is {skew_words(bounds)} {'ahead of' if off_ms > 0 else 'behind'} that of {of}.",
+                (*clock_evidence(name, skew), *clock_evidence(of, middle)),
+                command("doctor"),
+                key=name,
+            )

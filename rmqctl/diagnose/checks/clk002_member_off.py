@@ -1,0 +1,38 @@
+"""CLK002: a member's clock is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.diagnose.clocks import CLEAR_MS, skew_words
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import Need, Severity, Symptom, check, command
+from rmqctl.diagnose.parts import clock_evidence
+
+_INFO_MS = 1_000
+
+
+@check(
+    "CLK002",
+    Severity.WARNING,
+    "a member's clock is off",
+    meaning="Subscriptions are ordered by versions, which are times of the members' clocks: one that is fast overrules "
+    "the others, one that is slow cannot change the group's filter. CONSUME_FROM_TIMESTAMP starts at another message "
+    "than meant. Retry delays, timeouts of locks and of members are measured by one clock each, and stay right.",
+    advice="Synchronise the clock of the member's host (NTP), then restart the member: its versions stay as they are "
+    "until then.",
+    needs=(Need.MEMBERS, Need.CLOCKS),
+)
+def member_off(facts: GroupFacts) -> Iterator[Symptom]:
+    """Compare what is proven of each member's clock with the brokers'; it is off when it is outside of all of them."""
+    for client_id, bounds in facts.clocks.off().items():
+        off_ms = bounds.off_ms()
+        if abs(off_ms) > _INFO_MS:
+            direction = "ahead of" if off_ms > 0 else "behind"
+            yield Symptom(
+                f"The clock of {client_id} is {skew_words(bounds)} {direction} {facts.clocks.reference_name}.",
+                clock_evidence(client_id, facts.clocks.members[client_id]),
+                command("diagnose", facts.group, "--only", "CLK", "--probe"),
+                key=client_id,
+                severity=Severity.WARNING if abs(off_ms) > CLEAR_MS else Severity.INFO,
+            )

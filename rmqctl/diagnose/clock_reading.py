@@ -1,0 +1,68 @@
+"""Measures the clocks of groups' brokers and members."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from rmqctl.admin.offset_reading import Reading
+from rmqctl.admin.probe import measure_clock
+from rmqctl.admin.results import ask_all
+from rmqctl.client.core import Client
+from rmqctl.observe.clock_watch import WatchedMember, watch_members
+
+from .clocks import GroupClocks, measure_members
+from .facts import GroupFacts
+
+
+async def measure_clocks(
+    client: Client, every: Sequence[GroupFacts], readings: Sequence[Reading], *, is_probe: bool
+) -> list[GroupFacts]:
+    """Return the facts of groups with the clocks of those that have members; each broker is measured once.
+
+    Leaves no trace: a broker says its time where it is asked about a queue that nobody has consumed.
+    """
+    addresses = {
+        name: view.address
+        for facts, reading in zip(every, readings, strict=True)
+        if facts.is_online
+        for name, view in reading.views.items()
+    }
+    answers = await ask_all(addresses, lambda name: measure_clock(client, addresses[name]))
+    members = [
+        WatchedMember(facts.group, client_id, address, facts.running[client_id])
+        for facts, reading in zip(every, readings, strict=True)
+        for client_id, address in _through(reading).items()
+        if client_id in facts.running
+    ]
+    watched = await watch_members(client, members, is_probe=is_probe)
+    looks = {(member.group, member.client_id): answers for member, answers in zip(members, watched, strict=True)}
+    untold = {name: "no time in its answer" for name, skew in answers.ok.items() if skew is None}
+    untold |= {name: error.sentence for name, error in answers.failed.items()}
+    skews = {name: skew for name, skew in answers.ok.items() if skew is not None}
+    measured = []
+    for facts, reading in zip(every, readings, strict=True):
+        own = {name: skews[name] for name in reading.views if name in skews}
+        told = {
+            client_id: looks[facts.group, client_id] for client_id in facts.running if (facts.group, client_id) in looks
+        }
+        clocks = GroupClocks(
+            own,
+            measure_members(told, facts.rows, own),
+            {name: untold[name] for name in reading.views if name in untold},
+        )
+        measured.append(replace(facts, clocks=clocks) if facts.is_online else facts)
+    return measured
+
+
+def _through(reading: Reading) -> dict[str, str]:
+    """Return by client id the address of a broker that sees it. Of two clients with one id either may answer."""
+    views = [(view.address, view.connections.members) for view in reading.views.values() if view.connections]
+    through = {member.client_id: address for address, members in views for member in members}
+    for _, members in views:
+        for client_id, count in Counter(member.client_id for member in members).items():
+            if count > 1:
+                through.pop(client_id, None)
+    return through

@@ -1,0 +1,117 @@
+"""The clocks of a group's brokers and members, against this machine's and against each other. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from rmqctl.model.group import RunningInfo
+from rmqctl.model.progress import QueueProgress
+from rmqctl.rules.clock_skew import ClockBounds, SkewBounds
+from rmqctl.rules.durations import short_duration
+from rmqctl.rules.member_clock import Consumed, member_clock
+from rmqctl.rules.member_settings import member_settings
+from rmqctl.rules.words import listed
+
+# An idle member pulls each 20 s: so far its clock can be judged without waiting for it.
+CLEAR_MS = 30_000
+# Bounds that are closer are shown as one value and how far it may be off.
+_CLOSE_MS = 2_000
+
+
+class GroupClocks(Struct, frozen=True):
+    """What is known of clocks, as how far each is ahead of this machine's.
+
+    `brokers` are by broker name, `members` by client id; `unmeasured` says why a broker is not among them.
+    """
+
+    brokers: Mapping[str, SkewBounds] = {}
+    members: Mapping[str, ClockBounds] = {}
+    unmeasured: Mapping[str, str] = {}
+
+    @property
+    def reference(self) -> SkewBounds:
+        """What others are compared with: all clocks of brokers, which may differ; else this machine's."""
+        if not self.brokers:
+            return SkewBounds(0, 0)
+        every = self.brokers.values()
+        return SkewBounds(min(each.low_ms for each in every), max(each.high_ms for each in every))
+
+    @property
+    def reference_name(self) -> str:
+        """The same in words."""
+        return f"the clock of {listed(self.brokers)}" if self.brokers else "this machine's clock"
+
+    def vague(self) -> list[str]:
+        """Return the members of which it is not known whether their clocks are clearly off."""
+        return [
+            client_id
+            for client_id, bounds in self.off().items()
+            if not bounds.is_within(CLEAR_MS) and abs(bounds.off_ms()) <= CLEAR_MS
+        ]
+
+    def off(self) -> dict[str, ClockBounds]:
+        """Return how far each member's clock is from that, by client id."""
+        return {client_id: bounds.minus(self.reference) for client_id, bounds in self.members.items()}
+
+
+def measure_members(
+    looks: Mapping[str, Sequence[RunningInfo]], rows: Sequence[QueueProgress], brokers: Mapping[str, SkewBounds]
+) -> dict[str, ClockBounds]:
+    """Return the bounds of each member's clock by its answers, and by what it has consumed of each queue."""
+    consumed: dict[str, list[Consumed]] = {}
+    for row in rows:
+        broker = brokers.get(row.mq.broker_name)
+        client_id = row.client_ids[0] if len(row.client_ids) == 1 else ""
+        if broker is not None and client_id in looks:
+            consumed.setdefault(client_id, []).extend(_consumed(row, looks[client_id][0], broker))
+    return {client_id: member_clock(answers, consumed.get(client_id, ())) for client_id, answers in looks.items()}
+
+
+def _consumed(row: QueueProgress, told: RunningInfo, broker: SkewBounds) -> Iterator[Consumed]:
+    """Return when a member was done with the last message before the stored offset, if it has passed that itself.
+
+    What its filter leaves out it never consumes; but it pulls again after that was left out.
+    """
+    held, stored_at_ms = told.process_queues.get(row.mq), row.last_timestamp_ms
+    if held is None or held.dropped or stored_at_ms is None or row.consumer_offset is None:
+        return
+    if held.commit_offset is None or held.commit_offset < row.consumer_offset:
+        return
+    takes_all = any(each.topic == row.mq.topic and each.filter_key == ("TAG", "*") for each in told.subscriptions)
+    if takes_all and held.last_consume_at_ms is not None:
+        yield Consumed(held.last_consume_at_ms, stored_at_ms, broker)
+    interval_ms = member_settings(told).pull_interval_ms
+    if held.last_pull_at_ms is not None and interval_ms is not None:
+        yield Consumed(held.last_pull_at_ms + interval_ms, stored_at_ms, broker)
+
+
+def skew_words(bounds: ClockBounds) -> str:
+    """Return in words how far a clock is off that is surely off, without the direction."""
+    close = _close(bounds)
+    if close is None:
+        return f"at least {short_duration(abs(bounds.off_ms()))}"
+    middle_ms, error_ms = close
+    return f"{abs(middle_ms) / 1000:.3f} s (± {error_ms} ms)"
+
+
+def clock_words(bounds: ClockBounds) -> str:
+    """Return in words where a clock is, also one that is not known from both sides."""
+    close = _close(bounds)
+    if close is None:
+        return f"{_seconds(bounds.low_ms)} to {_seconds(bounds.high_ms)}"
+    middle_ms, error_ms = close
+    return f"{_seconds(middle_ms)} ± {error_ms} ms"
+
+
+def _close(bounds: ClockBounds) -> tuple[int, int] | None:
+    """Return the middle of bounds that are close, and how far it may be off, both in ms."""
+    if bounds.low_ms is None or bounds.high_ms is None or bounds.high_ms - bounds.low_ms > _CLOSE_MS:
+        return None
+    middle_ms = (bounds.low_ms + bounds.high_ms) // 2
+    return middle_ms, bounds.high_ms - middle_ms
+
+
+def _seconds(offset_ms: int | None) -> str:
+    return "unknown" if offset_ms is None else f"{offset_ms / 1000:+.3f} s"

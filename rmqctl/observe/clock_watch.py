@@ -1,0 +1,95 @@
+"""Watches members until the times that they report have changed, which bounds their clocks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from rmqctl.admin.clients import ask_running_info
+from rmqctl.client.core import Client
+from rmqctl.errors import RmqctlError
+from rmqctl.model.group import RunningInfo
+from rmqctl.net.clock import pause
+from rmqctl.rules.member_clock import member_clock, written_times
+
+# A relayed question holds one of a broker's 16 admin threads until the client answers.
+_AT_ONCE = 8
+# Bounds so far apart are narrow enough: 5 ms either way.
+NARROW_MS = 10
+# A member with nothing to do pulls each 15 or 20 s: a broker answers pulls that wait when it looks, each 5 s
+# (PullRequestHoldService). Two changes are needed, the second one where the first tells to look closely.
+PROBE_S = 70.0
+_TICK_MS = 5_000
+_TICK_EARLY_MS, _TICK_LATE_MS = 20, 60
+_SELDOM_S, _OFTEN_S = 0.25, 0.001
+# A member that is busy pulls again soon.
+_OFTEN_COUNT = 20
+
+
+class WatchedMember(Struct, frozen=True):
+    """A member, the address of a broker that sees it, and its answer so far."""
+
+    group: str
+    client_id: str
+    address: str
+    told: RunningInfo
+
+
+async def watch_members(
+    client: Client, members: list[WatchedMember], *, is_probe: bool
+) -> list[tuple[RunningInfo, ...]]:
+    """Ask members again, and return the answers of each in order, beginning with the one that there was.
+
+    Once, and once more where something has changed: then its clock is known to a few ms. With `is_probe` until all are
+    known so well, for PROBE_S at most. A member that does not answer any more is left alone.
+    """
+    gates: dict[str, asyncio.Semaphore] = {member.address: asyncio.Semaphore(_AT_ONCE) for member in members}
+    until_s = client.clock.monotonic_s() + PROBE_S if is_probe else None
+    return await asyncio.gather(*(_watch(client, member, gates, until_s) for member in members))
+
+
+async def _watch(
+    client: Client, member: WatchedMember, gates: Mapping[str, asyncio.Semaphore], until_s: float | None
+) -> tuple[RunningInfo, ...]:
+    looks = [member.told]
+    window: tuple[int, int] | None = None
+    alike_count = 0
+    while True:
+        try:
+            async with gates[member.address]:
+                looks.append(await ask_running_info(client, member.address, member.group, member.client_id))
+        except RmqctlError:
+            return tuple(looks)
+        has_changed = written_times(looks[-1]) != written_times(looks[-2])
+        alike_count = 0 if has_changed else alike_count + 1
+        width_ms = member_clock(looks[-2:]).width_ms
+        if width_ms is not None and width_ms <= NARROW_MS:
+            return tuple(looks)
+        if has_changed:
+            window = looks[-2].asked_at_ms or 0, looks[-1].answered_at_ms or 0
+        elif alike_count > 1:
+            del looks[-2]  # of answers that are alike, the first and the last say it all
+        if until_s is None:
+            if not has_changed or len(looks) > 2:
+                return tuple(looks)
+        elif client.clock.monotonic_s() >= until_s:
+            return tuple(looks)
+        elif not has_changed:
+            is_soon = window is not None and alike_count < _OFTEN_COUNT
+            await pause(client.clock, _OFTEN_S if is_soon else _delay_s(window, client.clock.now_ms()))
+
+
+def _delay_s(window: tuple[int, int] | None, now_ms: int) -> float:
+    """Return when to ask again: at once near the times at which the broker may answer pulls that wait.
+
+    It did so at some time within the window, and does it each 5 s, a few ms later each time.
+    """
+    if window is None:
+        return _SELDOM_S
+    first_ms, last_ms = window[0] - _TICK_EARLY_MS, window[1] + _TICK_LATE_MS
+    since_ms = (now_ms - first_ms) % _TICK_MS
+    if now_ms > last_ms and since_ms <= last_ms - first_ms:
+        return _OFTEN_S
+    return min(_SELDOM_S, (_TICK_MS - since_ms) / 1000)
