@@ -42,6 +42,9 @@ Severities:
 Compares what each broker, each member and each queue reports. Nothing is changed and no trace is left. A check that
 could not see everything it needs says so below the table; without a finding it is not proof then (exit code 8).
 
+Groups with members are read a second time after --for: what moved in between shows stuck messages, members that take
+nothing and lag that grows.
+
 Clocks of brokers and members are compared with this machine's and with each other. A name server reports no time,
 and goes by its own alone.
 
@@ -76,7 +79,8 @@ def command(
         typer.Option("--fail-on", metavar="SEVERITY", help="Exit with 1 when a finding has this severity or a worse."),
     ] = None,
     sample: Annotated[
-        str, typer.Option("--for", metavar="TIME", help="How long to count arriving messages; 0s to skip it.")
+        str,
+        typer.Option("--for", metavar="TIME", help="Time between the readings that show what moves; 0s to skip it."),
     ] = _DEFAULT_SAMPLE,
     settle: Annotated[
         str, typer.Option("--settle", metavar="TIME", help="How long a rebalance may take; 0s to look only once.")
@@ -90,7 +94,7 @@ def command(
 ) -> int:
     """Run the command; its help is the registry's line and HELP."""
     from rmqctl.cli.output.text import note_to_stderr
-    from rmqctl.diagnose.finding import Need
+    from rmqctl.diagnose.finding import TIMED_NEEDS
     from rmqctl.diagnose.look import Look, compare_looks, look_at
     from rmqctl.plugin.loader import all_checks, load_plugins
 
@@ -100,8 +104,8 @@ def command(
     sample_s, settle_s = seconds_option("--for", sample), seconds_option("--settle", settle)
     names = _names(invocation, groups or [], every=every)
     topics = [invocation.full_name(name) for name in topic or ()]
-    checks = _pick(all_checks(load_plugins(plugin or ())), only, with_rates=sample_s > 0)
-    if not any(Need.RATES in check.needs for check in checks):
+    checks = _pick(all_checks(load_plugins(plugin or ())), only, with_time=sample_s > 0)
+    if not any(check.needs & TIMED_NEEDS for check in checks):
         sample_s = 0
     is_many = every or len(names) > 1 or any("*" in name or "?" in name for name in names)
     is_open_ended = is_many or probe
@@ -147,11 +151,11 @@ def _severity(option: str, text: str | None) -> "Severity | None":
         raise UsageError(f"{option}: unknown severity {text!r}.", hint=f"Use one of: {known}.") from None
 
 
-def _pick(checks: "Sequence[Check]", only: Sequence[str] | None, *, with_rates: bool) -> "list[Check]":
-    """Return the checks that codes or starts of codes name, or all of them; without rates, those that need none."""
-    from rmqctl.diagnose.finding import Need
+def _pick(checks: "Sequence[Check]", only: Sequence[str] | None, *, with_time: bool) -> "list[Check]":
+    """Return the checks that codes or starts of codes name, or all of them; without time, those that need none."""
+    from rmqctl.diagnose.finding import TIMED_NEEDS
 
-    possible = [check for check in checks if with_rates or Need.RATES not in check.needs]
+    possible = [check for check in checks if with_time or not check.needs & TIMED_NEEDS]
     if only is None:
         return possible
     wanted = [word.strip().upper() for text in only for word in text.split(",") if word.strip()]
@@ -164,7 +168,7 @@ def _pick(checks: "Sequence[Check]", only: Sequence[str] | None, *, with_rates: 
             raise UsageError(f"--only: no check has the code {word}.", hint=hint)
     chosen = [check for check in possible if check.code.startswith(tuple(wanted))]
     if not chosen:
-        raise UsageError("--only: these checks count arriving messages.", hint="Use --for with a time above 0s.")
+        raise UsageError("--only: these checks read the group twice.", hint="Use --for with a time above 0s.")
     return chosen
 
 
@@ -180,7 +184,7 @@ def _wait(invocation: Invocation, found: "Look", groups: Sequence[str], settle_s
     if invocation.display.with_notes:
         note_to_stderr(
             printable(
-                f"{listed(codes)} of {listed(groups)} may be a rebalance in progress: reading again in {settle_s:g} s. "
+                f"{listed(codes)} of {listed(groups)} may pass, as in a rebalance: reading again in {settle_s:g} s. "
                 "Ctrl-C shows what was seen so far."
             )
         )
@@ -311,13 +315,13 @@ def _open_questions(one: "Diagnosis", checks: "Sequence[Check]") -> Iterator[str
     """Say what of one group is not settled: seen once, seen in one of two readings, or not seen at all."""
     if one.may_pass:
         codes = sorted({finding.code for finding in one.findings if not finding.is_confirmed})
-        yield f"{listed(codes)} was seen once and may be a rebalance in progress."
+        yield f"{listed(codes)} was seen once and may pass: a rebalance looks the same."
     for need, reason in one.unknown.items():
         codes = _open_codes(one, checks, str(need))
         if codes:
             yield f"{counted(len(codes), 'check')} could not rule anything out: {reason} ({listed(codes)})."
     if one.passed_codes:
-        yield f"{listed(one.passed_codes)} was seen in one of two readings only: the group was rebalancing."
+        yield f"{listed(one.passed_codes)} was seen in one of two readings only, as in a rebalance."
 
 
 def _notes(found: "Look", checks: "Sequence[Check]", counts: dict[str, int], *, hidden_count: int) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -11,6 +11,7 @@ from rmqctl.admin.offset_reading import Reading
 from rmqctl.admin.probe import measure_clock
 from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
+from rmqctl.model.group import RunningInfo
 from rmqctl.observe.clock_watch import WatchedMember, watch_members
 
 from .clocks import GroupClocks, measure_members
@@ -18,10 +19,16 @@ from .facts import GroupFacts
 
 
 async def measure_clocks(
-    client: Client, every: Sequence[GroupFacts], readings: Sequence[Reading], *, is_probe: bool
+    client: Client,
+    every: Sequence[GroupFacts],
+    readings: Sequence[Reading],
+    later: Mapping[str, Mapping[str, RunningInfo]],
+    *,
+    is_probe: bool,
 ) -> list[GroupFacts]:
     """Return the facts of groups with the clocks of those that have members; each broker is measured once.
 
+    `later` is what members said of themselves once more, by group and client id.
     Leaves no trace: a broker says its time where it is asked about a queue that nobody has consumed.
     """
     addresses = {
@@ -32,7 +39,7 @@ async def measure_clocks(
     }
     answers = await ask_all(addresses, lambda name: measure_clock(client, addresses[name]))
     members = [
-        WatchedMember(facts.group, client_id, address, facts.running[client_id])
+        WatchedMember(facts.group, client_id, address, _told(facts, client_id, later.get(facts.group, {})))
         for facts, reading in zip(every, readings, strict=True)
         for client_id, address in _through(reading).items()
         if client_id in facts.running
@@ -55,6 +62,10 @@ async def measure_clocks(
         )
         measured.append(replace(facts, clocks=clocks) if facts.is_online else facts)
     return measured
+
+
+def _told(facts: GroupFacts, client_id: str, later: Mapping[str, RunningInfo]) -> tuple[RunningInfo, ...]:
+    return tuple(told[client_id] for told in (facts.running, later) if client_id in told)
 
 
 def _through(reading: Reading) -> dict[str, str]:

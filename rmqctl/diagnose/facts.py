@@ -20,6 +20,7 @@ from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.progress import QueueProgress
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.member_settings import MemberSettings, member_settings
+from rmqctl.rules.stuck_queues import Motion, Verdict, Watched
 from rmqctl.whatif.scene import Scene
 
 from .clocks import GroupClocks
@@ -37,6 +38,46 @@ class TopicFacts(Struct, frozen=True):
     unreadable_queue_count: int = 0
 
 
+class QueueMotion(Struct, frozen=True):
+    """What became of one queue between two readings, as one member that holds it tells it; None: no member does.
+
+    `verdict` is None where the queue is fine. `passed_ms` is the time from reading to reading, to compute rates;
+    `watched.for_ms` is shorter: so long at least. `is_exhausted`: all threads of the member are in the listener.
+    """
+
+    mq: MessageQueue
+    client_id: str | None
+    watched: Watched
+    passed_ms: int = 0
+    verdict: Verdict | None = None
+    is_exhausted: bool = False
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the member has had the same message in hand for too long."""
+        return self.verdict is not None and self.verdict.is_stuck is True
+
+    @property
+    def is_served(self) -> bool:
+        """Whether a member consumes the queue, however slowly."""
+        return not self.is_stuck and self.watched.motion not in (Motion.IDLES, Motion.UNHELD)
+
+    @property
+    def head_offset(self) -> int | None:
+        """The first offset that the member has in hand."""
+        held = self.watched.last.held
+        return None if held is None else held.head_offset
+
+    @property
+    def in_hand_ms(self) -> int:
+        """For how long at least the member has had the head in hand; 0 where that is not known."""
+        return 0 if self.verdict is None else self.verdict.at_least_ms or 0
+
+    def per_second(self, count: int) -> float:
+        """Return a count between the two readings as a rate."""
+        return count * 1000 / self.passed_ms if self.passed_ms > 0 else 0.0
+
+
 class GroupFacts(Struct, frozen=True):
     """One group as brokers and members report it, read at `at_ms` by this machine's clock.
 
@@ -48,7 +89,7 @@ class GroupFacts(Struct, frozen=True):
     id what each says of itself, `silent` why the others did not answer; `rows` queue by queue; `scene` for the shares
     of queues. `clocks` are empty where they were not measured. `put_rates` are messages a second by queue over
     `sampled_s`, None where nothing was measured. `closed_brokers` are brokers of a subscribed topic without read
-    permission, by topic.
+    permission, by topic. `motions` are there where the group was read twice.
     """
 
     group: str
@@ -71,6 +112,7 @@ class GroupFacts(Struct, frozen=True):
     broker_versions: Mapping[str, int] = {}
     closed_brokers: Mapping[str, tuple[str, ...]] = {}
     clocks: GroupClocks = GroupClocks()
+    motions: tuple[QueueMotion, ...] = ()
 
     @property
     def is_online(self) -> bool:

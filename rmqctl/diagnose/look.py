@@ -23,6 +23,7 @@ from .clock_reading import measure_clocks
 from .facts import GroupFacts
 from .finding import SEVERITIES, Check, Finding, Need, Severity
 from .reading import facts_of, with_rates
+from .second_reading import FirstReading, SecondReadings, first_reading, read_again
 
 # More would only wait in each other's way for the brokers' admin threads.
 _GROUPS_AT_ONCE = 8
@@ -59,17 +60,19 @@ async def look_at(
     client: Client, groups: Sequence[str], topics: Sequence[str], checks: Sequence[Check], *, sample_s: float = 0,
     is_probe: bool = False,
 ) -> Look:  # fmt: skip
-    """Diagnose the groups that names and patterns pick; `sample_s`: how long to count messages that arrive.
+    """Diagnose the groups that names and patterns pick.
 
+    `sample_s`: how long to count messages that arrive, before groups with members are read again. 0: neither is done.
     `is_probe`: ask members until each clock is known to 5 ms, for 70 s at most.
 
     Raises NotFoundError for a group, pattern or topic that does not exist, and the brokers' error when none answers.
     """
     names, failures = await fetch_matching_groups(client, groups)
 
-    async def fetch(name: str) -> tuple[GroupDetails, GroupFacts]:
+    async def fetch(name: str) -> tuple[FirstReading, GroupFacts]:
+        began_s = client.clock.monotonic_s()
         details = await fetch_group_details(client, name, topics)
-        return details, facts_of(details)
+        return first_reading(client, details, began_s), facts_of(details)
 
     answers = await ask_all(names, fetch, at_once=_GROUPS_AT_ONCE)
     failures += [
@@ -79,17 +82,27 @@ async def look_at(
         if name in groups or not (isinstance(error, NotFoundError) and error.kind == "Topic")
     ]
     read = only_or_failed(answers)
-    brokers = {name: view.broker for details, _ in read for name, view in details.reading.views.items()}
+    firsts = [first for first, _ in read]
+    brokers = {name: view.broker for first in firsts for name, view in first.details.reading.views.items()}
     queues = sorted({mq for _, facts in read if facts.scene is not None for mq in facts.scene.queues})
     rates, rate_failures = await measure_rates(client, queues, brokers, sample_s)
     every = [facts if rates is None else with_rates(facts, rates, sample_s) for _, facts in read]
-    if any(Need.CLOCKS in check.needs for check in checks):
-        every = await measure_clocks(client, every, [details.reading for details, _ in read], is_probe=is_probe)
-    failures += merge_failures({details.progress.group: details.failures for details, _ in read})
-    failures += rate_failures
+    wanted = {need for check in checks for need in check.needs}
+    second = SecondReadings()
+    if sample_s > 0 and Need.MOTION in wanted:
+        second = await read_again(client, firsts, topics, at_once=_GROUPS_AT_ONCE)
+        every = [replace(facts, motions=second.motions.get(facts.group, ())) for facts in every]
+    if Need.CLOCKS in wanted:
+        readings = [first.details.reading for first in firsts]
+        every = await measure_clocks(client, every, readings, second.running, is_probe=is_probe)
+    failures += merge_failures({first.details.progress.group: first.details.failures for first in firsts})
+    failures += [*rate_failures, *second.failures]
     diagnoses = [
-        _only_about(topics, diagnose(facts, checks, _unknown(details, facts, has_rates=not rate_failures)))
-        for (details, _), facts in zip(read, every, strict=True)
+        _only_about(
+            topics,
+            diagnose(facts, checks, _unknown(first.details, facts, second, has_rates=not rate_failures)),
+        )
+        for first, facts in zip(firsts, every, strict=True)
     ]
     failures += [failure for diagnosis in diagnoses for failure in diagnosis.failures]
     return Look(tuple(diagnoses), tuple(failures))
@@ -120,7 +133,7 @@ def _weight(finding: Finding) -> int:
     return SEVERITIES.index(finding.severity)
 
 
-def _unknown(details: GroupDetails, facts: GroupFacts, *, has_rates: bool) -> dict[Need, str]:
+def _unknown(details: GroupDetails, facts: GroupFacts, second: SecondReadings, *, has_rates: bool) -> dict[Need, str]:
     """Say what is missing of a group, by need."""
     reading, progress = details.reading, details.progress
     unknown: dict[Need, str] = {}
@@ -136,6 +149,8 @@ def _unknown(details: GroupDetails, facts: GroupFacts, *, has_rates: bool) -> di
         unknown[Need.MEMBERS] = _UNSEEN.get(progress.unseen_reason, "not every broker answered")
     if not has_rates:
         unknown[Need.RATES] = "not every broker told its offsets twice"
+    if facts.group in second.unknown:
+        unknown[Need.MOTION] = second.unknown[facts.group]
     vague = facts.clocks.vague()
     if facts.clocks.unmeasured:
         unknown[Need.CLOCKS] = f"{listed(facts.clocks.unmeasured)} did not report the time"

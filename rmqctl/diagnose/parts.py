@@ -41,3 +41,18 @@ def differing(
             tuple(Evidence(key, value, name) for name, value in (*told.items(), *at_brokers.items()) if value),
             command("group", "members", facts.group, "-o", "wide"),
         )
+
+
+_LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
+
+
+def starts_last(facts: GroupFacts) -> bool:
+    """Tell whether every member answers, and begins with the last offset where none is stored."""
+    told = {own.consume_from_where for own in facts.settings.values()}
+    return (
+        facts.is_online
+        and told == {_LAST_OFFSET}
+        and not facts.silent
+        and not facts.is_broadcasting
+        and not facts.is_popping
+    )

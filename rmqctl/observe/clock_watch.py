@@ -29,21 +29,21 @@ _OFTEN_COUNT = 20
 
 
 class WatchedMember(Struct, frozen=True):
-    """A member, the address of a broker that sees it, and its answer so far."""
+    """A member, the address of a broker that sees it, and its answers so far, at least one."""
 
     group: str
     client_id: str
     address: str
-    told: RunningInfo
+    told: tuple[RunningInfo, ...]
 
 
 async def watch_members(
     client: Client, members: list[WatchedMember], *, is_probe: bool
 ) -> list[tuple[RunningInfo, ...]]:
-    """Ask members again, and return the answers of each in order, beginning with the one that there was.
+    """Ask members again, and return the answers of each in order, beginning with those that there were.
 
-    Once, and once more where something has changed: then its clock is known to a few ms. With `is_probe` until all are
-    known so well, for PROBE_S at most. A member that does not answer any more is left alone.
+    One answer more, and another where something has changed: then its clock is known to a few ms. With `is_probe` until
+    all are known so well, for PROBE_S at most. A member that does not answer any more is left alone.
     """
     gates: dict[str, asyncio.Semaphore] = {member.address: asyncio.Semaphore(_AT_ONCE) for member in members}
     until_s = client.clock.monotonic_s() + PROBE_S if is_probe else None
@@ -53,32 +53,33 @@ async def watch_members(
 async def _watch(
     client: Client, member: WatchedMember, gates: Mapping[str, asyncio.Semaphore], until_s: float | None
 ) -> tuple[RunningInfo, ...]:
-    looks = [member.told]
+    looks = list(member.told)
     window: tuple[int, int] | None = None
     alike_count = 0
     while True:
+        if len(looks) > 1:
+            has_changed = written_times(looks[-1]) != written_times(looks[-2])
+            alike_count = 0 if has_changed else alike_count + 1
+            width_ms = member_clock(looks[-2:]).width_ms
+            if width_ms is not None and width_ms <= NARROW_MS:
+                return tuple(looks)
+            if has_changed:
+                window = looks[-2].asked_at_ms or 0, looks[-1].answered_at_ms or 0
+            elif alike_count > 1:
+                del looks[-2]  # of answers that are alike, the first and the last say it all
+            if until_s is None:
+                if not has_changed or len(looks) > 2:
+                    return tuple(looks)
+            elif client.clock.monotonic_s() >= until_s:
+                return tuple(looks)
+            elif not has_changed:
+                is_soon = window is not None and alike_count < _OFTEN_COUNT
+                await pause(client.clock, _OFTEN_S if is_soon else _delay_s(window, client.clock.now_ms()))
         try:
             async with gates[member.address]:
                 looks.append(await ask_running_info(client, member.address, member.group, member.client_id))
         except RmqctlError:
             return tuple(looks)
-        has_changed = written_times(looks[-1]) != written_times(looks[-2])
-        alike_count = 0 if has_changed else alike_count + 1
-        width_ms = member_clock(looks[-2:]).width_ms
-        if width_ms is not None and width_ms <= NARROW_MS:
-            return tuple(looks)
-        if has_changed:
-            window = looks[-2].asked_at_ms or 0, looks[-1].answered_at_ms or 0
-        elif alike_count > 1:
-            del looks[-2]  # of answers that are alike, the first and the last say it all
-        if until_s is None:
-            if not has_changed or len(looks) > 2:
-                return tuple(looks)
-        elif client.clock.monotonic_s() >= until_s:
-            return tuple(looks)
-        elif not has_changed:
-            is_soon = window is not None and alike_count < _OFTEN_COUNT
-            await pause(client.clock, _OFTEN_S if is_soon else _delay_s(window, client.clock.now_ms()))
 
 
 def _delay_s(window: tuple[int, int] | None, now_ms: int) -> float:

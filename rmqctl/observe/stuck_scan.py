@@ -85,7 +85,8 @@ class StuckScan(Struct, frozen=True):
 
     `queue_count` are all that were looked at, `silent_ids` are members that did not tell what they hold. `looked_at_ms`
     is when the last look ended.
-    `pop_hindrances` are brokers whose pops cannot be seen, `pop_notes` sentences about those that can.
+    `pop_hindrances` are brokers whose pops cannot be seen, `pop_notes` sentences about those that can. `watched` are
+    all queues that were looked at, with each member that holds them.
     """
 
     group: str
@@ -100,6 +101,7 @@ class StuckScan(Struct, frozen=True):
     failures: tuple[Failure, ...]
     pop_hindrances: Mapping[str, PopHindrance] = {}
     pop_notes: tuple[str, ...] = ()
+    watched: Mapping[tuple[MessageQueue, str | None], Watched] = {}
 
     @property
     def stuck(self) -> tuple[StuckQueue, ...]:
@@ -129,7 +131,7 @@ async def scan_group(
     while True:
         await _wait(client, first.ended_s, until_s, on_wait)
         last = await _look(client, group, topics, choices)
-        scan = await _conclude(client, group, first, last, older_than_ms, choices)
+        scan = await conclude_looks(client, group, first, last, older_than_ms, choices)
         undecided = any(each.verdict.needs_time for each in scan.queues)
         if not undecided or until_s >= last_s:
             return scan
@@ -142,7 +144,7 @@ async def _wait(client: Client, began_s: float, until_s: float, on_wait: Callabl
         await pause(client.clock, min(1.0, until_s - passed_s))
 
 
-class _Look(Struct, frozen=True):
+class GroupLook(Struct, frozen=True):
     """One look, and from when to when it took: rows of the queues that were asked for."""
 
     began_s: float
@@ -153,19 +155,32 @@ class _Look(Struct, frozen=True):
     rows: Mapping[MessageQueue, QueueProgress]
 
 
-async def _look(client: Client, group: str, topics: Sequence[str], choices: Sequence[QueueChoice]) -> _Look:
+async def _look(client: Client, group: str, topics: Sequence[str], choices: Sequence[QueueChoice]) -> GroupLook:
     began_s = client.clock.monotonic_s()
     reading = await read_group(client, group, topics)
     progress = conclude(group, reading)
-    rows = {row.mq: row for row in progress.rows if not choices or any(choice.has(row.mq) for choice in choices)}
-    if choices and not rows and not progress.failures:
+    look = make_look(client, reading, progress, began_s, choices)
+    if choices and not look.rows and not progress.failures:
         raise UsageError(f"Group {group} has no queue {choices[0]}.", hint=f"rmqctl offset show {group} lists them.")
-    return _Look(began_s, client.clock.monotonic_s(), client.clock.now_ms(), reading, progress, rows)
+    return look
 
 
-async def _conclude(
-    client: Client, group: str, first: _Look, last: _Look, older_than_ms: int | None, choices: Sequence[QueueChoice]
-) -> StuckScan:
+def make_look(
+    client: Client, reading: Reading, progress: GroupProgress, began_s: float, choices: Sequence[QueueChoice] = ()
+) -> GroupLook:
+    """Make a look of a reading that ends now and began at `began_s` by the client's clock (monotonic)."""
+    rows = {row.mq: row for row in progress.rows if not choices or any(choice.has(row.mq) for choice in choices)}
+    return GroupLook(began_s, client.clock.monotonic_s(), client.clock.now_ms(), reading, progress, rows)
+
+
+async def conclude_looks(
+    client: Client, group: str, first: GroupLook, last: GroupLook, older_than_ms: int | None = None,
+    choices: Sequence[QueueChoice] = (), *, with_pops: bool = True,
+) -> StuckScan:  # fmt: skip
+    """Judge each queue by two looks at its group; asks for more about those that do not move.
+
+    `with_pops`: also look for messages that are popped and not acknowledged, which reads brokers' check-points.
+    """
     for_ms = _between_ms(first, last)
     told = {client_id: _told(client_id, info, first, last) for client_id, info in last.reading.running.ok.items()}
     holders = _holders(last.reading.running.ok)
@@ -185,7 +200,7 @@ async def _conclude(
         hindrances = {name: found for name in brokers if (found := blocks_retries(places, name)) is not None}
     closed = await _closed_brokers(client, group, last) if Motion.IDLES in still.values() else frozenset[str]()
     types = {each.consume_type for each in last.reading.connections()}
-    pops = await _scan_pops(client, group, last, types, older_than_ms, choices)
+    pops = await _scan_pops(client, group, last, types, older_than_ms, choices) if with_pops else PopScan()
     queues = [_popped_row(last, for_ms, each, told) for each in pops.messages]
     for (mq, client_id), each in watched.items():
         member = None if client_id is None else told[client_id]
@@ -205,12 +220,12 @@ async def _conclude(
     failures = [*last.progress.failures, *_failed_heads(heads), *pops.failures]
     return StuckScan(
         group, last.progress, len(last.rows), for_ms, last.ended_at_ms, tuple(queues), members, hindrances, silent_ids,
-        tuple(failures), pops.hindrances, pops.notes,
+        tuple(failures), pops.hindrances, pops.notes, watched,
     )  # fmt: skip
 
 
 async def _scan_pops(
-    client: Client, group: str, last: _Look, types: Collection[str], older_than_ms: int | None,
+    client: Client, group: str, last: GroupLook, types: Collection[str], older_than_ms: int | None,
     choices: Sequence[QueueChoice],
 ) -> PopScan:  # fmt: skip
     if not any(_pops(row, types) for row in last.rows.values()):
@@ -229,7 +244,7 @@ def _pops(row: QueueProgress, types: Collection[str]) -> bool:
     return row.reasons.get("inflight") is Unknown.POP or CONSUME_POP in types
 
 
-def _popped_row(last: _Look, for_ms: int, found: PoppedMessage, told: Mapping[str, _Told]) -> StuckQueue:
+def _popped_row(last: GroupLook, for_ms: int, found: PoppedMessage, told: Mapping[str, _Told]) -> StuckQueue:
     mq = found.popped.mq
     row = last.rows.get(mq)
     if row is None:  # a retry topic of pops that was not asked for by its name
@@ -245,12 +260,12 @@ def _popped_row(last: _Look, for_ms: int, found: PoppedMessage, told: Mapping[st
     return StuckQueue(row, watched, None, settings, judge_popped(found.age_ms), found.message, found.popped)
 
 
-def _between_ms(first: _Look, last: _Look) -> int:
+def _between_ms(first: GroupLook, last: GroupLook) -> int:
     """Return how long ago at least everything of the first look was told when the last one was."""
     return max(0, round((last.began_s - first.ended_s) * 1000))
 
 
-async def _closed_brokers(client: Client, group: str, last: _Look) -> frozenset[str]:
+async def _closed_brokers(client: Client, group: str, last: GroupLook) -> frozenset[str]:
     """Return the brokers that let no member of the group pull (consumeEnable=false)."""
     configs = await fetch_configs(client, {name: view.broker for name, view in last.reading.views.items()})
     return frozenset(
@@ -272,7 +287,7 @@ class _Told(Struct, frozen=True):
     in_hand_count: int
 
 
-def _told(client_id: str, info: RunningInfo, first: _Look, last: _Look) -> _Told:
+def _told(client_id: str, info: RunningInfo, first: GroupLook, last: GroupLook) -> _Told:
     held = [each for each in info.process_queues.values() if not each.dropped]
     return _Told(
         client_id=client_id,
@@ -296,9 +311,9 @@ def _holders(running: Mapping[str, RunningInfo]) -> dict[MessageQueue, list[str 
 
 
 def _watch(
-    mq: MessageQueue, client_id: str | None, first: _Look, last: _Look, for_ms: int, told: _Told | None
+    mq: MessageQueue, client_id: str | None, first: GroupLook, last: GroupLook, for_ms: int, told: _Told | None
 ) -> Watched:
-    def position(look: _Look) -> Position:
+    def position(look: GroupLook) -> Position:
         row = look.rows.get(mq)
         held = None if client_id is None else _held(look.reading.running.ok.get(client_id), mq)
         if row is None:
@@ -316,7 +331,7 @@ def _held(info: RunningInfo | None, mq: MessageQueue) -> ProcessQueue | None:
 _Key = tuple[MessageQueue, str | None]
 
 
-async def _fetch_head(client: Client, last: _Look, mq: MessageQueue, watched: Watched) -> FoundMessage:
+async def _fetch_head(client: Client, last: GroupLook, mq: MessageQueue, watched: Watched) -> FoundMessage:
     """Return the message that the queue stands at. Raises RmqctlError for one that can't be read."""
     held = watched.last.held
     head = None if held is None else held.head_offset
@@ -341,7 +356,7 @@ def _failed_heads(heads: Answers[_Key, FoundMessage]) -> list[Failure]:
 
 
 async def _ask_stacks(
-    client: Client, group: str, last: _Look, settings: Mapping[str, MemberSettings]
+    client: Client, group: str, last: GroupLook, settings: Mapping[str, MemberSettings]
 ) -> dict[str, MemberThreads]:
     """Ask members whose messages do not move for their threads. Who does not tell has none."""
     views = last.reading.views.values()
@@ -367,7 +382,7 @@ def _fails(running: Mapping[str, RunningInfo], key: _Key) -> bool:
     return status is not None and (status.consume_failed_tps > 0 or status.consume_failed_count > 0)
 
 
-def _now_of(client_id: str, first: _Look, last: _Look) -> int | None:
+def _now_of(client_id: str, first: GroupLook, last: GroupLook) -> int | None:
     """Return what a client's clock shows now at least. Between two looks it went on as ours did."""
     seen = [
         at_ms + passed_ms
@@ -399,7 +414,7 @@ def _holder(mq: MessageQueue, told: _Told, member: MemberThreads | None) -> Hold
 
 def _facts(
     client: Client,
-    last: _Look,
+    last: GroupLook,
     mq: MessageQueue,
     watched: Watched,
     holder: Holder | None,

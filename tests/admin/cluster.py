@@ -173,6 +173,7 @@ class BrokerState:
             Q.GET_TOPIC_CONFIG: self._one_topic,
             Q.QUERY_TOPIC_CONSUME_BY_WHO: self._topic_groups,
             Q.GET_EARLIEST_MSG_STORETIME: self._earliest,
+            Q.PULL_MESSAGE: self._no_message,
             Q.UPDATE_CONSUMER_OFFSET: self._store_offset,
             Q.INVOKE_BROKER_TO_RESET_OFFSET: self._reset,
             Q.DELETE_SUBSCRIPTIONGROUP: self._delete_group,
@@ -218,6 +219,14 @@ class BrokerState:
         queue = self.topics[request.ext_fields["topic"]][int(request.ext_fields["queueId"])]
         is_empty = queue.max_offset == queue.min_offset
         return ok(timestamp="-1" if is_empty else str(1_795_238_100_000 - queue.oldest_age_ms))
+
+    def _no_message(self, request: Command) -> Command:
+        """Answer a pull: queues have offsets and no messages here (tests.admin.message_store has some)."""
+        fields = request.ext_fields
+        if fields["topic"] not in self.topics:
+            return refused(R.TOPIC_NOT_EXIST, f"the topic[{fields['topic']}] not exist")
+        end = str(self.topics[fields["topic"]][int(fields["queueId"])].max_offset)
+        return Command(R.PULL_NOT_FOUND, {"minOffset": "0", "maxOffset": end, "nextBeginOffset": end})
 
     def _consume_stats(self, request: Command) -> Command:
         group = request.ext_fields["consumerGroup"]

@@ -15,6 +15,7 @@ from tests.cli.group.groups import STRATEGY, WORDS
 from tests.cli.group.groups import healthy as healthy_at
 from tests.scripted import SILENCE
 
+from . import test_progress
 from .groups import Change, at_a, both, codes, groups_of, healthy, look, member, members, sick
 
 _OTHER = subscribed("T", "B")
@@ -114,7 +115,7 @@ _SICK: list[tuple[str, Change, set[str]]] = [
             groups_of(message_model="BROADCASTING"),
             at_a(lambda broker: broker.group_configs.update(G={"consumeBroadcastEnable": False})),
         ),
-        {"PUL003", "CFG001"},
+        {"PUL003", "CFG001", "OFF011"},
     ),
     (
         "a topic may not be read at broker-a",
@@ -389,7 +390,7 @@ def test_go_clients_are_told_apart_by_their_own_word_and_their_id(client_id: str
 
 
 def test_every_check_is_tried_here() -> None:
-    tried = {code for _, _, expected in _SICK for code in expected} | {"SKW003", "VER002"}
+    tried = {code for _, _, expected in _SICK for code in expected} | {"SKW003", "VER002"} | test_progress.TRIED
     assert {check.code for check in CHECKS} == tried
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -13,9 +13,12 @@ from rmqctl.diagnose.table import CHECKS
 from rmqctl.errors import NotFoundError, PluginError
 from rmqctl.model.names import PROXY_GROUP
 from rmqctl.plugin.guards import guarded_check
-from tests.admin.cluster import Group, Queue, running, subscribed
+from rmqctl.protocol.codes import RequestCode, ResponseCode
+from tests.admin.cluster import Cluster, Group, Queue, running, subscribed
 from tests.cli.group.groups import offline
-from tests.scripted import SILENCE
+from tests.observe.test_stuck_scan import after, cluster
+from tests.observe.test_stuck_scan import member as resting
+from tests.scripted import SILENCE, refused
 
 from .groups import both, groups_of, healthy, look, member, members, sick
 
@@ -100,6 +103,52 @@ def test_a_broker_that_is_down_causes_no_false_finding() -> None:
     found = look(_half_down())  # type: ignore[arg-type]
     assert [finding for finding in found.diagnoses[0].findings if finding.severity is not Severity.INFO] == []
     assert {failure.broker_name for failure in found.failures} == {"broker-b"}
+
+
+def test_a_message_that_rests_between_two_readings_is_stuck() -> None:
+    def found(reply: object, sample_s: float = 2) -> set[str]:
+        return {code for code in _codes(look(cluster(reply), sample_s=sample_s)) if code.startswith("PRG")}  # type: ignore[arg-type]
+
+    assert found(resting(quiet_ms=120_000)) == {"PRG001"}
+    assert found(resting(quiet_ms=120_000), sample_s=0) == set()
+    assert found(after(resting(5), resting(6))) == set()
+
+
+def test_groups_without_members_are_read_once() -> None:
+    def requests(change: object, sample_s: float) -> int:
+        servers = sick(change)  # type: ignore[arg-type]
+        look(servers, sample_s=sample_s)
+        return sum(server.codes().count(RequestCode.GET_CONSUME_STATS) for server in servers.servers.values())
+
+    assert requests(lambda cluster: None, 2) == 2 * requests(lambda cluster: None, 0)
+    assert requests(_leave, 2) == requests(_leave, 0)
+
+
+def _leave(cluster: Cluster) -> None:
+    for broker in cluster.brokers.values():
+        broker.groups.clear()
+
+
+def _silent_later() -> Cluster:
+    return sick(members(c1=member("a0", "a1"), c2=after(member("b0", "b1"), refused(ResponseCode.SYSTEM_ERROR))))
+
+
+def _closed_later() -> Cluster:
+    servers = healthy()
+    for server in servers.servers.values():
+        table = {**server.table, RequestCode.GET_CONSUME_STATS: refused(ResponseCode.SYSTEM_ERROR)}
+        servers.clock.call_later(1, lambda server=server, table=table: setattr(server, "table", table))
+    return servers
+
+
+@pytest.mark.parametrize("make", [_silent_later, _closed_later])
+def test_a_second_reading_that_fails_leaves_motion_unknown(make: Callable[[], Cluster]) -> None:
+    found = look(make(), sample_s=2)
+    assert list(found.diagnoses[0].unknown) == [Need.MOTION]
+    assert found.failures
+    # Without a check that needs it, there is no second reading.
+    few = [check for check in CHECKS if Need.MOTION not in check.needs]
+    assert look(make(), sample_s=2, checks=few).diagnoses[0].unknown == {}
 
 
 def test_a_group_that_does_not_exist_is_an_error_and_beside_others_a_failure() -> None:

@@ -38,7 +38,7 @@ def _watch(reply: Callable[[Cluster], Reply], *, is_probe: bool) -> tuple[int | 
         told = (await fetch_group_members(client, "G")).running.ok["c1"]
         broker.groups["G"].members["c1"] = reply(cluster)
         began_s = client.clock.monotonic_s()
-        (looks,) = await watch_members(client, [WatchedMember("G", "c1", "a:1", told)], is_probe=is_probe)
+        (looks,) = await watch_members(client, [WatchedMember("G", "c1", "a:1", (told,))], is_probe=is_probe)
         bounds = member_clock(looks)
         return bounds.low_ms, bounds.high_ms, len(looks), client.clock.monotonic_s() - began_s
 

@@ -205,7 +205,7 @@ def _sections(item: Item, is_wide: bool) -> list[Section]:
 def _seen(finding: Item) -> str:
     if finding["isConfirmed"]:
         return str(finding["sentence"])
-    return f"{finding['sentence']} (seen once: may be a rebalance in progress)"
+    return f"{finding['sentence']} (seen once: may pass, as in a rebalance)"
 
 
 def _facts(item: Item) -> list[tuple[str, str]]:

@@ -21,7 +21,7 @@ _FACTOR = 5.0
     "lag is concentrated in a queue",
     meaning="A queue has at least five times the lag of the topic's other queues on average. Its owner is slow or "
     "stuck, or most messages go to that queue (SKW003).",
-    advice="Look for a stuck message first: rmqctl clean-expired GROUP --dry-run. Then compare the members' rates.",
+    advice="Look for a stuck message first: rmqctl clean-expired GROUP. Then compare the members' rates.",
     needs=(Need.BROKERS,),
 )
 def lag_in_queues(facts: GroupFacts) -> Iterator[Symptom]:

@@ -1,0 +1,58 @@
+"""OFF009: members that begin with the last offset skip messages of queues that are new to the group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
+from rmqctl.diagnose.parts import starts_last
+from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.progress import QueueProgress, Unknown
+from rmqctl.rules.words import counted, listed
+
+
+@check(
+    "OFF009",
+    Severity.WARNING,
+    "messages of queues that are new to the group are skipped (CONSUME_FROM_LAST_OFFSET)",
+    meaning="The group consumed other queues of the topic before. In these it has no offset, and its members begin at "
+    "the end: what producers sent before a member took the queue is not consumed.",
+    advice="Reset these queues: rmqctl offset reset GROUP --topic TOPIC --queue BROKER:ID --to-earliest --dry-run. For "
+    "the next time: CONSUME_FROM_FIRST_OFFSET, or add queues before producers use them.",
+)
+def last_skips(facts: GroupFacts) -> Iterator[Symptom]:
+    """Look for queues with messages and without an offset, of topics in which the group has offsets."""
+    if not starts_last(facts):
+        return
+    consumed = {row.mq.topic for row in facts.rows if row.consumer_offset is not None}
+    by_topic: dict[str, list[QueueProgress]] = {}
+    for row in facts.rows:
+        if row.mq.topic in consumed and not row.mq.topic.startswith(RETRY_PREFIX) and _is_skipped(facts, row):
+            by_topic.setdefault(row.mq.topic, []).append(row)
+    for topic, rows in by_topic.items():
+        count = sum((row.max_offset or 0) - (row.min_offset or 0) for row in rows)
+        does = "skip" if all(row.client_ids for row in rows) else "will skip"
+        yield Symptom(
+            f"Members {does} up to {counted(count, 'message')} in {counted(len(rows), 'queue')} of {topic} without an "
+            f"offset of the group: they begin at the end (LAST_OFFSET). {listed(row.mq for row in rows)}.",
+            tuple(Evidence("messageCount", (row.max_offset or 0) - (row.min_offset or 0), str(row.mq)) for row in rows),
+            command("offset", "show", facts.group, "--topic", topic),
+            topic,
+        )
+
+
+def _is_skipped(facts: GroupFacts, row: QueueProgress) -> bool:
+    """Tell whether the broker answers for sure that it has no offset of the queue.
+
+    Of one that begins at 0 it answers 0 while its first message is in memory (ConsumerManageProcessor). There the
+    holder's own word decides: it has no position where it was answered that there is no offset.
+    """
+    if row.reasons.get("consumerOffset") is not Unknown.NEVER_COMMITTED:
+        return False
+    if row.min_offset is None or row.max_offset is None or row.max_offset <= row.min_offset:
+        return False
+    if row.min_offset > 0:
+        return True
+    held = [facts.running[client_id].process_queues.get(row.mq) for client_id in row.client_ids]
+    return bool(held) and all(each is not None and each.commit_offset is None for each in held)

@@ -1,0 +1,55 @@
+"""PRG002: messages are unread, and the member that holds the queue takes none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.diagnose.facts import GroupFacts, QueueMotion
+from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.diagnose.motions import by_topic_and_member
+from rmqctl.rules.stuck_queues import Why
+from rmqctl.rules.words import counted
+
+
+@check(
+    "PRG002",
+    Severity.ERROR,
+    "a member holds queues and takes no messages from them",
+    meaning="The member has nothing in hand, and pulls nothing though messages are unread. It was paused (suspend), "
+    "its pulls fail, or its pull thread is dead. No other member consumes the queues while it holds them.",
+    advice="Resume the member, or restart it: its queues go to the others. Its log names pulls that fail.",
+    needs=(Need.BROKERS, Need.MEMBERS, Need.MOTION),
+    may_pass=True,
+)
+def stalled(facts: GroupFacts) -> Iterator[Symptom]:
+    """Look for queues that idle at both readings, for another reason than their filter or a broker that refuses."""
+    idle = [each for each in facts.motions if _is_stalled(facts, each)]
+    for (topic, client_id), motions in by_topic_and_member(idle).items():
+        unread = sum(each.watched.last.behind or 0 for each in motions)
+        stopped = any(each.verdict is not None and each.verdict.why is Why.NOT_PULLED for each in motions)
+        is_orderly = any(each.watched.is_orderly for each in motions)
+        fails = (
+            "it is paused, its pulls fail, or it lacks the lock" if is_orderly else "it is paused, or its pulls fail"
+        )
+        why = "it does not pull any more" if stopped else fails
+        yield Symptom(
+            f"{client_id} holds {counted(len(motions), 'queue')} of {topic} with {counted(unread, 'unread message')} "
+            f"and takes none: {why}.",
+            tuple(Evidence("position", f"{each.mq} {each.watched.last.next_offset}", client_id) for each in motions),
+            command("clean-expired", facts.group, "--topic", topic),
+            topic,
+            key=f"{topic} {client_id}",
+            severity=Severity.ERROR if stopped else Severity.WARNING,
+        )
+
+
+def _is_stalled(facts: GroupFacts, motion: QueueMotion) -> bool:
+    if motion.verdict is None or motion.verdict.why not in (Why.PAUSED, Why.NOT_PULLED):
+        return False
+    mq, config = motion.mq, facts.configs.get(motion.mq.broker_name)
+    is_refused = (
+        mq.broker_name in facts.closed_brokers.get(mq.topic, ())
+        or (config is not None and mq.topic in config.forbidden_topics)
+        or (config is not None and facts.is_broadcasting and not config.consume_broadcast_enable)
+    )
+    return bool(motion.watched.last.behind) and not is_refused

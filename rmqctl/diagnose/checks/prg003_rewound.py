@@ -1,0 +1,84 @@
+"""PRG003: a group's position goes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.diagnose.facts import GroupFacts, QueueMotion
+from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.diagnose.motions import by_topic_and_member
+from rmqctl.rules.stuck_queues import client_now_ms
+from rmqctl.rules.words import counted
+
+# Clients commit each 5 s. What they finished before this is committed.
+_COMMITTED_MS = 15_000
+
+
+@check(
+    "PRG003",
+    Severity.WARNING,
+    "the group's position goes back",
+    meaning="An offset was smaller at the second reading, or is behind the position of a member that has been quiet. "
+    "Members commit each 5 s, so another process writes offsets of this group. After the next rebalance or restart, "
+    "messages are consumed again from there.",
+    advice="Find who else commits for this group: a second application with its name, a script, a tool that copies "
+    "offsets. While a reset is in progress the same is seen: rmqctl offset history GROUP.",
+    needs=(Need.BROKERS, Need.MEMBERS, Need.MOTION),
+    may_pass=True,
+)
+def rewound(facts: GroupFacts) -> Iterator[Symptom]:
+    """Compare the positions of both readings, and the stored offset with the member's own."""
+    if facts.is_broadcasting or facts.is_popping:
+        return
+    back = {id(each): amount for each in facts.motions if (amount := _back(facts, each)) > 0}
+    for (topic, client_id), motions in by_topic_and_member(each for each in facts.motions if id(each) in back).items():
+        worst = max(motions, key=lambda each: back[id(each)])
+        more = f", others of {topic} in {counted(len(motions) - 1, 'queue')}" if len(motions) > 1 else ""
+        yield Symptom(
+            f"The offset of {worst.mq} went back by {counted(back[id(worst)], 'message')}{more}, "
+            f"while {client_id} holds it. A reset in progress looks the same.",
+            tuple(
+                Evidence(
+                    "consumerOffset",
+                    f"{each.mq} {each.watched.first.consumer_offset} then {each.watched.last.consumer_offset}, "
+                    f"member at {_commit(each)}",
+                    each.mq.broker_name,
+                )
+                for each in motions
+            ),
+            command("offset", "history", facts.group),
+            topic,
+            key=f"{topic} {client_id}",
+        )
+
+
+def _commit(motion: QueueMotion) -> int | None:
+    held = motion.watched.last.held
+    return None if held is None else held.commit_offset
+
+
+def _back(facts: GroupFacts, motion: QueueMotion) -> int:
+    """Return by how many messages a position went back, 0 for none."""
+    first, last = motion.watched.first, motion.watched.last
+    stored = (first.consumer_offset or 0) - (last.consumer_offset or 0) if last.consumer_offset is not None else 0
+    return max(-(motion.watched.advance or 0), stored, _uncommitted(facts, motion))
+
+
+def _uncommitted(facts: GroupFacts, motion: QueueMotion) -> int:
+    """Return by how much the stored offset is behind the member's own, 0 for what it may not have committed yet.
+
+    A member that filters passes messages without consuming them: then its position moves, or what it passed is new.
+    """
+    first, last = motion.watched.first, motion.watched.last
+    info, held = facts.running.get(motion.client_id or ""), last.held
+    now_ms = None if info is None else client_now_ms(info)
+    if now_ms is None or held is None or held.last_consume_at_ms is None or held.commit_offset is None:
+        return 0
+    if first.held is None or first.held.commit_offset != held.commit_offset:
+        return 0
+    if first.consumer_offset is None or last.consumer_offset is None:
+        return 0
+    head_age_ms = max((row.time_lag_ms or 0 for row in facts.rows if row.mq == motion.mq), default=0)
+    if now_ms - held.last_consume_at_ms < _COMMITTED_MS or head_age_ms < _COMMITTED_MS:
+        return 0
+    return held.commit_offset - max(first.consumer_offset, last.consumer_offset)

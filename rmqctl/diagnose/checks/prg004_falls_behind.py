@@ -1,0 +1,42 @@
+"""PRG004: messages arrive faster than the group consumes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.diagnose.motions import growing_topics
+from rmqctl.rules.durations import short_duration
+from rmqctl.rules.words import counted
+
+
+@check(
+    "PRG004",
+    Severity.WARNING,
+    "messages arrive faster than the group consumes them",
+    meaning="The lag grows though members consume. What is unread when the retention is over is deleted.",
+    advice="When all threads are busy (PRG006), make the listener faster, or add threads or members, up to the number "
+    "of queues. A single hot queue is SKW003's. A longer --for gives steadier rates.",
+    needs=(Need.BROKERS, Need.MEMBERS, Need.MOTION),
+    may_pass=True,
+)
+def falls_behind(facts: GroupFacts) -> Iterator[Symptom]:
+    """Compare what arrives with how far the members' own positions come, where the head is at least 30 s old."""
+    for topic, growth in growing_topics(facts).items():
+        soon = (
+            f" At this rate the oldest reaches the retention in about {short_duration(growth.retention_in_ms)}."
+            if growth.retention_in_ms is not None and growth.retention_in_ms > 0
+            else ""
+        )
+        yield Symptom(
+            f"{topic} gets {growth.put_tps:.0f} msg/s, the group consumes {growth.done_tps:.0f} msg/s: "
+            f"{counted(growth.behind, 'unread message')}, the oldest {short_duration(growth.age_ms)} old.{soon}",
+            (
+                Evidence("putTps", round(growth.put_tps, 1), topic),
+                Evidence("consumeTps", round(growth.done_tps, 1), topic),
+                Evidence("timeLagMs", growth.age_ms, topic),
+            ),
+            command("offset", "show", facts.group, "--topic", topic, "--sort", "-lag"),
+            topic,
+        )

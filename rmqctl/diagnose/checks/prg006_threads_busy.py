@@ -1,0 +1,57 @@
+"""PRG006: all threads of a member consume, and messages wait for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.diagnose.motions import growing_topics
+from rmqctl.model.group import RunningInfo
+from rmqctl.rules.words import counted, listed
+
+_NEAR = 0.9
+
+
+@check(
+    "PRG006",
+    Severity.INFO,
+    "the consume threads of a member are busy all the time",
+    meaning="By its counts of the last minute the member's listener runs on all its threads, and messages in hand wait "
+    "for one. The listener, not RocketMQ, sets the pace. It is a warning where the lag grows (PRG004).",
+    advice="Make the listener faster, or raise consumeThreadMin and consumeThreadMax together, or add members, up to "
+    "the number of queues.",
+    needs=(Need.MEMBERS,),
+)
+def threads_busy(facts: GroupFacts) -> Iterator[Symptom]:
+    """Compute the least number of threads that the time in the listener takes (consumeRT x calls)."""
+    growing, settings = growing_topics(facts), facts.settings
+    for client_id, info in facts.running.items():
+        threads = settings[client_id].thread_count
+        in_hand = sum(held.in_hand_count for held in info.process_queues.values() if not held.dropped)
+        if not threads or in_hand <= threads or (busy := busy_threads(info)) < _NEAR * threads:
+            continue
+        topics = {mq.topic for mq, held in info.process_queues.items() if not held.dropped and mq.topic in growing}
+        yield Symptom(
+            f"{client_id} kept at least {min(busy, threads):.1f} of its {counted(threads, 'thread')} busy over the "
+            f"last minute, and has {counted(in_hand, 'message')} in hand"
+            + (f"; the lag of {listed(sorted(topics))} grows." if topics else "."),
+            (
+                Evidence("busyThreads", round(busy, 1), client_id),
+                Evidence("threadCount", threads, client_id),
+                Evidence("inHandCount", in_hand, client_id),
+            ),
+            command("group", "members", facts.group, "-o", "wide"),
+            key=client_id,
+            severity=Severity.WARNING if topics else None,
+        )
+
+
+def busy_threads(info: RunningInfo) -> float:
+    """Return how many threads were in the listener on average, at least: batches may be smaller than they may be."""
+    text = info.properties.get("consumeMessageBatchMaxSize", "1")
+    batch = int(text) if text.isascii() and text.isdigit() else 1
+    return sum(
+        status.consume_rt_ms * (status.consume_ok_tps + status.consume_failed_tps) / max(1, batch) / 1000
+        for status in info.statuses.values()
+    )

@@ -1,0 +1,297 @@
+"""Checks of progress: what must be found by two readings of a group, and what is no fault."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from rmqctl.diagnose.facts import GroupFacts, QueueMotion
+from rmqctl.diagnose.look import diagnose
+from rmqctl.diagnose.table import CHECKS
+from rmqctl.model.group import (
+    BROADCASTING,
+    CLUSTERING,
+    ConsumeStatus,
+    GroupConfig,
+    GroupState,
+    MemberView,
+    ProcessQueue,
+    RunningInfo,
+)
+from rmqctl.model.progress import QueueProgress, QueueReading, Unknown
+from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.progress import compute_progress
+from rmqctl.rules.stuck_queues import AgeSource, Position, Verdict, Watched, Why
+
+_NOW_MS = 1_795_238_200_000
+_HOUR_MS = 3_600_000
+_MINUTE_MS = 60_000
+_A0, _A1 = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 1)
+_PROGRESS = [check for check in CHECKS if check.code.startswith(("PRG", "OFF"))]
+
+
+def _held(commit: int | None, head: int | None = None, count: int = 1, last: int | None = None) -> ProcessQueue:
+    if head is None:
+        return ProcessQueue(0, 0, 0, commit, dropped=False, last_pull_at_ms=_NOW_MS, locked_at_ms=1)
+    end = head + count - 1 if last is None else last
+    return ProcessQueue(count, head, end, commit, dropped=False, last_pull_at_ms=_NOW_MS, locked_at_ms=1)
+
+
+def _quiet(for_ms: int) -> ProcessQueue:
+    return replace(_held(50), last_consume_at_ms=_NOW_MS - for_ms)
+
+
+def _at(held: ProcessQueue | None, end: int, stored: int | None = None) -> Position:
+    return Position(held.commit_offset if stored is None and held is not None else stored, end, held, 0)
+
+
+def _motion(
+    first: Position, last: Position, verdict: Verdict | None = None, *, mq: MessageQueue = _A0, client_id: str = "c1",
+    is_exhausted: bool = False,
+) -> QueueMotion:  # fmt: skip
+    return QueueMotion(mq, client_id, Watched(first, last, 2_000, False), 2_000, verdict, is_exhausted)
+
+
+def _moved(from_offset: int, to_offset: int, end_before: int, end: int, mq: MessageQueue = _A0) -> QueueMotion:
+    """Return a queue that goes on, with ten messages in hand, between two ends."""
+    return _motion(
+        _at(_held(from_offset, from_offset, 10), end_before), _at(_held(to_offset, to_offset, 10), end), mq=mq
+    )
+
+
+def _resting(verdict: Verdict, head: int = 5, end: int = 100, **more: Any) -> QueueMotion:
+    position = _at(_held(head, head), end)
+    return _motion(position, position, verdict, **more)
+
+
+def _row(mq: MessageQueue = _A0, **fields: Any) -> QueueProgress:
+    reading = QueueReading(mq, **{"min_offset": 0, "max_offset": 100, "client_ids": ("c1",), **fields})
+    return compute_progress(reading)
+
+
+def _info(
+    *queues: tuple[MessageQueue, ProcessQueue], tps: float = 0.0, rt_ms: float = 0.0, **properties: str
+) -> RunningInfo:
+    given = {
+        "messageModel": CLUSTERING,
+        "PROP_CONSUMEORDERLY": "false",
+        "PROP_CONSUMER_START_TIMESTAMP": str(_NOW_MS - _HOUR_MS),
+        "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
+        "consumeTimeout": "15",
+        **properties,
+    }
+    statuses = {"T": ConsumeStatus(1.0, tps, rt_ms, tps, 0.0, 0)}
+    return RunningInfo(given, dict(queues), {}, statuses)
+
+
+def _facts(
+    *motions: QueueMotion, rows: tuple[QueueProgress, ...] = (), running: Mapping[str, RunningInfo] | None = None,
+    **more: Any,
+) -> GroupFacts:  # fmt: skip
+    infos = {"c1": _info()} if running is None else running
+    members = tuple(MemberView(client_id, {}, (), (), ()) for client_id in infos)
+    return GroupFacts(
+        "G", _NOW_MS, more.pop("state", GroupState.ONLINE), members=members, running=infos, rows=rows, motions=motions,
+        **more,
+    )  # fmt: skip
+
+
+def _found(facts: GroupFacts) -> set[tuple[str, str]]:
+    findings = diagnose(facts, _PROGRESS).findings
+    for finding in findings:
+        assert finding.sentence.endswith(".")
+        assert "\n" not in finding.sentence
+        assert finding.symptom.evidence
+        assert (finding.symptom.next_command or "").startswith("rmqctl ")
+    return {(finding.code, str(finding.severity)) for finding in findings}
+
+
+_STUCK = Verdict(Why.IN_CONSUMPTION, True, 2 * _MINUTE_MS, 3 * _MINUTE_MS, AgeSource.LAST_CONSUMED)
+_UNDECIDED = Verdict(Why.IN_CONSUMPTION, None, 2_000, None, AgeSource.WATCHED, needs_time=True)
+_PAUSED, _NOT_PULLED = Verdict(Why.PAUSED, False), Verdict(Why.NOT_PULLED, False)
+_IDLE = _at(_held(40), 100)
+_FORBIDDEN = GroupConfig("G", True, True, 1, 16, {}, ("T",))
+_OLD = _row(consumer_offset=10, head_age_ms=2 * _HOUR_MS)
+_CAST = {"c1": _info(messageModel=BROADCASTING)}
+_FULL = _held(0, 0, 1_001)
+_SPAN = _held(0, 0, 500, 2_001)
+
+
+def _aged(age_ms: int, retention_ms: int, *, lag: int = 90) -> QueueProgress:
+    return _row(consumer_offset=100 - lag, head_age_ms=age_ms, retention_ms=retention_ms)
+
+
+_SICK: list[tuple[str, GroupFacts, set[tuple[str, str]]]] = [
+    ("a stuck head", _facts(_resting(_STUCK)), {("PRG001", "ERROR")}),
+    ("one of two queues stuck", _facts(_resting(_STUCK), _moved(5, 9, 10, 10, _A1)), {("PRG001", "ERROR")}),
+    ("paused", _facts(_motion(_IDLE, _IDLE, _PAUSED)), {("PRG002", "WARNING")}),
+    ("not pulled any more", _facts(_motion(_IDLE, _IDLE, _NOT_PULLED)), {("PRG002", "ERROR")}),
+    ("the member went back", _facts(_moved(50, 20, 100, 100)), {("PRG003", "WARNING")}),
+    (
+        "the stored offset went back",
+        _facts(_motion(_at(_held(50), 50, 50), _at(_held(50), 50, 10))),
+        {("PRG003", "WARNING")},
+    ),
+    (
+        "the stored offset stays behind a member that is quiet",
+        _facts(
+            _motion(_at(_quiet(_MINUTE_MS), 50, 10), _at(_quiet(_MINUTE_MS), 50, 10)),
+            running={"c1": _info((_A0, _held(50)))},
+            rows=(_row(consumer_offset=10, head_age_ms=_MINUTE_MS),),
+        ),
+        {("PRG003", "WARNING")},
+    ),
+    (
+        "messages arrive faster",
+        _facts(_moved(100, 140, 1_000, 1_200), rows=(_row(consumer_offset=90, head_age_ms=_MINUTE_MS),)),
+        {("PRG004", "WARNING")},
+    ),
+    ("many in hand", _facts(running={"c1": _info((_A0, _FULL))}), {("PRG005", "INFO")}),
+    (
+        "one unfinished message keeps a queue from being pulled",
+        _facts(_motion(_at(_SPAN, 9_000), _at(_SPAN, 9_000), _UNDECIDED), running={"c1": _info((_A0, _SPAN))}),
+        {("PRG005", "WARNING")},
+    ),
+    ("a wide span that moves", _facts(running={"c1": _info((_A0, _SPAN))}), {("PRG005", "INFO")}),
+    (
+        "threads are busy",
+        _facts(running={"c1": _info((_A0, _held(0, 0, 100)), tps=20, rt_ms=100, PROP_THREADPOOL_CORE_SIZE="2")}),
+        {("PRG006", "INFO")},
+    ),
+    (
+        "threads are busy and the lag grows",
+        _facts(
+            _moved(100, 140, 1_000, 1_200),
+            rows=(_row(consumer_offset=90, head_age_ms=_MINUTE_MS),),
+            running={"c1": _info((_A0, _held(0, 0, 100)), tps=20, rt_ms=100, PROP_THREADPOOL_CORE_SIZE="2")},
+        ),
+        {("PRG004", "WARNING"), ("PRG006", "WARNING")},
+    ),
+    (
+        "about to be sent back",
+        _facts(_resting(replace(_STUCK, at_least_ms=13 * _MINUTE_MS))),
+        {("PRG001", "ERROR"), ("PRG007", "WARNING")},
+    ),
+    ("due for deletion", _facts(rows=(_aged(2 * _HOUR_MS, _HOUR_MS),)), {("OFF007", "ERROR"), ("OFF008", "INFO")}),
+    (
+        "soon due",
+        _facts(rows=(_aged(50 * _MINUTE_MS, _HOUR_MS - 5 * _MINUTE_MS),)),
+        {("OFF007", "WARNING")},
+    ),
+    (
+        "due, and nobody reads it",
+        _facts(rows=(_aged(2 * _HOUR_MS, _HOUR_MS),), state=GroupState.EMPTY, running={}),
+        {("OFF007", "WARNING")},
+    ),
+    ("a LAST consumer of old messages", _facts(rows=(_OLD,)), {("OFF008", "INFO")}),
+    (
+        "a queue that does not begin at 0 has no offset",
+        _facts(rows=(
+            _row(consumer_offset=100),
+            _row(_A1, min_offset=50, client_ids=(), reasons={"consumerOffset": Unknown.NEVER_COMMITTED}),
+        )),
+        {("OFF009", "WARNING")},
+    ),
+    (
+        "the broker answered that there is no offset",
+        _facts(
+            rows=(_row(consumer_offset=100), _row(_A1, reasons={"consumerOffset": Unknown.NEVER_COMMITTED})),
+            running={"c1": _info((_A1, _held(None)))},
+        ),
+        {("OFF009", "WARNING")},
+    ),
+    (
+        "a broadcasting member that stands far behind",
+        _facts(_motion(_at(_held(0, 0), 2_000), _at(_held(0, 0), 2_000), _UNDECIDED), running=_CAST),
+        {("OFF010", "WARNING")},
+    ),
+    (
+        "a broadcasting member that catches up",
+        _facts(_moved(0, 100, 2_000, 2_000), running=_CAST),
+        {("OFF010", "INFO")},
+    ),
+    ("offsets of a broadcasting group", _facts(rows=(_row(consumer_offset=5),), running=_CAST), {("OFF011", "INFO")}),
+]  # fmt: skip
+TRIED = {code for _, _, found in _SICK for code, _ in found}
+
+_HEALTHY: list[tuple[str, GroupFacts]] = [
+    ("nothing was read twice", _facts()),
+    ("a slow client that moves", _facts(_motion(
+        _at(_held(5, 5), 100), _at(_held(6, 6), 100), Verdict(Why.SLOW, is_stuck=False)
+    ), rows=(_row(consumer_offset=5, head_age_ms=_HOUR_MS - 1),))),
+    ("a message in hand for a moment", _facts(_resting(_UNDECIDED))),
+    ("a quiet topic", _facts(_motion(_at(_held(100), 100), _at(_held(100), 100)), rows=(_row(consumer_offset=100),))),
+    ("a fresh group", _facts(
+        _motion(_at(_held(None), 0), _at(_held(None), 0)),
+        rows=(_row(max_offset=0, reasons={"consumerOffset": Unknown.NEVER_COMMITTED}),),
+    )),
+    ("a fresh group at the end of old queues", _facts(
+        rows=(_row(min_offset=50, reasons={"consumerOffset": Unknown.NEVER_COMMITTED}),),
+        running={"c1": _info((_A0, _held(None)))},
+    )),
+    ("catching up", _facts(
+        _moved(100, 400, 1_000, 1_200), rows=(_row(consumer_offset=90, head_age_ms=_MINUTE_MS),),
+    )),
+    ("a burst, just now", _facts(_moved(100, 140, 1_000, 9_000), rows=(_row(consumer_offset=90, head_age_ms=9_000),))),
+    ("members count more than arrives", _facts(
+        _moved(100, 140, 1_000, 1_200), rows=(_row(consumer_offset=90, head_age_ms=_MINUTE_MS),),
+        running={"c1": _info(tps=100)},
+    )),
+    ("filtered", _facts(_motion(_IDLE, _IDLE, Verdict(Why.FILTERED, is_stuck=False)))),
+    ("refused by the broker", _facts(_motion(_IDLE, _IDLE, _PAUSED), configs={"broker-a": _FORBIDDEN})),
+    ("closed at the broker", _facts(_motion(_IDLE, _IDLE, _PAUSED), closed_brokers={"T": ("broker-a",)})),
+    ("committed within 5 s", _facts(
+        _motion(_at(_quiet(5_000), 50, 10), _at(_quiet(5_000), 50, 10)),
+        running={"c1": _info((_A0, _held(50)))},
+        rows=(_row(consumer_offset=10, head_age_ms=_MINUTE_MS),),
+    )),
+    ("passes new messages that its filter leaves out", _facts(
+        _motion(_at(_quiet(_MINUTE_MS), 50, 10), _at(_quiet(_MINUTE_MS), 50, 10)),
+        running={"c1": _info((_A0, _held(50)))},
+        rows=(_row(consumer_offset=10, head_age_ms=3_000),),
+    )),
+    ("waits for a thread", _facts(_resting(
+        Verdict(Why.SLOW, False, 14 * _MINUTE_MS, source=AgeSource.LAST_CONSUMED), is_exhausted=True
+    ))),
+    ("takes long in order", _facts(
+        _resting(Verdict(Why.SLOW, False, 14 * _MINUTE_MS)), running={"c1": _info(PROP_CONSUMEORDERLY="true")},
+    )),
+    ("busy threads, and nothing waits", _facts(
+        running={"c1": _info((_A0, _held(0, 0, 2)), tps=20, rt_ms=100, PROP_THREADPOOL_CORE_SIZE="2")},
+    )),
+    ("large batches", _facts(running={"c1": _info(
+        (_A0, _held(0, 0, 100)), tps=20, rt_ms=100, PROP_THREADPOOL_CORE_SIZE="2", consumeMessageBatchMaxSize="32",
+    )})),
+    ("read before it is due", _facts(
+        _moved(10, 60, 100, 100), rows=(_aged(50 * _MINUTE_MS, _HOUR_MS - 5 * _MINUTE_MS),),
+    )),
+    ("long until it is due", _facts(rows=(_aged(50 * _MINUTE_MS, 72 * _HOUR_MS),))),
+    ("read in a moment from a full disk", _facts(rows=(_aged(10_000, 0),))),
+    ("a FIRST consumer of old messages", _facts(
+        rows=(_OLD,), running={"c1": _info(consumeFromWhere="CONSUME_FROM_FIRST_OFFSET")},
+    )),
+    ("a new queue that a broker answers 0 for", _facts(
+        rows=(_row(consumer_offset=100), _row(_A1, reasons={"consumerOffset": Unknown.NEVER_COMMITTED})),
+        running={"c1": _info((_A1, _held(0)))},
+    )),
+    ("a new queue that nobody has taken yet", _facts(rows=(
+        _row(consumer_offset=100), _row(_A1, client_ids=(), reasons={"consumerOffset": Unknown.NEVER_COMMITTED}),
+    ))),
+    ("broadcasting", _facts(_motion(_at(_held(100), 100), _at(_held(100), 100)), running=_CAST)),
+    ("broadcasting, with old offsets that nobody uses", _facts(
+        _motion(_at(_held(10, 10), 100, 90), _at(_held(9, 9), 100, 20)), running=_CAST,
+    )),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "facts", "expected"), _SICK, ids=[row[0] for row in _SICK])
+def test_a_fault_is_found_and_no_other(what: str, facts: GroupFacts, expected: set[tuple[str, str]]) -> None:
+    assert _found(facts) == expected
+
+
+@pytest.mark.parametrize(("what", "facts"), _HEALTHY, ids=[row[0] for row in _HEALTHY])
+def test_nothing_is_wrong_with_the_healthy(what: str, facts: GroupFacts) -> None:
+    assert _found(facts) == set()
