@@ -39,6 +39,20 @@ async def fetch_placed_connections(client: Client, broker: Broker, group: str) -
     return answer.address, bodies.decode_connections(answer.command.body)
 
 
+async def fetch_proxied(client: Client, address: str, group: str) -> GroupConnections | None:
+    """Return who is connected to a proxy in a group, by gRPC or remoting; None for nobody.
+
+    `address` is that of its remoting port. Raises what Client.ask() raises.
+    """
+    try:
+        answer = await client.ask(address, headers.get_connections(group))
+    except BrokerError as error:
+        if error.code == ResponseCode.CONSUMER_NOT_ONLINE:
+            return None
+        raise
+    return bodies.decode_connections(answer.body)
+
+
 async def find_proxies(client: Client, brokers: Iterable[Broker]) -> tuple[Proxies, list[Failure]]:
     """Tell whether proxies are connected to any broker, and what failed where that is UNTOLD.
 

@@ -17,16 +17,17 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker, TopicRoute
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
-from rmqctl.rules.broker_config import may_write
 from rmqctl.rules.group_state import group_state, unseen_reason
 from rmqctl.rules.readable_queues import exists
+from rmqctl.rules.retry_places import RetryPlace
 
-from .brokers import fetch_cluster, fetch_settings
+from .brokers import fetch_cluster
 from .clients import fetch_placed_connections, fetch_running_infos, find_proxies
 from .group_names import fetch_all_offsets, fetch_configs, require_group
 from .offset_reading import GroupProgress, Reading, conclude
 from .offsets import read_group
 from .results import Answers, all_failed, ask_all, slave_failures
+from .retry_places import fetch_retry_places
 
 
 class GroupMembers(Struct, frozen=True):
@@ -111,8 +112,9 @@ class GroupDetails(Struct, frozen=True):
     """All of a group. `dead_letter_count` are messages kept in its dead-letter topic, None when a broker is not heard.
 
     `configs` are by broker that answered, None where it has none. `leftovers` are stored offsets of queues that do not
-    exist. `read_only_brokers` are those without write permission, of the brokers where the group has no retry queue.
-    `reading` is what the progress was made of, `at_ms` when it was read by this machine's clock.
+    exist. `retry_places` are the brokers as places for messages that fail. `last_dead_letter_at_ms` is when the newest
+    dead letter was stored, by its broker's clock. `reading` is what the progress was made of, `at_ms` when it was read
+    by this machine's clock.
     """
 
     progress: GroupProgress
@@ -125,24 +127,23 @@ class GroupDetails(Struct, frozen=True):
     dead_letter_count: int | None
     failures: tuple[Failure, ...]
     leftovers: Mapping[MessageQueue, int] = {}
-    read_only_brokers: frozenset[str] = frozenset()
+    retry_places: Mapping[str, RetryPlace] = {}
+    last_dead_letter_at_ms: int | None = None
 
 
 async def fetch_group_details(client: Client, group: str, topics: Sequence[str] = ()) -> GroupDetails:
     """Return all of one group, or its progress in some topics only. Raises what fetch_group_progress raises."""
     brokers = {broker.broker_name: broker for broker in (await fetch_cluster(client)).brokers}
     # At once: members that do not answer can take all the time that there is.
-    reading, tables, dead, stored = await asyncio.gather(
+    reading, tables, dead, stored, places = await asyncio.gather(
         read_group(client, group, topics),
         fetch_configs(client, brokers),
         _count_dead_letters(client, group, brokers),
         ask_all(brokers, lambda name: _fetch_stored(client, group, brokers[name])),
+        ask_all([group], lambda _: fetch_retry_places(client, group, brokers)),
     )
     configs = {name: table.get(group) for name, table in tables.ok.items()}
-    without_retries = [name for name, config in configs.items() if config is not None and config.retry_queue_count <= 0]
-    leftovers, permissions = await asyncio.gather(
-        _find_leftovers(client, stored.ok), ask_all(without_retries, lambda name: _may_write(client, brokers[name]))
-    )
+    leftovers = await _find_leftovers(client, stored.ok)
     # A broker that failed before fails here for the same reason.
     failures = [
         Failure(name, what, error)
@@ -150,6 +151,7 @@ async def fetch_group_details(client: Client, group: str, topics: Sequence[str] 
         for name, error in answers.failed.items()
         if name not in reading.failed_brokers
     ]
+    failures += [Failure(None, "route of the retry topic", error) for error in places.failed.values()]
     is_whole = not dead.failed and not reading.orphans()
     progress = conclude(group, reading)
     return GroupDetails(
@@ -160,10 +162,11 @@ async def fetch_group_details(client: Client, group: str, topics: Sequence[str] 
         running=reading.running,
         topic_brokers=_broker_names(reading.routes),
         configs=configs,
-        dead_letter_count=sum(dead.ok.values()) if is_whole else None,
+        dead_letter_count=sum(count for count, _ in dead.ok.values()) if is_whole else None,
         failures=(*progress.failures, *failures),
         leftovers=leftovers,
-        read_only_brokers=frozenset(name for name, may_write in permissions.ok.items() if not may_write),
+        retry_places=places.ok.get(group, {}),
+        last_dead_letter_at_ms=max((at_ms for _, at_ms in dead.ok.values() if at_ms is not None), default=None),
     )
 
 
@@ -191,22 +194,22 @@ async def _find_leftovers(client: Client, stored: Mapping[str, Mapping[MessageQu
     }
 
 
-async def _may_write(client: Client, broker: Broker) -> bool:
-    """Tell whether a broker has write permission. Without it, it refuses messages that are sent back."""
-    return may_write(await fetch_settings(client, broker)) is not False
+async def _count_dead_letters(
+    client: Client, group: str, brokers: Mapping[str, Broker]
+) -> Answers[str, tuple[int, int | None]]:
+    """Return by broker how many messages it keeps in the group's dead-letter topic, and when the last was stored."""
 
-
-async def _count_dead_letters(client: Client, group: str, brokers: Mapping[str, Broker]) -> Answers[str, int]:
-    """Return by broker how many messages it keeps in the group's dead-letter topic."""
-
-    async def ask(name: str) -> int:
+    async def ask(name: str) -> tuple[int, int | None]:
         try:
             answer = await client.ask_broker(brokers[name], headers.get_topic_stats(dead_letter_topic(group)))
         except BrokerError as error:
             if error.code == ResponseCode.TOPIC_NOT_EXIST:
-                return 0
+                return 0, None
             raise
-        offsets = bodies.decode_topic_stats(answer.command.body)
-        return sum(max(0, queue.max_offset - queue.min_offset) for queue in offsets.values())
+        queues = bodies.decode_topic_stats(answer.command.body).values()
+        last_ms = max(
+            (queue.last_update_at_ms for queue in queues if queue.last_update_at_ms is not None), default=None
+        )
+        return sum(max(0, queue.max_offset - queue.min_offset) for queue in queues), last_ms
 
     return await ask_all(brokers, ask)

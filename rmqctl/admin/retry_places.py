@@ -21,10 +21,10 @@ from .results import ask_all
 async def fetch_retry_places(client: Client, group: str, brokers: Mapping[str, Broker]) -> dict[str, RetryPlace]:
     """Return each broker as a place for a group's failed messages. What a broker does not tell is not known of it.
 
-    Asks each for its configuration and the groups', and name servers for the retry topic's route.
+    Asks each for its configuration and the groups' (once for all groups), and name servers for the retry topic's route.
     """
     settings, groups, route = await asyncio.gather(
-        ask_all(brokers, lambda name: fetch_settings(client, brokers[name])),
+        ask_all(brokers, lambda name: client.once(("settings", name), lambda: fetch_settings(client, brokers[name]))),
         fetch_configs(client, brokers),
         find_route(client, RETRY_PREFIX + group),
     )

@@ -13,6 +13,7 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import NotFoundError, UsageError
+from rmqctl.net.address import format_address, parse_address
 from rmqctl.rules.names import closest
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.words import counted, listed
@@ -28,6 +29,7 @@ Examples:
   rmqctl diagnose my-group --topic orders --severity warning
   rmqctl diagnose 'payments-*' --fail-on error
   rmqctl diagnose --all --only SUB,ALO002
+  rmqctl diagnose my-group --proxy 10.0.0.7:8080     also members that no broker sees; its remoting port
   rmqctl diagnose my-group --only CLK --probe        each clock to 5 ms, within 70 s
   rmqctl diagnose my-group -o wide                   also the evidence: what was read, who reported it, when
   rmqctl diagnose my-group -o json | jq '.items[] | {code, sentence, nextCommand}'
@@ -52,6 +54,8 @@ Some findings look the same for a moment while a group rebalances. When there is
 --settle, and only what both readings show is reported. --settle 0s (or Ctrl-C) reports the first reading as it is."""
 
 _DEFAULT_SAMPLE = "2s"
+# Longer ones do not fit the deadline of a single question.
+_SHORT_SAMPLE_S = 5
 # Clients ask for routes every 30 s and rebalance every 20 s; a member's heartbeat comes every 30 s.
 _DEFAULT_SETTLE = "55s"
 _MOST_NOTES = 10
@@ -88,6 +92,10 @@ def command(
     probe: Annotated[
         bool, typer.Option("--probe", help="Ask members for up to 70 s, until each clock is known to 5 ms.")
     ] = False,
+    proxy: Annotated[
+        list[str] | None,
+        typer.Option("--proxy", metavar="ADDR", help="Remoting address of a 5.x proxy to ask for members; repeatable."),
+    ] = None,
     plugin: Annotated[
         list[str] | None, typer.Option("--plugin", metavar="FILE", help="A plugin with checks; repeatable.")
     ] = None,
@@ -104,16 +112,17 @@ def command(
     sample_s, settle_s = seconds_option("--for", sample), seconds_option("--settle", settle)
     names = _names(invocation, groups or [], every=every)
     topics = [invocation.full_name(name) for name in topic or ()]
+    proxies = [format_address(*parse_address(address)) for address in proxy or ()]
     checks = _pick(all_checks(load_plugins(plugin or ())), only, with_time=sample_s > 0)
     if not any(check.needs & TIMED_NEEDS for check in checks):
         sample_s = 0
     is_many = every or len(names) > 1 or any("*" in name or "?" in name for name in names)
-    is_open_ended = is_many or probe
+    is_open_ended = is_many or probe or sample_s > _SHORT_SAMPLE_S
     if probe and invocation.display.with_notes:
         note_to_stderr("Asking members for up to 70 s. Nothing is written.")
 
     async def look(client: "Client", groups: Sequence[str]) -> "Look":
-        return await look_at(client, groups, topics, checks, sample_s=sample_s, is_probe=probe)
+        return await look_at(client, groups, topics, checks, sample_s=sample_s, is_probe=probe, proxies=proxies)
 
     try:
         found = invocation.ask(lambda client: look(client, names), open_ended=is_open_ended)

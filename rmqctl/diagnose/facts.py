@@ -20,6 +20,7 @@ from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.progress import QueueProgress
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.member_settings import MemberSettings, member_settings
+from rmqctl.rules.retry_places import RetryPlace
 from rmqctl.rules.stuck_queues import Motion, Verdict, Watched
 from rmqctl.whatif.scene import Scene
 
@@ -89,7 +90,9 @@ class GroupFacts(Struct, frozen=True):
     id what each says of itself, `silent` why the others did not answer; `rows` queue by queue; `scene` for the shares
     of queues. `clocks` are empty where they were not measured. `put_rates` are messages a second by queue over
     `sampled_s`, None where nothing was measured. `closed_brokers` are brokers of a subscribed topic without read
-    permission, by topic. `motions` are there where the group was read twice.
+    permission, by topic. `motions` are there where the group was read twice; `memberships` are the client ids that
+    brokers named meanwhile, at several moments. `proxied` is what the proxies that were asked answer, by
+    address: None where no member is connected; `silent_proxies` did not answer.
     """
 
     group: str
@@ -108,11 +111,15 @@ class GroupFacts(Struct, frozen=True):
     put_rates: Mapping[MessageQueue, float] | None = None
     sampled_s: float = 0.0
     dead_letter_count: int | None = None
-    read_only_brokers: frozenset[str] = frozenset()
+    last_dead_letter_at_ms: int | None = None
+    retry_places: Mapping[str, RetryPlace] = {}
     broker_versions: Mapping[str, int] = {}
     closed_brokers: Mapping[str, tuple[str, ...]] = {}
     clocks: GroupClocks = GroupClocks()
     motions: tuple[QueueMotion, ...] = ()
+    memberships: tuple[frozenset[str], ...] = ()
+    proxied: Mapping[str, GroupConnections | None] = {}
+    silent_proxies: tuple[str, ...] = ()
 
     @property
     def is_online(self) -> bool:

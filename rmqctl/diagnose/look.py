@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rmqctl.admin.clients import fetch_proxied
 from rmqctl.admin.group_details import GroupDetails, fetch_group_details
 from rmqctl.admin.group_names import fetch_matching_groups
 from rmqctl.admin.results import ask_all, merge_failures, only_or_failed
@@ -15,6 +17,7 @@ from rmqctl.errors import NotFoundError, PluginError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import Unknown
+from rmqctl.observe.membership_watch import watch_membership
 from rmqctl.rules.wildcards import matching
 from rmqctl.rules.words import listed
 from rmqctl.whatif.live import measure_rates
@@ -58,12 +61,13 @@ class Look(Struct, frozen=True):
 
 async def look_at(
     client: Client, groups: Sequence[str], topics: Sequence[str], checks: Sequence[Check], *, sample_s: float = 0,
-    is_probe: bool = False,
+    is_probe: bool = False, proxies: Sequence[str] = (),
 ) -> Look:  # fmt: skip
     """Diagnose the groups that names and patterns pick.
 
     `sample_s`: how long to count messages that arrive, before groups with members are read again. 0: neither is done.
-    `is_probe`: ask members until each clock is known to 5 ms, for 70 s at most.
+    `is_probe`: ask members until each clock is known to 5 ms, for 70 s at most. `proxies` are addresses to ask for
+    members that no broker sees.
 
     Raises NotFoundError for a group, pattern or topic that does not exist, and the brokers' error when none answers.
     """
@@ -85,8 +89,14 @@ async def look_at(
     firsts = [first for first, _ in read]
     brokers = {name: view.broker for first in firsts for name, view in first.details.reading.views.items()}
     queues = sorted({mq for _, facts in read if facts.scene is not None for mq in facts.scene.queues})
-    rates, rate_failures = await measure_rates(client, queues, brokers, sample_s)
+    online = [facts.group for _, facts in read if facts.is_online]
+    (rates, rate_failures), memberships = await asyncio.gather(
+        measure_rates(client, queues, brokers, sample_s),
+        watch_membership(client, online, brokers.values(), sample_s),
+    )
     every = [facts if rates is None else with_rates(facts, rates, sample_s) for _, facts in read]
+    every = [replace(facts, memberships=tuple(memberships.get(facts.group, ()))) for facts in every]
+    every, proxy_failures = await _ask_proxies(client, every, proxies)
     wanted = {need for check in checks for need in check.needs}
     second = SecondReadings()
     if sample_s > 0 and Need.MOTION in wanted:
@@ -96,7 +106,7 @@ async def look_at(
         readings = [first.details.reading for first in firsts]
         every = await measure_clocks(client, every, readings, second.running, is_probe=is_probe)
     failures += merge_failures({first.details.progress.group: first.details.failures for first in firsts})
-    failures += [*rate_failures, *second.failures]
+    failures += [*rate_failures, *second.failures, *proxy_failures]
     diagnoses = [
         _only_about(
             topics,
@@ -106,6 +116,26 @@ async def look_at(
     ]
     failures += [failure for diagnosis in diagnoses for failure in diagnosis.failures]
     return Look(tuple(diagnoses), tuple(failures))
+
+
+async def _ask_proxies(
+    client: Client, every: Sequence[GroupFacts], proxies: Sequence[str]
+) -> tuple[list[GroupFacts], list[Failure]]:
+    """Return the facts with what proxies answer, and the proxies that did not."""
+    places = [(address, facts.group) for address in proxies for facts in every]
+    answers = await ask_all(places, lambda place: fetch_proxied(client, *place), at_once=_GROUPS_AT_ONCE)
+    asked = [
+        replace(
+            facts,
+            proxied={
+                address: answers.ok[address, facts.group] for address in proxies if (address, facts.group) in answers.ok
+            },
+            silent_proxies=tuple(address for address in proxies if (address, facts.group) in answers.failed),
+        )
+        for facts in every
+    ]
+    silent = {address: error for (address, _), error in answers.failed.items()}
+    return asked, [Failure(None, f"members at the proxy {address}", error) for address, error in silent.items()]
 
 
 def diagnose(facts: GroupFacts, checks: Sequence[Check], unknown: Mapping[Need, str] | None = None) -> Diagnosis:
@@ -145,7 +175,11 @@ def _unknown(details: GroupDetails, facts: GroupFacts, second: SecondReadings, *
         unknown[Need.BROKERS] = ", ".join(reasons)
     if reading.running.failed:
         unknown[Need.MEMBERS] = f"{', '.join(sorted(reading.running.failed))} did not answer"
-    elif progress.state is GroupState.UNKNOWN:
+    elif facts.silent_proxies:
+        unknown[Need.MEMBERS] = f"{', '.join(facts.silent_proxies)} did not answer: members may be there"
+    elif any(facts.proxied.values()):
+        unknown[Need.MEMBERS] = "members behind a proxy do not report their state"
+    elif progress.state is GroupState.UNKNOWN and not facts.proxied:
         unknown[Need.MEMBERS] = _UNSEEN.get(progress.unseen_reason, "not every broker answered")
     if not has_rates:
         unknown[Need.RATES] = "not every broker told its offsets twice"

@@ -36,7 +36,8 @@ def facts_of(details: GroupDetails) -> GroupFacts:
         rows=progress.rows,
         scene=make_scene(progress, reading, details.configs, None),
         dead_letter_count=details.dead_letter_count,
-        read_only_brokers=details.read_only_brokers,
+        last_dead_letter_at_ms=details.last_dead_letter_at_ms,
+        retry_places=details.retry_places,
         broker_versions={name: view.version for name, view in reading.views.items()},
         closed_brokers=_closed(reading.routes, details),
     )

@@ -137,6 +137,7 @@ class ProcessQueue(Struct, frozen=True):
     that consumes in order, messages that its listener has are not among the cached ones: they are counted by
     `in_order_count` and begin at `in_order_min_offset` (transactionMsgCount). `locked_at_ms` is when the queue was
     locked last; of one that does not consume in order, when it was taken. Times are of the client's clock.
+    `unlock_tries`: how often an orderly client that gave it up waited in vain for its listener (tryUnlockTimes).
     """
 
     cached_count: int
@@ -151,6 +152,7 @@ class ProcessQueue(Struct, frozen=True):
     locked_at_ms: int | None = None
     in_order_count: int = 0
     in_order_min_offset: int = 0
+    unlock_tries: int = 0
 
     @property
     def in_hand_count(self) -> int:

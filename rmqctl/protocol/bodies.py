@@ -430,6 +430,7 @@ def _process_queue(item: Mapping[str, Any]) -> ProcessQueue:
         locked_at_ms=_time(number("lastLockTimestamp", 0)),
         in_order_count=number("transactionMsgCount", 0),
         in_order_min_offset=number("transactionMsgMinOffset", 0),
+        unlock_tries=number("tryUnlockTimes", 0),
     )
 
 

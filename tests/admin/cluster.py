@@ -18,8 +18,8 @@ from tests.scripted import V5_4_0, Reply, ScriptedNetwork, ScriptedServer, ok, r
 HOUR_MS = 3_600_000
 NOW_MS = 1_800_000_000_000  # when virtual clocks start
 CONSUMED_MS = 1_795_238_122_995  # when the last message was stored that a group has consumed
-# Times of a client whose clock is right: it has consumed that message at once, and pulled a moment ago.
-ON_TIME = {"lastConsumeTimestamp": CONSUMED_MS + 5, "lastPullTimestamp": NOW_MS - 5_000}
+# Of a client whose clock is right: it has consumed that message at once, and pulled a moment ago.
+ON_TIME = {"lastConsumeTimestamp": CONSUMED_MS + 5, "lastPullTimestamp": NOW_MS - 5_000, "locked": True}
 
 
 def java_map(pairs: Iterable[tuple[str, object]]) -> str:
@@ -46,11 +46,11 @@ class Queue:
 
 
 def held(
-    cached_count: int = 0, first: int = 0, last: int = 0, commit: int = -1, *, dropped: bool = False, **times_ms: int
+    cached_count: int = 0, first: int = 0, last: int = 0, commit: int = -1, *, dropped: bool = False, **fields: int
 ) -> Any:
-    """Return what a client says of one queue that it holds (ProcessQueueInfo); times by the names that it gives."""
+    """Return what a client says of one queue that it holds (ProcessQueueInfo); more fields by their own names."""
     return {
-        **times_ms,
+        **fields,
         "cachedMsgCount": cached_count,
         "cachedMsgMaxOffset": last,
         "cachedMsgMinOffset": first,

@@ -170,6 +170,7 @@ def test_it_fits_a_terminal(width: int) -> None:
         (["G", "--for", "soon"], ""),
         (["G", "--for", "0s", "--only", "SKW003"], "--for"),
         (["G", "--settle", "-1s"], ""),
+        (["G", "--proxy", "here"], "host:port"),
     ],
 )
 def test_wrong_words_are_usage_errors(words: list[str], hint: str, capsys: Captured) -> None:

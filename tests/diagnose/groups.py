@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rmqctl.client.core import Client
@@ -17,14 +17,19 @@ Change = Callable[[Cluster], None]
 
 
 def look(
-    cluster: Cluster, *groups: str, checks: Sequence[Check] = CHECKS, sample_s: float = 0, topics: Sequence[str] = ()
+    cluster: Cluster,
+    *groups: str,
+    checks: Sequence[Check] = CHECKS,
+    sample_s: float = 0,
+    topics: Sequence[str] = (),
+    proxies: Sequence[str] = (),
 ) -> Look:
     """Look once at groups of a scripted cluster."""
 
     async def question(client: Client) -> Look:
-        return await look_at(client, groups or ("G",), topics, checks, sample_s=sample_s)
+        return await look_at(client, groups or ("G",), topics, checks, sample_s=sample_s, proxies=proxies)
 
-    return ask(cluster, question)
+    return ask(cluster, question, open_ended=True)
 
 
 def codes(cluster: Cluster, **options: Any) -> list[str]:
@@ -33,11 +38,23 @@ def codes(cluster: Cluster, **options: Any) -> list[str]:
     return sorted({finding.code for finding in diagnosis.findings})
 
 
-def member(*queues: str, wants: Sequence[Any] = (), skew_ms: int = 0, **words: str) -> Command:
-    """Return a member that holds queues of T, such as a0 for queue 0 at broker-a; its clock may be off."""
-    times_ms = {name: at_ms + skew_ms for name, at_ms in ON_TIME.items()}
-    holds = {("T", f"broker-{queue[0]}", int(queue[1])): held(commit=100, **times_ms) for queue in queues}
-    return running(holds, subscriptions=wants or [subscribed("T")], **{**WORDS, **words})
+def member(
+    *queues: str, wants: Sequence[Any] = (), skew_ms: int = 0, dropped: Sequence[str] = (),
+    statuses: Mapping[str, Any] | None = None, fields: Mapping[str, int] | None = None, **words: str,
+) -> Command:  # fmt: skip
+    """Return a member that holds queues of T, such as a0 for queue 0 at broker-a; its clock may be off.
+
+    `fields` are of each queue; `dropped` are queues that it gave up.
+    """
+    told = {name: value + skew_ms if name.endswith("Timestamp") else value for name, value in ON_TIME.items()}
+    told |= fields or {}
+
+    def mq(queue: str) -> tuple[str, str, int]:
+        return "T", f"broker-{queue[0]}", int(queue[1])
+
+    holds = {mq(queue): held(commit=100, **told) for queue in queues}
+    holds |= {mq(queue): held(commit=100, dropped=True, **told) for queue in dropped}
+    return running(holds, subscriptions=wants or [subscribed("T")], statuses=statuses, **{**WORDS, **words})
 
 
 def members(**each: Any) -> Change:

@@ -12,7 +12,6 @@ from rmqctl.diagnose.table import CHECKS
 from rmqctl.protocol.versions import version_ordinal
 from tests.admin.cluster import HOUR_MS, NOW_MS, Queue, held, rates, running, subscribed
 from tests.cli.group.groups import STRATEGY, WORDS
-from tests.cli.group.groups import healthy as healthy_at
 from tests.scripted import SILENCE
 
 from . import test_progress
@@ -56,7 +55,7 @@ _ORDERLY = {"PROP_CONSUMEORDERLY": "true"}
 _BROADCAST = {"messageModel": "BROADCASTING"}
 
 # What is done to a healthy group of two members and four queues, and what must be found then.
-_SICK: list[tuple[str, Change, set[str]]] = [
+SICK: list[tuple[str, Change, set[str]]] = [
     ("filters differ", members(c1=member("a0", "a1", wants=[_A]), c2=member("b0", "b1", wants=[_OTHER])), {"SUB001"}),
     (
         "only one wants U",
@@ -224,6 +223,52 @@ _SICK: list[tuple[str, Change, set[str]]] = [
         at_a(lambda broker: broker.group_configs.update(G={"retryQueueNums": 0})),
         {"RTY001", "CFG001"},
     ),
+    (
+        "a broker is read-only, and messages fail",
+        both(
+            at_a(lambda broker: broker.settings.update(brokerPermission="4")),
+            lambda cluster: cluster.brokers["broker-b"].topic_configs.update({"%RETRY%G": {"perm": 4}}),
+            members(c1=member("a0", "a1", statuses={"T": rates(10, 0.1)}), c2=member("b0", "b1")),
+        ),
+        {"RTY002"},
+    ),
+    ("the retry topic is missing", at_a(lambda broker: broker.topics.pop("%RETRY%G")), {"RTY003"}),
+    (
+        "most messages fail",
+        members(c1=member("a0", "a1", statuses={"T": rates(1, 5)}), c2=member("b0", "b1")),
+        {"RTY004"},
+    ),
+    (
+        "a message that always fails is retried in order",
+        members(
+            c1=member(
+                "a0", "a1", statuses={"T": rates(10, 1)}, fields={"transactionMsgCount": 1}, **_ORDERLY
+            ),
+            c2=member("b0", "b1", **_ORDERLY),
+        ),
+        {"RTY005"},
+    ),
+    (
+        "a lock is lost",
+        members(c1=member("a0", "a1", fields={"locked": False}, **_ORDERLY), c2=member("b0", "b1", **_ORDERLY)),
+        {"ORD001"},
+    ),
+    (
+        "a queue is given up, and its lock is kept",
+        members(
+            c1=member("a0", "a1", dropped=["b0"], fields={"tryUnlockTimes": 3}, **_ORDERLY),
+            c2=member("b1", **_ORDERLY),
+        ),
+        {"ORD002", "ALO002", "ALO003"},
+    ),
+    (
+        "members are not notified",
+        lambda cluster: [
+            broker.group_configs.update(G={"notifyConsumerIdsChangedEnable": False})
+            for broker in cluster.brokers.values()
+        ],
+        {"CFG003"},
+    ),
     ("lost", at_a(lambda broker: broker.topics.update(T=[Queue(100, 80), Queue(100)])), {"OFF001"}),
     ("beyond the end", at_a(lambda broker: broker.offsets["G"]["T"].update({0: 101})), {"OFF002"}),
     ("an offset of no queue", at_a(lambda broker: broker.offsets["G"].update(gone={0: 1})), {"OFF003"}),
@@ -242,9 +287,14 @@ _SICK: list[tuple[str, Change, set[str]]] = [
         {"OFF006"},
     ),
     ("dead letters", at_a(lambda broker: broker.topics.update({"%DLQ%G": [Queue(3)]})), {"DLQ001"}),
+    (
+        "dead letters arrive",
+        at_a(lambda broker: broker.topics.update({"%DLQ%G": [Queue(3, last_update_ms=NOW_MS - 60_000)]})),
+        {"DLQ001", "DLQ002"},
+    ),
 ]  # fmt: skip
 
-_HEALTHY: list[tuple[str, Change]] = [
+HEALTHY: list[tuple[str, Change]] = [
     ("as it is", lambda cluster: None),
     (
         "tags in another order",
@@ -307,12 +357,12 @@ _HEALTHY: list[tuple[str, Change]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("what", "change", "expected"), _SICK, ids=[row[0] for row in _SICK])
+@pytest.mark.parametrize(("what", "change", "expected"), SICK, ids=[row[0] for row in SICK])
 def test_a_fault_is_found_and_no_other(what: str, change: Change, expected: set[str]) -> None:
     assert set(codes(sick(change))) == expected
 
 
-@pytest.mark.parametrize(("what", "change"), _HEALTHY, ids=[row[0] for row in _HEALTHY])
+@pytest.mark.parametrize(("what", "change"), HEALTHY, ids=[row[0] for row in HEALTHY])
 def test_nothing_is_wrong_with_the_healthy(what: str, change: Change) -> None:
     (diagnosis,) = look(sick(change)).diagnoses
     assert [finding.sentence for finding in diagnosis.findings if at_least(Severity.WARNING)(finding)] == []
@@ -346,13 +396,23 @@ def test_clocks_that_are_not_known_leave_checks_open() -> None:
     assert "c1" in fresh.unknown[Need.CLOCKS]
 
 
+def test_members_that_come_and_go_are_found_while_they_are_watched() -> None:
+    cluster = healthy()
+    group = cluster.brokers["broker-a"].groups["G"]  # both brokers have the same members
+    everybody = dict(group.members)
+    for at_s in range(4, 40, 8):
+        cluster.clock.call_later(at_s, lambda: group.members.pop("c2"))
+        cluster.clock.call_later(at_s + 4, lambda: group.members.update(everybody))
+    assert codes(cluster, sample_s=42) == ["MEM010"]
+
+
 def _version_findings(cluster: Any) -> set[tuple[str, str]]:
     (diagnosis,) = look(cluster).diagnoses
     return {(finding.code, str(finding.severity)) for finding in diagnosis.findings if finding.code.startswith("VER")}
 
 
 def test_defects_of_brokers_count_where_they_concern_the_group() -> None:
-    cluster = healthy_at(version_ordinal(4, 9, 1))
+    cluster = healthy(version_ordinal(4, 9, 1))
     assert ("VER002", "INFO") not in _version_findings(cluster)
     cluster.brokers["broker-a"].topics["%DLQ%G"] = [Queue(3)]
     assert ("VER002", "INFO") in _version_findings(cluster)
@@ -370,7 +430,7 @@ def test_defects_of_brokers_count_where_they_concern_the_group() -> None:
 def test_defects_of_clients_are_a_warning_where_the_group_is_sure_to_be_hit(
     broker: tuple[int, int, int], words: dict[str, str], severity: str
 ) -> None:
-    cluster = healthy_at(version_ordinal(*broker))
+    cluster = healthy(version_ordinal(*broker))
     both(
         members(c1=member("a0", "a1", **words), c2=member("b0", "b1", **words)),
         groups_of(client_version=version_ordinal(4, 9, 7)),
@@ -390,7 +450,11 @@ def test_go_clients_are_told_apart_by_their_own_word_and_their_id(client_id: str
 
 
 def test_every_check_is_tried_here() -> None:
-    tried = {code for _, _, expected in _SICK for code in expected} | {"SKW003", "VER002"} | test_progress.TRIED
+    tried = (
+        {code for _, _, expected in SICK for code in expected}
+        | {"MEM010", "PXY001", "PXY002", "SKW003", "VER002"}
+        | test_progress.TRIED
+    )
     assert {check.code for check in CHECKS} == tried
 
 
@@ -404,7 +468,7 @@ def test_each_check_has_a_code_of_its_own_and_says_what_to_do() -> None:
         assert not check.title.endswith(".")
 
 
-@pytest.mark.parametrize(("what", "change", "expected"), _SICK, ids=[row[0] for row in _SICK])
+@pytest.mark.parametrize(("what", "change", "expected"), SICK, ids=[row[0] for row in SICK])
 def test_a_finding_carries_its_evidence_and_the_next_command(what: str, change: Change, expected: set[str]) -> None:
     (diagnosis,) = look(sick(change)).diagnoses
     for finding in diagnosis.findings:

@@ -14,7 +14,7 @@ from rmqctl.errors import NotFoundError, PluginError
 from rmqctl.model.names import PROXY_GROUP
 from rmqctl.plugin.guards import guarded_check
 from rmqctl.protocol.codes import RequestCode, ResponseCode
-from tests.admin.cluster import Cluster, Group, Queue, running, subscribed
+from tests.admin.cluster import BrokerState, Cluster, Group, Queue, running, subscribed
 from tests.cli.group.groups import offline
 from tests.observe.test_stuck_scan import after, cluster
 from tests.observe.test_stuck_scan import member as resting
@@ -87,10 +87,36 @@ def test_what_could_not_be_seen_is_unknown_by_need(need: Need, found: object) ->
     assert set(diagnosis.unknown) - {Need.CLOCKS} == {need}
 
 
-def _behind_a_proxy() -> object:
+def _behind_a_proxy(*members: str) -> Cluster:
+    """Return a group that no broker sees a member of; the proxy at px:1 is connected to it by these."""
     cluster = offline()
-    cluster.brokers["broker-a"].groups[PROXY_GROUP] = Group({"proxy": running()})
+    for broker in cluster.brokers.values():
+        broker.groups[PROXY_GROUP] = Group({"proxy": running()})
+        broker.offsets["G"] = {"T": {0: 75, 1: 100}}
+    state = BrokerState("proxy", groups={"G": Group({name: running() for name in members})} if members else {})
+    cluster.network.add("px:1", state.table())
     return cluster
+
+
+def test_a_proxy_that_is_asked_names_the_members_that_no_broker_sees() -> None:
+    (asked,) = look(_behind_a_proxy("one"), proxies=["px:1"]).diagnoses
+    assert "PXY001" in [finding.code for finding in asked.findings]
+    assert "px" not in asked.unknown[Need.MEMBERS]
+    assert "behind a proxy" in asked.unknown[Need.MEMBERS]
+
+
+def test_a_group_is_without_members_only_when_the_proxies_say_so_too() -> None:
+    (asked,) = look(_behind_a_proxy(), proxies=["px:1"]).diagnoses
+    assert [finding.code for finding in asked.findings] == ["PXY002"]
+    assert Need.MEMBERS not in asked.unknown
+
+
+def test_a_proxy_that_does_not_answer_leaves_members_unknown() -> None:
+    for proxies in ([], ["gone:1"], ["px:1", "gone:1"]):
+        found = look(_behind_a_proxy(), proxies=proxies)
+        assert [finding.code for finding in found.diagnoses[0].findings] == []
+        assert Need.MEMBERS in found.diagnoses[0].unknown
+        assert [failure.what for failure in found.failures] == ["members at the proxy gone:1"] * ("gone:1" in proxies)
 
 
 def _half_down() -> object:

@@ -30,7 +30,7 @@ _NOW_MS = 1_795_238_200_000
 _HOUR_MS = 3_600_000
 _MINUTE_MS = 60_000
 _A0, _A1 = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 1)
-_PROGRESS = [check for check in CHECKS if check.code.startswith(("PRG", "OFF"))]
+PROGRESS = [check for check in CHECKS if check.code.startswith(("PRG", "OFF"))]
 
 
 def _held(commit: int | None, head: int | None = None, count: int = 1, last: int | None = None) -> ProcessQueue:
@@ -100,7 +100,7 @@ def _facts(
 
 
 def _found(facts: GroupFacts) -> set[tuple[str, str]]:
-    findings = diagnose(facts, _PROGRESS).findings
+    findings = diagnose(facts, PROGRESS).findings
     for finding in findings:
         assert finding.sentence.endswith(".")
         assert "\n" not in finding.sentence
@@ -124,7 +124,7 @@ def _aged(age_ms: int, retention_ms: int, *, lag: int = 90) -> QueueProgress:
     return _row(consumer_offset=100 - lag, head_age_ms=age_ms, retention_ms=retention_ms)
 
 
-_SICK: list[tuple[str, GroupFacts, set[tuple[str, str]]]] = [
+SICK: list[tuple[str, GroupFacts, set[tuple[str, str]]]] = [
     ("a stuck head", _facts(_resting(_STUCK)), {("PRG001", "ERROR")}),
     ("one of two queues stuck", _facts(_resting(_STUCK), _moved(5, 9, 10, 10, _A1)), {("PRG001", "ERROR")}),
     ("paused", _facts(_motion(_IDLE, _IDLE, _PAUSED)), {("PRG002", "WARNING")}),
@@ -215,9 +215,9 @@ _SICK: list[tuple[str, GroupFacts, set[tuple[str, str]]]] = [
     ),
     ("offsets of a broadcasting group", _facts(rows=(_row(consumer_offset=5),), running=_CAST), {("OFF011", "INFO")}),
 ]  # fmt: skip
-TRIED = {code for _, _, found in _SICK for code, _ in found}
+TRIED = {code for _, _, found in SICK for code, _ in found}
 
-_HEALTHY: list[tuple[str, GroupFacts]] = [
+HEALTHY: list[tuple[str, GroupFacts]] = [
     ("nothing was read twice", _facts()),
     ("a slow client that moves", _facts(_motion(
         _at(_held(5, 5), 100), _at(_held(6, 6), 100), Verdict(Why.SLOW, is_stuck=False)
@@ -287,11 +287,11 @@ _HEALTHY: list[tuple[str, GroupFacts]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("what", "facts", "expected"), _SICK, ids=[row[0] for row in _SICK])
+@pytest.mark.parametrize(("what", "facts", "expected"), SICK, ids=[row[0] for row in SICK])
 def test_a_fault_is_found_and_no_other(what: str, facts: GroupFacts, expected: set[tuple[str, str]]) -> None:
     assert _found(facts) == expected
 
 
-@pytest.mark.parametrize(("what", "facts"), _HEALTHY, ids=[row[0] for row in _HEALTHY])
+@pytest.mark.parametrize(("what", "facts"), HEALTHY, ids=[row[0] for row in HEALTHY])
 def test_nothing_is_wrong_with_the_healthy(what: str, facts: GroupFacts) -> None:
     assert _found(facts) == set()

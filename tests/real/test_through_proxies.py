@@ -63,3 +63,26 @@ def test_a_broker_in_place_of_a_name_server_is_told(proxy: Proxy) -> None:
     result = Rmqctl(broker.address)("group", "list")
     assert (result.exit_code, result.stdout) == (2, "")
     assert f"{broker.address} is a broker, not a name server." in result.stderr
+
+
+def test_diagnose_asks_the_proxy_for_members(proxy: Proxy) -> None:
+    rmqctl, cluster = Rmqctl(proxy.cluster.namesrv), proxy.cluster
+    cluster.create_topic("Diagnosed")
+    cluster.java.produce("Diagnosed", 8)
+    proxy.consumers.consume("diagnosed", "DiagnosedGroup", "Diagnosed")
+    proxy.consumers.wait_consumed("diagnosed", 8)
+    # This one consumed at the broker, and has left.
+    cluster.java.consume("left", "LeftGroup", "Diagnosed", **{"from": "first"})
+    cluster.java.wait_consumed("left", 8)
+    cluster.java.stop("left")
+    cluster.java.produce("Diagnosed", 8)
+
+    def codes(group: str, *words: str) -> set[str]:
+        result = rmqctl("diagnose", group, "--for", "0s", "--settle", "0s", "-o", "json", *words)
+        return {item["code"] for item in result.document["items"] if item["code"].startswith(("PXY", "OFF005"))}
+
+    assert codes("DiagnosedGroup", "--proxy", proxy.address) == {"PXY001"}
+    assert codes("LeftGroup", "--proxy", proxy.address) == {"PXY002"}
+    for group in ("DiagnosedGroup", "LeftGroup"):
+        assert codes(group) == set()
+        assert codes(group, "--proxy", "127.0.0.1:1") == set()

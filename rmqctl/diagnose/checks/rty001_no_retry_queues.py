@@ -13,21 +13,19 @@ from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, co
     Severity.ERROR,
     "a broker has no retry queue (retryQueueNums=0)",
     meaning="The broker accepts a failed message that is sent back, and stores it nowhere: it is acknowledged and "
-    "lost. A broker without write permission refuses it, so that it blocks its queue.",
+    "lost.",
     advice="Give it retry queues: rmqctl group update GROUP --retry-queues 1.",
     needs=(Need.BROKERS,),
 )
 def no_retry_queues(facts: GroupFacts) -> Iterator[Symptom]:
     """Look at retryQueueNums (AbstractSendMessageProcessor.consumerSendMsgBack)."""
     for name, config in facts.configs.items():
-        if config is not None and config.retry_queue_count <= 0:
-            if name in facts.read_only_brokers:
-                what = "and is read-only: a message that fails blocks its queue."
-                sentence = f"{name} has no retry queue for it {what}"
-            else:
-                sentence = f"{name} has no retry queue for it: failed messages are acknowledged and lost."
+        place = facts.retry_places.get(name)
+        # A broker that is not writable refuses what is sent back, before it looks for queues: RTY002.
+        is_refused = place is not None and place.is_writable is False
+        if config is not None and config.retry_queue_count <= 0 and not is_refused:
             yield Symptom(
-                sentence,
+                f"{name} has no retry queue for it: failed messages are acknowledged and lost.",
                 (Evidence("retryQueueNums", config.retry_queue_count, name),),
                 command("group", "update", facts.group, "--retry-queues", "1", "--dry-run"),
                 key=name,

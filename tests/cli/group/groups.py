@@ -43,7 +43,7 @@ def healthy(version: int = V5_4_0) -> Cluster:
         statuses = {"T": rates(2.5, 0.5, 12.25, 3)}
         own[client_id] = running(holds, subscriptions=told, statuses=statuses, **WORDS)
     for broker in (a, b):
-        broker.topics["T"] = [Queue(100), Queue(100)]
+        broker.topics |= {"T": [Queue(100), Queue(100)], "%RETRY%G": [Queue()]}
         broker.configured.add("G")
         broker.groups["G"] = Group(own, ("T", "%RETRY%G"), client_version=version)
         broker.offsets["G"] = {"T": {0: 75, 1: 100}}
@@ -94,11 +94,11 @@ def offline() -> Cluster:
     return cluster
 
 
-def ask(cluster: Cluster, question: Callable[[Client], Awaitable[_T]]) -> _T:
+def ask(cluster: Cluster, question: Callable[[Client], Awaitable[_T]], *, open_ended: bool = False) -> _T:
     """Ask a scripted cluster while its clock moves on."""
 
     async def scenario() -> _T:
-        async with cluster.client() as client:
+        async with cluster.client(open_ended=open_ended) as client:
 
             async def asking() -> _T:
                 return await question(client)

@@ -12,7 +12,7 @@ from rmqctl.cli.output.render import render
 from rmqctl.model.names import PROXY_GROUP
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.command import Command
-from tests.admin.cluster import Cluster, Group, Queue, held, running, subscribed
+from tests.admin.cluster import ON_TIME, Cluster, Group, Queue, held, running, subscribed
 from tests.scripted import SILENCE, ok
 
 from .groups import WORDS, healthy, offline, show_details, torn
@@ -209,7 +209,7 @@ def _set_members(cluster: Cluster, **members: Command) -> Cluster:
 
 def _holds(*queues: str) -> dict[tuple[str, str, int], Any]:
     """Return queues of T to hold, such as a0 for broker-a:0."""
-    return {("T", f"broker-{queue[0]}", int(queue[1])): held(commit=100) for queue in queues}
+    return {("T", f"broker-{queue[0]}", int(queue[1])): held(commit=100, **ON_TIME) for queue in queues}
 
 
 def _member(*queues: str, **words: str) -> Command:
@@ -342,12 +342,11 @@ def test_popped_messages_that_are_not_acknowledged_are_counted(capsys: Captured)
     assert not [sentence for sentence in item["attention"] if "several members" in sentence]
 
 
-def test_failed_messages_block_where_a_broker_without_retry_queues_is_read_only(capsys: Captured) -> None:
+def test_failed_messages_are_lost_without_retry_queues_and_refused_by_a_read_only_broker(capsys: Captured) -> None:
     cluster = healthy()
     for broker in cluster.brokers.values():
         broker.group_configs["G"] = {"retryQueueNums": 0}
     cluster.brokers["broker-b"].settings["brokerPermission"] = "4"
-    assert _attention(cluster, capsys) == [
-        "broker-a has no retry queue for it: failed messages are acknowledged and lost.",
-        "broker-b has no retry queue for it and is read-only: a message that fails blocks its queue.",
-    ]
+    lost, refused = _attention(cluster, capsys)
+    assert lost == "broker-a has no retry queue for it: failed messages are acknowledged and lost."
+    assert refused.startswith("broker-b is not writable (brokerPermission).")

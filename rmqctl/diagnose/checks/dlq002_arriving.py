@@ -1,0 +1,33 @@
+"""DLQ002: dead letters arrive now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.rules.durations import short_duration
+
+_RECENT_MS = 10 * 60_000
+
+
+@check(
+    "DLQ002",
+    Severity.WARNING,
+    "dead letters arrive",
+    meaning="Messages fail as often as the group allows, and are given up now: nothing delivers them again by itself.",
+    advice="Find out why they fail: rmqctl dlq show GROUP. Once that is corrected: rmqctl dlq replay GROUP --dry-run.",
+    needs=(Need.BROKERS,),
+)
+def arriving(facts: GroupFacts) -> Iterator[Symptom]:
+    """Look at when the newest dead letter was stored, by the brokers' clocks."""
+    last_ms = facts.last_dead_letter_at_ms
+    if not facts.dead_letter_count or last_ms is None:
+        return
+    age_ms = facts.at_ms + facts.clocks.reference.low_ms - last_ms
+    if age_ms < _RECENT_MS:
+        yield Symptom(
+            f"The newest of {facts.dead_letter_count} dead letters was stored {short_duration(max(0, age_ms))} ago.",
+            (Evidence("deadLetterCount", facts.dead_letter_count, "brokers", last_ms),),
+            command("dlq", "show", facts.group),
+        )

@@ -1,0 +1,38 @@
+"""MEM010: members come and go all the time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.rules.membership import find_flapping
+from rmqctl.rules.words import listed
+
+
+@check(
+    "MEM010",
+    Severity.WARNING,
+    "members come and go all the time",
+    meaning="Each time a member joins or leaves, all members share the queues anew. Queues that move are pulled again, "
+    "and messages that were not committed are consumed twice.",
+    advice="Find out why processes end or lose their connections: crash loops, memory limits, health checks, a network "
+    "that closes idle connections. whatif churn shows what it costs.",
+    needs=(Need.BROKERS, Need.RATES),
+)
+def flapping(facts: GroupFacts) -> Iterator[Symptom]:
+    """Look for ids that came back twice, and for those that joined and left while the group was watched (--for 1m)."""
+    found = find_flapping(facts.memberships)
+    if not found.is_seen:
+        return
+    parts = [f"{name} came back {count} times" for name, count in found.returned.items()]
+    if found.short_lived:
+        parts.append(f"{len(found.short_lived)} members joined and left again: {listed(found.short_lived)}")
+    yield Symptom(
+        f"Within {facts.sampled_s:g} s, {'; '.join(parts)}.",
+        (
+            *(Evidence("returns", count, name) for name, count in found.returned.items()),
+            *(Evidence("joinedAndLeft", True, name) for name in found.short_lived),
+        ),
+        command("group", "members", facts.group),
+    )

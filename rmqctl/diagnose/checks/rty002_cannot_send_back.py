@@ -1,0 +1,44 @@
+"""RTY002: a broker does not take failed messages back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.model.group import CONSUME_PASSIVELY
+from rmqctl.rules.retry_places import HINDRANCES, Hindrance, blocks_retries
+
+
+@check(
+    "RTY002",
+    Severity.WARNING,
+    "failed messages cannot be sent back",
+    meaning="A client sends a message that failed back to its broker. When that broker refuses, the client sends a "
+    "new message to the group's retry topic at any broker. When that fails too, it consumes the message again every "
+    "5 s, and the offset of its queue stays before it.",
+    advice="Restore the master, the write permission of the broker (brokerPermission) or of the retry topic, or the "
+    "group's configuration there.",
+    needs=(Need.BROKERS, Need.MEMBERS),
+)
+def cannot_send_back(facts: GroupFacts) -> Iterator[Symptom]:
+    """Judge the brokers as places for retries of push consumers (SendMessageProcessor.consumerSendMsgBack)."""
+    if facts.is_broadcasting or CONSUME_PASSIVELY not in facts.consume_types().values():
+        return
+    fails = any(status.consume_failed_tps > 0 for info in facts.running.values() for status in info.statuses.values())
+    for name, place in facts.retry_places.items():
+        hindrance = place.hindrance
+        if hindrance is None or hindrance is Hindrance.NO_RETRY_QUEUES or not facts.registered(name):
+            continue  # RTY001 is of a broker without retry queues
+        if blocks_retries(facts.retry_places, name) is None:
+            severity, outcome = Severity.INFO, "its client sends it to another broker as a new message"
+        else:
+            severity = Severity.ERROR if fails else Severity.WARNING
+            outcome = "its client tries it again every 5 s, and its queue does not move on"
+        yield Symptom(
+            f"{name} {HINDRANCES[hindrance]}. When a message from there fails, {outcome}.",
+            (Evidence("hindrance", str(hindrance), name),),
+            command("doctor") if hindrance is Hindrance.NO_MASTER else command("group", "config", facts.group),
+            key=name,
+            severity=severity,
+        )

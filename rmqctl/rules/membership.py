@@ -1,0 +1,48 @@
+"""Whether members of a group come and go all the time, by who was there at several moments."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+
+from msgspec import Struct
+
+# One restart is a deployment.
+_LEAST = 2
+
+
+class Flapping(Struct, frozen=True):
+    """Members that come and go. `returned` counts how often each client id came back after it had left.
+
+    `short_lived` are ids that joined and left within the time that was watched: a process that ends soon after its
+    start has another id each time. Both are empty of a group whose members restart once.
+    """
+
+    returned: dict[str, int]
+    short_lived: tuple[str, ...]
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether anything was found."""
+        return bool(self.returned or self.short_lived)
+
+
+def find_flapping(seen: Sequence[frozenset[str]]) -> Flapping:
+    """Compare who was seen at several moments, in their order."""
+    joins, leaves = Counter[str](), Counter[str]()
+    for before, after in pairwise(seen):
+        joins.update(after - before)
+        leaves.update(before - after)
+    returned = {name: count for name in sorted(joins) if (count := _returns(name, joins, leaves, seen)) >= _LEAST}
+    short_lived = [name for name in sorted(joins) if name not in seen[0] and leaves[name] and name not in returned]
+    by_host = Counter(_host(name) for name in short_lived)
+    return Flapping(returned, tuple(name for name in short_lived if by_host[_host(name)] >= _LEAST))
+
+
+def _returns(name: str, joins: Counter[str], leaves: Counter[str], seen: Sequence[frozenset[str]]) -> int:
+    return min(joins[name] if name in seen[0] else joins[name] - 1, leaves[name])
+
+
+def _host(client_id: str) -> str:
+    return client_id.partition("@")[0]
