@@ -19,7 +19,7 @@ from rmqctl.protocol.codes import ResponseCode
 from .results import Answers, ask_all
 
 # A relayed question holds one of a broker's 16 admin threads until the client answers, up to 10 s.
-_RELAYED_AT_ONCE = 8
+RELAYED_AT_ONCE = 8
 
 
 async def fetch_connections(client: Client, broker: Broker, group: str) -> GroupConnections | None:
@@ -44,13 +44,9 @@ async def fetch_proxied(client: Client, address: str, group: str) -> GroupConnec
 
     `address` is that of its remoting port. Raises what Client.ask() raises.
     """
-    try:
-        answer = await client.ask(address, headers.get_connections(group))
-    except BrokerError as error:
-        if error.code == ResponseCode.CONSUMER_NOT_ONLINE:
-            return None
-        raise
-    return bodies.decode_connections(answer.body)
+    accepted = (ResponseCode.SUCCESS, ResponseCode.CONSUMER_NOT_ONLINE)
+    answer = await client.ask(address, headers.get_connections(group), accept=accepted)
+    return bodies.decode_connections(answer.body) if answer.code == ResponseCode.SUCCESS else None
 
 
 async def find_proxies(client: Client, brokers: Iterable[Broker]) -> tuple[Proxies, list[Failure]]:
@@ -76,6 +72,15 @@ async def find_proxies(client: Client, brokers: Iterable[Broker]) -> tuple[Proxi
     if failures:
         return Proxies.UNTOLD, failures
     return (Proxies.REFUSED if answers.failed else Proxies.ABSENT), []
+
+
+def addresses_of(connections: Iterable[tuple[str, GroupConnections | None]]) -> dict[str, str]:
+    """Return by client id the first address at which each member is seen."""
+    through: dict[str, str] = {}
+    for address, found in connections:
+        for member in found.members if found is not None else ():
+            through.setdefault(member.client_id, address)
+    return through
 
 
 async def ask_running_info(
@@ -109,17 +114,12 @@ async def fetch_running_infos(
 
     A broker passes the question on to the client and waits 10 s for it. Clients in other languages may not answer.
     """
-    through: dict[str, str] = {}
-    for address, connection in connections.items():
-        for member in connection.members:
-            if only is None or member.client_id in only:
-                through.setdefault(member.client_id, address)
-
-    gates = {address: asyncio.Semaphore(_RELAYED_AT_ONCE) for address in connections}
+    through = addresses_of(connections.items())
+    gates = {address: asyncio.Semaphore(RELAYED_AT_ONCE) for address in connections}
 
     async def ask(client_id: str) -> RunningInfo:
         address = through[client_id]
         async with gates[address]:
             return await ask_running_info(client, address, group, client_id, with_stacks=with_stacks)
 
-    return await ask_all(through, ask)
+    return await ask_all([name for name in through if only is None or name in only], ask)

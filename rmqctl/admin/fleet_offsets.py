@@ -26,7 +26,7 @@ from rmqctl.protocol.codes import ResponseCode
 from rmqctl.rules.wildcards import is_pattern, matching, require_matching
 
 from .brokers import fetch_cluster
-from .clients import ask_running_info, fetch_connections, find_proxies
+from .clients import RELAYED_AT_ONCE, ask_running_info, fetch_connections, find_proxies
 from .group_names import fetch_configs, pick, require_group
 from .held_queues import note_held
 from .offset_reading import BrokerView, GroupProgress, Reading, conclude
@@ -35,9 +35,7 @@ from .stored_offsets import fetch_stored_offsets
 
 # More would only wait in each other's way for the brokers' admin threads.
 _GROUPS_AT_ONCE = 8
-# A relayed question holds one of a broker's 16 admin threads until the client answers, up to 10 s. After so many silent
-# members no more are asked through a broker: clients in some languages never answer.
-_RELAYED_AT_ONCE = 8
+# After so many silent members no more are asked through a broker: clients in some languages never answer.
 _SILENT_ENOUGH = 32
 # A broker that so often did not answer is not asked again: each attempt takes the whole time that there is for one.
 _UNANSWERED_ENOUGH = 3
@@ -204,7 +202,7 @@ class _Reader:
             reading.failures.append(Failure(None, f"running info of {count}", silent[0]))
 
     async def _ask_member(self, group: str, client_id: str, address: str) -> RunningInfo:
-        async with self._gates.setdefault(address, asyncio.Semaphore(_RELAYED_AT_ONCE)):
+        async with self._gates.setdefault(address, asyncio.Semaphore(RELAYED_AT_ONCE)):
             if self._silent_counts[address] >= _SILENT_ENOUGH:
                 raise UnreachableError(client_id, f"not asked, after {_SILENT_ENOUGH} silent members through {address}")
             try:

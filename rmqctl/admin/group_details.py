@@ -112,9 +112,9 @@ class GroupDetails(Struct, frozen=True):
     """All of a group. `dead_letter_count` are messages kept in its dead-letter topic, None when a broker is not heard.
 
     `configs` are by broker that answered, None where it has none. `leftovers` are stored offsets of queues that do not
-    exist. `retry_places` are the brokers as places for messages that fail. `last_dead_letter_at_ms` is when the newest
-    dead letter was stored, by its broker's clock. `reading` is what the progress was made of, `at_ms` when it was read
-    by this machine's clock.
+    exist. `retry_places` are the brokers as places for messages that fail, where there are members.
+    `last_dead_letter_at_ms` is when the newest dead letter was stored, by its broker's clock. `reading` is what the
+    progress was made of, `at_ms` when it was read by this machine's clock.
     """
 
     progress: GroupProgress
@@ -135,15 +135,19 @@ async def fetch_group_details(client: Client, group: str, topics: Sequence[str] 
     """Return all of one group, or its progress in some topics only. Raises what fetch_group_progress raises."""
     brokers = {broker.broker_name: broker for broker in (await fetch_cluster(client)).brokers}
     # At once: members that do not answer can take all the time that there is.
-    reading, tables, dead, stored, places = await asyncio.gather(
+    reading, tables, dead, stored = await asyncio.gather(
         read_group(client, group, topics),
         fetch_configs(client, brokers),
         _count_dead_letters(client, group, brokers),
         ask_all(brokers, lambda name: _fetch_stored(client, group, brokers[name])),
-        ask_all([group], lambda _: fetch_retry_places(client, group, brokers)),
     )
     configs = {name: table.get(group) for name, table in tables.ok.items()}
-    leftovers = await _find_leftovers(client, stored.ok)
+    # Without members nothing fails, and where no queue is for retries that is known already.
+    has_retries = reading.connections() or any(each and each.retry_queue_count <= 0 for each in configs.values())
+    leftovers, places = await asyncio.gather(
+        _find_leftovers(client, stored.ok),
+        ask_all([group] if has_retries else [], lambda name: fetch_retry_places(client, name, brokers)),
+    )
     # A broker that failed before fails here for the same reason.
     failures = [
         Failure(name, what, error)

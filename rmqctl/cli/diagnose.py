@@ -282,35 +282,29 @@ def _group_item(one: "Diagnosis", checks: "Sequence[Check]") -> dict[str, Any]:
 
 def _clock_items(one: "Diagnosis") -> list[dict[str, Any]]:
     """Make an item of each clock; a bound that is not known is null."""
-    clocks = one.facts.clocks
-    every: list[tuple[str, str, int | None, int | None]] = [
-        ("BROKER", name, skew.low_ms, skew.high_ms) for name, skew in clocks.brokers.items()
-    ]
-    every += [("MEMBER", name, bounds.low_ms, bounds.high_ms) for name, bounds in clocks.members.items()]
     return [
         {
             "kind": kind,
             "name": name,
-            "skewLowMs": low_ms,
-            "skewHighMs": high_ms,
+            "skewLowMs": bounds.low_ms,
+            "skewHighMs": bounds.high_ms,
             "reasons": {
-                key: "NOT_REPORTED" for key, value in (("skewLowMs", low_ms), ("skewHighMs", high_ms)) if value is None
+                key: "NOT_REPORTED"
+                for key, value in (("skewLowMs", bounds.low_ms), ("skewHighMs", bounds.high_ms))
+                if value is None
             },
         }
-        for kind, name, low_ms, high_ms in every
+        for (kind, name), bounds in one.facts.clocks.every().items()
     ]
 
 
 def _clock_notes(found: "Look", *, with_all: bool) -> Iterator[str]:
     from rmqctl.diagnose.clocks import clock_words
-    from rmqctl.rules.clock_skew import ClockBounds
 
     for one in found.diagnoses:
-        clocks = one.facts.clocks
-        every = {name: ClockBounds(skew.low_ms, skew.high_ms) for name, skew in clocks.brokers.items()}
-        every |= clocks.members
+        every = one.facts.clocks.every()
         if every and (with_all or any(finding.code.startswith("CLK") for finding in one.findings)):
-            said = listed((f"{name} {clock_words(bounds)}" for name, bounds in every.items()), shown=6)
+            said = listed((f"{name} {clock_words(bounds)}" for (_, name), bounds in every.items()), shown=6)
             yield f"{one.facts.group}: clocks against this machine's: {said}."
 
 

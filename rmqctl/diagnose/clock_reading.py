@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
+from rmqctl.admin.clients import addresses_of
 from rmqctl.admin.offset_reading import Reading
 from rmqctl.admin.probe import measure_clock
 from rmqctl.admin.results import ask_all
@@ -70,10 +71,6 @@ def _told(facts: GroupFacts, client_id: str, later: Mapping[str, RunningInfo]) -
 
 def _through(reading: Reading) -> dict[str, str]:
     """Return by client id the address of a broker that sees it. Of two clients with one id either may answer."""
-    views = [(view.address, view.connections.members) for view in reading.views.values() if view.connections]
-    through = {member.client_id: address for address, members in views for member in members}
-    for _, members in views:
-        for client_id, count in Counter(member.client_id for member in members).items():
-            if count > 1:
-                through.pop(client_id, None)
-    return through
+    through = addresses_of((view.address, view.connections) for view in reading.views.values())
+    counts = [Counter(member.client_id for member in found.members) for found in reading.connections()]
+    return {name: address for name, address in through.items() if all(count[name] <= 1 for count in counts)}

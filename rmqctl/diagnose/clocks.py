@@ -43,6 +43,11 @@ class GroupClocks(Struct, frozen=True):
         """The same in words."""
         return f"the clock of {listed(self.brokers)}" if self.brokers else "this machine's clock"
 
+    def every(self) -> dict[tuple[str, str], ClockBounds]:
+        """Return all clocks by kind (BROKER, MEMBER) and name."""
+        brokers = {("BROKER", name): ClockBounds(skew.low_ms, skew.high_ms) for name, skew in self.brokers.items()}
+        return brokers | {("MEMBER", client_id): bounds for client_id, bounds in self.members.items()}
+
     def vague(self) -> list[str]:
         """Return the members of which it is not known whether their clocks are clearly off."""
         return [
@@ -88,12 +93,13 @@ def _consumed(row: QueueProgress, told: RunningInfo, broker: SkewBounds) -> Iter
 
 
 def skew_words(bounds: ClockBounds) -> str:
-    """Return in words how far a clock is off that is surely off, without the direction."""
+    """Return in words how far a clock that is surely off is ahead of another one, or behind it."""
+    direction = "ahead of" if bounds.off_ms() > 0 else "behind"
     close = _close(bounds)
     if close is None:
-        return f"at least {short_duration(abs(bounds.off_ms()))}"
+        return f"at least {short_duration(abs(bounds.off_ms()))} {direction}"
     middle_ms, error_ms = close
-    return f"{abs(middle_ms) / 1000:.3f} s (± {error_ms} ms)"
+    return f"{abs(middle_ms) / 1000:.3f} s (± {error_ms} ms) {direction}"
 
 
 def clock_words(bounds: ClockBounds) -> str:

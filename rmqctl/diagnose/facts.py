@@ -141,6 +141,11 @@ class GroupFacts(Struct, frozen=True):
         return self.scene is not None and self.scene.live is not None and self.scene.live.is_popping
 
     @property
+    def sends_back(self) -> bool:
+        """Whether members send messages that failed back to a broker: push consumers that do not broadcast."""
+        return not self.is_broadcasting and CONSUME_PASSIVELY in self.consume_types().values()
+
+    @property
     def settings(self) -> Mapping[str, MemberSettings]:
         """What each member that answered reports of its settings, by client id."""
         return {client_id: member_settings(info) for client_id, info in self.running.items()}

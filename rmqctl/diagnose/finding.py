@@ -32,17 +32,18 @@ class Need(StrEnum):
     """What a check has to know. Without all of it, it can find something but cannot rule anything out.
 
     BROKERS: the answer of every broker. MEMBERS: the word of every member. RATES: how many messages arrive. MOTION: a
-    second reading of the group. CLOCKS: how far each clock is off.
+    second reading of the group. MEMBERSHIP: who joins and leaves. CLOCKS: how far each clock is off.
     """
 
     BROKERS = "BROKERS"
     MEMBERS = "MEMBERS"
     RATES = "RATES"
     MOTION = "MOTION"
+    MEMBERSHIP = "MEMBERSHIP"
     CLOCKS = "CLOCKS"
 
 
-TIMED_NEEDS = frozenset({Need.RATES, Need.MOTION})  # what takes time to know
+TIMED_NEEDS = frozenset({Need.RATES, Need.MOTION, Need.MEMBERSHIP})  # what takes time to know
 
 
 class Evidence(Struct, frozen=True):

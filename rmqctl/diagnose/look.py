@@ -89,15 +89,15 @@ async def look_at(
     firsts = [first for first, _ in read]
     brokers = {name: view.broker for first in firsts for name, view in first.details.reading.views.items()}
     queues = sorted({mq for _, facts in read if facts.scene is not None for mq in facts.scene.queues})
-    online = [facts.group for _, facts in read if facts.is_online]
+    wanted = {need for check in checks for need in check.needs}
+    watched = [facts.group for _, facts in read if facts.is_online and Need.MEMBERSHIP in wanted]
     (rates, rate_failures), memberships = await asyncio.gather(
         measure_rates(client, queues, brokers, sample_s),
-        watch_membership(client, online, brokers.values(), sample_s),
+        watch_membership(client, watched, brokers.values(), sample_s),
     )
     every = [facts if rates is None else with_rates(facts, rates, sample_s) for _, facts in read]
     every = [replace(facts, memberships=tuple(memberships.get(facts.group, ()))) for facts in every]
     every, proxy_failures = await _ask_proxies(client, every, proxies)
-    wanted = {need for check in checks for need in check.needs}
     second = SecondReadings()
     if sample_s > 0 and Need.MOTION in wanted:
         second = await read_again(client, firsts, topics, at_once=_GROUPS_AT_ONCE)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from rmqctl.model.group import Subscription
 from rmqctl.rules.clock_skew import ClockBounds, SkewBounds
-from rmqctl.rules.words import by_value, who_has
+from rmqctl.rules.words import by_value, counted, who_has
 
 from .facts import GroupFacts
 from .finding import Evidence, Symptom, command
@@ -15,6 +15,13 @@ from .finding import Evidence, Symptom, command
 def subscriptions_as_evidence(topic: str, holders: Mapping[str, Subscription]) -> tuple[Evidence, ...]:
     """Return what each client or broker has subscribed to of a topic, at the time that its version names."""
     return tuple(Evidence(topic, item.expression, name, item.version_ms) for name, item in holders.items())
+
+
+def waiting(facts: GroupFacts) -> tuple[str, tuple[Evidence, ...]] | None:
+    """Return in words how many messages wait, and where; None when none do."""
+    lag = sum(topic.lag for topic in facts.topics)
+    evidence = tuple(Evidence("lag", topic.lag, topic.topic) for topic in facts.topics if topic.lag)
+    return (f"{counted(lag, 'message')} {'waits' if lag == 1 else 'wait'}", evidence) if lag else None
 
 
 def clock_evidence(name: str, bounds: ClockBounds | SkewBounds) -> tuple[Evidence, ...]:

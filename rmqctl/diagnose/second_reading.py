@@ -64,9 +64,7 @@ async def read_again(
     return SecondReadings(motions, running, unknown, tuple(failures))
 
 
-async def _watch(
-    client: Client, group: str, first: FirstReading, topics: Sequence[str]
-) -> tuple[GroupLook, StuckScan]:  # fmt: skip
+async def _watch(client: Client, group: str, first: FirstReading, topics: Sequence[str]) -> tuple[GroupLook, StuckScan]:
     began_s = client.clock.monotonic_s()
     reading = await read_group(client, group, topics)
     last = make_look(client, reading, conclude(group, reading), began_s)

@@ -51,7 +51,7 @@ from .checks import (
     pul003_broadcast_disabled,
     pul004_topic_unreadable,
     pxy001_behind_proxy,
-    pxy002_nobody_anywhere,
+    pxy002_no_member_anywhere,
     rty001_no_retry_queues,
     rty002_cannot_send_back,
     rty003_no_retry_topic,
@@ -144,7 +144,7 @@ CHECKS: tuple[Check, ...] = (
     off010_broadcast_lag.broadcast_lag,
     off011_broadcast_offsets.broadcast_offsets,
     pxy001_behind_proxy.behind_proxy,
-    pxy002_nobody_anywhere.nobody_anywhere,
+    pxy002_no_member_anywhere.no_member_anywhere,
     dlq001_dead_letters.dead_letters,
     dlq002_arriving.arriving,
 )

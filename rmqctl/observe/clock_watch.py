@@ -7,15 +7,13 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from rmqctl.admin.clients import ask_running_info
+from rmqctl.admin.clients import RELAYED_AT_ONCE, ask_running_info
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError
 from rmqctl.model.group import RunningInfo
 from rmqctl.net.clock import pause
 from rmqctl.rules.member_clock import member_clock, written_times
 
-# A relayed question holds one of a broker's 16 admin threads until the client answers.
-_AT_ONCE = 8
 # Bounds so far apart are narrow enough: 5 ms either way.
 NARROW_MS = 10
 # A member with nothing to do pulls each 15 or 20 s: a broker answers pulls that wait when it looks, each 5 s
@@ -45,7 +43,7 @@ async def watch_members(
     One answer more, and another where something has changed: then its clock is known to a few ms. With `is_probe` until
     all are known so well, for PROBE_S at most. A member that does not answer any more is left alone.
     """
-    gates: dict[str, asyncio.Semaphore] = {member.address: asyncio.Semaphore(_AT_ONCE) for member in members}
+    gates: dict[str, asyncio.Semaphore] = {member.address: asyncio.Semaphore(RELAYED_AT_ONCE) for member in members}
     until_s = client.clock.monotonic_s() + PROBE_S if is_probe else None
     return await asyncio.gather(*(_watch(client, member, gates, until_s) for member in members))
 

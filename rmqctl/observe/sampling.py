@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 
 from msgspec import Struct
 
-from rmqctl.admin.clients import ask_running_info, fetch_placed_connections, find_proxies
+from rmqctl.admin.clients import RELAYED_AT_ONCE, addresses_of, ask_running_info, fetch_placed_connections, find_proxies
 from rmqctl.admin.offset_writes import require_master
 from rmqctl.admin.results import Answers, ask_all
 from rmqctl.client.core import Client
@@ -24,8 +24,6 @@ from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.rules.group_state import group_state, reason_of, unseen_reason
 
-# A relayed question holds one of a broker's 16 admin threads until the client answers, up to 10 s.
-_RELAYED_AT_ONCE = 8
 # How long a sample waits for a member, and how long one that was silent is left alone for the sake of those threads;
 # after so many of them a broker is not asked for more. Clients are silent while they stand still for a pushed reset.
 _MEMBER_S = 3.0
@@ -78,7 +76,7 @@ class GroupSampler:
             ask_all(places, lambda place: self._ask_offsets(*place, queues)),
             ask_all(self._brokers.values(), lambda broker: fetch_placed_connections(self._client, broker, self._group)),
         )
-        through = _addresses(connected)
+        through = addresses_of(connected.ok.values())
         told = await self._ask_members(through)
         forgetful = _forgetful(connected)
         proxies, failures = Proxies.ABSENT, _failures(stored, connected, told)
@@ -131,7 +129,7 @@ class GroupSampler:
     async def _ask_members(self, through: Mapping[str, str]) -> Answers[str, RunningInfo]:
         """Ask members, each through a broker that sees it, except those that were silent a moment ago."""
         now_s = self._client.clock.monotonic_s()
-        gates = {address: asyncio.Semaphore(_RELAYED_AT_ONCE) for address in through.values()}
+        gates = {address: asyncio.Semaphore(RELAYED_AT_ONCE) for address in through.values()}
         silent_counts = Counter[str]()
 
         async def ask(client_id: str) -> RunningInfo | None:
@@ -180,15 +178,6 @@ async def sample_every(
         next_s = client.clock.monotonic_s() + interval_s
         yield await sampler.sample(queues)
         await pause(client.clock, min(max(0.0, next_s - client.clock.monotonic_s()), client.deadline.remaining_s()))
-
-
-def _addresses(connected: _MemberAnswers) -> dict[str, str]:
-    """Return the first address at which each member is seen."""
-    through: dict[str, str] = {}
-    for address, found in connected.ok.values():
-        for member in found.members if found is not None else ():
-            through.setdefault(member.client_id, address)
-    return through
 
 
 def _forgetful(connected: _MemberAnswers) -> frozenset[str]:

@@ -74,9 +74,14 @@ class Position(Struct, frozen=True):
     pull_offset: int | None = None
 
     @property
+    def commit_offset(self) -> int | None:
+        """The position of the member that holds it."""
+        return None if self.held is None else self.held.commit_offset
+
+    @property
     def next_offset(self) -> int | None:
         """The offset up to which all is done: the member's own, which the broker learns within 5 s."""
-        told = (self.consumer_offset, None if self.held is None else self.held.commit_offset)
+        told = (self.consumer_offset, self.commit_offset)
         return max((offset for offset in told if offset is not None), default=None)
 
     @property

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from rmqctl.admin.brokers import fetch_cluster, fetch_settings
-from rmqctl.admin.clients import ask_running_info, fetch_placed_connections, find_proxies
+from rmqctl.admin.clients import RELAYED_AT_ONCE, ask_running_info, fetch_placed_connections, find_proxies
 from rmqctl.admin.group_names import fetch_configs, pick
 from rmqctl.admin.results import Answers, ask_all, slave_failures
 from rmqctl.client.core import Client
@@ -26,8 +26,6 @@ from .readonly import Readonly, Way, by_verdict, decide, is_wiped, is_writable_e
 from .readonly_concerns import find_readonly_concerns
 from .readonly_reading import Reading, Tables, topics_of
 
-# A relayed question holds one of a broker's 16 admin threads until the client answers, up to 10 s.
-_RELAYED_AT_ONCE = 8
 _SENT_TO = (TopicKind.NORMAL, TopicKind.LIGHT)
 
 
@@ -138,4 +136,4 @@ async def _fetch_running(
     async def ask(place: tuple[str, str]) -> RunningInfo:
         return await ask_running_info(client, through[place], *place)
 
-    return await ask_all(through, ask, at_once=_RELAYED_AT_ONCE)
+    return await ask_all(through, ask, at_once=RELAYED_AT_ONCE)

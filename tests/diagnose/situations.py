@@ -23,7 +23,7 @@ _HEAD = """# Situations
 
 Groups with a planted fault and groups without one, and what `rmqctl diagnose` finds in each. They are made of scripted
 brokers and members; a ✓ says that a test makes a fault with this code on real brokers with real clients as well
-(`tests/real/test_diagnose*.py`). A test writes this page anew and compares it.
+(`tests/real/test_diagnose*.py`). A test writes this page and compares it.
 """
 
 

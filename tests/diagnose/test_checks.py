@@ -166,7 +166,7 @@ SICK: list[tuple[str, Change, set[str]]] = [
         {"ALO001", "ALO003", "ALO004"},
     ),
     ("one holds the other's queue", members(c1=member("a0", "a1", "b0"), c2=member("b1")), {"ALO002"}),
-    ("nobody holds a queue", members(c1=member("a0", "a1"), c2=member("b0")), {"ALO002", "ALO003"}),
+    ("no member holds a queue", members(c1=member("a0", "a1"), c2=member("b0")), {"ALO002", "ALO003"}),
     ("two hold a queue", members(c1=member("a0", "a1"), c2=member("a1", "b0", "b1")), {"ALO002", "ALO004"}),
     ("one hot queue", lambda cluster: _lag(cluster, queue_count=1), {"SKW001"}),
     ("a slow broker", lambda cluster: _lag(cluster, queue_count=2), {"SKW002"}),

@@ -182,7 +182,7 @@ SICK: list[tuple[str, GroupFacts, set[tuple[str, str]]]] = [
         {("OFF007", "WARNING")},
     ),
     (
-        "due, and nobody reads it",
+        "due, and no member reads it",
         _facts(rows=(_aged(2 * _HOUR_MS, _HOUR_MS),), state=GroupState.EMPTY, running={}),
         {("OFF007", "WARNING")},
     ),
@@ -196,7 +196,7 @@ SICK: list[tuple[str, GroupFacts, set[tuple[str, str]]]] = [
         {("OFF009", "WARNING")},
     ),
     (
-        "the broker answered that there is no offset",
+        "the broker answered that it has no offset",
         _facts(
             rows=(_row(consumer_offset=100), _row(_A1, reasons={"consumerOffset": Unknown.NEVER_COMMITTED})),
             running={"c1": _info((_A1, _held(None)))},
@@ -204,7 +204,7 @@ SICK: list[tuple[str, GroupFacts, set[tuple[str, str]]]] = [
         {("OFF009", "WARNING")},
     ),
     (
-        "a broadcasting member that stands far behind",
+        "a broadcasting member that is far behind",
         _facts(_motion(_at(_held(0, 0), 2_000), _at(_held(0, 0), 2_000), _UNDECIDED), running=_CAST),
         {("OFF010", "WARNING")},
     ),
@@ -277,11 +277,11 @@ HEALTHY: list[tuple[str, GroupFacts]] = [
         rows=(_row(consumer_offset=100), _row(_A1, reasons={"consumerOffset": Unknown.NEVER_COMMITTED})),
         running={"c1": _info((_A1, _held(0)))},
     )),
-    ("a new queue that nobody has taken yet", _facts(rows=(
+    ("a new queue that no member has taken yet", _facts(rows=(
         _row(consumer_offset=100), _row(_A1, client_ids=(), reasons={"consumerOffset": Unknown.NEVER_COMMITTED}),
     ))),
     ("broadcasting", _facts(_motion(_at(_held(100), 100), _at(_held(100), 100)), running=_CAST)),
-    ("broadcasting, with old offsets that nobody uses", _facts(
+    ("broadcasting, with old offsets that no member uses", _facts(
         _motion(_at(_held(10, 10), 100, 90), _at(_held(9, 9), 100, 20)), running=_CAST,
     )),
 ]  # fmt: skip

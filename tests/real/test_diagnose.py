@@ -33,7 +33,7 @@ from .harness.diagnosing import (
     wait_held,
 )
 from .harness.rmqctl import Rmqctl
-from .harness.waiting import wait_until
+from .harness.waiting import repeating, wait_until
 
 
 @pytest.mark.smoke
@@ -246,21 +246,13 @@ def test_lag_and_messages_that_are_not_where_the_others_are(cluster: Cluster, rm
         _store(cluster, name, name)
         produce(cluster.java, name, queues, count)
     hot = {"DiagLag-Hot": Group(codes("SKW003"), alike("one", "two"))}
-    with another_jvm(cluster) as other, running(cluster, hot):
-        is_over = threading.Event()
-
-        def send() -> None:
-            while not is_over.is_set():
-                other.produce("DiagLag-Hot", 100, queue="broker-b:2", rate=300)
-
-        sender = threading.Thread(target=send)
-        sender.start()
-        try:
-            wait_consumed(cluster.java, ["DiagLag-Hot one", "DiagLag-Hot two"], 300)
-            found = diagnose(rmqctl, "DiagLag-*", "--for", "5s")
-        finally:
-            is_over.set()
-            sender.join()
+    with (
+        another_jvm(cluster) as other,
+        running(cluster, hot),
+        repeating(lambda: other.produce("DiagLag-Hot", 100, queue="broker-b:2", rate=300)),
+    ):
+        wait_consumed(cluster.java, ["DiagLag-Hot one", "DiagLag-Hot two"], 300)
+        found = diagnose(rmqctl, "DiagLag-*", "--for", "5s")
     check(found, {name: codes for name, (_, _, codes) in sent.items()} | {"DiagLag-Hot": codes("SKW003")})
 
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from .harness.cluster import Broker, Cluster
+from .harness.diagnosing import LIMIT_S, Found, another_jvm, diagnose
 from .harness.faketime import by_a_clock
-from .harness.process import QUICK_START
-from .harness.rmqctl import PATIENT, Rmqctl
-from .harness.waiting import wait_until
+from .harness.rmqctl import Rmqctl
+from .harness.waiting import repeating, wait_until
 from .harness.workbench import Workbench
 
-_LIMIT_S = 400
 # How far the clocks are off of the second members, by group, in s. What is far off is found without waiting.
 _SKEWS_S = {"Clock-None": 0, "Clock-1s": 1, "Clock-B3s": -3, "Clock-1m": 60, "Clock-B1h": -3600, "Clock-1h": 3600}
 _FAR = {"Clock-1m", "Clock-B1h", "Clock-1h"}
@@ -34,39 +32,21 @@ class _Late(Broker):
         self.start_within(by_a_clock(self.skew_s) if self.name == "broker-b" else ())
 
 
-def _diagnose(rmqctl: Rmqctl, pattern: str, *words: str) -> dict[str, Any]:
-    result = rmqctl("diagnose", pattern, *words, "--timeout", PATIENT, "-o", "json", limit_s=300)
-    assert result.exit_code in (0, 8), result.stderr
-    document: dict[str, Any] = result.document
-    return document
-
-
-def _clocks(document: Mapping[str, Any], group: str) -> dict[str, dict[str, Any]]:
+def _clocks(found: Found, group: str) -> dict[str, dict[str, Any]]:
     """Return the clocks of one group by the last part of their names: "one", "two", a broker."""
-    (own,) = [each for each in document["groups"] if each["group"] == group]
-    return {clock["name"].rpartition("-" if clock["kind"] == "MEMBER" else " ")[2]: clock for clock in own["clocks"]}
+    own = found.groups[group]["clocks"]
+    return {clock["name"].rpartition("-" if clock["kind"] == "MEMBER" else " ")[2]: clock for clock in own}
 
 
-def _codes(document: Mapping[str, Any], group: str, *severities: str) -> set[str]:
+def _codes(found: Found, group: str, *severities: str) -> set[str]:
     return {
-        item["code"]
-        for item in document["items"]
-        if item["group"] == group and item["code"].startswith("CLK") and item["severity"] in severities
+        item["code"] for item in found.items[group] if item["code"].startswith("CLK") and item["severity"] in severities
     }
 
 
 def _is_true(clock: Mapping[str, Any], skew_ms: int) -> bool:
     low_ms, high_ms = clock["skewLowMs"], clock["skewHighMs"]
     return (low_ms is None or low_ms <= skew_ms + _ROUNDING_MS) and (high_ms is None or skew_ms <= high_ms)
-
-
-@contextmanager
-def _skewed_jvm(cluster: Cluster, skew_s: float) -> Iterator[Workbench]:
-    launcher = by_a_clock(skew_s) if skew_s else ()
-    with closing(
-        Workbench(cluster.version, cluster.folder, cluster.namesrv, jvm=QUICK_START, launcher=launcher)
-    ) as java:
-        yield java
 
 
 def _wait_shared(java: Workbench, other: Workbench, group: str) -> None:
@@ -77,48 +57,34 @@ def _wait_shared(java: Workbench, other: Workbench, group: str) -> None:
     )
 
 
-@contextmanager
-def _sending(java: Workbench, topics: list[str]) -> Iterator[None]:
+def _sending(java: Workbench, topics: list[str]) -> AbstractContextManager[None]:
     """Send to the topics all the time."""
-    is_over = threading.Event()
-
-    def send() -> None:
-        while not is_over.is_set():
-            for topic in topics:
-                java.produce(topic, 8)
-
-    sender = threading.Thread(target=send)
-    sender.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        sender.join()
+    return repeating(lambda: [java.produce(topic, 8) for topic in topics])
 
 
-@pytest.mark.timeout(_LIMIT_S)
+@pytest.mark.timeout(LIMIT_S)
 def test_clocks_of_members(cluster: Cluster, rmqctl: Rmqctl) -> None:
     with ExitStack() as stack:
         for group, skew_s in _SKEWS_S.items():
             cluster.create_topic(group)
-            other = stack.enter_context(_skewed_jvm(cluster, skew_s))
+            other = stack.enter_context(another_jvm(cluster, by_a_clock(skew_s) if skew_s else ()))
             cluster.java.consume(f"{group} one", group, group, instance=f"{group}-one")
             stack.callback(cluster.java.stop, f"{group} one")
             other.consume(f"{group} two", group, group, instance=f"{group}-two")
             _wait_shared(cluster.java, other, group)
         with _sending(cluster.java, list(_SKEWS_S)):
-            busy = _diagnose(rmqctl, "Clock-*", "--settle", "0s")
-        idle = _diagnose(rmqctl, "Clock-*", "--settle", "0s", "--for", "0s")
-        probed: dict[str, Any] = {}
+            busy = diagnose(rmqctl, "Clock-*", "--settle", "0s")
+        idle = diagnose(rmqctl, "Clock-*", "--settle", "0s", "--for", "0s")
+        probes: list[Found] = []
 
         def is_narrow() -> bool:
             """Probe; on a machine that is too busy for that, again."""
-            probed.update(_diagnose(rmqctl, "Clock-*", "--settle", "0s", "--only", "CLK", "--probe"))
-            return all(_width(clock) <= 10 for group in _SKEWS_S for clock in _clocks(probed, group).values())
+            probes.append(diagnose(rmqctl, "Clock-*", "--settle", "0s", "--only", "CLK", "--probe"))
+            return all(_width(clock) <= 10 for group in _SKEWS_S for clock in _clocks(probes[-1], group).values())
 
-        wait_until(is_narrow, timeout_s=240, why=lambda: probed["groups"])
+        wait_until(is_narrow, timeout_s=240, why=lambda: probes[-1].groups)
     for group, skew_s in _SKEWS_S.items():
-        for document in (busy, idle, probed):
+        for document in (busy, idle, probes[-1]):
             clocks = _clocks(document, group)
             assert {name for name, clock in clocks.items() if clock["kind"] == "MEMBER"} == {"one", "two"}
             for name, clock in clocks.items():
@@ -127,7 +93,7 @@ def test_clocks_of_members(cluster: Cluster, rmqctl: Rmqctl) -> None:
         # What is known without a probe is narrow where members work.
         widths = [_width(clock) for clock in _clocks(busy, group).values()]
         assert max(widths) < 5_000, (group, widths)
-    assert _codes(probed, "Clock-B3s", "INFO") == {"CLK002"}
+    assert _codes(probes[-1], "Clock-B3s", "INFO") == {"CLK002"}
 
 
 def _width(clock: Mapping[str, Any]) -> int:
@@ -136,51 +102,51 @@ def _width(clock: Mapping[str, Any]) -> int:
     return int(clock["skewHighMs"] - clock["skewLowMs"])
 
 
-@pytest.mark.timeout(_LIMIT_S)
+@pytest.mark.timeout(LIMIT_S)
 def test_a_fast_clock_keeps_its_filter(cluster: Cluster, rmqctl: Rmqctl) -> None:
     """The second member subscribes later, and the broker goes on to filter by the first one's expression."""
     cluster.create_topic("ClockFilter")
-    with _skewed_jvm(cluster, 3600) as fast:
+    with another_jvm(cluster, by_a_clock(3600)) as fast:
         fast.consume("fast", "ClockFilter", "ClockFilter", expr="TagA", instance="ClockFilter-fast")
         wait_until(lambda: len(fast.queues("fast", "ClockFilter")) == 8, timeout_s=60)
         cluster.java.consume("right", "ClockFilter", "ClockFilter", expr="TagB", instance="ClockFilter-right")
         try:
             with _sending(cluster.java, ["ClockFilter"]):
-                found: dict[str, Any] = {}
+                found: list[Found] = []
 
                 def is_found() -> bool:
-                    found.update(_diagnose(rmqctl, "ClockFilter", "--settle", "0s"))
-                    return _codes(found, "ClockFilter", "WARNING") == {"CLK002", "CLK003"}
+                    found.append(diagnose(rmqctl, "ClockFilter", "--settle", "0s"))
+                    return _codes(found[-1], "ClockFilter", "WARNING") == {"CLK002", "CLK003"}
 
-                wait_until(is_found, timeout_s=120, why=lambda: found)
+                wait_until(is_found, timeout_s=120, why=lambda: found[-1])
         finally:
             cluster.java.stop("right")
-    assert {"SUB001", "SUB006"} <= {item["code"] for item in found["items"]}
+    assert {"SUB001", "SUB006"} <= {item["code"] for item in found[-1].items["ClockFilter"]}
 
 
 @pytest.mark.since_5
-@pytest.mark.timeout(_LIMIT_S)
+@pytest.mark.timeout(LIMIT_S)
 def test_a_fast_clock_drops_what_it_pops(cluster: Cluster, rmqctl: Rmqctl) -> None:
     cluster.create_topic("ClockPop")
     for address in cluster.addresses.values():
         cluster.java.mqadmin(
             "setConsumeMode", "-b", address, "-t", "ClockPop", "-g", "ClockPop", "-m", "POP", "-q", "0"
         )
-    with _skewed_jvm(cluster, 3600) as fast:
+    with another_jvm(cluster, by_a_clock(3600)) as fast:
         fast.consume("fast", "ClockPop", "ClockPop", pop=1, instance="ClockPop-fast")
         cluster.java.produce("ClockPop", 16)
-        found: dict[str, Any] = {}
+        found: list[Found] = []
 
         def is_found() -> bool:
-            found.update(_diagnose(rmqctl, "ClockPop", "--settle", "0s"))
-            return _codes(found, "ClockPop", "ERROR") == {"CLK004"}
+            found.append(diagnose(rmqctl, "ClockPop", "--settle", "0s"))
+            return _codes(found[-1], "ClockPop", "ERROR") == {"CLK004"}
 
-        wait_until(is_found, timeout_s=120, why=lambda: found)
+        wait_until(is_found, timeout_s=120, why=lambda: found[-1])
         # Its listener has seen none of them.
         assert fast.call("consumed", id="fast") == "0"
 
 
-@pytest.mark.timeout(_LIMIT_S)
+@pytest.mark.timeout(LIMIT_S)
 @pytest.mark.parametrize("version", ["5.4.0", "4.9.7"])
 def test_a_brokers_clock_that_is_behind(version: str, tmp_path: Path) -> None:
     cluster = Cluster(version, tmp_path, broker_count=2, broker_type=_Late)
@@ -192,7 +158,7 @@ def test_a_brokers_clock_that_is_behind(version: str, tmp_path: Path) -> None:
         wait_until(lambda: len(cluster.java.queues("one", "ClockBroker")) == 8, timeout_s=60)
         cluster.java.produce("ClockBroker", 16)
         for words in ((), ("--probe", "--only", "CLK")):
-            found = _diagnose(rmqctl, "ClockBroker", "--settle", "0s", *words)
+            found = diagnose(rmqctl, "ClockBroker", "--settle", "0s", *words)
             clocks = _clocks(found, "ClockBroker")
             assert _is_true(clocks["broker-a"], 0)
             assert _is_true(clocks["broker-b"], _Late.skew_s * 1000)
@@ -200,7 +166,7 @@ def test_a_brokers_clock_that_is_behind(version: str, tmp_path: Path) -> None:
             assert max(_width(clocks[name]) for name in ("broker-a", "broker-b")) <= 10
             # The member's clock is one broker's: not the one that is off.
             assert _codes(found, "ClockBroker", "WARNING", "ERROR", "INFO") == {"CLK001"}
-        (finding,) = [item for item in found["items"] if item["code"] == "CLK001"]
+        (finding,) = [item for item in found.items["ClockBroker"] if item["code"] == "CLK001"]
         assert {fact["reportedBy"] for fact in finding["evidence"]} == {"broker-a", "broker-b"}
     finally:
         cluster.stop()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from .harness.cluster import Cluster
 from .harness.diagnosing import LIMIT_S, Group, alike, another_jvm, check, codes, diagnose, running, wait_consumed
 from .harness.jars import VERSIONS
 from .harness.rmqctl import PATIENT, Rmqctl
-from .harness.waiting import wait_until
+from .harness.waiting import repeating, wait_until
 
 _A, _B = "broker-a:0", "broker-b:0"
 
@@ -44,24 +43,6 @@ _GROUPS = {
 }
 
 
-@contextmanager
-def _again_and_again(call: Callable[[], object], pause_s: float = 0.0) -> Iterator[None]:
-    """Call without end beside what is done meanwhile."""
-    is_over = threading.Event()
-
-    def work() -> None:
-        while not is_over.wait(pause_s):
-            call()
-
-    worker = threading.Thread(target=work)
-    worker.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        worker.join()
-
-
 def _store(cluster: Cluster, broker_name: str, group: str, queue_offset: int) -> Callable[[], None]:
     """Return what stores an offset of a group in the first queue of the topic of its name."""
 
@@ -86,13 +67,13 @@ def test_groups_that_stand_still_and_groups_that_do_not(cluster: Cluster, rmqctl
         java.produce("DiagProg-Old", 200, queue=queue, batch=100)
         _store(cluster, broker_name, "DiagProg-Old", 0)()
     with another_jvm(cluster) as other, running(cluster, _GROUPS), ExitStack() as stack:
-        stack.enter_context(_again_and_again(lambda: other.produce("DiagProg-Grows", 50, rate=100)))
+        stack.enter_context(repeating(lambda: other.produce("DiagProg-Grows", 50, rate=100)))
         java.call("backdate", id="DiagProg-Old one", ms=-3_600_000)  # as if the messages were an hour older
         for name in ("Stuck", "Order", "Span", "Paused", "Rewind", "Cast", "Quiet"):
             java.produce(f"DiagProg-{name}", 300, batch=100, queue=_A, prefix="ok")
             members = [f"DiagProg-{name} {member}" for member in _GROUPS[f"DiagProg-{name}"].members]
             wait_consumed(java, members, 300)
-        stack.enter_context(_again_and_again(_store(cluster, "broker-a", "DiagProg-Rewind", 0), 0.01))
+        stack.enter_context(repeating(_store(cluster, "broker-a", "DiagProg-Rewind", 0), 0.01))
         for name, count in (("Stuck", 20), ("Order", 20), ("Span", 2_100), ("Cast", 1_500)):
             java.produce(f"DiagProg-{name}", 1, queue=_A, prefix="stop")
             java.produce(f"DiagProg-{name}", count, queue=_A, batch=100, prefix="ok")

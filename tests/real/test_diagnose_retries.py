@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
@@ -14,7 +14,7 @@ from rmqctl.protocol.codes import RequestCode
 from .harness.cluster import Cluster
 from .harness.diagnosing import LIMIT_S, QUEUES, Found, Group, another_jvm, codes, diagnose, running
 from .harness.rmqctl import Rmqctl
-from .harness.waiting import wait_until
+from .harness.waiting import repeating, wait_until
 
 _ONLY = "RTY,ORD,CFG003,DLQ,MEM010"
 
@@ -62,16 +62,12 @@ def test_messages_that_fail(cluster: Cluster, rmqctl: Rmqctl) -> None:
         java.produce("RetryFails-Some", 200, batch=20)
         for name in _FAILING:
             java.produce(name, 20, prefix="bad", batch=10)
-        is_over = threading.Event()
 
         def send() -> None:
-            while not is_over.wait(1):
-                for name in ("RetryFails-Most", "RetryFails-Dead"):
-                    other.produce(name, 5, prefix="bad")
+            for name in ("RetryFails-Most", "RetryFails-Dead"):
+                other.produce(name, 5, prefix="bad")
 
-        sender = threading.Thread(target=send)
-        sender.start()
-        try:
+        with repeating(send, 1):
             _wait_found(
                 rmqctl,
                 "RetryFails-*",
@@ -86,9 +82,6 @@ def test_messages_that_fail(cluster: Cluster, rmqctl: Rmqctl) -> None:
                     "RetryFails-Quiet": {"CFG003"},
                 },
             )
-        finally:
-            is_over.set()
-            sender.join()
 
 
 @contextmanager
@@ -172,26 +165,18 @@ def test_members_that_come_and_go(cluster: Cluster, rmqctl: Rmqctl) -> None:
         "Flap-Roll": Group(codes(), {"one": {}, "two": {}, "three": {}}),
         "Flap-Fine": Group(codes(), {"one": {}, "two": {}}),
     }
-    is_over = threading.Event()
+    rolling = ["one", "two", "three"]
 
     def restart(name: str, member: str) -> None:
         java.stop(f"{name} {member}")
-        is_over.wait(3)
+        time.sleep(3)
         java.consume(f"{name} {member}", name, name, instance=f"{name}-{member}", threads=2)
 
     def churn() -> None:
-        rolling = ["one", "two", "three"]
-        while not is_over.wait(3):
-            restart("Flap-Loop", "two")
-            if rolling:
-                restart("Flap-Roll", rolling.pop())
+        restart("Flap-Loop", "two")
+        if rolling:
+            restart("Flap-Roll", rolling.pop())
 
-    with running(cluster, groups):
-        churning = threading.Thread(target=churn)
-        churning.start()
-        try:
-            found = diagnose(rmqctl, "Flap-*", "--only", "MEM010", "--for", "45s", "--settle", "0s")
-        finally:
-            is_over.set()
-            churning.join()
+    with running(cluster, groups), repeating(churn, 3):
+        found = diagnose(rmqctl, "Flap-*", "--only", "MEM010", "--for", "45s", "--settle", "0s")
     assert found.codes == {"Flap-Loop": {"MEM010"}, "Flap-Roll": set(), "Flap-Fine": set()}

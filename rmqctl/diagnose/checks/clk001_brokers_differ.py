@@ -32,10 +32,9 @@ def brokers_differ(facts: GroupFacts) -> Iterator[Symptom]:
         return
     for name, skew in skews.items():
         bounds = ClockBounds(skew.low_ms, skew.high_ms).minus(middle)
-        off_ms = bounds.off_ms()
-        if name != of and abs(off_ms) > _LIMIT_MS:
+        if name != of and abs(bounds.off_ms()) > _LIMIT_MS:
             yield Symptom(
-                f"The clock of {name} is {skew_words(bounds)} {'ahead of' if off_ms > 0 else 'behind'} that of {of}.",
+                f"The clock of {name} is {skew_words(bounds)} that of {of}.",
                 (*clock_evidence(name, skew), *clock_evidence(of, middle)),
                 command("doctor"),
                 key=name,

@@ -28,9 +28,8 @@ def member_off(facts: GroupFacts) -> Iterator[Symptom]:
     for client_id, bounds in facts.clocks.off().items():
         off_ms = bounds.off_ms()
         if abs(off_ms) > _INFO_MS:
-            direction = "ahead of" if off_ms > 0 else "behind"
             yield Symptom(
-                f"The clock of {client_id} is {skew_words(bounds)} {direction} {facts.clocks.reference_name}.",
+                f"The clock of {client_id} is {skew_words(bounds)} {facts.clocks.reference_name}.",
                 clock_evidence(client_id, facts.clocks.members[client_id]),
                 command("diagnose", facts.group, "--only", "CLK", "--probe"),
                 key=client_id,

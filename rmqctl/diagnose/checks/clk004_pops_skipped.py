@@ -32,7 +32,7 @@ def pops_skipped(facts: GroupFacts) -> Iterator[Symptom]:
         invisible_ms = int(text) if text.isascii() and text.isdigit() else _DEFAULT_INVISIBLE_MS
         if bounds.off_ms() > invisible_ms:
             yield Symptom(
-                f"{client_id} drops every message that it pops: its clock is {skew_words(bounds)} ahead of "
+                f"{client_id} drops every message that it pops: its clock is {skew_words(bounds)} "
                 f"{facts.clocks.reference_name}.",
                 (
                     Evidence("popInvisibleTime", invisible_ms, client_id),

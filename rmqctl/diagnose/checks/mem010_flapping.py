@@ -14,11 +14,11 @@ from rmqctl.rules.words import listed
     "MEM010",
     Severity.WARNING,
     "members come and go all the time",
-    meaning="Each time a member joins or leaves, all members share the queues anew. Queues that move are pulled again, "
+    meaning="Each time a member joins or leaves, all queues are assigned again. Queues that move are pulled again, "
     "and messages that were not committed are consumed twice.",
     advice="Find out why processes end or lose their connections: crash loops, memory limits, health checks, a network "
     "that closes idle connections. whatif churn shows what it costs.",
-    needs=(Need.BROKERS, Need.RATES),
+    needs=(Need.BROKERS, Need.MEMBERSHIP),
 )
 def flapping(facts: GroupFacts) -> Iterator[Symptom]:
     """Look for ids that came back twice, and for those that joined and left while the group was watched (--for 1m)."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
-from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.diagnose.finding import Need, Severity, Symptom, check, command
+from rmqctl.diagnose.parts import waiting
 from rmqctl.model.group import GroupState
-from rmqctl.rules.words import counted
 
 
 @check(
@@ -20,11 +20,11 @@ from rmqctl.rules.words import counted
 )
 def no_members(facts: GroupFacts) -> Iterator[Symptom]:
     """Look for lag of a group that no broker sees members of."""
-    lag = sum(topic.lag for topic in facts.topics)
-    if lag and facts.state is GroupState.EMPTY:
+    found = waiting(facts)
+    if found is not None and facts.state is GroupState.EMPTY:
+        words, evidence = found
         yield Symptom(
-            f"{counted(lag, 'message')} {'waits' if lag == 1 else 'wait'}, "
-            f"and no broker sees a member of {facts.group}.",
-            tuple(Evidence("lag", topic.lag, topic.topic) for topic in facts.topics if topic.lag),
+            f"{words}, and no broker sees a member of {facts.group}.",
+            evidence,
             command("offset", "show", facts.group),
         )

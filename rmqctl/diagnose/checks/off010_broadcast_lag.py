@@ -43,17 +43,12 @@ def broadcast_lag(facts: GroupFacts) -> Iterator[Symptom]:
         )
 
 
-def _commit(motion: QueueMotion, *, is_first: bool) -> int | None:
-    held = (motion.watched.first if is_first else motion.watched.last).held
-    return None if held is None else held.commit_offset
-
-
 def _behind(motion: QueueMotion) -> int:
-    position, end = _commit(motion, is_first=False), motion.watched.last.max_offset
+    position, end = motion.watched.last.commit_offset, motion.watched.last.max_offset
     return 0 if position is None or end is None else end - position
 
 
 def _moves(motion: QueueMotion) -> bool:
     """Tell whether the member went on; of a queue that it took in between, that is not known, and assumed."""
-    first, last = _commit(motion, is_first=True), _commit(motion, is_first=False)
+    first, last = motion.watched.first.commit_offset, motion.watched.last.commit_offset
     return last is not None and (first is None or last != first)

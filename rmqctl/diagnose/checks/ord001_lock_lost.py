@@ -14,8 +14,8 @@ from rmqctl.rules.words import counted, listed
     Severity.ERROR,
     "an orderly member has lost the lock of a queue",
     meaning="A member that consumes in order consumes a queue only while it has the queue's lock at the broker, which "
-    "it renews every 20 s. Without it the queue stands still: another client has the lock, or a client that left "
-    "without giving it back (for 60 s), or the broker does not answer.",
+    "it renews every 20 s. Without it the member does not consume the queue. Another client has the lock, or one that "
+    "left without giving it back (for 60 s), or the broker does not answer.",
     advice="Look for clients of the group that hang or do not leave, and at the network to the broker. When no client "
     "has it, the lock is free 60 s after its last renewal.",
     needs=(Need.MEMBERS,),

@@ -14,7 +14,7 @@ from rmqctl.rules.words import counted, listed
     Severity.WARNING,
     "an orderly member does not let go of a queue",
     meaning="The queue belongs to another member now. The old one still has a message of it in its listener and keeps "
-    "the lock until that returns, so nobody else consumes the queue.",
+    "the lock until that returns, so no other member consumes the queue.",
     advice="Look at what the listener of the member does with its message (a thread dump), or restart that member.",
     needs=(Need.MEMBERS,),
     may_pass=True,

@@ -41,7 +41,7 @@ def rewound(facts: GroupFacts) -> Iterator[Symptom]:
                 Evidence(
                     "consumerOffset",
                     f"{each.mq} {each.watched.first.consumer_offset} then {each.watched.last.consumer_offset}, "
-                    f"member at {_commit(each)}",
+                    f"member at {each.watched.last.commit_offset}",
                     each.mq.broker_name,
                 )
                 for each in motions
@@ -50,11 +50,6 @@ def rewound(facts: GroupFacts) -> Iterator[Symptom]:
             topic,
             key=f"{topic} {client_id}",
         )
-
-
-def _commit(motion: QueueMotion) -> int | None:
-    held = motion.watched.last.held
-    return None if held is None else held.commit_offset
 
 
 def _back(facts: GroupFacts, motion: QueueMotion) -> int:
@@ -70,15 +65,15 @@ def _uncommitted(facts: GroupFacts, motion: QueueMotion) -> int:
     A member that filters passes messages without consuming them: then its position moves, or what it passed is new.
     """
     first, last = motion.watched.first, motion.watched.last
-    info, held = facts.running.get(motion.client_id or ""), last.held
-    now_ms = None if info is None else client_now_ms(info)
-    if now_ms is None or held is None or held.last_consume_at_ms is None or held.commit_offset is None:
-        return 0
-    if first.held is None or first.held.commit_offset != held.commit_offset:
+    held, position = last.held, last.commit_offset
+    if held is None or position is None or position != first.commit_offset:
         return 0
     if first.consumer_offset is None or last.consumer_offset is None:
         return 0
-    head_age_ms = max((row.time_lag_ms or 0 for row in facts.rows if row.mq == motion.mq), default=0)
-    if now_ms - held.last_consume_at_ms < _COMMITTED_MS or head_age_ms < _COMMITTED_MS:
+    gap = position - max(first.consumer_offset, last.consumer_offset)
+    info = facts.running.get(motion.client_id or "")
+    if gap <= 0 or info is None or held.last_consume_at_ms is None:
         return 0
-    return held.commit_offset - max(first.consumer_offset, last.consumer_offset)
+    quiet_ms = (client_now_ms(info) or 0) - held.last_consume_at_ms
+    head_age_ms = max((row.time_lag_ms or 0 for row in facts.rows if row.mq == motion.mq), default=0)
+    return gap if min(quiet_ms, head_age_ms) >= _COMMITTED_MS else 0

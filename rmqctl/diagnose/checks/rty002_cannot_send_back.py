@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
-from rmqctl.model.group import CONSUME_PASSIVELY
 from rmqctl.rules.retry_places import HINDRANCES, Hindrance, blocks_retries
 
 
@@ -23,7 +22,7 @@ from rmqctl.rules.retry_places import HINDRANCES, Hindrance, blocks_retries
 )
 def cannot_send_back(facts: GroupFacts) -> Iterator[Symptom]:
     """Judge the brokers as places for retries of push consumers (SendMessageProcessor.consumerSendMsgBack)."""
-    if facts.is_broadcasting or CONSUME_PASSIVELY not in facts.consume_types().values():
+    if not facts.sends_back:
         return
     fails = any(status.consume_failed_tps > 0 for info in facts.running.values() for status in info.statuses.values())
     for name, place in facts.retry_places.items():

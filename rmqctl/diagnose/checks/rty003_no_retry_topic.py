@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
-from rmqctl.model.group import CONSUME_PASSIVELY
 from rmqctl.model.names import RETRY_PREFIX
 
 
@@ -22,7 +21,7 @@ from rmqctl.model.names import RETRY_PREFIX
 )
 def no_retry_topic(facts: GroupFacts) -> Iterator[Symptom]:
     """Compare the route of the retry topic with the brokers at which push consumers are registered."""
-    if facts.is_broadcasting or facts.is_popping or CONSUME_PASSIVELY not in facts.consume_types().values():
+    if not facts.sends_back or facts.is_popping:
         return
     for name, place in facts.retry_places.items():
         has_queues = place.retry_queue_count is not None and place.retry_queue_count > 0

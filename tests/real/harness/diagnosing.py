@@ -82,9 +82,12 @@ def check(found: Found, expected: Mapping[str, frozenset[str]]) -> None:
 
 
 @contextmanager
-def another_jvm(cluster: Cluster) -> Iterator[Workbench]:
-    """Run a second JVM: two clients of one id can't be in the same one, and it can be stopped for a while."""
-    other = Workbench(cluster.version, cluster.folder, cluster.namesrv, jvm=QUICK_START)
+def another_jvm(cluster: Cluster, launcher: tuple[str, ...] = ()) -> Iterator[Workbench]:
+    """Run a second JVM: two clients of one id can't be in the same one, and it can be stopped for a while.
+
+    `launcher` are the words before its own command, for example of by_a_clock().
+    """
+    other = Workbench(cluster.version, cluster.folder, cluster.namesrv, jvm=QUICK_START, launcher=launcher)
     try:
         yield other
     finally:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
-from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.diagnose.finding import Need, Severity, Symptom, check, command
+from rmqctl.diagnose.parts import waiting
 from rmqctl.model.group import GroupState
-from rmqctl.rules.words import counted, listed
+from rmqctl.rules.words import listed
 
 
 @check(
@@ -19,14 +20,14 @@ from rmqctl.rules.words import counted, listed
     advice="Start the group's consumers. Ask proxies without heartbeat synchronisation as well: --proxy for each.",
     needs=(Need.BROKERS,),
 )
-def nobody_anywhere(facts: GroupFacts) -> Iterator[Symptom]:
+def no_member_anywhere(facts: GroupFacts) -> Iterator[Symptom]:
     """Look for lag of a group that no broker and none of the proxies that were asked (--proxy) sees members of."""
-    lag = sum(topic.lag for topic in facts.topics)
-    is_nobody = bool(facts.proxied) and all(found is None for found in facts.proxied.values())
-    if lag and facts.state is GroupState.UNKNOWN and is_nobody and not facts.silent_proxies:
+    found = waiting(facts)
+    has_none = bool(facts.proxied) and not any(facts.proxied.values()) and not facts.silent_proxies
+    if found is not None and facts.state is GroupState.UNKNOWN and has_none:
+        words, evidence = found
         yield Symptom(
-            f"{counted(lag, 'message')} {'waits' if lag == 1 else 'wait'}, and no broker and no proxy sees a member of "
-            f"{facts.group} (asked: {listed(facts.proxied)}).",
-            tuple(Evidence("lag", topic.lag, topic.topic) for topic in facts.topics if topic.lag),
+            f"{words}, and no broker and no proxy sees a member of {facts.group} (asked: {listed(facts.proxied)}).",
+            evidence,
             command("offset", "show", facts.group),
         )
