@@ -37,6 +37,11 @@ async def fetch_settings(client: Client, broker: Broker) -> dict[str, str]:
     return bodies.decode_properties_text(answer.command.body)
 
 
+async def settings_once(client: Client, broker: Broker) -> dict[str, str]:
+    """Return the same, asked once for all groups."""
+    return await client.once(("settings", broker.broker_name), lambda: fetch_settings(client, broker))
+
+
 class BrokerStatus(Struct, frozen=True):
     """One replica of a broker: how it runs. None: it didn't answer, or didn't say; `error` tells which.
 

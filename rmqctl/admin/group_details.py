@@ -112,9 +112,9 @@ class GroupDetails(Struct, frozen=True):
     """All of a group. `dead_letter_count` are messages kept in its dead-letter topic, None when a broker is not heard.
 
     `configs` are by broker that answered, None where it has none. `leftovers` are stored offsets of queues that do not
-    exist. `retry_places` are the brokers as places for messages that fail, where there are members.
-    `last_dead_letter_at_ms` is when the newest dead letter was stored, by its broker's clock. `reading` is what the
-    progress was made of, `at_ms` when it was read by this machine's clock.
+    exist, `stored_topics` the topics of all others. `retry_places` are the brokers as places for messages that fail,
+    where there are members. `last_dead_letter_at_ms` is when the newest dead letter was stored, by its broker's clock.
+    `reading` is what the progress was made of, `at_ms` when it was read by this machine's clock.
     """
 
     progress: GroupProgress
@@ -127,6 +127,7 @@ class GroupDetails(Struct, frozen=True):
     dead_letter_count: int | None
     failures: tuple[Failure, ...]
     leftovers: Mapping[MessageQueue, int] = {}
+    stored_topics: frozenset[str] = frozenset()
     retry_places: Mapping[str, RetryPlace] = {}
     last_dead_letter_at_ms: int | None = None
 
@@ -169,6 +170,7 @@ async def fetch_group_details(client: Client, group: str, topics: Sequence[str] 
         dead_letter_count=sum(count for count, _ in dead.ok.values()) if is_whole else None,
         failures=(*progress.failures, *failures),
         leftovers=leftovers,
+        stored_topics=frozenset(mq.topic for at_broker in stored.ok.values() for mq in at_broker.keys() - leftovers),
         retry_places=places.ok.get(group, {}),
         last_dead_letter_at_ms=max((at_ms for _, at_ms in dead.ok.values() if at_ms is not None), default=None),
     )

@@ -202,6 +202,15 @@ async def fetch_one(
     return None
 
 
+async def fetch_source_id(client: Client, address: str, mq: MessageQueue, queue_offset: int) -> int:
+    """Return the id of the replica that a master sends consumers to, who read from an offset on; 0 is itself.
+
+    Raises what Client.ask() raises.
+    """
+    answer = await client.ask(address, pull_request(mq, queue_offset, ALL, 1), accept=PULL_ANSWERS)
+    return headers.int_field(answer, "suggestWhichBrokerId")
+
+
 async def pull_one_by_one(
     client: Client,
     address: str,

@@ -12,7 +12,7 @@ from rmqctl.model.route import Broker, TopicRoute
 from rmqctl.rules.broker_config import may_write
 from rmqctl.rules.retry_places import RetryPlace
 
-from .brokers import fetch_settings
+from .brokers import settings_once
 from .group_names import fetch_configs
 from .queues import find_route
 from .results import ask_all
@@ -24,7 +24,7 @@ async def fetch_retry_places(client: Client, group: str, brokers: Mapping[str, B
     Asks each for its configuration and the groups' (once for all groups), and name servers for the retry topic's route.
     """
     settings, groups, route = await asyncio.gather(
-        ask_all(brokers, lambda name: client.once(("settings", name), lambda: fetch_settings(client, brokers[name]))),
+        ask_all(brokers, lambda name: settings_once(client, brokers[name])),
         fetch_configs(client, brokers),
         find_route(client, RETRY_PREFIX + group),
     )

@@ -26,7 +26,9 @@ from rmqctl.rules.names import closest
 from .config_place import config_path
 
 # Settings of a context that are texts, flags, and tables of texts, by their names in the file.
-TEXTS = ("namesrv", "description", "namespace", "credentials", "header", "timeout", "output", "brokers", "memory")
+TEXTS = (
+    "namesrv", "description", "namespace", "credentials", "header", "timeout", "output", "brokers", "memory", "proxies"
+)  # fmt: skip
 FLAGS = ("readonly", "protected")
 TABLES = ("tls", "map-address")
 
@@ -35,7 +37,8 @@ class ContextConfig(Struct, frozen=True):
     """One context: texts as written, None where it says nothing. File names are relative to the file's folder.
 
     `readonly` contexts refuse every change, `protected` ones want the name of what is changed typed. `brokers` names
-    the brokers that the cluster must have, separated by commas; `memory` is how long one that was seen is expected.
+    the brokers that the cluster must have, separated by commas; `memory` is how long one that was seen is expected;
+    `proxies` are the remoting addresses of 5.x proxies, separated by commas.
     """
 
     name: str
@@ -49,6 +52,7 @@ class ContextConfig(Struct, frozen=True):
     output: str | None = None
     brokers: str | None = None
     memory: str | None = None
+    proxies: str | None = None
     readonly: bool = False
     protected: bool = False
     tls: Mapping[str, str] | None = None

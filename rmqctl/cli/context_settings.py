@@ -112,6 +112,9 @@ def _checked(key: str, name: str, value: str) -> str | bool | dict[str, str] | N
         _require(key, value, TLS_VERIFICATIONS)
     elif name == "map-address":
         parse_address(value)
+    elif key == "proxies":
+        for address in value.split(","):
+            parse_address(address.strip())
     return value
 
 

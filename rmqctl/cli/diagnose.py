@@ -13,7 +13,6 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import NotFoundError, UsageError
-from rmqctl.net.address import format_address, parse_address
 from rmqctl.rules.names import closest
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.words import counted, listed
@@ -33,6 +32,7 @@ Examples:
   rmqctl diagnose my-group --only CLK --probe        each clock to 5 ms, within 70 s
   rmqctl diagnose my-group -o wide                   also the evidence: what was read, who reported it, when
   rmqctl diagnose my-group -o json | jq '.items[] | {code, sentence, nextCommand}'
+  rmqctl diagnose my-group --html my-group.html      also a page to show to others: one file, nothing loaded
   rmqctl explain SUB001
 
 \b
@@ -94,7 +94,14 @@ def command(
     ] = False,
     proxy: Annotated[
         list[str] | None,
-        typer.Option("--proxy", metavar="ADDR", help="Remoting address of a 5.x proxy to ask for members; repeatable."),
+        typer.Option(
+            "--proxy",
+            metavar="ADDR",
+            help="Remoting address of a 5.x proxy to ask for members; repeatable. [default: the context's proxies]",
+        ),
+    ] = None,
+    html: Annotated[
+        str | None, typer.Option("--html", metavar="FILE", help="Write a page in HTML too; replaces FILE.")
     ] = None,
     plugin: Annotated[
         list[str] | None, typer.Option("--plugin", metavar="FILE", help="A plugin with checks; repeatable.")
@@ -108,11 +115,15 @@ def command(
 
     invocation = Invocation(ctx)
     choose_columns(COLUMNS, invocation.display)
+    if html is not None:
+        from rmqctl.page.file import require_file
+
+        require_file("--html", html)
     least, failing = _severity("--severity", severity), _severity("--fail-on", fail_on)
     sample_s, settle_s = seconds_option("--for", sample), seconds_option("--settle", settle)
     names = _names(invocation, groups or [], every=every)
     topics = [invocation.full_name(name) for name in topic or ()]
-    proxies = [format_address(*parse_address(address)) for address in proxy or ()]
+    proxies = invocation.proxies(proxy or ())
     checks = _pick(all_checks(load_plugins(plugin or ())), only, with_time=sample_s > 0)
     if not any(check.needs & TIMED_NEEDS for check in checks):
         sample_s = 0
@@ -136,6 +147,10 @@ def command(
         found = compare_looks(found, again)
     listing = to_listing(found, checks, least=least, is_many=is_many, with_clocks=probe)
     code = render(listing, invocation.display)
+    if html is not None:
+        from rmqctl.cli.diagnose_page import write_page
+
+        write_page(html, invocation, found, checks, least=least, only=only, topics=topics)
     return code or _exit_code(found, failing)
 
 
@@ -268,7 +283,7 @@ def _group_item(one: "Diagnosis", checks: "Sequence[Check]") -> dict[str, Any]:
         "findingCount": len(one.findings),
         "worstSeverity": str(one.findings[0].severity) if one.findings else None,
         "unknown": [
-            {"need": str(need), "reason": reason, "codes": _open_codes(one, checks, str(need))}
+            {"need": str(need), "reason": reason, "codes": one.open_codes(checks, need)}
             for need, reason in one.unknown.items()
         ],
         "passedCodes": list(one.passed_codes),
@@ -308,19 +323,13 @@ def _clock_notes(found: "Look", *, with_all: bool) -> Iterator[str]:
             yield f"{one.facts.group}: clocks against this machine's: {said}."
 
 
-def _open_codes(one: "Diagnosis", checks: "Sequence[Check]", need: str) -> list[str]:
-    """Return the checks that found nothing, and could have with what is missing."""
-    found = {finding.code for finding in one.findings}
-    return [check.code for check in checks if need in check.needs and check.code not in found]
-
-
 def _open_questions(one: "Diagnosis", checks: "Sequence[Check]") -> Iterator[str]:
     """Say what of one group is not settled: seen once, seen in one of two readings, or not seen at all."""
     if one.may_pass:
         codes = sorted({finding.code for finding in one.findings if not finding.is_confirmed})
         yield f"{listed(codes)} was seen once and may pass: a rebalance looks the same."
     for need, reason in one.unknown.items():
-        codes = _open_codes(one, checks, str(need))
+        codes = one.open_codes(checks, need)
         if codes:
             yield f"{counted(len(codes), 'check')} could not rule anything out: {reason} ({listed(codes)})."
     if one.passed_codes:

@@ -253,6 +253,14 @@ class Invocation:
         text = "" if self._context is None else self._context.brokers or ""
         return tuple(name for part in text.split(",") if (name := part.strip()))
 
+    def proxies(self, given: Sequence[str]) -> list[str]:
+        """Return the remoting addresses of proxies that are given, else those of the context. Raises UsageError."""
+        from rmqctl.net.address import format_address, parse_address
+
+        text = "" if self._context is None else self._context.proxies or ""
+        named = given or [part for part in text.split(",") if part.strip()]
+        return [format_address(*parse_address(address.strip())) for address in named]
+
     def memory_ms(self) -> int:
         """Return how long a broker that was seen is expected to be there. Raises UsageError."""
         from .cluster_memory import DEFAULT_COUNTS_MS

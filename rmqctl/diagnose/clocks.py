@@ -50,10 +50,12 @@ class GroupClocks(Struct, frozen=True):
 
     def vague(self) -> list[str]:
         """Return the members of which it is not known whether their clocks are clearly off."""
+        # Brokers may be far apart: a member anywhere between them is not off.
+        near = SkewBounds(self.reference.low_ms - CLEAR_MS, self.reference.high_ms + CLEAR_MS)
         return [
             client_id
-            for client_id, bounds in self.off().items()
-            if not bounds.is_within(CLEAR_MS) and abs(bounds.off_ms()) <= CLEAR_MS
+            for client_id, off in self.off().items()
+            if abs(off.off_ms()) <= CLEAR_MS and not self.members[client_id].is_between(near)
         ]
 
     def off(self) -> dict[str, ClockBounds]:

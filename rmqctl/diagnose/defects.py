@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from rmqctl.model.group import CONSUME_ACTIVELY, CONSUME_PASSIVELY, GO, MemberView, RunningInfo
+from rmqctl.model.group import CONSUME_ACTIVELY, CONSUME_PASSIVELY, CPP, GO, MemberView, RunningInfo
 from rmqctl.protocol.versions import version_ordinal
 from rmqctl.rules.member_settings import NO_LIMIT, member_settings, retry_limit
 
@@ -143,7 +143,7 @@ CLIENT_DEFECTS: tuple[ClientDefect, ...] = (
             Severity.WARNING,
         ),
         lambda _, client: (
-            "CPP" in client.member.languages and any(version < _V4_0_0 for version in client.member.versions)
+            CPP in client.member.languages and any(version < _V4_0_0 for version in client.member.versions)
         ),
     ),
     ClientDefect(

@@ -20,6 +20,7 @@ from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.progress import QueueProgress
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.member_settings import MemberSettings, member_settings
+from rmqctl.rules.pop_checkpoints import Unrevived
 from rmqctl.rules.retry_places import RetryPlace
 from rmqctl.rules.stuck_queues import Motion, Verdict, Watched
 from rmqctl.whatif.scene import Scene
@@ -79,6 +80,13 @@ class QueueMotion(Struct, frozen=True):
         return count * 1000 / self.passed_ms if self.passed_ms > 0 else 0.0
 
 
+class FilterSample(Struct, frozen=True):
+    """How many waiting messages of a topic were looked at, and how many of them the members' filter lets through."""
+
+    count: int = 0
+    passing_count: int = 0
+
+
 class GroupFacts(Struct, frozen=True):
     """One group as brokers and members report it, read at `at_ms` by this machine's clock.
 
@@ -93,6 +101,10 @@ class GroupFacts(Struct, frozen=True):
     permission, by topic. `motions` are there where the group was read twice; `memberships` are the client ids that
     brokers named meanwhile, at several moments. `proxied` is what the proxies that were asked answer, by
     address: None where no member is connected; `silent_proxies` did not answer.
+
+    What was looked at more closely: `broker_settings` and `unrevived` by broker; `filter_samples` by topic;
+    `read_elsewhere` the replica that a master sends members to, by queue. `stored_topics` are existing topics of which
+    offsets are stored.
     """
 
     group: str
@@ -120,6 +132,11 @@ class GroupFacts(Struct, frozen=True):
     memberships: tuple[frozenset[str], ...] = ()
     proxied: Mapping[str, GroupConnections | None] = {}
     silent_proxies: tuple[str, ...] = ()
+    broker_settings: Mapping[str, Mapping[str, str]] = {}
+    unrevived: Mapping[str, Unrevived] = {}
+    filter_samples: Mapping[str, FilterSample] = {}
+    read_elsewhere: Mapping[MessageQueue, int] = {}
+    stored_topics: frozenset[str] = frozenset()
 
     @property
     def is_online(self) -> bool:
@@ -180,9 +197,11 @@ class GroupFacts(Struct, frozen=True):
 
     @property
     def knows_holders(self) -> bool:
-        """Whether every queue's holder is known: each member answered, and says which queues it holds."""
+        """Whether every queue's holder is known: brokers and members all answered, and members say what they hold."""
+        live = None if self.scene is None else self.scene.live
         return (
             self.is_online
+            and (live is None or not live.silent_brokers)
             and not self.silent
             and not self.is_broadcasting
             and not self.is_popping

@@ -32,7 +32,8 @@ class Need(StrEnum):
     """What a check has to know. Without all of it, it can find something but cannot rule anything out.
 
     BROKERS: the answer of every broker. MEMBERS: the word of every member. RATES: how many messages arrive. MOTION: a
-    second reading of the group. MEMBERSHIP: who joins and leaves. CLOCKS: how far each clock is off.
+    second reading of the group. MEMBERSHIP: who joins and leaves. CLOCKS: how far each clock is off. BACKLOG: what
+    waits, and where.
     """
 
     BROKERS = "BROKERS"
@@ -41,6 +42,7 @@ class Need(StrEnum):
     MOTION = "MOTION"
     MEMBERSHIP = "MEMBERSHIP"
     CLOCKS = "CLOCKS"
+    BACKLOG = "BACKLOG"
 
 
 TIMED_NEEDS = frozenset({Need.RATES, Need.MOTION, Need.MEMBERSHIP})  # what takes time to know

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,6 +22,7 @@ from rmqctl.rules.wildcards import matching
 from rmqctl.rules.words import listed
 from rmqctl.whatif.live import measure_rates
 
+from .backlog_reading import look_closer
 from .clock_reading import measure_clocks
 from .facts import GroupFacts
 from .finding import SEVERITIES, Check, Finding, Need, Severity
@@ -51,6 +52,11 @@ class Diagnosis(Struct, frozen=True):
         """Whether anything was found that a rebalance would show as well."""
         return any(not finding.is_confirmed for finding in self.findings)
 
+    def open_codes(self, checks: Sequence[Check], need: Need) -> list[str]:
+        """Return the checks that found nothing, and could have with what is missing."""
+        found = {finding.code for finding in self.findings}
+        return [check.code for check in checks if need in check.needs and check.code not in found]
+
 
 class Look(Struct, frozen=True):
     """The diagnoses of all groups that were meant, and what could not be read."""
@@ -71,6 +77,37 @@ async def look_at(
 
     Raises NotFoundError for a group, pattern or topic that does not exist, and the brokers' error when none answers.
     """
+    read = await _read(client, groups, topics)
+    firsts, every, failures = read.firsts, read.every, list(read.failures)
+    wanted = {need for check in checks for need in check.needs}
+    meanwhile = await _watch(client, firsts, every, wanted, sample_s)
+    every, proxy_failures = await _ask_proxies(client, meanwhile.every, proxies)
+    second = SecondReadings()
+    if sample_s > 0 and Need.MOTION in wanted:
+        second = await read_again(client, firsts, topics, at_once=_GROUPS_AT_ONCE)
+        every = [replace(facts, motions=second.motions.get(facts.group, ())) for facts in every]
+    if Need.CLOCKS in wanted:
+        readings = [first.details.reading for first in firsts]
+        every = await measure_clocks(client, every, readings, second.running, is_probe=is_probe)
+    failures += [*meanwhile.failures, *second.failures, *proxy_failures]
+    diagnoses = [
+        _only_about(topics, diagnose(facts, checks, _unknown(first.details, facts, second, meanwhile)))
+        for first, facts in zip(firsts, every, strict=True)
+    ]
+    failures += [failure for diagnosis in diagnoses for failure in diagnosis.failures]
+    return Look(tuple(diagnoses), tuple(failures))
+
+
+class _Readings(Struct, frozen=True):
+    """Groups that were read, as facts and as what these were made of."""
+
+    firsts: list[FirstReading]
+    every: list[GroupFacts]
+    failures: list[Failure]
+
+
+async def _read(client: Client, groups: Sequence[str], topics: Sequence[str]) -> _Readings:
+    """Read each group in full, as it is at first."""
     names, failures = await fetch_matching_groups(client, groups)
 
     async def fetch(name: str) -> tuple[FirstReading, GroupFacts]:
@@ -86,36 +123,41 @@ async def look_at(
         if name in groups or not (isinstance(error, NotFoundError) and error.kind == "Topic")
     ]
     read = only_or_failed(answers)
-    firsts = [first for first, _ in read]
+    failures += merge_failures({first.details.progress.group: first.details.failures for first, _ in read})
+    return _Readings([first for first, _ in read], [facts for _, facts in read], failures)
+
+
+class _Meanwhile(Struct, frozen=True):
+    """Facts with what was seen while messages were counted. `backlog_unknown` is by group."""
+
+    every: list[GroupFacts]
+    failures: list[Failure]
+    has_rates: bool
+    backlog_unknown: Mapping[str, str]
+
+
+async def _watch(
+    client: Client, firsts: Sequence[FirstReading], every: Sequence[GroupFacts], wanted: Collection[Need],
+    sample_s: float,
+) -> _Meanwhile:  # fmt: skip
+    """Count what arrives, see who joins and leaves, and look closer at what waits."""
     brokers = {name: view.broker for first in firsts for name, view in first.details.reading.views.items()}
-    queues = sorted({mq for _, facts in read if facts.scene is not None for mq in facts.scene.queues})
-    wanted = {need for check in checks for need in check.needs}
-    watched = [facts.group for _, facts in read if facts.is_online and Need.MEMBERSHIP in wanted]
-    (rates, rate_failures), memberships = await asyncio.gather(
+    queues = sorted({mq for facts in every if facts.scene is not None for mq in facts.scene.queues})
+    watched = [facts.group for facts in every if facts.is_online and Need.MEMBERSHIP in wanted]
+    waiting = {facts.group: facts for facts in every if Need.BACKLOG in wanted}
+    (rates, rate_failures), memberships, looks = await asyncio.gather(
         measure_rates(client, queues, brokers, sample_s),
         watch_membership(client, watched, brokers.values(), sample_s),
+        ask_all(waiting, lambda name: look_closer(client, waiting[name], brokers), at_once=_GROUPS_AT_ONCE),
     )
-    every = [facts if rates is None else with_rates(facts, rates, sample_s) for _, facts in read]
-    every = [replace(facts, memberships=tuple(memberships.get(facts.group, ()))) for facts in every]
-    every, proxy_failures = await _ask_proxies(client, every, proxies)
-    second = SecondReadings()
-    if sample_s > 0 and Need.MOTION in wanted:
-        second = await read_again(client, firsts, topics, at_once=_GROUPS_AT_ONCE)
-        every = [replace(facts, motions=second.motions.get(facts.group, ())) for facts in every]
-    if Need.CLOCKS in wanted:
-        readings = [first.details.reading for first in firsts]
-        every = await measure_clocks(client, every, readings, second.running, is_probe=is_probe)
-    failures += merge_failures({first.details.progress.group: first.details.failures for first in firsts})
-    failures += [*rate_failures, *second.failures, *proxy_failures]
-    diagnoses = [
-        _only_about(
-            topics,
-            diagnose(facts, checks, _unknown(first.details, facts, second, has_rates=not rate_failures)),
-        )
-        for first, facts in zip(firsts, every, strict=True)
-    ]
-    failures += [failure for diagnosis in diagnoses for failure in diagnosis.failures]
-    return Look(tuple(diagnoses), tuple(failures))
+    every = [looks.ok[facts.group].facts if facts.group in looks.ok else facts for facts in every]
+    every = [facts if rates is None else with_rates(facts, rates, sample_s) for facts in every]
+    return _Meanwhile(
+        [replace(facts, memberships=tuple(memberships.get(facts.group, ()))) for facts in every],
+        [*rate_failures, *merge_failures({group: look.failures for group, look in looks.ok.items()})],
+        not rate_failures,
+        {group: look.unknown for group, look in looks.ok.items() if look.unknown is not None},
+    )
 
 
 async def _ask_proxies(
@@ -163,7 +205,9 @@ def _weight(finding: Finding) -> int:
     return SEVERITIES.index(finding.severity)
 
 
-def _unknown(details: GroupDetails, facts: GroupFacts, second: SecondReadings, *, has_rates: bool) -> dict[Need, str]:
+def _unknown(
+    details: GroupDetails, facts: GroupFacts, second: SecondReadings, meanwhile: _Meanwhile
+) -> dict[Need, str]:
     """Say what is missing of a group, by need."""
     reading, progress = details.reading, details.progress
     unknown: dict[Need, str] = {}
@@ -181,10 +225,12 @@ def _unknown(details: GroupDetails, facts: GroupFacts, second: SecondReadings, *
         unknown[Need.MEMBERS] = "members behind a proxy do not report their state"
     elif progress.state is GroupState.UNKNOWN and not facts.proxied:
         unknown[Need.MEMBERS] = _UNSEEN.get(progress.unseen_reason, "not every broker answered")
-    if not has_rates:
+    if not meanwhile.has_rates:
         unknown[Need.RATES] = "not every broker told its offsets twice"
     if facts.group in second.unknown:
         unknown[Need.MOTION] = second.unknown[facts.group]
+    if facts.group in meanwhile.backlog_unknown:
+        unknown[Need.BACKLOG] = meanwhile.backlog_unknown[facts.group]
     vague = facts.clocks.vague()
     if facts.clocks.unmeasured:
         unknown[Need.CLOCKS] = f"{listed(facts.clocks.unmeasured)} did not report the time"

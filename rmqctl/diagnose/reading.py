@@ -30,6 +30,7 @@ def facts_of(details: GroupDetails) -> GroupFacts:
         topics=_topics(progress.rows, progress.unreadable),
         has_leftovers=bool(details.leftovers),
         leftovers=tuple(details.leftovers),
+        stored_topics=details.stored_topics,
         members=member_views(details.connections, running.ok, details.topic_brokers),
         running=running.ok,
         silent={client_id: error.sentence for client_id, error in running.failed.items()},

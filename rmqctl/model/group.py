@@ -127,7 +127,7 @@ CLUSTERING = "CLUSTERING"
 CONSUME_PASSIVELY = "CONSUME_PASSIVELY"
 CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
 CONSUME_POP = "CONSUME_POP"
-GO = "GO"  # LanguageCode
+GO, CPP = "GO", "CPP"  # LanguageCode
 
 
 class ProcessQueue(Struct, frozen=True):

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import html
-import os
-import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.resources import files
-from pathlib import Path
-from string import Template
 from typing import Any, NamedTuple
 
-from rmqctl.errors import RmqctlError
 from rmqctl.model.queue import MessageQueue
+from rmqctl.page.template import render_template
 from rmqctl.rules.durations import short_duration
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.words import counted
@@ -36,32 +31,12 @@ class Page(NamedTuple):
     series: Mapping[tuple[str | None, str], Mapping[str, Any]]
 
 
-def replace_file(path: str, text: str) -> None:
-    """Write a file in one step, in place of one that is there: who reads it meanwhile sees the one or the other.
-
-    Raises RmqctlError.
-    """
-    target = Path(path).resolve()
-    half = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
-    try:
-        with half.open("xb") as file:
-            file.write(text.encode("utf-8", "replace"))
-            file.flush()
-            os.fsync(file.fileno())
-        if target.exists():
-            half.chmod(target.stat().st_mode & 0o777)
-        half.replace(target)
-    except OSError as error:
-        raise RmqctlError(f"{path} can't be written: {(error.strerror or str(error)).lower()}.") from None
-    finally:
-        half.unlink(missing_ok=True)
-
-
 def render_page(page: Page) -> str:
     """Return the page; names are as the cluster has them, and none of them is taken for HTML."""
+    from markupsafe import Markup
+
     body = [_head(page), _groups(page), *_drawings(page), _stuck(page), _topics(page), _members(page), _owners(page)]
-    template = files("rmqctl.pipeline").joinpath("report.html").read_text(encoding="utf-8")
-    return Template(template).substitute(title="RocketMQ consumer groups: lag", body="\n".join(filter(None, body)))
+    return render_template("pipeline/report.html", {"body": Markup("\n".join(filter(None, body)))})  # noqa: S704 -- made of escaped parts
 
 
 def _text(value: object) -> str:

@@ -296,6 +296,12 @@ def decode_topic_stats(body: bytes) -> dict[MessageQueue, TopicOffset]:
 
 
 @_body
+def decode_tag_codes(body: bytes) -> tuple[int, ...]:
+    """Read the answer of QUERY_CONSUME_QUEUE (QueryConsumeQueueResponseBody): the tag hash of each message."""
+    return tuple(_int(item["tagsCode"]) for item in _list(loads(body).get("queueData") or []))
+
+
+@_body
 def decode_consume_time_span(body: bytes) -> dict[MessageQueue, ConsumeTimeSpan]:
     """Read the answer of QUERY_CONSUME_TIME_SPAN (QueryConsumeTimeSpanBody); ages by the broker's own clock."""
     spans = {}

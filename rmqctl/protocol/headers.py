@@ -133,6 +133,12 @@ def get_broker_runtime() -> Command:
     return Command(RequestCode.GET_BROKER_RUNTIME_INFO)
 
 
+def query_consume_queue(topic: str, queue_id: int, queue_offset: int, count: int) -> Command:
+    """Ask for entries of a queue's index (QueryConsumeQueueRequestHeader)."""
+    fields = {"topic": topic, "queueId": str(queue_id), "index": str(queue_offset), "count": str(count)}
+    return Command(RequestCode.QUERY_CONSUME_QUEUE, fields)
+
+
 def pull_without_trace(
     topic: str,
     queue_id: int,

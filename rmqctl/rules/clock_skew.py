@@ -62,9 +62,14 @@ class ClockBounds(Struct, frozen=True):
             return self.low_ms
         return self.high_ms if self.high_ms is not None and self.high_ms < 0 else 0
 
-    def is_within(self, limit_ms: int) -> bool:
-        """Tell whether the clocks are surely no further apart."""
-        return self.width_ms is not None and SkewBounds(self.low_ms or 0, self.high_ms or 0).exceeds(limit_ms) is False
+    def is_between(self, limits: SkewBounds) -> bool:
+        """Tell whether the clock is surely within limits, ends included."""
+        return (
+            self.low_ms is not None
+            and self.high_ms is not None
+            and limits.low_ms <= self.low_ms
+            and self.high_ms <= limits.high_ms
+        )
 
 
 def middle_clock(skews: Iterable[SkewBounds]) -> SkewBounds | None:

@@ -59,6 +59,13 @@ class Popped(Struct, frozen=True):
         return self.pop_time_ms + self.invisible_ms
 
 
+class Unrevived(Struct, frozen=True):
+    """Records of pops that a broker has not dealt with: how many, and for how long the oldest is due at least."""
+
+    record_count: int = 0
+    overdue_ms: int = 0
+
+
 class _Record(Struct, frozen=True):
     """One record's JSON body, with RocketMQ's keys: those of a check point, an acknowledgement, or several at once."""
 
@@ -130,6 +137,18 @@ class PopRecords:
             MessageQueue(record.t, self._broker_name, record.q), offset, record.pt, record.it,
             handle.to_text(record.t, record.q, offset), (key, offset) in self._renewed,
         )  # fmt: skip
+
+
+def due_ms(tag: str | None, body: bytes, stored_at_ms: int) -> int:
+    """Return when a broker has to deal with a record of its revive queue, by its clock.
+
+    Timers deliver a check point shortly before its invisible time is over; without timers it is there from the pop on.
+    """
+    try:
+        record = msgspec.json.decode(body, type=_Record)
+    except ValueError:
+        return stored_at_ms  # the broker passes over it
+    return max(stored_at_ms, record.pt + record.it) if tag == CHECK_POINT else stored_at_ms
 
 
 def _offsets(record: _Record) -> list[int]:

@@ -7,11 +7,9 @@ from collections.abc import Collection
 from msgspec import Struct
 
 from rmqctl.errors import RefusedError
-from rmqctl.model.group import BROADCASTING, CONSUME_ACTIVELY, GO, GroupState
+from rmqctl.model.group import BROADCASTING, CONSUME_ACTIVELY, CPP, GO, GroupState
 from rmqctl.model.plan import Consequence, Route
 from rmqctl.model.progress import Unknown
-
-_CPP = "CPP"
 
 
 class Situation(Struct, frozen=True):
@@ -57,7 +55,7 @@ def require_resettable(situation: Situation, *, assume_offline: bool, is_server_
         raise RefusedError(sentence, hint="Stop the members first: the offsets of a group without members can be set.")
     if situation.state is GroupState.ONLINE and not all(is_server_side) and len(situation.languages) > 1:
         known = sorted(situation.languages)
-        if _CPP in known:
+        if CPP in known:
             sentence = f"Group {group} has members in {', '.join(known)}: a reset that C++ can read the others can't."
             raise RefusedError(sentence, hint="Stop the members first, or those of one kind.")
 
@@ -72,7 +70,7 @@ def choose_route(situation: Situation, *, assume_offline: bool, is_server_side: 
 
 def is_cpp_only(languages: Collection[str]) -> bool:
     """Tell whether all members read the body for C++ clients."""
-    return set(languages) == {_CPP}
+    return set(languages) == {CPP}
 
 
 def describe_routes(situation: Situation, routes: Collection[Route]) -> tuple[Consequence, ...]:

@@ -147,6 +147,10 @@ class BrokerState:
     # popShareQueueNum by topic and group that pop.
     pop_shares: dict[str, dict[str, int]] = field(default_factory=dict)
     runtime: dict[str, str] = field(default_factory=dict)
+    # Tag hashes by topic, over and over; the record that a pull of a topic finds; where a master sends consumers to.
+    tag_codes: dict[str, list[int]] = field(default_factory=dict)
+    records: dict[str, bytes] = field(default_factory=dict)
+    suggested_id: int = 0
     # Resets that wait for a pull, by group, topic and queue id; what clients were told to go to, and in which language.
     marks: dict[tuple[str, str, int], int] = field(default_factory=dict)
     pushed: list[tuple[str, str, dict[int, int], str]] = field(default_factory=list)
@@ -174,6 +178,7 @@ class BrokerState:
             Q.QUERY_TOPIC_CONSUME_BY_WHO: self._topic_groups,
             Q.GET_EARLIEST_MSG_STORETIME: self._earliest,
             Q.PULL_MESSAGE: self._no_message,
+            Q.QUERY_CONSUME_QUEUE: self._index,
             Q.UPDATE_CONSUMER_OFFSET: self._store_offset,
             Q.INVOKE_BROKER_TO_RESET_OFFSET: self._reset,
             Q.DELETE_SUBSCRIPTIONGROUP: self._delete_group,
@@ -226,7 +231,22 @@ class BrokerState:
         if fields["topic"] not in self.topics:
             return refused(R.TOPIC_NOT_EXIST, f"the topic[{fields['topic']}] not exist")
         end = str(self.topics[fields["topic"]][int(fields["queueId"])].max_offset)
-        return Command(R.PULL_NOT_FOUND, {"minOffset": "0", "maxOffset": end, "nextBeginOffset": end})
+        told = {
+            "minOffset": "0",
+            "maxOffset": end,
+            "nextBeginOffset": end,
+            "suggestWhichBrokerId": str(self.suggested_id),
+        }
+        if record := self.records.get(fields["topic"]):
+            return Command(R.SUCCESS, told, record)
+        return Command(R.PULL_NOT_FOUND, told)
+
+    def _index(self, request: Command) -> Command:
+        fields = request.ext_fields
+        codes = self.tag_codes.get(fields["topic"], [0])
+        first, count = int(fields["index"]), int(fields["count"])
+        end = min(first + count, self.topics[fields["topic"]][int(fields["queueId"])].max_offset)
+        return _json({"queueData": [{"tagsCode": codes[offset % len(codes)]} for offset in range(first, end)]})
 
     def _consume_stats(self, request: Command) -> Command:
         group = request.ext_fields["consumerGroup"]

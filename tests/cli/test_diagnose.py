@@ -158,6 +158,39 @@ def test_it_fits_a_terminal(width: int) -> None:
     assert all(len(re.sub(r"\x1b\[[0-9;]*m", "", line.rstrip())) <= width for line in text.split("\n"))
 
 
+@pytest.mark.usefixtures("unbalanced")
+@pytest.mark.parametrize("words", [[], ["-o", "json"], ["-q", "--severity", "error", "--fail-on", "warning"]])
+def test_a_page_is_written_beside_the_output(words: list[str], capsys: Captured, tmp_path: Path) -> None:
+    path = tmp_path / "pages" / "page.html"
+    path.parent.mkdir()
+    plain = call(capsys, "diagnose", "G", "--for", "0s", "--settle", "0s", *words)
+    for _ in range(2):  # the second replaces the first
+        result = call(capsys, "diagnose", "G", "--for", "0s", "--settle", "0s", "--html", str(path), *words)
+        assert result.code == plain.code
+        assert "ALO003" in result.out
+        assert "ALO003" in path.read_text()
+    assert (f"Written to {path}." in result.err) is ("-q" not in words)
+    assert list(path.parent.iterdir()) == [path]
+    assert os.environ["NAMESRV_ADDR"] in path.read_text()
+
+
+@pytest.mark.usefixtures("unbalanced")
+def test_a_page_that_cannot_be_written_leaves_the_table(
+    capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", fail)
+    path = tmp_path / "pages" / "page.html"
+    path.parent.mkdir()
+    result = call(capsys, "diagnose", "G", "--for", "0s", "--settle", "0s", "--html", str(path))
+    assert result.code == 1
+    assert "ALO003" in result.out
+    assert "no space left" in result.err
+    assert list(path.parent.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
@@ -171,12 +204,27 @@ def test_it_fits_a_terminal(width: int) -> None:
         (["G", "--for", "0s", "--only", "SKW003"], "--for"),
         (["G", "--settle", "-1s"], ""),
         (["G", "--proxy", "here"], "host:port"),
+        (["G", "--html", "gone/page.html"], "folder"),
+        (["G", "--html", "."], "folder"),
     ],
 )
 def test_wrong_words_are_usage_errors(words: list[str], hint: str, capsys: Captured) -> None:
     result = call(capsys, "diagnose", *words, "-n", "127.0.0.1:1")
     assert result.code == 2
     assert hint in result.err
+
+
+@pytest.mark.parametrize(
+    ("words", "silent"), [([], "127.0.0.1:1"), (["--proxy", "127.0.0.1:2"], "127.0.0.1:2")], ids=["context", "option"]
+)
+def test_a_context_can_name_the_proxies_to_ask(
+    words: list[str], silent: str, config_file: Path, capsys: Captured
+) -> None:
+    with served(healthy()) as address:
+        config_file.write_text(f'[contexts.c]\nnamesrv = "{address}"\nproxies = "127.0.0.1:1"\n')
+        result = call(capsys, "diagnose", "G", "--context", "c", "--for", "0s", "-o", "json", *words)
+    assert result.code == 8
+    assert [error["what"] for error in json.loads(result.out)["errors"]] == [f"members at the proxy {silent}"]
 
 
 def test_explain_knows_every_check_and_those_of_a_subject(capsys: Captured) -> None:

@@ -98,3 +98,20 @@ def sick(change: Change) -> Cluster:
     cluster = healthy()
     change(cluster)
     return cluster
+
+
+def filtered(codes: list[int]) -> Change:
+    """Let the members want A only of a backlog whose messages have these tag hashes in turn."""
+
+    wanted = subscribed("T", "A")
+
+    def change(cluster: Cluster) -> None:
+        for broker in cluster.brokers.values():
+            broker.tag_codes["T"] = codes
+            broker.offsets["G"]["T"] = {0: 40, 1: 40}
+
+    return both(
+        change,
+        members(c1=member("a0", "a1", wants=[wanted]), c2=member("b0", "b1", wants=[wanted])),
+        groups_of(subscriptions={"T": wanted}),
+    )

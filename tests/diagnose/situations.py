@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rmqctl.diagnose.finding import Finding, Severity
-from rmqctl.diagnose.look import at_least, diagnose
+from rmqctl.diagnose.look import Diagnosis, at_least, compare_looks, diagnose
 from rmqctl.diagnose.table import CHECKS
 
 from . import test_checks, test_progress
-from .groups import look, sick
+from .groups import look, member, members, sick
 
 PAGE = Path(__file__).parent / "SITUATIONS.md"
 _REAL = Path(__file__).parent.parent / "real"
@@ -25,6 +25,49 @@ Groups with a planted fault and groups without one, and what `rmqctl diagnose` f
 brokers and members; a ✓ says that a test makes a fault with this code on real brokers with real clients as well
 (`tests/real/test_diagnose*.py`). A test writes this page and compares it.
 """
+
+
+# What a tool can detect of a group from outside, and the checks that do.
+STATES = (
+    ("members subscribe differently", "SUB001 SUB002 SUB003 SUB004"),
+    ("a fast clock pins a subscription", "SUB006 CLK003"),
+    ("a clock is off", "CLK001 CLK002 CLK004"),
+    ("the topics that a broker names change from one heartbeat to the next", "SUB002 SUB008 SUB009"),
+    ("two clients with one id", "MEM001"),
+    ("brokers name different members", "MEM002"),
+    ("a broker without any member", "MEM002 SUB008"),
+    ("a queue of nobody, a queue of two", "ALO003 ALO004"),
+    ("more members than queues", "MEM008"),
+    ("members share queues in different ways", "ALO001 ALO002"),
+    ("a message that its listener does not finish", "PRG001"),
+    ("too far from the first to the last message in hand", "PRG005"),
+    ("a lock that is lost, or kept by who left", "ORD001 ORD002"),
+    ("a message that fails forever, in order", "RTY005"),
+    ("a member that pulls no more", "PRG002"),
+    ("most messages fail", "RTY004"),
+    ("dead letters", "DLQ001 DLQ002"),
+    ("no queue for retries", "RTY001 RTY002 RTY003"),
+    ("a group that may not consume", "PUL001 PUL002 PUL003 PUL004"),
+    ("brokers configured differently", "CFG001 CFG002 CFG003"),
+    ("messages deleted unread, or about to be", "OFF001 OFF007"),
+    ("an offset beyond the end", "OFF002"),
+    ("offsets of queues and topics that nobody consumes", "OFF003 OFF012"),
+    ("queues that nobody can read", "OFF004"),
+    ("a reset that waits for a pull", "PRG003"),
+    ("consume types, models or starting points are mixed", "MEM003 MEM004 MEM006 MEM007"),
+    ("client versions are mixed", "MEM005 VER001"),
+    ("popped messages in flight", "OFF006"),
+    ("popped messages are not redelivered", "POP001"),
+    ("members read from a slave", "OFF013"),
+    ("threads that are all busy", "PRG006"),
+    ("flow control, while lag grows", "PRG004 PRG005"),
+    ("a filter leaves out what waits", "OFF014"),
+    ("name servers that disagree", "`rmqctl doctor`"),
+    ("a group that broadcasts, read as one that shares", "OFF010 OFF011"),
+    ("C++ members, and offsets that are sent to members", "CFG004"),
+    ("a message in hand for almost as long as clients wait for it", "PRG007"),
+    ("heartbeats that register nobody", "CFG002 MEM002"),
+)
 
 
 class Situation(NamedTuple):
@@ -49,8 +92,17 @@ def situations() -> Iterator[Situation]:
         yield Situation(what, frozenset(code for code, _ in expected), diagnose(facts, test_progress.PROGRESS).findings)
     for what, change in test_checks.HEALTHY:
         yield Situation(what, frozenset(), look(sick(change)).diagnoses[0].findings)
+    yield Situation("a rolling deployment", frozenset(), _deployment().findings)
     for what, facts in test_progress.HEALTHY:
         yield Situation(what, frozenset(), diagnose(facts, test_progress.PROGRESS).findings)
+
+
+def _deployment() -> Diagnosis:
+    """Look while c2 is gone and c3 has just come, and once more when the queues are shared."""
+    first = look(sick(members(c1=member("a0", "a1"), c3=member())))
+    then = look(sick(members(c1=member("a0", "a1"), c3=member("b0", "b1"))))
+    assert {finding.code for finding in first.diagnoses[0].findings} >= {"ALO003"}
+    return compare_looks(first, then).diagnoses[0]
 
 
 def page() -> str:
@@ -66,6 +118,8 @@ def page() -> str:
     ]
     lines += ["", f"## {len(healthy)} without", "", "| situation | found, WARNING or worse |", "|---|---|"]
     lines += [f"| {each.what} | {', '.join(each.codes) or 'nothing'} |" for each in healthy]
+    lines += ["", f"## {len(STATES)} states, and what finds them", "", "| state | code |", "|---|---|"]
+    lines += [f"| {state} | {', '.join(found.split()) if '`' not in found else found} |" for state, found in STATES]
     return "\n".join([*lines, ""])
 
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from rmqctl.diagnose.clocks import GroupClocks
 from rmqctl.diagnose.finding import SEVERITIES, Need, Severity
 from rmqctl.diagnose.look import at_least
 from rmqctl.diagnose.table import CHECKS
 from rmqctl.protocol.versions import version_ordinal
+from rmqctl.rules.clock_skew import ClockBounds, SkewBounds
+from rmqctl.rules.tags import tag_code
 from tests.admin.cluster import HOUR_MS, NOW_MS, Queue, held, rates, running, subscribed
 from tests.cli.group.groups import STRATEGY, WORDS
+from tests.protocol.records import Record, properties_text
 from tests.scripted import SILENCE
 
 from . import test_progress
-from .groups import Change, at_a, both, codes, groups_of, healthy, look, member, members, sick
+from .groups import Change, at_a, both, codes, filtered, groups_of, healthy, look, member, members, sick
 
 _OTHER = subscribed("T", "B")
 _A = subscribed("T", "A")
@@ -24,11 +29,28 @@ _AHEAD_MS = 1_900_000_000_000
 # Set a minute ago by a clock that is an hour ahead.
 _FAST = subscribed("T", "A", NOW_MS - 60_000 + HOUR_MS)
 _NS = 1_795_238_115_408_000_000
+_REVIVE = "rmq_sys_REVIVE_LOG_C"
 
 
 def _no_offsets(cluster: Any) -> None:
     for broker in cluster.brokers.values():
         broker.groups.clear()
+
+
+def _popping_late(late_ms: int) -> Change:
+    """Let broker-a have a record of a pop that is due for so long, of a group that pops."""
+    body = {"c": "G", "t": "T", "q": 0, "so": 0, "pt": NOW_MS - late_ms - 10_000, "it": 10_000, "n": 1}
+    record = Record(
+        queue_id=0, queue_offset=0, topic=_REVIVE.encode(), stored_at_ms=NOW_MS - late_ms - 1_000,
+        body=json.dumps(body).encode(), properties=properties_text({"TAGS": "ck"}),
+    )  # fmt: skip
+
+    def change(broker: Any) -> None:
+        broker.topics[_REVIVE] = [Queue(8)]
+        broker.records[_REVIVE] = record.encode()
+
+    popper = running(pops={("T", "broker-a", -1): 3}, subscriptions=[subscribed("T")], **WORDS)
+    return both(members(c1=popper), at_a(change))
 
 
 def _lag(cluster: Any, *, queue_count: int) -> None:
@@ -280,6 +302,29 @@ SICK: list[tuple[str, Change, set[str]]] = [
         ),
         {"OFF004"},
     ),
+    (
+        "offsets of a topic that no member wants any more",
+        both(
+            at_a(lambda broker: broker.topics.update(U=[Queue(10)])),
+            at_a(lambda broker: broker.offsets["G"].update(U={0: 3})),
+        ),
+        {"OFF012"},
+    ),
+    (
+        "a slave is read, as the master's memory does not have the backlog",
+        at_a(lambda broker: broker.settings.update(slaveReadEnable="true") or setattr(broker, "suggested_id", 1)),
+        {"OFF013"},
+    ),
+    ("a filter leaves out most of the lag", filtered([tag_code("A"), 1, 2, 3]), {"OFF014"}),
+    ("pops are not redelivered", _popping_late(61_000), {"OFF006", "POP001"}),
+    (
+        "C++ members beside others, and brokers that send offsets",
+        both(
+            groups_of(languages={"c1": "CPP"}),
+            at_a(lambda broker: broker.settings.update(useServerSideResetOffset="true")),
+        ),
+        {"CFG004", "MEM005"},
+    ),
     ("no members and lag", _no_offsets, {"OFF005"}),
     (
         "popped",
@@ -311,6 +356,18 @@ HEALTHY: list[tuple[str, Change]] = [
         both(
             members(c1=member("a0", "a1", "b0", "b1", **_BROADCAST), c2=member("a0", "a1", "b0", "b1", **_BROADCAST)),
             groups_of(message_model="BROADCASTING"),
+        ),
+    ),
+    ("a filter leaves out some of the lag", filtered([tag_code("A"), tag_code("A"), 2])),
+    ("pops that are due now", _popping_late(30_000)),
+    ("slaves may be read, and the master has all in memory", at_a(lambda b: b.settings.update(slaveReadEnable="true"))),
+    (
+        "C++ members beside others, and brokers that reset by themselves",
+        both(
+            groups_of(languages={"c1": "CPP"}),
+            lambda cluster: [
+                broker.settings.update(useServerSideResetOffset="true") for broker in cluster.brokers.values()
+            ],
         ),
     ),
     (
@@ -394,6 +451,26 @@ def test_clocks_that_are_not_known_leave_checks_open() -> None:
     assert "broker-a" in silent.unknown[Need.CLOCKS]
     fresh = look(sick(members(c1=member(), c2=member("b0", "b1")))).diagnoses[0]
     assert "c1" in fresh.unknown[Need.CLOCKS]
+
+
+@pytest.mark.parametrize(
+    ("low_ms", "high_ms", "is_vague"),
+    [
+        (-40_000, -39_990, False),  # between the brokers
+        (-90_000, 0, False),
+        (20_000, 25_000, False),
+        (20_000, 35_000, True),
+        (-125_000, -100_000, True),
+        (40_000, None, False),  # surely off
+        (0, None, True),
+        (None, 0, True),
+    ],
+)
+def test_a_clock_is_vague_where_it_may_be_far_from_every_broker(
+    low_ms: int | None, high_ms: int | None, is_vague: bool
+) -> None:
+    brokers = {"broker-a": SkewBounds(-2, 2), "broker-b": SkewBounds(-90_002, -89_998)}
+    assert GroupClocks(brokers, {"c1": ClockBounds(low_ms, high_ms)}).vague() == ["c1"] * is_vague
 
 
 def test_members_that_come_and_go_are_found_while_they_are_watched() -> None:

@@ -20,7 +20,7 @@ from tests.observe.test_stuck_scan import after, cluster
 from tests.observe.test_stuck_scan import member as resting
 from tests.scripted import SILENCE, refused
 
-from .groups import both, groups_of, healthy, look, member, members, sick
+from .groups import both, filtered, groups_of, healthy, look, member, members, sick
 
 
 @check("ACME001", Severity.ERROR, "a group called G", meaning="It is.", advice="Rename it.", needs=())
@@ -78,6 +78,8 @@ def test_what_cannot_pass_is_as_the_second_look_has_it() -> None:
         (Need.MEMBERS, lambda: look(sick(members(c1=member("a0", "a1"), c2=SILENCE)))),
         (Need.MEMBERS, lambda: look(_behind_a_proxy())),
         (Need.BROKERS, lambda: look(_half_down())),
+        (Need.BACKLOG, lambda: look(_without_index())),
+        (Need.BACKLOG, lambda: look(sick(_popping_elsewhere))),
     ],
 )
 def test_what_could_not_be_seen_is_unknown_by_need(need: Need, found: object) -> None:
@@ -85,6 +87,19 @@ def test_what_could_not_be_seen_is_unknown_by_need(need: Need, found: object) ->
     assert need in diagnosis.unknown
     # A clock is known by what its member has consumed, too.
     assert set(diagnosis.unknown) - {Need.CLOCKS} == {need}
+
+
+def _without_index() -> Cluster:
+    servers = sick(filtered([1]))
+    for server in servers.servers.values():
+        server.table = {**server.table, RequestCode.QUERY_CONSUME_QUEUE: refused(ResponseCode.SYSTEM_ERROR)}
+    return servers
+
+
+def _popping_elsewhere(cluster: Cluster) -> None:
+    """Let broker-a keep pops in a store of its own, which nobody can read."""
+    cluster.brokers["broker-a"].settings["popConsumerKVServiceEnable"] = "true"
+    members(c1=running(pops={("T", "broker-a", -1): 3}, subscriptions=[subscribed("T")]))(cluster)
 
 
 def _behind_a_proxy(*members: str) -> Cluster:

@@ -2,17 +2,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rmqctl.errors import RmqctlError
 from rmqctl.model.queue import MessageQueue
-from rmqctl.pipeline.html_report import Page, render_page, replace_file
+from rmqctl.pipeline.html_report import Page, render_page
 from rmqctl.pipeline.lag_report import count_health, group_series, skew
 from rmqctl.pipeline.svg_plots import bar_plot, heat_plot, line_plot
+from tests.page.reader import PageReader
 
 HOUR_MS = 3_600_000
 START_MS = 1_794_301_200_000  # 2026-11-10T09:00:00Z
@@ -56,38 +54,9 @@ def _page(*rows: dict[str, Any], lag: tuple[int | None, ...] = (10, None, 30, 40
     return Page(facts, rows, len(rows), series)
 
 
-class _Reader(HTMLParser):
-    """Reads tags in and out, and the words of a page."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.words: list[str] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag not in ("meta",):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
-
-    def all(self, tag: str) -> list[dict[str, str | None]]:
-        return [attributes for name, attributes in self.tags if name == tag]
-
-
 def test_a_page_is_whole_and_needs_nothing_else() -> None:
     text = render_page(_page(_row("G"), _row("H", "OK")))
-    read = _Reader(text)
+    read = PageReader(text)
     assert read.open == []
     assert not {"script", "link", "img", "iframe", "object", "base"} & {tag for tag, _ in read.tags}
     for _, attributes in read.tags:
@@ -103,8 +72,8 @@ def test_a_page_is_whole_and_needs_nothing_else() -> None:
 
 def test_names_are_never_html() -> None:
     text = render_page(_page(_row(EVIL, cluster=EVIL, worstQueue=EVIL, reason=EVIL)))
-    plain = _Reader(render_page(_page(_row("G"))))
-    read = _Reader(text)
+    plain = PageReader(render_page(_page(_row("G"))))
+    read = PageReader(text)
     assert Counter(tag for tag, _ in read.tags) == Counter(tag for tag, _ in plain.tags)
     assert "<script" not in text
     assert any(EVIL in words for words in read.words)
@@ -113,7 +82,7 @@ def test_names_are_never_html() -> None:
 
 
 def test_who_can_not_see_a_plot_is_told() -> None:
-    read = _Reader(render_page(_page(_row("G"), _row("H"))))
+    read = PageReader(render_page(_page(_row("G"), _row("H"))))
     ids = [attributes["id"] for _, attributes in read.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
     plots = read.all("svg")
@@ -150,7 +119,7 @@ def test_words_can_be_read_in_light_dark_and_print() -> None:
 
 def test_unknown_is_said() -> None:
     page = _page(_row("G", "UNKNOWN", lag=None, slopeMsgsPerS=None, etaMs=None))
-    words = "".join(_Reader(render_page(page)).words)
+    words = "".join(PageReader(render_page(page)).words)
     assert "unknown" in words
     assert "not at this pace" in words
     assert "None" not in words
@@ -173,7 +142,7 @@ def test_what_is_not_there_has_no_heading() -> None:
 
 def test_there_are_more_than_a_table_shows() -> None:
     page = _page(*(_row(f"G{number}") for number in range(120)))._replace(group_count=500)
-    words = "".join(_Reader(render_page(page)).words)
+    words = "".join(PageReader(render_page(page)).words)
     assert "The worst 120 of 500 groups, worst first" in words
     assert "The first 100 of 120 queues." in words
 
@@ -240,31 +209,3 @@ def test_series_are_by_window() -> None:
 )
 def test_skew_is_the_most_over_the_mean(values: list[float | None], wanted: float | None) -> None:
     assert skew(values) == wanted
-
-
-# The file
-
-
-def test_a_file_is_replaced_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "report.html"
-    replace_file(str(path), "one")
-    path.chmod(0o640)
-    reader = path.open()
-    link = tmp_path / "link.html"
-    link.symlink_to(path)
-    replace_file(str(link), "two \ud800")
-    assert link.is_symlink()
-    assert path.read_text() == "two ?"
-    assert path.stat().st_mode & 0o777 == 0o640
-    # Who had it open still reads the whole of the old one.
-    assert reader.read() == "one"
-    reader.close()
-
-    def fail(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", fail)
-    with pytest.raises(RmqctlError, match=r"report.html can't be written: no space left on device\."):
-        replace_file(str(path), "three")
-    assert path.read_text() == "two ?"
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["link.html", "report.html"]

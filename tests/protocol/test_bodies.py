@@ -22,6 +22,10 @@ from tests.protocol.golden import Exchange, answer, answers, decode
 from tests.protocol.strategies import JSON_VALUES
 
 # Every decoder of JSON, with a body that it reads: recorded, or in the words of wire facts where no peer was recorded.
+ENTRIES = (
+    '{"filterData":"null","maxQueueIndex":4,"minQueueIndex":0,'
+    '"queueData":[{"eval":false,"physicOffset":0,"physicSize":273,"tagsCode":2598919}]}'
+)
 SPAN = (
     '{"consumeTimeSpanSet":[{"consumeTimeStamp":1795237328540,"delayTime":%d,"maxTimeStamp":1795237330177,'
     '"messageQueue":{"brokerName":"b","queueId":2,"topic":"T"},"minTimeStamp":%d}]}'
@@ -52,6 +56,7 @@ DECODERS: dict[str, tuple[Callable[[bytes], Any], str]] = {
     "pop_shares": (partial(bodies.decode_pop_shares, "G"), MODES),
     "consumer_offsets": (bodies.decode_consumer_offsets, OFFSETS),
     "delay_offsets": (bodies.decode_delay_offsets, '{"offsetTable":{1:2,18:0}}'),
+    "tag_codes": (bodies.decode_tag_codes, ENTRIES),
     "topic_configs": (bodies.decode_topic_configs, f'{{"topicConfigTable":{{"T":{TOPIC}}}}}'),
     "topic_config": (partial(bodies.decode_topic_config, "T"), TOPIC),
     "topic_fields": (partial(bodies.decode_topic_fields, "T"), TOPIC),
@@ -366,6 +371,12 @@ def test_delay_offsets() -> None:
     of_5 = b'{"dataVersion":{"counter":0,"stateVersion":0,"timestamp":1795387027090},"offsetTable":{1:2}}'
     assert bodies.decode_delay_offsets(of_5) == {1: 2}
     assert bodies.decode_delay_offsets(b'{"offsetTable":{}}') == {}
+
+
+def test_tag_codes() -> None:
+    """As 5.4.0 answered."""
+    assert bodies.decode_tag_codes(ENTRIES.encode()) == (2598919,)
+    assert bodies.decode_tag_codes(b'{"maxQueueIndex":4,"minQueueIndex":0}') == ()
 
 
 def test_consume_time_span() -> None:

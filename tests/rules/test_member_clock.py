@@ -96,7 +96,7 @@ def test_what_each_source_proves(looks: list[RunningInfo], consumed: list[Consum
 
 
 @pytest.mark.parametrize(
-    ("bounds", "off_ms", "is_within"),
+    ("bounds", "off_ms", "is_between"),
     [
         (ClockBounds(), 0, False),
         (ClockBounds(2_000), 2_000, False),
@@ -106,6 +106,6 @@ def test_what_each_source_proves(looks: list[RunningInfo], consumed: list[Consum
         (ClockBounds(-5_000, 1), 0, False),
     ],
 )
-def test_how_far_a_clock_is_off(bounds: ClockBounds, off_ms: int, is_within: bool) -> None:
-    assert (bounds.off_ms(), bounds.is_within(1_000)) == (off_ms, is_within)
+def test_how_far_a_clock_is_off(bounds: ClockBounds, off_ms: int, is_between: bool) -> None:
+    assert (bounds.off_ms(), bounds.is_between(SkewBounds(-1_000, 1_000))) == (off_ms, is_between)
     assert bounds.minus(SkewBounds(-1, 1)).width_ms == (None if bounds.width_ms is None else bounds.width_ms + 2)

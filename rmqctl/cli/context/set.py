@@ -20,12 +20,13 @@ Settings:
   namesrv=HOST:PORT[;HOST:PORT] or a URL   namespace=NS       description=TEXT
   credentials=FILE                         timeout=10s        output=FORMAT
   header=JSON|ROCKETMQ                     readonly=true      protected=true
-  brokers=NAME,NAME                        memory=24h
+  brokers=NAME,NAME                        memory=24h         proxies=HOST:PORT,HOST:PORT
   tls=true|false  tls.ca=FILE  tls.cert=FILE  tls.key=FILE  tls.verify=full|ca|none
   map-address.BROKER=HOST:PORT
 
 brokers names the brokers that the cluster must have: one that is not registered is missing in every answer. Without it
-rmqctl expects those that it saw within memory (24h; 0 expects none).
+rmqctl expects those that it saw within memory (24h; 0 expects none). proxies are the remoting addresses of 5.x proxies:
+diagnose asks them for members that no broker sees.
 
 An empty value takes a setting away. Files are relative to the folder of the configuration file. Secrets can't be set:
 accessKey and secretKey belong into the credentials file. Comments in the configuration file stay."""

@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqctl.errors import UsageError
+from rmqctl.page.file import replace_file, require_file
 from rmqctl.pipeline.hours import HOUR_MS
-from rmqctl.pipeline.html_report import Page, render_page, replace_file
+from rmqctl.pipeline.html_report import Page, render_page
 from rmqctl.pipeline.job import Field, Job, JobOptions, Kind, Outcome, Written
 from rmqctl.pipeline.lag_facts import Tasks, share_out, taken_between, trend_rows, window_facts
 from rmqctl.pipeline.lag_report import count_health, group_rows, group_series
@@ -118,9 +118,7 @@ def _check(options: JobOptions) -> None:
     for name in ("since", "until"):
         options.time_ms(name, 0)
     if options.html is not None:
-        path = Path(options.html)
-        if path.is_dir() or not path.absolute().parent.is_dir():
-            raise UsageError(f"--html {options.html} can't be written: it is a folder, or is in none.")
+        require_file("--html", options.html)
 
 
 def _run(spark: SparkSession, options: JobOptions) -> Outcome:

@@ -205,6 +205,7 @@ def test_an_empty_value_takes_a_setting_away(file: Path, capsys: Captured) -> No
         ("tls.verify=maybe", "tls.verify can't be 'maybe'."),
         ("tls.cacert=x", "A context has no setting 'tls.cacert'."),
         ("map-address.broker-a=h", "'h' is no address."),
+        ("proxies=h:1,here", "'here' is no address."),
         ("map-address=h:1", "map-address is a table"),
         ("map-address.=h:1", "A context has no setting 'map-address.'."),
         ("description=a\nb", "description: a value is one line of printable text."),

@@ -1,0 +1,159 @@
+"""Looks closer at what waits: what filters leave out, where it is read from, and what brokers have to redeliver."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rmqctl.admin.brokers import settings_once
+from rmqctl.admin.consume_queue import fetch_tag_codes
+from rmqctl.admin.messages import fetch_source_id
+from rmqctl.admin.results import ask_all
+from rmqctl.admin.revive_log import fetch_unrevived
+from rmqctl.client.core import Client
+from rmqctl.errors import RmqctlError
+from rmqctl.model.failure import Failure
+from rmqctl.model.group import CPP
+from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.progress import QueueProgress
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.route import MASTER_ID, Broker
+from rmqctl.protocol.versions import V5_0_0
+from rmqctl.rules.pop_checkpoints import Unrevived
+from rmqctl.rules.tags import tag_code
+from rmqctl.rules.words import listed
+
+from .facts import FilterSample, GroupFacts
+
+# Where a topic's filter is tried: in the queues with the most messages, at the first one and up to the last one.
+_SAMPLED_QUEUES, _SLICE = 2, 64
+# With less waiting, members are soon past what the filter leaves out.
+_LEAST_LAG = 50
+_SLAVES = "slaveReadEnable"
+
+
+_K = TypeVar("_K")
+
+
+class CloserLook(Struct, frozen=True):
+    """A group's facts with what waits for it. `unknown` says why something of it is not known."""
+
+    facts: GroupFacts
+    failures: tuple[Failure, ...] = ()
+    unknown: str | None = None
+
+
+async def look_closer(client: Client, facts: GroupFacts, brokers: Mapping[str, Broker]) -> CloserLook:
+    """Look closer at a group with members. Brokers are asked once for what concerns them as a whole."""
+    has_cpp = any(CPP in member.languages for member in facts.members)
+    if not facts.is_online or not (facts.is_popping or has_cpp or any(row.lag for row in facts.rows)):
+        return CloserLook(facts)  # accounts that may not read settings need not for these
+    settings = await ask_all(facts.connections, lambda name: settings_once(client, brokers[name]))
+    # Nobody pops from older brokers.
+    popped = [name for name in settings.ok if facts.is_popping and facts.broker_versions.get(name, 0) >= V5_0_0]
+    hidden = [name for name in popped if settings.ok[name].get("popConsumerKVServiceEnable") == "true"]
+    rows = {row.mq: row for row in facts.rows if row.lag and row.mq.broker_name in settings.ok}
+    # Messages are popped from masters alone.
+    moving = [] if facts.is_popping else [name for name, told in settings.ok.items() if told.get(_SLAVES) == "true"]
+    masters = {name: address for name in moving if (address := brokers[name].master_address) is not None}
+
+    async def unrevived(name: str) -> Unrevived:
+        return await client.once(("unrevived", name), lambda: fetch_unrevived(client, brokers[name]))
+
+    async def tag_codes(place: tuple[MessageQueue, int]) -> tuple[int, ...]:
+        return await fetch_tag_codes(client, brokers[place[0].broker_name], *place, _SLICE)
+
+    async def source_id(mq: MessageQueue) -> int:
+        return await fetch_source_id(client, masters[mq.broker_name], mq, _next_offset(rows[mq]))
+
+    behind, codes, sources = await asyncio.gather(
+        ask_all([name for name in popped if name not in hidden], unrevived),
+        ask_all(_slices(facts, rows), tag_codes),
+        ask_all(_farthest(rows, masters), source_id),
+    )
+    failures = [
+        *_failures("settings", settings.failed, lambda name: name),
+        *_failures("records of pops", behind.failed, lambda name: name),
+        *_failures("entries of its index", codes.failed, lambda place: place[0].broker_name),
+        *_failures("where to read from", sources.failed, lambda mq: mq.broker_name),
+    ]
+    silent = sorted({each.broker_name or "" for each in failures})
+    reasons = [f"{listed(silent)} did not answer everything about it"] * bool(silent)
+    reasons += [f"{listed(hidden)} keeps pops where they cannot be read"] * bool(hidden)
+    return CloserLook(
+        replace(
+            facts,
+            broker_settings=settings.ok,
+            unrevived=behind.ok,
+            filter_samples=_samples(facts, codes.ok),
+            read_elsewhere={mq: broker_id for mq, broker_id in sources.ok.items() if broker_id != MASTER_ID},
+        ),
+        tuple(failures),
+        ", ".join(reasons) or None,
+    )
+
+
+def _failures(what: str, failed: Mapping[_K, RmqctlError], broker_of: Callable[[_K], str]) -> Iterator[Failure]:
+    """Make a failure of each broker of the first thing of a kind that it did not tell."""
+    yield from {broker_of(key): Failure(broker_of(key), what, error) for key, error in failed.items()}.values()
+
+
+def _next_offset(row: QueueProgress) -> int:
+    return max(row.consumer_offset or 0, row.min_offset or 0)
+
+
+def _farthest(rows: Mapping[MessageQueue, QueueProgress], broker_names: Collection[str]) -> list[MessageQueue]:
+    """Return the queue with the most messages that wait, of each topic at each of the brokers."""
+    farthest: dict[tuple[str, str], MessageQueue] = {}
+    for row in _by_lag(rows):
+        if row.mq.broker_name in broker_names:
+            farthest.setdefault((row.mq.topic, row.mq.broker_name), row.mq)
+    return list(farthest.values())
+
+
+def _slices(facts: GroupFacts, rows: Mapping[MessageQueue, QueueProgress]) -> list[tuple[MessageQueue, int]]:
+    """Return from which offsets of which queues to look at the tags: where all members want the same ones."""
+    by_topic: dict[str, list[QueueProgress]] = {}
+    for row in _by_lag(rows):
+        by_topic.setdefault(row.mq.topic, []).append(row)
+    places: list[tuple[MessageQueue, int]] = []
+    for topic in _wanted_codes(facts):
+        own = by_topic.get(topic, [])
+        if sum(row.lag or 0 for row in own) < _LEAST_LAG:
+            continue
+        for row in own[:_SAMPLED_QUEUES]:
+            first, lag = _next_offset(row), row.lag or 0
+            places.append((row.mq, first))
+            if lag > _SLICE:
+                places.append((row.mq, first + max(_SLICE, lag - _SLICE)))
+    return places
+
+
+def _by_lag(rows: Mapping[MessageQueue, QueueProgress]) -> list[QueueProgress]:
+    own = [row for row in rows.values() if not row.mq.topic.startswith(RETRY_PREFIX)]
+    return sorted(own, key=lambda row: -(row.lag or 0))
+
+
+def _wanted_codes(facts: GroupFacts) -> dict[str, frozenset[int]]:
+    """Return the tag hashes that members want, of topics where all want the same and not everything."""
+    wanted: dict[str, frozenset[int]] = {}
+    for topic, by_client in facts.wanted().items():
+        (kind, text), *others = {item.filter_key for item in by_client.values()}
+        if not others and kind == "TAG" and text != "*":
+            wanted[topic] = frozenset(map(tag_code, text.split("||")))
+    return wanted
+
+
+def _samples(facts: GroupFacts, codes: Mapping[tuple[MessageQueue, int], tuple[int, ...]]) -> dict[str, FilterSample]:
+    """Count by topic what was looked at, and what of it the filter lets through."""
+    wanted = _wanted_codes(facts)
+    samples: dict[str, FilterSample] = {}
+    for (mq, _), found in codes.items():
+        before = samples.get(mq.topic, FilterSample())
+        passing = sum(code in wanted[mq.topic] for code in found)
+        samples[mq.topic] = FilterSample(before.count + len(found), before.passing_count + passing)
+    return samples

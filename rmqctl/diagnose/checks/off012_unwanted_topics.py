@@ -1,0 +1,33 @@
+"""OFF012: the group has offsets of topics that no member subscribes to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqctl.diagnose.facts import GroupFacts
+from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
+from rmqctl.model.names import RETRY_PREFIX
+
+
+@check(
+    "OFF012",
+    Severity.INFO,
+    "offsets are stored of a topic that no member subscribes to",
+    meaning="The group consumed the topic before. Its lag there grows and nobody consumes it. A member that subscribes "
+    "to the topic again starts from the old offset, not from where it says.",
+    advice="If the topic is given up: rmqctl offset delete GROUP --topic TOPIC --dry-run. Otherwise find the members "
+    "that should subscribe to it.",
+)
+def unwanted_topics(facts: GroupFacts) -> Iterator[Symptom]:
+    """Compare the topics of which offsets are stored with what members and brokers name."""
+    if not facts.running or facts.silent or any(facts.proxied.values()) or facts.silent_proxies:
+        return
+    named = {*facts.wanted(), *facts.filtered()}
+    for topic in sorted(facts.stored_topics - named):
+        if not topic.startswith(RETRY_PREFIX):
+            yield Symptom(
+                f"Offsets are stored of {topic}, to which no member subscribes.",
+                tuple(Evidence("subscriptions", sorted(facts.wanted()), client_id) for client_id in facts.running),
+                command("offset", "show", facts.group, "--topic", topic),
+                topic,
+            )

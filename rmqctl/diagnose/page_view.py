@@ -1,0 +1,313 @@
+"""What the page of a diagnosis shows, as values that its template renders. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from rmqctl.model.failure import Failure
+from rmqctl.model.group import GroupState
+from rmqctl.rules.times import iso_time
+from rmqctl.rules.words import counted, listed
+
+from .clocks import clock_words
+from .finding import SEVERITIES, Check, Finding, Need, Severity
+from .page_queues import QueueAssignment, Room, TopicLag, make_assignment, make_lag
+
+if TYPE_CHECKING:
+    from .look import Diagnosis, Look
+
+# Groups with a section each; of so few groups also those without findings have one.
+_MOST_SECTIONS, _FEW_GROUPS = 50, 10
+_MOST_NAMES = 3
+_MOST_CELLS, _MOST_FAILURES, _MOST_LETTERS = 30_000, 100, 300
+
+
+class EvidenceRow(Struct, frozen=True):
+    """One fact as text."""
+
+    name: str
+    value: str
+    reported_by: str
+    at: str
+
+
+class FindingPart(Struct, frozen=True):
+    """One finding; `more_count` facts of its evidence are left out."""
+
+    finding: Finding
+    evidence: tuple[EvidenceRow, ...]
+    more_count: int
+
+
+class CodePart(Struct, frozen=True):
+    """The findings of one code and severity, with their check. `more_count` findings are left out."""
+
+    check: Check
+    severity: Severity
+    findings: tuple[FindingPart, ...]
+    more_count: int
+
+
+class UnknownPart(Struct, frozen=True):
+    """What is missing, the checks that could not rule anything out without it, and of which groups."""
+
+    need: str
+    reason: str
+    codes: tuple[str, ...]
+    groups: tuple[str, ...]
+
+
+class ClockRow(Struct, frozen=True):
+    """One clock against this machine's."""
+
+    kind: str
+    name: str
+    words: str
+
+
+class GroupPart(Struct, frozen=True):
+    """One group's section. `is_whole`: nothing failed; `is_clear`: nothing was found or is unknown either."""
+
+    group: str
+    state: GroupState
+    at: str
+    counts: Mapping[str, int]
+    is_clear: bool
+    is_whole: bool
+    hidden_count: int
+    codes: tuple[CodePart, ...]
+    unknown: tuple[UnknownPart, ...]
+    unconfirmed_codes: tuple[str, ...]
+    passed_codes: tuple[str, ...]
+    assignment: QueueAssignment
+    lag: tuple[TopicLag, ...]
+    lag_more: str
+    dead_letter_count: int | None
+    is_popping: bool
+    clocks: tuple[ClockRow, ...]
+    clocks_more: str
+    unmeasured_clocks: Mapping[str, str]
+
+
+class OverviewRow(Struct, frozen=True):
+    """One group with findings. `section` is its section's number, None where it has none."""
+
+    group: str
+    counts: Mapping[str, int]
+    worst: Finding
+    is_partial: bool
+    section: int | None
+
+
+class PageView(Struct, frozen=True):
+    """A whole page. `scope` are sentences on what was diagnosed and how; `rest` on groups without a section."""
+
+    title: str
+    version: str
+    scope: tuple[str, ...]
+    counts: Mapping[str, int]
+    verdict: str
+    is_clear: bool
+    overview: tuple[OverviewRow, ...]
+    rest: tuple[str, ...]
+    sections: tuple[GroupPart, ...]
+    unknown: tuple[UnknownPart, ...]
+    failures: tuple[Failure, ...]
+    more_failure_count: int
+    warnings: tuple[str, ...]
+
+
+def make_view(
+    found: Look, checks: Sequence[Check], *, is_shown: Callable[[Finding], bool], scope: Sequence[str], version: str,
+    failures: Sequence[Failure], warnings: Sequence[str] = (),
+) -> PageView:  # fmt: skip
+    """Make the view of a look: groups and findings the worst first.
+
+    `is_shown` tells findings that are shown from those that are only counted. `failures` are those of the whole run.
+    """
+    shown = {one.facts.group: [each for each in one.findings if is_shown(each)] for one in found.diagnoses}
+    ordered = sorted(found.diagnoses, key=lambda one: _badness(one, shown[one.facts.group]))
+    with_findings = [one for one in ordered if shown[one.facts.group]]
+    chosen = (ordered if len(ordered) <= _FEW_GROUPS else with_findings)[:_MOST_SECTIONS]
+    maker = _Sections(checks, len(chosen), is_whole=not failures)
+    sections = tuple(maker.make(one, shown[one.facts.group]) for one in chosen)
+    places = {part.group: number for number, part in enumerate(sections, 1)}
+    every = [finding for one in found.diagnoses for finding in one.findings]
+    hidden_count = len(every) - sum(map(len, shown.values()))
+    groups = [one.facts.group for one in found.diagnoses]
+    names = listed(groups) if len(groups) <= _MOST_NAMES else counted(len(groups), "group")
+    others = [one for one in ordered if one.facts.group not in places]
+    return PageView(
+        title=f"Diagnosis of {names}" if names else "Diagnosis",
+        version=version,
+        scope=(*_extent(found, checks), *scope),
+        counts=_counts(every),
+        verdict=_verdict(found, hidden_count, is_whole=not failures),
+        is_clear=bool(sections) and all(part.is_clear for part in sections) and not others,
+        overview=tuple(
+            OverviewRow(
+                one.facts.group,
+                _counts(one.findings),
+                shown[one.facts.group][0],
+                bool(one.unknown),
+                places.get(one.facts.group),
+            )
+            for one in with_findings
+        )
+        if len(found.diagnoses) > 1
+        else (),
+        rest=tuple(_rest(others, shown)),
+        sections=sections,
+        unknown=_unknown(others, checks),
+        failures=tuple(failures[:_MOST_FAILURES]),
+        more_failure_count=max(0, len(failures) - _MOST_FAILURES),
+        warnings=tuple(warnings),
+    )
+
+
+def _badness(one: Diagnosis, shown: Sequence[Finding]) -> tuple[Any, ...]:
+    counts = _counts(shown)
+    return *(-counts[each] for each in SEVERITIES), not one.unknown, one.facts.group
+
+
+def _counts(findings: Sequence[Finding]) -> dict[str, int]:
+    counts = Counter(finding.severity for finding in findings)
+    return {each: counts[each] for each in SEVERITIES}
+
+
+def _extent(found: Look, checks: Sequence[Check]) -> list[str]:
+    times = [one.facts.at_ms for one in found.diagnoses]
+    if not times:
+        return ["No consumer groups."]
+    first, last = _time(min(times)), _time(max(times))
+    when = first if first == last else f"{first} to {last}"
+    said = [f"{counted(len(times), 'group')} by {counted(len(checks), 'check')}; read {when}."]
+    if sampled_s := max(one.facts.sampled_s for one in found.diagnoses):
+        said.append(f"Watched for {sampled_s:g} s.")
+    if again := sum(one.looks > 1 for one in found.diagnoses):
+        said.append(
+            f"{counted(again, 'group')} read again later: what a rebalance causes had to show in both readings."
+        )
+    return said
+
+
+def _verdict(found: Look, hidden_count: int, *, is_whole: bool) -> str:
+    """Return what the counts leave out."""
+    parts = [f"{hidden_count} not shown (--severity)."] * bool(hidden_count)
+    if any(one.unknown for one in found.diagnoses):
+        parts.append("Some values are unknown. A check that needs them proves nothing without a finding.")
+    parts += ["Something failed: see Not read."] * (not is_whole)
+    return " ".join(parts)
+
+
+def _rest(others: Sequence[Diagnosis], shown: Mapping[str, Sequence[Finding]]) -> list[str]:
+    quiet = [one for one in others if not shown[one.facts.group]]
+    clean = [one for one in quiet if not one.findings]
+    partial = [one for one in clean if one.unknown]
+    said = [
+        (len(others) - len(quiet), "with findings and without a section here: rmqctl diagnose GROUP shows the rest"),
+        (len(clean), f"without findings, {len(partial)} of them not fully known"),
+        (len(quiet) - len(clean), "with findings of a lesser severity only (--severity)"),
+    ]
+    passed = [
+        f"{listed(one.passed_codes)} of {one.facts.group}: seen in one of two readings only, as in a rebalance."
+        for one in others
+        if one.passed_codes
+    ]
+    return [f"{counted(count, 'group')} {what}." for count, what in said if count] + passed
+
+
+def _unknown(many: Sequence[Diagnosis], checks: Sequence[Check]) -> tuple[UnknownPart, ...]:
+    """Return what is not known of groups, those with the same reason together."""
+    alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for one in many:
+        for need, reason in one.unknown.items():
+            alike.setdefault((str(need), reason, tuple(one.open_codes(checks, need))), []).append(one.facts.group)
+    return tuple(UnknownPart(*key, tuple(groups)) for key, groups in alike.items())
+
+
+class _Sections:
+    """Makes sections: the more there are, the less room each has."""
+
+    def __init__(self, checks: Sequence[Check], count: int, *, is_whole: bool) -> None:
+        count = max(1, count)
+        self._checks, self._is_whole = checks, is_whole
+        self._room = Room(_MOST_CELLS // count, max(4, 50 // count), 10 if count == 1 else 5)
+        self._finding_count, self._evidence_count = max(5, 200 // count), max(5, 40 // count)
+        self._clock_count = max(10, 100 // count)
+
+    def make(self, one: Diagnosis, shown: Sequence[Finding]) -> GroupPart:
+        """Return one group's section with the findings that are shown."""
+        facts = one.facts
+        lag, lag_more = make_lag(facts, self._room)
+        clocks = facts.clocks.every()
+        # Brokers first, then the clocks that are off the furthest.
+        order = sorted(clocks, key=lambda key: (key[0], -abs(clocks[key].off_ms()), key[1]))
+        left = len(order) - self._clock_count
+        return GroupPart(
+            group=facts.group,
+            state=facts.state,
+            at=_time(facts.at_ms),
+            counts=_counts(one.findings),
+            is_clear=self._is_whole and not (one.findings or one.unknown or one.passed_codes),
+            is_whole=self._is_whole,
+            hidden_count=len(one.findings) - len(shown),
+            codes=self._codes(shown, facts.at_ms),
+            unknown=_unknown([one], self._checks),
+            unconfirmed_codes=tuple(sorted({each.code for each in one.findings if not each.is_confirmed})),
+            passed_codes=one.passed_codes,
+            assignment=make_assignment(facts, one.unknown.get(Need.MEMBERS), self._room),
+            lag=tuple(lag),
+            lag_more=lag_more,
+            dead_letter_count=facts.dead_letter_count,
+            is_popping=facts.is_popping,
+            clocks=tuple(
+                ClockRow(kind.lower(), name, clock_words(clocks[kind, name]))
+                for kind, name in order[: self._clock_count]
+            ),
+            clocks_more=f"{counted(left, 'more clock')} not shown." if left > 0 else "",
+            unmeasured_clocks=facts.clocks.unmeasured,
+        )
+
+    def _codes(self, findings: Sequence[Finding], at_ms: int) -> tuple[CodePart, ...]:
+        """Return findings by severity and code, in the order of findings."""
+        by_code: dict[tuple[Severity, str], list[Finding]] = {}
+        for finding in findings:
+            by_code.setdefault((finding.severity, finding.code), []).append(finding)
+        checks = {check.code: check for check in self._checks}
+        most = max(1, self._finding_count // max(1, len(by_code)))
+        return tuple(
+            CodePart(
+                checks[code],
+                severity,
+                tuple(self._finding(each, at_ms) for each in alike[:most]),
+                max(0, len(alike) - most),
+            )
+            for (severity, code), alike in by_code.items()
+        )
+
+    def _finding(self, finding: Finding, at_ms: int) -> FindingPart:
+        evidence = finding.symptom.evidence
+        rows = tuple(
+            EvidenceRow(
+                fact.name, _value(fact.value), fact.reported_by, _time(at_ms if fact.at_ms is None else fact.at_ms)
+            )
+            for fact in evidence[: self._evidence_count]
+        )
+        return FindingPart(finding, rows, len(evidence) - len(rows))
+
+
+def _value(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    more = len(text) - _MOST_LETTERS
+    return text if more <= 0 else f"{text[:_MOST_LETTERS]}… ({more} more characters)"
+
+
+def _time(at_ms: int) -> str:
+    iso = iso_time(at_ms)
+    return "unknown" if iso is None else f"{iso[:10]} {iso[11:19]} UTC"
