@@ -40,7 +40,7 @@ async def fetch_placed_connections(client: Client, broker: Broker, group: str) -
 
 
 async def fetch_proxied(client: Client, address: str, group: str) -> GroupConnections | None:
-    """Return who is connected to a proxy in a group, by gRPC or remoting; None for nobody.
+    """Return who is connected to a proxy in a group, by gRPC or remoting; None when no member is.
 
     `address` is that of its remoting port. Raises what Client.ask() raises.
     """

@@ -10,17 +10,21 @@ from rmqctl.model.route import Broker
 from rmqctl.protocol import bodies, headers
 from rmqctl.rules.progress import retention_ms
 
-from .brokers import fetch_settings
+from .brokers import settings_once
 
 
 async def fetch_retention_ms(client: Client, broker: Broker) -> int | None:
-    """Return how long a broker keeps a message for sure, in ms; None where it does not tell.
+    """Return how long a broker keeps a message for sure, in ms; None where it does not tell. Asked once.
 
     The runtime table, which says how full the disk is, takes a 5.4.0 broker 0.1 s to answer. Raises what
     Client.ask_broker() raises.
     """
+    return await client.once(("retention", broker.broker_name), lambda: _fetch(client, broker))
+
+
+async def _fetch(client: Client, broker: Broker) -> int | None:
     config, runtime_answer = await asyncio.gather(
-        fetch_settings(client, broker), client.ask_broker(broker, headers.get_broker_runtime())
+        settings_once(client, broker), client.ask_broker(broker, headers.get_broker_runtime())
     )
     runtime = bodies.decode_key_values(runtime_answer.command.body)
     try:

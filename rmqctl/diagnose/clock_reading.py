@@ -30,7 +30,7 @@ async def measure_clocks(
     """Return the facts of groups with the clocks of those that have members; each broker is measured once.
 
     `later` is what members said of themselves once more, by group and client id.
-    Leaves no trace: a broker says its time where it is asked about a queue that nobody has consumed.
+    Leaves no trace: a broker says its time when it is asked about a queue that no group has consumed.
     """
     addresses = {
         name: view.address

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -16,7 +16,7 @@ from rmqctl.rules.words import counted, listed
 from rmqctl.whatif.scene import LiveGroup, Scene
 
 from .facts import GroupFacts
-from .shares import compute_shares
+from .shares import compute_shares, may_lack_owner
 
 _NAMED = 10  # queues in a sentence
 _MOST_ID_LETTERS = 40
@@ -130,9 +130,8 @@ class _Holders:
         computed = None if live.silent_brokers else compute_shares(facts)
         self._strategy = "" if computed is None else computed.strategy
         self._computed = set() if computed is None else set(computed.scene.queues)
-        shares: Mapping[str, Sequence[MessageQueue]] = {} if computed is None else computed.shares
-        self._due = {
-            name: {mq for mq in shares.get(name, ()) if members[name].may_want(mq.topic)} for name in self._held
+        self._due: dict[str, frozenset[MessageQueue]] = {
+            name: frozenset() if computed is None else computed.due(name) for name in self._held
         }
         self._moved = {
             mq
@@ -151,15 +150,12 @@ class _Holders:
         return self._live.is_wanted(topic) and any(self._count(mq)[1] == "WRONG" for mq in self.queues[topic])
 
     def _count(self, mq: MessageQueue) -> tuple[str, str]:
-        """Return how many members hold a queue, and what is to be said of that.
-
-        A retry topic is made at the first heartbeat, and members hear of it up to 30 s later: empty, it can wait.
-        """
+        """Return how many members hold a queue, and what is to be said of that."""
         count = self._counts[mq]
         if not count and not self._is_whole:
             return "?", "UNKNOWN"
-        can_wait = not count and mq.topic.startswith(RETRY_PREFIX) and not self._lag.get(mq)
-        return str(count), "" if count == 1 or can_wait else "WRONG"
+        is_fine = count == 1 or (not count and may_lack_owner(mq, self._lag.get(mq)))
+        return str(count), "" if is_fine else "WRONG"
 
     def _faults(self, queues: Iterable[MessageQueue]) -> tuple[str, str]:
         """Return how many queues no member holds or several do, and of how many that is not known."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
+from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import AllocationError, Assignment, Options, find_strategy
-from rmqctl.whatif.scene import Scene, share_all
+from rmqctl.whatif.scene import Member, Scene, share_all
 
 from .facts import GroupFacts
 
@@ -14,11 +18,25 @@ _COMPUTABLE = frozenset({"averagely", "circle"})
 
 
 class ComputedShares(Struct, frozen=True):
-    """What the one strategy of a group's members gives each of them."""
+    """What the one strategy of a group's members gives each of them; `members` are those that answered."""
 
     scene: Scene
+    members: Mapping[str, Member]
     strategy: str
     shares: Assignment
+
+    def due(self, client_id: str) -> frozenset[MessageQueue]:
+        """Return what a member that answered should hold of its share: queues of topics that it may subscribe to."""
+        member = self.members[client_id]
+        return frozenset(mq for mq in self.shares.get(client_id, ()) if member.may_want(mq.topic))
+
+
+def may_lack_owner(mq: MessageQueue, lag: int | None) -> bool:
+    """Tell whether a queue can do without an owner for now.
+
+    A retry topic is made at the first heartbeat, and members hear of it up to 30 s later: empty, it can wait.
+    """
+    return mq.topic.startswith(RETRY_PREFIX) and not lag
 
 
 def compute_shares(facts: GroupFacts) -> ComputedShares | None:
@@ -30,6 +48,6 @@ def compute_shares(facts: GroupFacts) -> ComputedShares | None:
     if others or strategy not in _COMPUTABLE:
         return None  # ALO001, or a strategy whose options are unknown
     try:
-        return ComputedShares(scene, strategy, share_all(scene, find_strategy(strategy, Options())))
+        return ComputedShares(scene, scene.live.members, strategy, share_all(scene, find_strategy(strategy, Options())))
     except AllocationError:
         return None

@@ -183,7 +183,7 @@ class RunningInfo(Struct, frozen=True):
 
     `stacks` is a dump of its threads, None where it was not asked for one or has none. `notes` are what an application
     adds (userConsumerInfo). `popped_at_ms` is when each queue was popped last, by the client's clock. `asked_at_ms` and
-    `answered_at_ms` are of this machine's clock, None of an answer that nobody waited for.
+    `answered_at_ms` are of this machine's clock, None where the times were not taken.
     """
 
     properties: Mapping[str, str]

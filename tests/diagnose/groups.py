@@ -100,6 +100,13 @@ def sick(change: Change) -> Cluster:
     return cluster
 
 
+def half_down() -> Cluster:
+    """Return the healthy group while broker-b does not answer."""
+    cluster = healthy()
+    cluster.stop("broker-b")
+    return cluster
+
+
 def filtered(codes: list[int]) -> Change:
     """Let the members want A only of a backlog whose messages have these tag hashes in turn."""
 

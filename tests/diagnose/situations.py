@@ -36,7 +36,7 @@ STATES = (
     ("two clients with one id", "MEM001"),
     ("brokers name different members", "MEM002"),
     ("a broker without any member", "MEM002 SUB008"),
-    ("a queue of nobody, a queue of two", "ALO003 ALO004"),
+    ("a queue without an owner, a queue with two", "ALO003 ALO004"),
     ("more members than queues", "MEM008"),
     ("members share queues in different ways", "ALO001 ALO002"),
     ("a message that its listener does not finish", "PRG001"),
@@ -51,8 +51,8 @@ STATES = (
     ("brokers configured differently", "CFG001 CFG002 CFG003"),
     ("messages deleted unread, or about to be", "OFF001 OFF007"),
     ("an offset beyond the end", "OFF002"),
-    ("offsets of queues and topics that nobody consumes", "OFF003 OFF012"),
-    ("queues that nobody can read", "OFF004"),
+    ("offsets of queues and topics that no member consumes", "OFF003 OFF012"),
+    ("queues that no member can read", "OFF004"),
     ("a reset that waits for a pull", "PRG003"),
     ("consume types, models or starting points are mixed", "MEM003 MEM004 MEM006 MEM007"),
     ("client versions are mixed", "MEM005 VER001"),
@@ -66,7 +66,7 @@ STATES = (
     ("a group that broadcasts, read as one that shares", "OFF010 OFF011"),
     ("C++ members, and offsets that are sent to members", "CFG004"),
     ("a message in hand for almost as long as clients wait for it", "PRG007"),
-    ("heartbeats that register nobody", "CFG002 MEM002"),
+    ("heartbeats that register no member", "CFG002 MEM002"),
 )
 
 

@@ -20,7 +20,7 @@ from tests.observe.test_stuck_scan import after, cluster
 from tests.observe.test_stuck_scan import member as resting
 from tests.scripted import SILENCE, refused
 
-from .groups import both, filtered, groups_of, healthy, look, member, members, sick
+from .groups import both, filtered, groups_of, half_down, healthy, look, member, members, sick
 
 
 @check("ACME001", Severity.ERROR, "a group called G", meaning="It is.", advice="Rename it.", needs=())
@@ -77,7 +77,7 @@ def test_what_cannot_pass_is_as_the_second_look_has_it() -> None:
     [
         (Need.MEMBERS, lambda: look(sick(members(c1=member("a0", "a1"), c2=SILENCE)))),
         (Need.MEMBERS, lambda: look(_behind_a_proxy())),
-        (Need.BROKERS, lambda: look(_half_down())),
+        (Need.BROKERS, lambda: look(half_down())),
         (Need.BACKLOG, lambda: look(_without_index())),
         (Need.BACKLOG, lambda: look(sick(_popping_elsewhere))),
     ],
@@ -97,7 +97,7 @@ def _without_index() -> Cluster:
 
 
 def _popping_elsewhere(cluster: Cluster) -> None:
-    """Let broker-a keep pops in a store of its own, which nobody can read."""
+    """Let broker-a keep pops in a store of its own that cannot be read."""
     cluster.brokers["broker-a"].settings["popConsumerKVServiceEnable"] = "true"
     members(c1=running(pops={("T", "broker-a", -1): 3}, subscriptions=[subscribed("T")]))(cluster)
 
@@ -134,14 +134,8 @@ def test_a_proxy_that_does_not_answer_leaves_members_unknown() -> None:
         assert [failure.what for failure in found.failures] == ["members at the proxy gone:1"] * ("gone:1" in proxies)
 
 
-def _half_down() -> object:
-    cluster = healthy()
-    cluster.stop("broker-b")
-    return cluster
-
-
 def test_a_broker_that_is_down_causes_no_false_finding() -> None:
-    found = look(_half_down())  # type: ignore[arg-type]
+    found = look(half_down())
     assert [finding for finding in found.diagnoses[0].findings if finding.severity is not Severity.INFO] == []
     assert {failure.broker_name for failure in found.failures} == {"broker-b"}
 

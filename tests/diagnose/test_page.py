@@ -24,15 +24,9 @@ from tests.cli.group.groups import WORDS, offline, torn
 from tests.page.reader import PageReader
 from tests.scripted import SILENCE
 
-from .groups import at_a, both, groups_of, healthy, look, member, members, sick
+from .groups import at_a, both, groups_of, half_down, healthy, look, member, members, sick
 
 EVIL = '</title><script>alert("1")</script>&\'{{ 7 }}\x1b\u202e'
-
-
-def _half_down() -> Cluster:
-    cluster = healthy()
-    cluster.stop("broker-b")
-    return cluster
 
 
 def _moving() -> Look:
@@ -70,7 +64,7 @@ LOOKS: dict[str, Callable[[], Look]] = {
     "moving": _moving,
     "silent": _silent,
     "torn": lambda: look(torn()),
-    "half down": lambda: look(_half_down()),
+    "half down": lambda: look(half_down()),
     "offline": lambda: look(offline()),
     "broadcasting": _broadcasting,
     "popping": _popping,
@@ -174,7 +168,7 @@ def test_a_failure_alone_takes_the_green_away() -> None:
         assert "it is down" in text
 
 
-@pytest.mark.parametrize("make", [_silent, lambda: look(_half_down()), lambda: look(torn())])
+@pytest.mark.parametrize("make", [_silent, lambda: look(half_down()), lambda: look(torn())])
 def test_what_is_unknown_is_named_with_its_checks_and_what_failed(make: Callable[[], Look]) -> None:
     found = make()
     text = _text(found)
@@ -228,13 +222,13 @@ def test_groups_that_do_not_share_queues_have_a_sentence(name: str, word: str) -
 
 
 def test_lag_is_drawn_and_what_is_unknown_is_not_0() -> None:
-    read = _read(look(_half_down()))
+    read = _read(look(half_down()))
     bars = Counter(each["class"] for each in read.all("rect"))
-    rows = look(_half_down()).diagnoses[0].facts.rows
+    rows = look(half_down()).diagnoses[0].facts.rows
     assert bars == {"bar": sum(bool(row.lag) for row in rows), "blank": sum(row.lag is None for row in rows)}
-    assert "broker unreachable" in _text(look(_half_down()))
-    assert "At least 25 unread" in _text(look(_half_down()))
-    assert "Dead letters: unknown" in _text(look(_half_down()))
+    assert "broker unreachable" in _text(look(half_down()))
+    assert "At least 25 unread" in _text(look(half_down()))
+    assert "Dead letters: unknown" in _text(look(half_down()))
 
 
 def test_retries_and_dead_letters_count() -> None:

@@ -1,4 +1,4 @@
-"""Checks of progress: what must be found by two readings of a group, and what is no fault."""
+"""Checks of progress: what two readings of a group must show, and what is not a fault."""
 
 from __future__ import annotations
 

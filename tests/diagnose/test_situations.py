@@ -14,4 +14,4 @@ def test_every_fault_is_found_and_the_page_says_so() -> None:
     assert {code for _, found in STATES for code in found.split() if "`" not in found} <= codes
     text = page()
     print(text)
-    assert PAGE.read_text(encoding="utf-8") == text, "python -m tests.diagnose.situations writes it anew"
+    assert PAGE.read_text(encoding="utf-8") == text, "python -m tests.diagnose.situations updates it"

@@ -28,26 +28,25 @@ from rmqctl.whatif.looks import compare_with_real
 def other_share(facts: GroupFacts) -> Iterator[Symptom]:
     """Compare each member's real queues with the computed ones, client by client."""
     computed = compute_shares(facts)
-    if computed is None or computed.scene.live is None:
+    if computed is None:
         return
-    scene, members = computed.scene, computed.scene.live.members
+    scene = computed.scene
     looks = compare_with_real(scene, computed.shares, Options())
     reporting = facts.holders()
     for client_id in looks.differing if looks is not None else ():
         if client_id not in reporting:
             continue
-        member = members[client_id]
-        due = {mq for mq in computed.shares.get(client_id, ()) if member.may_want(mq.topic)}
+        due, held = computed.due(client_id), computed.members[client_id].held
         # A retry topic is made at the first heartbeat, and members hear of it up to 30 s later.
-        lacking = sorted(mq for mq in due - member.held if not mq.topic.startswith(RETRY_PREFIX))
-        surplus = sorted(mq for mq in member.held - due if mq.topic in scene.topics)
+        lacking = sorted(mq for mq in due - held if not mq.topic.startswith(RETRY_PREFIX))
+        surplus = sorted(mq for mq in held - due if mq.topic in scene.topics)
         if lacking or surplus:
             parts = [f"lacks {_queues(lacking)}"] * bool(lacking)
             parts += [f"holds {_queues(surplus)} of others"] * bool(surplus)
             yield Symptom(
                 f"{client_id} does not hold its share by {computed.strategy}: it {' and '.join(parts)}.",
                 (
-                    Evidence("queues", sorted(map(str, member.held)), client_id),
+                    Evidence("queues", sorted(map(str, held)), client_id),
                     Evidence("computed", sorted(map(str, due)), "rmqctl"),
                 ),
                 command("whatif", "allocate", facts.group),

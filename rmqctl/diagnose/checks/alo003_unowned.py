@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
-from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.diagnose.shares import may_lack_owner
 
 
 @check(
@@ -23,8 +23,7 @@ def unowned(facts: GroupFacts) -> Iterator[Symptom]:
     """Look for readable queues that no member names among its own."""
     if not facts.knows_holders or facts.scene is None:
         return
-    # A retry topic is made at the first heartbeat, and members hear of it up to 30 s later: empty, it can wait.
-    owners = {row.mq: row.client_ids for row in facts.rows if not row.mq.topic.startswith(RETRY_PREFIX) or row.lag}
+    owners = {row.mq: row.client_ids for row in facts.rows if not may_lack_owner(row.mq, row.lag)}
     by_topic: dict[str, list[str]] = {}
     totals = Counter(mq.topic for mq in facts.scene.queues)
     for mq in facts.scene.queues:

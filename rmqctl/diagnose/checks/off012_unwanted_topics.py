@@ -13,8 +13,8 @@ from rmqctl.model.names import RETRY_PREFIX
     "OFF012",
     Severity.INFO,
     "offsets are stored of a topic that no member subscribes to",
-    meaning="The group consumed the topic before. Its lag there grows and nobody consumes it. A member that subscribes "
-    "to the topic again starts from the old offset, not from where it says.",
+    meaning="The group consumed the topic before. Its lag there grows, and no member consumes it. A member that "
+    "subscribes to the topic again starts from the old offset, not from where it says.",
     advice="If the topic is given up: rmqctl offset delete GROUP --topic TOPIC --dry-run. Otherwise find the members "
     "that should subscribe to it.",
 )

@@ -158,7 +158,7 @@ def wait_held(members: Mapping[str, Workbench], counts: Mapping[str, int], retry
     def is_so() -> bool:
         if held() == counts and different() == retry_queues:
             return True
-        for key, java in members.items():  # routes and members anew, rather than in 30 s and 20 s
+        for key, java in members.items():  # routes and members now, rather than in 30 s and 20 s
             java.call("rebalance", id=key)
         time.sleep(1)
         return False
