@@ -2,6 +2,7 @@
 
 RmqctlError                 1  something failed
 ├── UsageError              2  the call's words or the configuration are wrong
+│   └── UnmatchedMapError   2  --map-address names what no broker has registered
 ├── DeclinedError           3  the user was asked and said no
 ├── NotAuthorisedError      4  the cluster refused the credentials or the right
 ├── NotFoundError           5  the group, topic, broker or code does not exist
@@ -68,6 +69,10 @@ class UsageError(RmqctlError):
     name = "USAGE"
 
 
+class UnmatchedMapError(UsageError):
+    """A map of addresses names what no broker has registered."""
+
+
 class DeclinedError(RmqctlError):
     """The user was asked and said no, so nothing was changed."""
 
@@ -124,8 +129,8 @@ class NotRegisteredError(UnreachableError):
 
     name = "NOT_REGISTERED"
 
-    def __init__(self, broker_name: str, reason: str, last_seen_ms: int | None) -> None:
-        hint = f"If it is gone for good: rmqctl doctor --forget-broker {broker_name}"
+    def __init__(self, broker_name: str, reason: str, last_seen_ms: int | None, *, hint: str | None = None) -> None:
+        hint = hint or f"If it is gone for good: rmqctl doctor --forget-broker {broker_name}"
         super().__init__(broker_name, reason, hint=hint)
         self.last_seen_ms = last_seen_ms
 

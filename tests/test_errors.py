@@ -31,6 +31,7 @@ def test_exit_codes_are_the_agreed_ones() -> None:
     assert codes == {
         "RmqctlError": 1,
         "UsageError": 2,
+        "UnmatchedMapError": 2,
         "DeclinedError": 3,
         "NotAuthorisedError": 4,
         "NotFoundError": 5,

@@ -5,16 +5,45 @@ from __future__ import annotations
 from msgspec import Struct
 
 from rmqctl.client.core import Client
-from rmqctl.errors import NoBrokerError, UnreachableError
+from rmqctl.errors import NoBrokerError, RmqctlError
 from rmqctl.model.failure import Failure
+from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX
 from rmqctl.model.route import MASTER_ID, Broker, ClusterInfo
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.versions import plain_version, version_name
-from rmqctl.rules.cluster_memory import not_registered
+from rmqctl.rules.cluster_memory import master_missing, with_routed_brokers
 from rmqctl.rules.runtime_table import BrokerRuntime, read_runtime
 from rmqctl.rules.times import short_time
 
 from .results import ask_all
+
+# A route is a question to every name server: with more topics, only the one is asked for that every broker makes.
+_MOST_ROUTES = 256
+_EVERYWHERE = "SELF_TEST_TOPIC"
+
+
+async def fetch_expected(client: Client) -> ClusterInfo:
+    """Return all brokers that should answer: those that name servers list, that are expected, or that routes name.
+
+    Whatever judges a whole cluster begins with this one, so that no two commands miss different brokers.
+    """
+    return await client.once("expected", lambda: _fetch_expected(client))
+
+
+async def _fetch_expected(client: Client) -> ClusterInfo:
+    cluster = await client.cluster()
+    try:
+        names = [name for name in await client.topic_names() if not name.startswith((RETRY_PREFIX, DLQ_PREFIX))]
+    except RmqctlError:
+        return cluster
+    topics = names if len(names) <= _MOST_ROUTES else [_EVERYWHERE]
+    told = [address for address in client.name_servers if address not in client.name_server_views.silent]
+    places = [(address, topic) for address in told for topic in topics]
+    answers = await ask_all(places, lambda place: client.route_at(*place))
+    expected = with_routed_brokers(cluster, [route for route in answers.ok.values() if route is not None])
+    client.map_addresses(expected.brokers)
+    client.sightings.has_missing = bool(expected.missing)
+    return expected
 
 
 async def fetch_cluster(client: Client) -> ClusterInfo:
@@ -22,7 +51,15 @@ async def fetch_cluster(client: Client) -> ClusterInfo:
 
     Raises NoBrokerError when none is registered.
     """
-    cluster = await client.cluster()
+    return _require_registered(client, await client.cluster())
+
+
+async def fetch_whole_cluster(client: Client) -> ClusterInfo:
+    """Return all brokers that should answer (fetch_expected). Raises NoBrokerError when none is registered."""
+    return _require_registered(client, await fetch_expected(client))
+
+
+def _require_registered(client: Client, cluster: ClusterInfo) -> ClusterInfo:
     if not cluster.registered:
         seen_ms = [each.absence.last_seen_ms for each in cluster.missing if each.absence and each.absence.last_seen_ms]
         names = ", ".join(broker.broker_name for broker in cluster.missing)
@@ -101,13 +138,10 @@ async def fetch_broker_statuses(client: Client, cluster: ClusterInfo) -> tuple[l
         else:
             rows.append(BrokerStatus(broker, broker_id, address, error=error.name))
             failures.append(Failure(broker.broker_name, "runtime", error))
-    for broker in cluster.missing:
-        error = not_registered(broker, client.clock.now_ms())
-        last_address = None if broker.absence is None else broker.absence.address
-        rows.append(BrokerStatus(broker, MASTER_ID, last_address, error=error.name))
-        failures.append(Failure(broker.broker_name, "runtime", error))
-    for broker in cluster.registered:
-        if not broker.addresses:
-            gone = UnreachableError(broker.broker_name, "the name server knows no address of it")
+    for broker in cluster.brokers:
+        gone = master_missing(broker, client.clock.now_ms())
+        if gone is not None:
+            last_address = None if broker.absence is None else broker.absence.address
+            rows.append(BrokerStatus(broker, MASTER_ID, last_address, error=gone.name))
             failures.append(Failure(broker.broker_name, "runtime", gone))
     return rows, failures

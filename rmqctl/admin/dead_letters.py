@@ -158,7 +158,7 @@ async def _count_new(
 
 
 async def _count_since(client: Client, address: str, mq: MessageQueue, queue: TopicOffset, since_ms: int) -> int:
-    first = await find_first_since(client, address, mq, since_ms, queue.min_offset, queue.max_offset)
+    first, _ = await find_first_since(client, address, mq, since_ms, queue.min_offset, queue.max_offset)
     return 0 if first is None else queue.max_offset - first.queue_offset
 
 

@@ -24,6 +24,7 @@ from rmqctl.model.stats import TopicOffset
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.rules.wildcards import is_pattern, matching, require_matching
+from rmqctl.rules.words import counted
 
 from .brokers import fetch_cluster
 from .clients import RELAYED_AT_ONCE, ask_running_info, fetch_connections, find_proxies
@@ -31,6 +32,7 @@ from .group_names import fetch_configs, pick, require_group
 from .held_queues import note_held
 from .offset_reading import BrokerView, GroupProgress, Reading, conclude
 from .results import Answers, all_failed, ask_all, merge_failures, only_or_failed, slave_failures
+from .retry_topics import with_retry_topics
 from .stored_offsets import fetch_stored_offsets
 
 # More would only wait in each other's way for the brokers' admin threads.
@@ -159,6 +161,7 @@ class _Reader:
         if not known and not reading.connections():
             asked = {name: view.broker for name, view in reading.views.items()}
             await require_group(self._client, group, asked, reading.failed_brokers)
+        known |= await with_retry_topics(self._client, group, known, reading.failures)
         self.seen_topics |= known
         reading.topics = frozenset(matching(topics, known) if topics else known)
         if topics and not reading.topics:
@@ -198,8 +201,7 @@ class _Reader:
         # One for the group: a fleet can have thousands that don't answer.
         silent = list(reading.running.failed.values())
         if silent:
-            count = f"{len(silent)} member{'s' if len(silent) > 1 else ''}"
-            reading.failures.append(Failure(None, f"running info of {count}", silent[0]))
+            reading.failures.append(Failure(None, f"running info of {counted(len(silent), 'member')}", silent[0]))
 
     async def _ask_member(self, group: str, client_id: str, address: str) -> RunningInfo:
         async with self._gates.setdefault(address, asyncio.Semaphore(RELAYED_AT_ONCE)):
@@ -232,6 +234,7 @@ class _Reader:
         answers = await ask_all(places, lambda place: self._ask_topic(*place))
         for found in answers.ok.values():
             reading.topic_offsets.update(found)
+        reading.untold_bounds |= answers.failed
         reading.failures += [
             Failure(name, f"min and max offsets of {topic}", error)
             for (name, topic), error in answers.failed.items()
@@ -264,6 +267,7 @@ class _Reader:
                 )
 
         settled = await ask_all(open_queues, settle)
+        reading.untold_stored |= settled.failed
         reading.failures += [Failure(name, "stored offsets", error) for name, error in settled.failed.items()]
 
     async def _ask_proxies(self, reading: Reading) -> None:
@@ -274,12 +278,9 @@ class _Reader:
 
 
 def _settled(mq: MessageQueue, view: BrokerView, stored: Mapping[str, Mapping[int, int]]) -> int | None:
-    """Return a queue's stored offset by the broker's table, None for none.
-
-    Clients take one below 0 for none (RemoteBrokerOffsetStore).
-    """
+    """Return a queue's stored offset by the broker's table, None for none."""
     offset = stored.get(mq.topic, {}).get(mq.queue_id)
-    if offset is None or offset < 0:
+    if offset is None:
         return None
     # Consume stats are newer: a 0 there, where something is stored, is a 0.
     return 0 if mq in view.stats.queues else offset

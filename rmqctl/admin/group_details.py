@@ -17,12 +17,14 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker, TopicRoute
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
+from rmqctl.rules.group_backlog import count_unread
 from rmqctl.rules.group_state import group_state, unseen_reason
 from rmqctl.rules.readable_queues import exists
 from rmqctl.rules.retry_places import RetryPlace
 
 from .brokers import fetch_cluster
 from .clients import fetch_placed_connections, fetch_running_infos, find_proxies
+from .cut_queues import fetch_cut_queues
 from .group_names import fetch_all_offsets, fetch_configs, require_group
 from .offset_reading import GroupProgress, Reading, conclude
 from .offsets import read_group
@@ -111,10 +113,11 @@ async def fetch_group_configs(client: Client, group: str) -> GroupConfigs:
 class GroupDetails(Struct, frozen=True):
     """All of a group. `dead_letter_count` are messages kept in its dead-letter topic, None when a broker is not heard.
 
-    `configs` are by broker that answered, None where it has none. `leftovers` are stored offsets of queues that do not
-    exist, `stored_topics` the topics of all others. `retry_places` are the brokers as places for messages that fail,
-    where there are members. `last_dead_letter_at_ms` is when the newest dead letter was stored, by its broker's clock.
-    `reading` is what the progress was made of, `at_ms` when it was read by this machine's clock.
+    `configs` are by broker that answered, None where it has none. `cut_queues` counts unread messages in queues that
+    their topics no longer have; `leftovers` are stored offsets of other queues that do not exist, `stored_topics` the
+    topics of all others. `retry_places` are the brokers as places for messages that fail, where there are members.
+    `last_dead_letter_at_ms` is when the newest dead letter was stored, by its broker's clock. `reading` is what the
+    progress was made of, `at_ms` when it was read by this machine's clock.
     """
 
     progress: GroupProgress
@@ -127,6 +130,7 @@ class GroupDetails(Struct, frozen=True):
     dead_letter_count: int | None
     failures: tuple[Failure, ...]
     leftovers: Mapping[MessageQueue, int] = {}
+    cut_queues: Mapping[MessageQueue, int] = {}
     stored_topics: frozenset[str] = frozenset()
     retry_places: Mapping[str, RetryPlace] = {}
     last_dead_letter_at_ms: int | None = None
@@ -145,8 +149,8 @@ async def fetch_group_details(client: Client, group: str, topics: Sequence[str] 
     configs = {name: table.get(group) for name, table in tables.ok.items()}
     # Without members nothing fails, and where no queue is for retries that is known already.
     has_retries = reading.connections() or any(each and each.retry_queue_count <= 0 for each in configs.values())
-    leftovers, places = await asyncio.gather(
-        _find_leftovers(client, stored.ok),
+    (leftovers, cut), places = await asyncio.gather(
+        _find_leftovers(client, brokers, stored.ok),
         ask_all([group] if has_retries else [], lambda name: fetch_retry_places(client, name, brokers)),
     )
     # A broker that failed before fails here for the same reason.
@@ -156,6 +160,7 @@ async def fetch_group_details(client: Client, group: str, topics: Sequence[str] 
         for name, error in answers.failed.items()
         if name not in reading.failed_brokers
     ]
+    failures += [Failure(mq.broker_name, f"messages of {mq}", error) for mq, error in cut.failed.items()]
     failures += [Failure(None, "route of the retry topic", error) for error in places.failed.values()]
     is_whole = not dead.failed and not reading.orphans()
     progress = conclude(group, reading)
@@ -169,7 +174,8 @@ async def fetch_group_details(client: Client, group: str, topics: Sequence[str] 
         configs=configs,
         dead_letter_count=sum(count for count, _ in dead.ok.values()) if is_whole else None,
         failures=(*progress.failures, *failures),
-        leftovers=leftovers,
+        leftovers={mq: offset for mq, offset in leftovers.items() if not cut.ok.get(mq)},
+        cut_queues={mq: count for mq, count in cut.ok.items() if count},
         stored_topics=frozenset(mq.topic for at_broker in stored.ok.values() for mq in at_broker.keys() - leftovers),
         retry_places=places.ok.get(group, {}),
         last_dead_letter_at_ms=max((at_ms for _, at_ms in dead.ok.values() if at_ms is not None), default=None),
@@ -186,18 +192,25 @@ async def _fetch_stored(client: Client, group: str, broker: Broker) -> dict[Mess
     }
 
 
-async def _find_leftovers(client: Client, stored: Mapping[str, Mapping[MessageQueue, int]]) -> dict[MessageQueue, int]:
-    """Return the offsets of queues that do not exist by the routes of their topics, sorted."""
+async def _find_leftovers(
+    client: Client, brokers: Mapping[str, Broker], stored: Mapping[str, Mapping[MessageQueue, int]]
+) -> tuple[dict[MessageQueue, int], Answers[MessageQueue, int]]:
+    """Return the offsets of queues that do not exist by the routes of their topics, sorted.
+
+    And of topics that exist, how many messages in such queues the group has not read.
+    """
     offsets = {mq: offset for at_broker in stored.values() for mq, offset in at_broker.items()}
     # Light queues are no topics of their own, and have no route.
     topics = {mq.topic for mq in offsets if not mq.topic.startswith(LMQ_PREFIX)}
     routes = await ask_all(topics, client.route)
     gone = {topic for topic, error in routes.failed.items() if isinstance(error, NotFoundError)}
-    return {
+    leftovers = {
         mq: offset
         for mq, offset in sorted(offsets.items())
         if mq.topic in gone or (mq.topic in routes.ok and not exists(mq, routes.ok[mq.topic]))
     }
+    cut = await fetch_cut_queues(client, brokers, [mq for mq in leftovers if mq.topic in routes.ok])
+    return leftovers, Answers({mq: count_unread(queue, leftovers[mq]) for mq, queue in cut.ok.items()}, cut.failed)
 
 
 async def _count_dead_letters(

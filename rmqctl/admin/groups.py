@@ -3,38 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from rmqctl.client.core import Client
-from rmqctl.errors import BrokerError, RmqctlError, UnreachableError
+from rmqctl.errors import NotRegisteredError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import BROADCASTING, GroupConfig, GroupConnections, GroupState, Proxies
-from rmqctl.model.names import is_system_group
+from rmqctl.model.names import RETRY_PREFIX, is_system_group
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker, ClusterInfo
 from rmqctl.model.stats import TopicOffset
-from rmqctl.model.topic import TopicConfig
-from rmqctl.protocol import bodies, headers
-from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.versions import plain_version, version_name
-from rmqctl.rules.group_backlog import Backlog, TopicPart, has_leftovers, merge_backlogs, sum_backlog
+from rmqctl.rules.group_backlog import (
+    Backlog,
+    TopicPart,
+    count_unread,
+    find_leftovers,
+    merge_backlogs,
+    sum_backlog,
+)
 from rmqctl.rules.group_state import agreed, group_state, reason_of, unseen_reason
+from rmqctl.rules.retry_topics import own_retry_topics
 from rmqctl.rules.wildcards import is_pattern
 from rmqctl.rules.words import counted
 
-from .brokers import fetch_cluster
+from .brokers import fetch_whole_cluster
 from .clients import fetch_connections, find_proxies
 from .group_ages import GroupAges, fetch_ages
 from .group_names import pick
+from .group_tables import GroupTables, fetch_queues_cut_off, fetch_tables, fetch_topic
 from .held_queues import find_held_elsewhere
 from .known_topics import note_configs
-from .results import Answers, all_failed, ask_all, slave_failures
+from .results import Answers, ask_all, none_answered, slave_failures
 
-# Queue id to stored offset, by topic.
-_Offsets = Mapping[str, Mapping[int, int]]
 # Min and max by queue id, by broker and topic.
 _TopicAnswers = Answers[tuple[Broker, str], Mapping[int, TopicOffset]]
 
@@ -42,12 +46,14 @@ _TopicAnswers = Answers[tuple[Broker, str], Mapping[int, TopicOffset]]
 class GroupSummary(Struct, frozen=True):
     """One group over all brokers. A null's reason is in `reasons` under its JSON name.
 
-    `lag` is None when a part of it is not known; `lag_at_least` sums what is. `lost` counts messages that were deleted
-    before the group read them, in the same way. `topics` are those with a stored offset or a live subscription.
-    `client_version` is the oldest among the members. `time_lag_ms` is the age of the oldest unread message; it is asked
-    for the groups that are furthest behind, `is_age_asked` says whether for this one. `unreadable_count` are messages
-    in queues that no consumer can read, which no lag counts. `connections` and `configs` are by broker that answered,
-    `backlogs` by topic; `has_leftovers`: offsets are stored of queues that do not exist.
+    `lag` is None when a part of it is not known; `lag_at_least` sums what is. `lost` counts messages that were
+    deleted before the group read them, in the same way. `topics` are those with a stored offset, a live
+    subscription, or messages of which the group has no offset. `client_version` is the oldest among the members.
+    `time_lag_ms` is the age of the oldest unread message; it is asked for the groups that are furthest behind,
+    `is_age_asked` says whether for this one. `unreadable_count` are messages in queues that no consumer can read,
+    which no lag counts. `connections` and `configs` are by broker that answered, `backlogs` by topic;
+    `has_leftovers`: offsets are stored of queues that do not exist; `closed_brokers` are by topic the brokers where
+    its permission lets no consumer read it.
     """
 
     group: str
@@ -68,6 +74,7 @@ class GroupSummary(Struct, frozen=True):
     configs: Mapping[str, GroupConfig | None]
     backlogs: Mapping[str, Backlog]
     has_leftovers: bool
+    closed_brokers: Mapping[str, tuple[str, ...]]
     broker_names: tuple[str, ...]
     reasons: Mapping[str, Unknown]
 
@@ -84,26 +91,23 @@ class GroupList(Struct, frozen=True):
     at_ms: int
 
 
-class _Tables(Struct, frozen=True):
-    """One broker's tables: which groups it knows, by configuration or offset, and its topics; None when untold."""
-
-    names: frozenset[str]
-    configs: Mapping[str, GroupConfig]
-    offsets: Mapping[str, _Offsets]
-    topics: Mapping[str, TopicConfig] | None
-
-
 class _Facts(Struct, frozen=True):
-    """Everything that was read, for all groups. Answers about members and topics are by broker and name."""
+    """Everything that was read, for all groups. Answers about members and topics are by broker and name.
 
-    tables: Mapping[Broker, _Tables]
+    `consumed` are the topics in which a group may have messages left; `cut_queues` are queues with offsets that their
+    topics no longer have.
+    """
+
+    tables: Mapping[Broker, GroupTables]
     failed: Mapping[Broker, RmqctlError]
     members: Answers[tuple[Broker, str], GroupConnections | None]
+    consumed: Mapping[str, frozenset[str]]
     topics: _TopicAnswers
+    cut_queues: Answers[MessageQueue, TopicOffset]
 
     def connected(self, name: str) -> list[GroupConnections]:
         """Return what each broker with members said of them."""
-        return [found for broker in self.tables if (found := self.members.ok.get((broker, name))) is not None]
+        return _connected(name, self.tables, self.members)
 
     def is_broadcasting(self, name: str) -> bool:
         """Tell whether any member broadcasts: then offsets on brokers are leftovers."""
@@ -115,12 +119,20 @@ class _Facts(Struct, frozen=True):
 
     def backlogs(self, name: str) -> dict[str, Backlog]:
         """Sum up what the group has left to consume, by topic."""
-        subscribed = {topic for item in self.connected(name) for topic in item.subscriptions}
-        # A live group's offsets of topics that it left say nothing about it; brokers leave them out too (ConsumeStats).
         return {
             topic: sum_backlog(self._part(broker, name, topic) for broker in self.tables)
-            for topic in sorted(subscribed or self.stored_topics(name))
+            for topic in sorted(self.consumed[name])
         }
+
+    def closed_brokers(self, name: str) -> dict[str, tuple[str, ...]]:
+        """Return by topic the brokers where its permission lets no consumer read it."""
+        found: dict[str, list[str]] = {}
+        for broker, table in self.tables.items():
+            for topic in self.consumed[name]:
+                config = (table.topics or {}).get(topic)
+                if config is not None and not config.is_readable and not topic.startswith(RETRY_PREFIX):
+                    found.setdefault(topic, []).append(broker.broker_name)
+        return {topic: tuple(sorted(names)) for topic, names in sorted(found.items())}
 
     def _part(self, broker: Broker, name: str, topic: str) -> TopicPart:
         table, queues = self.tables[broker], self.topics.ok.get((broker, topic))
@@ -131,7 +143,47 @@ class _Facts(Struct, frozen=True):
             queues=queues,
             config=table.topics.get(topic) if table.topics is not None else None,
             reason=None if queues is not None else reason_of([self.topics.failed[broker, topic]]),
+            cut_queues={
+                mq.queue_id: self.cut_queues.ok[mq]
+                for queue_id in table.offsets.get(name, {}).get(topic, {})
+                if (mq := MessageQueue(topic, broker.broker_name, queue_id)) in self.cut_queues.ok
+            },
         )
+
+    def has_leftovers(self, name: str) -> bool:
+        """Tell whether offsets are stored of queues that do not exist and hold nothing that the group has not read."""
+        for broker, table in self.tables.items():
+            stored = table.offsets.get(name, {})
+            for topic, queue_id in find_leftovers(stored, table.topics) if table.topics is not None else ():
+                queue = self.cut_queues.ok.get(MessageQueue(topic, broker.broker_name, queue_id))
+                if queue is None or not count_unread(queue, stored[topic][queue_id]):
+                    return True
+        return False
+
+
+def _connected(
+    name: str, brokers: Iterable[Broker], members: Answers[tuple[Broker, str], GroupConnections | None]
+) -> list[GroupConnections]:
+    return [found for broker in brokers if (found := members.ok.get((broker, name))) is not None]
+
+
+def _consumed_topics(
+    names: Iterable[str],
+    tables: Mapping[Broker, GroupTables],
+    members: Answers[tuple[Broker, str], GroupConnections | None],
+) -> dict[str, frozenset[str]]:
+    """Return by group the topics in which it may have messages left, its retry topics among them.
+
+    A live group's offsets of topics that it left say nothing about it; brokers leave them out too (ConsumeStats).
+    """
+    groups = {group for table in tables.values() for group in table.names}
+    known = {topic for table in tables.values() for topic in table.topics or ()}
+    consumed: dict[str, frozenset[str]] = {}
+    for name in names:
+        topics = {topic for item in _connected(name, tables, members) for topic in item.subscriptions}
+        topics = topics or {topic for table in tables.values() for topic in table.offsets.get(name, {})}
+        consumed[name] = own_retry_topics(name, topics, known, groups) | topics
+    return consumed
 
 
 async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with_system: bool = False) -> GroupList:
@@ -139,10 +191,10 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
 
     Raises NotFoundError for a pattern that picks none, and the brokers' error when none of them answers.
     """
-    cluster = await fetch_cluster(client)
-    told = await ask_all(cluster.brokers, lambda broker: _fetch_tables(client, broker))
+    cluster = await fetch_whole_cluster(client)
+    told = await ask_all(cluster.brokers, lambda broker: fetch_tables(client, broker))
     if not told.ok:
-        raise all_failed(told.failed.values())
+        raise none_answered((broker.broker_name, error) for broker, error in told.failed.items())
     tables = Answers({broker: table for broker, (table, _) in told.ok.items()}, told.failed)
     topic_failures = [failure for _, failure in told.ok.values() if failure is not None]
     names = {name for table in tables.ok.values() for name in table.names}
@@ -158,14 +210,19 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
     group_places = [(broker, name) for broker in tables.ok for name in shown]
     member_answers = await ask_all(group_places, lambda place: fetch_connections(client, *place))
     elsewhere = await _find_elsewhere(client, cluster, member_answers.ok) if client.expectation.is_first else {}
-    topics = {topic for table in tables.ok.values() for name in shown for topic in table.offsets.get(name, {})}
-    topics.update(topic for found in member_answers.ok.values() if found is not None for topic in found.subscriptions)
+    consumed = _consumed_topics(shown, tables.ok, member_answers)
+    topics = {topic for each in consumed.values() for topic in each}
     # At every broker: one that has the topic, but no offset of the group, holds messages that it never read.
     topic_places = [(broker, topic) for broker in tables.ok for topic in sorted(topics)]
-    topic_answers = await ask_all(topic_places, lambda place: _fetch_topic(client, *place))
+    topic_answers, cut_queues = await asyncio.gather(
+        ask_all(topic_places, lambda place: fetch_topic(client, *place)), fetch_queues_cut_off(client, shown, tables.ok)
+    )
     if not tables.failed:
         note_configs(client, {broker: table.topics for broker, table in tables.ok.items() if table.topics is not None})
-    facts = _Facts(tables.ok, tables.failed, member_answers, topic_answers)
+    held_failures = _held_failures(elsewhere)
+    # Any group may have members and offsets at a broker that is gone, not only those whose members named it.
+    gone = {Broker("", each.broker_name or "", {}): each.error for each in held_failures}
+    facts = _Facts(tables.ok, {**tables.failed, **gone}, member_answers, consumed, topic_answers, cut_queues)
     backlogs = {name: facts.backlogs(name) for name in shown}
     aged = {
         name: merge_backlogs(by_topic.values())
@@ -176,9 +233,13 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
         find_proxies(client, tables.ok), fetch_ages(client, list(tables.ok), aged)
     )
     failures = [Failure(broker.broker_name, "groups", error) for broker, error in tables.failed.items()]
-    failures += _held_failures(elsewhere)
+    failures += held_failures
     failures += topic_failures
     failures += _first_of_each_broker(topic_answers.failed, "max offsets")
+    failures += [
+        Failure(mq.broker_name, f"messages of {mq}, which {mq.topic} no longer has", error)
+        for mq, error in cut_queues.failed.items()
+    ]
     failures += _first_of_each_broker(member_answers.failed, "members")
     failures += _first_of_each_broker(ages.failed, "message ages")
     failures += slave_failures(client)
@@ -189,7 +250,6 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
             backlogs[name],
             ages,
             Proxies.ABSENT if is_system_group(name) else proxies,
-            is_held_elsewhere=name in elsewhere,
         )
         for name in shown
     ]
@@ -216,7 +276,7 @@ def _held_failures(elsewhere: Mapping[str, set[MessageQueue]]) -> list[Failure]:
             queues.setdefault(mq.broker_name, set()).add(mq)
     reason = "not registered at the name server, but members hold its queues"
     return [
-        Failure(name, f"offsets of its {counted(len(each), 'queue')}", UnreachableError(name, reason))
+        Failure(name, f"offsets of its {counted(len(each), 'queue')}", NotRegisteredError(name, reason, None))
         for name, each in sorted(queues.items())
     ]
 
@@ -234,37 +294,9 @@ def _first_of_each_broker(failed: Mapping[tuple[Broker, str], RmqctlError], what
     return failures
 
 
-async def _fetch_tables(client: Client, broker: Broker) -> tuple[_Tables, Failure | None]:
-    """Return a broker's tables, and why its topics are not among them."""
-    groups_answer, offsets_answer, topics = await asyncio.gather(
-        client.ask_broker(broker, headers.get_all_groups()),
-        client.ask_broker(broker, headers.get_all_consumer_offsets()),
-        ask_all([broker], lambda broker: client.ask_broker(broker, headers.get_all_topic_configs())),
-    )
-    configured = bodies.decode_groups(groups_answer.command.body)
-    stored = bodies.decode_consumer_offsets(offsets_answer.command.body).groups
-    names = frozenset(configured) | frozenset(stored)
-    if topics.failed:
-        failure = Failure(broker.broker_name, "configuration of topics", topics.failed[broker])
-        return _Tables(names, configured, stored, None), failure
-    return _Tables(names, configured, stored, bodies.decode_topic_configs(topics.ok[broker].command.body)), None
-
-
-async def _fetch_topic(client: Client, broker: Broker, topic: str) -> Mapping[int, TopicOffset]:
-    """Return min and max by queue id; nothing for a topic that was deleted and left its offsets behind."""
-    try:
-        answer = await client.ask_broker(broker, headers.get_topic_stats(topic))
-    except BrokerError as error:
-        if error.code == ResponseCode.TOPIC_NOT_EXIST:
-            return {}
-        raise
-    return {mq.queue_id: offsets for mq, offsets in bodies.decode_topic_stats(answer.command.body).items()}
-
-
 def _summarise(
-    name: str, facts: _Facts, backlogs: Mapping[str, Backlog], ages: GroupAges, proxies: Proxies, *,
-    is_held_elsewhere: bool,
-) -> GroupSummary:  # fmt: skip
+    name: str, facts: _Facts, backlogs: Mapping[str, Backlog], ages: GroupAges, proxies: Proxies
+) -> GroupSummary:
     tables = facts.tables
     knowing = [broker for broker, table in tables.items() if name in table.names]
     connected = facts.connected(name)
@@ -284,8 +316,6 @@ def _summarise(
         lag, lost, lag_reason = 0, 0, Unknown.BROADCASTING
     elif facts.failed:
         lag_reason = reason_of(facts.failed.values())
-    elif is_held_elsewhere:
-        lag_reason = Unknown.BROKER_NOT_REGISTERED
     elif not with_offsets:
         lag_reason = Unknown.NEVER_COMMITTED
     if lag_reason is not None:
@@ -313,7 +343,7 @@ def _summarise(
         client_version=plain_version(version_name(min(m.version for m in connections.values())))
         if connections
         else None,
-        topics=tuple(sorted(with_offsets | subscribed)),
+        topics=tuple(sorted(with_offsets | subscribed | {topic for topic, each in backlogs.items() if each.reason})),
         lag=None if "lag" in reasons else lag,
         lag_at_least=lag,
         lost=None if "lost" in reasons else lost,
@@ -324,11 +354,8 @@ def _summarise(
         connections={broker.broker_name: facts.members.ok.get((broker, name)) for broker in tables},
         configs={broker.broker_name: table.configs.get(name) for broker, table in tables.items()},
         backlogs=backlogs,
-        has_leftovers=any(
-            has_leftovers(table.offsets.get(name, {}), table.topics)
-            for table in tables.values()
-            if table.topics is not None
-        ),
+        has_leftovers=facts.has_leftovers(name),
+        closed_brokers=facts.closed_brokers(name),
         broker_names=tuple(sorted(broker.broker_name for broker in knowing)),
         reasons=reasons,
     )

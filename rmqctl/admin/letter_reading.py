@@ -19,7 +19,7 @@ from .group_names import require_group
 from .message_filter import MessageFilter
 from .message_search import MessageSearch
 from .messages import FoundMessage
-from .queues import QueueSpan, fetch_route, fetch_spans
+from .queues import QueueSpan, fetch_route, fetch_spans, opening_hint
 from .results import all_failed, slave_failures
 
 # What can't be read is named place by place up to here.
@@ -58,7 +58,7 @@ async def find_letters(
     queues = (*route.readable_queues(), *route.missing_queues())
     refusal = RefusedError(
         f"The dead-letter topic of {group} is write-only at {listed(closed)}, as brokers before 4.9.2 make it.",
-        hint=f"rmqctl dlq show {group} --fix-permission opens it, and can be undone.",
+        hint=opening_hint(route),
     )
     if not queues:
         raise refusal

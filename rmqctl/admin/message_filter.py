@@ -7,7 +7,7 @@ import re
 from msgspec import Struct
 
 from rmqctl.protocol.message import StoredMessage, perhaps_with, stored_between
-from rmqctl.protocol.properties import KEYS, UNIQ_KEY
+from rmqctl.protocol.properties import KEYS, UNIQ_KEY, split_keys
 from rmqctl.rules.dead_letters import origin_message_id, origin_topic
 from rmqctl.rules.tags import has_tag
 
@@ -58,7 +58,7 @@ class MessageFilter(Struct, frozen=True):
 def has_key(message: StoredMessage, key: str) -> bool:
     """Tell whether a message carries a key: one of its business keys, or the producer's unique key."""
     properties = message.properties
-    return key in properties.get(KEYS, "").split(" ") or properties.get(UNIQ_KEY) == key
+    return key in split_keys(properties.get(KEYS)) or properties.get(UNIQ_KEY) == key
 
 
 def _ids(message: StoredMessage) -> tuple[str | None, ...]:

@@ -7,6 +7,7 @@ from msgspec import Struct
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, RemoteProtocolError
 from rmqctl.model.failure import Failure
+from rmqctl.model.names import DELAY_TOPIC, TIMER_TOPIC
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker, TopicRoute
 from rmqctl.protocol import headers
@@ -23,19 +24,26 @@ _END_OF_TIME_MS = 2**63 - 1
 # The index keeps seconds, counted from the first entry of its file and rounded down.
 _INDEX_STEP_MS = 1000
 _FULL_ANSWER_COUNT = 32
+_HIDDEN = f" A message may wait in {DELAY_TOPIC} or {TIMER_TOPIC}: the account has no right to look there."
 
 
 class Indexed(Struct, frozen=True):
     """Messages of all brokers, oldest first, and what could not be read.
 
     `is_cut`: there may be older ones, beyond the limit. `crowded` names brokers whose index holds more entries of one
-    second than it answers.
+    second than it answers. `hides_waiting`: the account may not look for messages that wait.
     """
 
     found: tuple[FoundMessage, ...]
     failures: tuple[Failure, ...]
     is_cut: bool
     crowded: tuple[str, ...] = ()
+    hides_waiting: bool = False
+
+    @property
+    def waiting_hint(self) -> str:
+        """A sentence about what could not be looked for, empty where everything was."""
+        return _HIDDEN if self.hides_waiting else ""
 
 
 async def find_indexed(client: Client, route: TopicRoute, wanted: MessageFilter, *, limit: int | None) -> Indexed:

@@ -17,10 +17,10 @@ from rmqctl.protocol.message_id import OffsetId, decode_client_id, decode_offset
 
 from .brokers import fetch_cluster
 from .message_filter import MessageFilter
-from .message_index import find_indexed
 from .messages import FoundMessage, pull_queue
 from .queues import QueueChoice, QueueSpan, chosen_queues, fetch_route, fetch_spans
 from .results import all_failed, slave_failures
+from .waiting_messages import find_indexed_or_waiting
 
 # A unique key is one message's and its retries'; more than these are somebody's mistake.
 _SAME_ID_COUNT = 1_000
@@ -107,13 +107,14 @@ async def _find_by_id(
             hint=f"rmqctl message decode-id {text} shows both readings.",
         )
     route = await fetch_route(client, topic)
-    indexed = await find_indexed(client, route, MessageFilter(key=text), limit=_SAME_ID_COUNT)
+    indexed = await find_indexed_or_waiting(client, route, MessageFilter(key=text), limit=_SAME_ID_COUNT)
     failures += indexed.failures
     if indexed.found:
         return list(indexed.found), failures
     if failures:
         raise all_failed(failure.error for failure in failures)
     hint = f"No broker of {topic} has it as a unique key or key; the index forgets messages when their file goes."
+    hint += indexed.waiting_hint
     raise NotFoundError("Message", text, hint=hint)
 
 

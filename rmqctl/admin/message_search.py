@@ -116,6 +116,8 @@ class MessageSearch:
         # What the broker deleted while it was read: first offset, and the one behind the last. Only of all messages.
         self.gaps: list[tuple[MessageQueue, int, int]] = []
         self.is_cut = False
+        # Queues of which a message was read that is older than one before it.
+        self.unordered: set[MessageQueue] = set()
         # How many offsets have been read or passed over so far.
         self.read_count = 0
         self.total_count = sum(span.end_offset - span.first_offset for span in spans)
@@ -190,6 +192,9 @@ class MessageSearch:
             async with aclosing(pulls):
                 async for messages in pulls:
                     came += [message.queue_offset for message in messages]
+                    first_ms, last_ms = messages[0].stored_at_ms, messages[-1].stored_at_ms
+                    if first_ms < lane.horizon_ms or last_ms < first_ms:
+                        self.unordered.add(span.mq)
                     try:
                         matching = wanted.select(messages)
                     except RemoteProtocolError:
@@ -198,7 +203,7 @@ class MessageSearch:
                         found = [FoundMessage(span.mq, message.queue_offset, message) for message in matching]
                         lane.add(sorted([*found, *broken], key=_offset_of))
                         broken.clear()
-                    lane.horizon_ms = max(lane.horizon_ms, messages[-1].stored_at_ms)
+                    lane.horizon_ms = max(lane.horizon_ms, last_ms)
                     if self._limit is not None and lane.found_count > self._limit:
                         lane.horizon_ms = math.inf  # the first of these fill the limit already
                         break

@@ -13,6 +13,7 @@ from rmqctl.model.failure import Attempt, Failure
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sending import OutgoingMessage, SendResult
 from rmqctl.rules.sending import writable_queues
+from rmqctl.rules.words import counted
 
 from .queues import QueueChoice, fetch_route
 from .results import all_failed, ask_all
@@ -73,7 +74,7 @@ async def send_all(
         left_count = len(messages) - len(sent.stored)
         is_open = isinstance(error, UnreachableError | RemoteProtocolError)
         attempt = Attempt.UNANSWERED_WRITE if is_open else Attempt.WRITE
-        sent.failures.append(Failure(None, f"{left_count} of {len(messages)} messages", error, attempt))
+        sent.failures.append(Failure(None, f"{left_count} of {counted(len(messages), 'message')}", error, attempt))
 
 
 async def _send_some(

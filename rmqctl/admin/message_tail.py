@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 
 from rmqctl.client.core import Client
@@ -16,12 +16,14 @@ from rmqctl.protocol import headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.message import StoredMessage, iter_messages
+from rmqctl.rules.store_times import TimeOrder, describe_orders
 
 from .message_filter import MessageFilter
 from .message_search import newest
 from .messages import PULL_ANSWERS, Expression, FoundMessage, pull_one_by_one, pull_queue, pull_request
 from .queues import QueueChoice, QueueSpan, chosen_queues, fetch_route, fetch_spans
 from .results import all_failed
+from .time_search import fetch_cut
 
 # How long brokers hold a pull at the end of a queue; they look for pulls to end every 5 s only.
 _HOLD_MS = 10_000
@@ -91,6 +93,7 @@ class MessageTail:
         self._note_addresses(route)
         if since_ms is not None:
             self._wanted_of_old = {span.mq: (span.max_offset, since_ms) for span in spans}
+            self._tell_orders({span.mq: span.order for span in spans})
         late = sorted(set(queues) - {span.mq for span in spans})
         for mq in late:
             error = next(failure.error for failure in failures if failure.broker_name == mq.broker_name)
@@ -191,9 +194,14 @@ class MessageTail:
     async def _stored_since(self, mq: MessageQueue, since_ms: int) -> int:
         lowest = await self._beginning(mq)
         highest = await self._ask_offset(headers.get_max_offset(mq.topic, mq.queue_id), mq)
-        found = await self._ask_offset(headers.search_offset(mq.topic, mq.queue_id, since_ms - 1), mq)
+        cut = await fetch_cut(self._client, self._address(mq), mq, (lowest, highest), since_ms=since_ms)
         self._wanted_of_old[mq] = (highest, since_ms)
-        return max(lowest, min(found, highest))
+        self._tell_orders({mq: cut.order})
+        return cut.first_offset
+
+    def _tell_orders(self, orders: Mapping[MessageQueue, TimeOrder]) -> None:
+        for sentence in describe_orders(orders):
+            self._report(sentence)
 
     async def _ask_offset(self, request: Command, mq: MessageQueue) -> int:
         return headers.int_field(await self._client.ask(self._address(mq), request), "offset")

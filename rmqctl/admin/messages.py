@@ -17,6 +17,7 @@ from rmqctl.protocol import headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.message import StoredMessage, iter_messages
+from rmqctl.rules.waiting import Wait
 
 PULL_ANSWERS = frozenset(
     {
@@ -36,12 +37,23 @@ class Expression(Struct, frozen=True):
 
 
 class FoundMessage(Struct, frozen=True):
-    """One message and where it stands. `message` is None, and `error` says why, for one that can't be read."""
+    """One message and where it stands. `message` is None, and `error` says why, for one that can't be read.
+
+    `wait` is that of a message which stands there only until it is due.
+    """
 
     mq: MessageQueue
     queue_offset: int
     message: StoredMessage | None
     error: RmqctlError | None = None
+    wait: Wait | None = None
+
+    @property
+    def meant_for(self) -> MessageQueue:
+        """The queue that consumers read it from, now or when it is due."""
+        if self.wait is None:
+            return self.mq
+        return MessageQueue(self.wait.topic, self.mq.broker_name, self.wait.queue_id or 0)
 
 
 # Told of a message that can't be read, by its offset; and of the offset up to which a queue has been read.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from rmqctl.errors import NotRegisteredError, RmqctlError, UnreachableError
+from rmqctl.errors import BrokerError, NotRegisteredError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import (
     BROADCASTING,
@@ -24,9 +24,10 @@ from rmqctl.model.route import Broker, TopicRoute
 from rmqctl.model.stats import ConsumeStats, ConsumeTimeSpan, TopicOffset
 from rmqctl.protocol.versions import V5_0_0
 from rmqctl.rules.group_state import agreed, group_state, reason_of, unseen_reason
+from rmqctl.rules.plan_consequences import narrowing
 from rmqctl.rules.progress import compute_progress, pull_window, pulled_to
 from rmqctl.rules.readable_queues import is_unreadable
-from rmqctl.rules.words import counted
+from rmqctl.rules.words import counted, listed
 
 from .results import Answers
 
@@ -70,7 +71,11 @@ class BrokerView(Struct, frozen=True):
 
 
 class Reading(Struct):
-    """Everything that was read, by queue, broker name or client id. `stored` holds offsets that had to be asked for."""
+    """Everything that was read, by queue, broker name or client id. `stored` holds offsets that had to be asked for.
+
+    `untold_bounds` and `untold_ages` say by broker and topic why smallest and largest offsets and ages of messages are
+    missing, `untold_stored` why stored offsets are.
+    """
 
     views: Mapping[str, BrokerView]
     failed_brokers: Mapping[str, RmqctlError]
@@ -83,6 +88,9 @@ class Reading(Struct):
     retention_ms: dict[str, int] = field(default_factory=dict)
     running: Answers[str, RunningInfo] = field(default_factory=lambda: Answers({}, {}))
     failures: list[Failure] = field(default_factory=list)
+    untold_bounds: dict[tuple[str, str], RmqctlError] = field(default_factory=dict)
+    untold_ages: dict[tuple[str, str], RmqctlError] = field(default_factory=dict)
+    untold_stored: dict[str, RmqctlError] = field(default_factory=dict)
     proxies: Proxies = Proxies.ABSENT
 
     def connections(self) -> list[GroupConnections]:
@@ -97,6 +105,15 @@ class Reading(Struct):
             queues.update(mq for mq in view.stats.queues if mq.topic in self.topics)
         return {mq for mq in queues if not is_unreadable(mq, self.routes.get(mq.topic))} | self.orphans()
 
+    def filters(self) -> dict[str, tuple[str, ...]]:
+        """Return what members subscribe to, by topic: each broker names one member's words, members their own."""
+        found: dict[str, set[str]] = {}
+        named = [item for view in self.connections() for item in view.subscriptions.values()]
+        named += [item for info in self.running.ok.values() for item in info.subscriptions]
+        for item in named:
+            found.setdefault(item.topic, set()).add(item.filter_key[1])
+        return {topic: tuple(sorted(expressions)) for topic, expressions in found.items()}
+
     def unreadable(self) -> dict[MessageQueue, int]:
         """Return by queue how many messages are in queues that no consumer can read."""
         return {
@@ -105,6 +122,15 @@ class Reading(Struct):
             if mq.topic in self.topics
             if offsets.max_offset > offsets.min_offset and is_unreadable(mq, self.routes.get(mq.topic))
         }
+
+    def closed_brokers(self) -> dict[str, tuple[str, ...]]:
+        """Return by topic the brokers where its permission lets no consumer read it."""
+        found = {
+            topic: tuple(sorted(data.broker_name for data in self.routes[topic].queue_data if not data.is_readable))
+            for topic in sorted(self.topics & self.routes.keys())
+            if not topic.startswith(RETRY_PREFIX)
+        }
+        return {topic: names for topic, names in found.items() if names}
 
     def orphans(self) -> set[MessageQueue]:
         """Return queues that members hold at brokers which the name server doesn't name (any more).
@@ -184,6 +210,14 @@ def _notes(reading: Reading, *, is_broadcasting: bool, is_pop: bool) -> list[str
         notes.append("A broadcasting group keeps its offsets with each client: brokers can't tell its lag.")
     if is_pop:
         notes.append("Members pop: messages that are out count as consumed here until they come back.")
+    narrowed = narrowing(reading.filters(), reading.topics)
+    if narrowed:
+        text = listed(f"{topic} ({' or '.join(expressions)})" for topic, expressions in narrowed.items())
+        notes.append(f"Lag is counted before the members' filter: {text}.")
+    closed = reading.closed_brokers()
+    if closed:
+        text = listed(f"{topic} ({', '.join(names)})" for topic, names in closed.items())
+        notes.append(f"Permission to read is missing, so nothing is consumed: {text}.")
     if reading.proxies is Proxies.PRESENT and not reading.connections():
         notes.append("Proxies are connected to this cluster: brokers don't see the members that come through them.")
     notes += [
@@ -221,24 +255,34 @@ def _read_queue(mq: MessageQueue, reading: Reading, *, has_members: bool) -> Que
     if consumer_offset is None:
         consumer_offset = reading.stored.get(mq)
         if consumer_offset is None:
-            reasons["consumerOffset"] = Unknown.NEVER_COMMITTED if mq in reading.stored else Unknown.NOT_REPORTED
+            is_none = mq in reading.stored
+            reasons["consumerOffset"] = (
+                Unknown.NEVER_COMMITTED if is_none else _reason(reading.untold_stored.get(mq.broker_name))
+            )
+    place = mq.broker_name, mq.topic
     if offsets is None:
-        reasons["minOffset"] = Unknown.NOT_REPORTED
+        reasons["minOffset"] = _reason(reading.untold_bounds.get(place))
+    if span is None:
+        reasons["headAgeMs"] = _reason(reading.untold_ages.get(place))
     # Consume stats tell the largest offset together with the group's own: both belong to one moment.
     max_offset = wrapper.broker_offset if wrapper else offsets.max_offset if offsets else None
     if mq in reading.stored and max_offset is not None and offsets is not None:
         # ... unless the group's was asked for later.
         max_offset = max(max_offset, offsets.max_offset)
     if max_offset is None:
-        reasons["maxOffset"] = Unknown.NOT_REPORTED
+        reasons["maxOffset"] = reasons["minOffset"]
     pull_offset = wrapper.pull_offset if wrapper else None
     if pull_offset is None:
         is_old = view.version < V5_0_0
         reasons["pullOffset"] = Unknown.BROKER_TOO_OLD if is_old else Unknown.NOT_REPORTED
     last_timestamp_ms = wrapper.last_timestamp_ms if wrapper else None
     if last_timestamp_ms is None:
-        missing = Unknown.NOTHING_CONSUMED if consumer_offset == 0 else Unknown.MESSAGE_DELETED
-        reasons["lastTimestamp"] = reasons.get("consumerOffset", missing)
+        min_offset = offsets.min_offset if offsets else None
+        reasons["lastTimestamp"] = (
+            reasons["consumerOffset"]
+            if consumer_offset is None
+            else _no_last_message(min_offset, max_offset, consumer_offset)
+        )
     window = pull_window(reading.running.ok[client_ids[0]].properties if client_ids else {})
     holders: list[ProcessQueue | None] = [*held] or [None]
     up_to, source = max(
@@ -254,6 +298,7 @@ def _read_queue(mq: MessageQueue, reading: Reading, *, has_members: bool) -> Que
         last_timestamp_ms=last_timestamp_ms,
         head_age_ms=span.head_age_ms if span else None,
         oldest_age_ms=span.oldest_age_ms if span else None,
+        are_times_rising=span is None or span.are_times_rising,
         retention_ms=reading.retention_ms.get(mq.broker_name),
         client_ids=client_ids,
         # Of several owners each may have finished what the others still hold.
@@ -263,6 +308,21 @@ def _read_queue(mq: MessageQueue, reading: Reading, *, has_members: bool) -> Que
         first_unfinished=held[0].head_offset if len(held) == 1 else None,
         reasons=reasons,
     )
+
+
+def _reason(error: RmqctlError | None) -> Unknown:
+    """Return why something was not read; a broker that answers with an error of its own has not told it."""
+    return Unknown.NOT_REPORTED if error is None or isinstance(error, BrokerError) else reason_of([error])
+
+
+def _no_last_message(min_offset: int | None, max_offset: int | None, consumer_offset: int) -> Unknown:
+    """Return why the store time of the message before the stored offset is missing."""
+    if consumer_offset == 0:
+        return Unknown.NOTHING_CONSUMED
+    if max_offset is not None and consumer_offset > max_offset:
+        return Unknown.OFFSET_BEYOND_MAX
+    is_deleted = min_offset is not None and consumer_offset <= min_offset
+    return Unknown.MESSAGE_DELETED if is_deleted else Unknown.NOT_REPORTED
 
 
 def _owners(

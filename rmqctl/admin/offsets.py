@@ -27,6 +27,7 @@ from .offset_reading import BrokerView, GroupProgress, Reading, conclude
 from .queues import fetch_route
 from .results import all_failed, ask_all, only_or_failed, slave_failures
 from .retention import fetch_retention_ms
+from .retry_topics import with_retry_topics
 from .stored_offsets import fetch_stored_offsets
 
 # More would only wait in each other's way for the brokers' admin threads.
@@ -89,6 +90,8 @@ async def read_group(client: Client, group: str, topics: Sequence[str] = (), *, 
         await require_group(
             client, group, {name: view.broker for name, view in reading.views.items()}, reading.failed_brokers
         )
+    if patterns or not topics:
+        known_topics = {*await with_retry_topics(client, group, known_topics, reading.failures)}
     if patterns or only_consumed:
         await _ask_members(client, group, reading)
         known_topics |= _topics_of_members(reading)
@@ -107,6 +110,7 @@ async def read_group(client: Client, group: str, topics: Sequence[str] = (), *, 
     )
     untold = _topics_of_members(reading) - reading.topics
     if untold and not topics:
+        untold = await with_retry_topics(client, group, untold, reading.failures) - reading.topics
         reading.topics |= untold
         await _find_routes(client, reading, list(reading.routes.values()))
         await _ask_topics(client, group, reading, untold)
@@ -176,6 +180,8 @@ async def _ask_places(client: Client, group: str, reading: Reading, topics: froz
         reading.topic_offsets.update(found)
     for spans in ages.ok.values():
         reading.spans.update(spans)
+    reading.untold_bounds |= offsets.failed
+    reading.untold_ages |= ages.failed
     for what, failed in (("min and max offsets", offsets.failed), ("message ages", ages.failed)):
         reading.failures += [
             Failure(name, f"{what} of {topic}", error)
@@ -213,6 +219,7 @@ async def _settle_zeros(client: Client, group: str, reading: Reading, topics: fr
         )
 
     settled = await ask_all(open_queues, settle)
+    reading.untold_stored |= settled.failed
     reading.failures += [Failure(name, "stored offsets", error) for name, error in settled.failed.items()]
 
 

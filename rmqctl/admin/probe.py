@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from rmqctl.client.broker_clock import sample_clock
@@ -69,23 +71,40 @@ async def _timed(client: Client, address: str, command: Command) -> tuple[Comman
 
 
 class Read(Struct, frozen=True):
-    """A read that rmqctl needs: what a 5.x broker wants for it, and which commands do."""
+    """A read that rmqctl needs: what a 5.x broker wants for it, and which commands do.
+
+    `decode` reads the answer, for tables that every broker has: without one, a list of the cluster is partial.
+    """
 
     command: Command
     right: str
     commands: str
+    decode: Callable[[bytes], object] | None = None
+
+
+class BadReads(Struct, frozen=True):
+    """The reads of a broker that it refuses us, the tables that it did not tell, and how many reads were tried."""
+
+    refused: list[Read]
+    failed: list[tuple[Read, RmqctlError]]
+    read_count: int
+
+    @property
+    def lists_error(self) -> RmqctlError | None:
+        """Why lists of the cluster are partial, None when they are whole."""
+        return next((error for read, error in self.failed if read.decode is not None), None)
 
 
 def _reads() -> tuple[Read, ...]:
     """Return the reads, about a topic and a group that every broker has; none leaves a trace."""
     group, topic = headers.TOOLS_CONSUMER_GROUP, _SELF_TEST_TOPIC
-    group_get, topic_get = f"Get on Group:{group}", f"Get on Topic:{topic}"
+    group_get, topic_get, signature = f"Get on Group:{group}", f"Get on Topic:{topic}", "a valid signature"
     return (
-        Read(headers.get_broker_config(), "a valid signature", "broker show"),
-        Read(headers.get_broker_runtime(), "a valid signature", "cluster list, broker show"),
-        Read(headers.get_all_groups(), "a valid signature", "group list"),
-        Read(headers.get_all_topic_configs(), "a valid signature", "topic list"),
-        Read(headers.get_all_consumer_offsets(), "a valid signature", "group list"),
+        Read(headers.get_broker_config(), signature, "broker show"),
+        Read(headers.get_broker_runtime(), signature, "cluster list, broker show", bodies.decode_key_values),
+        Read(headers.get_all_groups(), signature, "group list", bodies.decode_groups),
+        Read(headers.get_all_topic_configs(), signature, "topic list, group list", bodies.decode_topic_configs),
+        Read(headers.get_all_consumer_offsets(), signature, "group list", bodies.decode_consumer_offsets),
         Read(headers.get_topic_stats(topic), topic_get, "topic status, offset show"),
         Read(headers.get_connections(group), group_get, "group members, offset show"),
         Read(headers.get_consume_stats(group), group_get, "offset show, group list"),
@@ -98,18 +117,26 @@ def _reads() -> tuple[Read, ...]:
     )
 
 
-async def fetch_refused_reads(client: Client, address: str) -> tuple[list[Read], int]:
-    """Return the reads that a broker refuses us, and how many there are. Raises what else goes wrong."""
-    refused = []
+async def fetch_bad_reads(client: Client, address: str) -> BadReads:
+    """Return the reads that a broker refuses us or does not answer. Raises what goes wrong with any but a table."""
+    refused: list[Read] = []
+    failed: list[tuple[Read, RmqctlError]] = []
     reads = _reads()
     for read in reads:
         try:
-            await client.ask(address, read.command)
-        except NotAuthorisedError:
+            answer = await client.ask(address, read.command)
+            if read.decode is not None:
+                read.decode(answer.body)
+        except NotAuthorisedError as error:
             refused.append(read)
-        except BrokerError:
-            pass  # it let us in, and had nothing to tell
-    return refused, len(reads)
+            failed.append((read, error))
+        except RmqctlError as error:
+            if read.decode is not None:
+                failed.append((read, error))
+            elif not isinstance(error, BrokerError):
+                raise
+            # else it let us in, and had nothing to tell
+    return BadReads(refused, failed, len(reads))
 
 
 async def measure_clock(client: Client, address: str) -> SkewBounds | None:

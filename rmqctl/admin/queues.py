@@ -9,21 +9,26 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from rmqctl.client.core import Client
-from rmqctl.errors import NotFoundError, UnreachableError, UsageError
+from rmqctl.errors import NotFoundError, RmqctlError, UnreachableError, UsageError
 from rmqctl.model.failure import Failure
+from rmqctl.model.names import DLQ_PREFIX
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker, TopicRoute
+from rmqctl.model.topic import READ
 from rmqctl.protocol import headers
 from rmqctl.rules.cluster_memory import not_registered
 from rmqctl.rules.names import closest
+from rmqctl.rules.store_times import TimeOrder
 
 from .results import ask_all
+from .time_search import MOST_READ_COUNT, fetch_cut
 
 
 class QueueSpan(Struct, frozen=True):
     """Offsets of one queue that are wanted, from first_offset up to, not including, end_offset.
 
-    `address` is the replica that told so; `min_offset` and `max_offset` are what it holds.
+    `address` is the replica that told so; `min_offset` and `max_offset` are what it holds. `order` is what was seen of
+    its store times where a span of time was wanted.
     """
 
     mq: MessageQueue
@@ -32,6 +37,7 @@ class QueueSpan(Struct, frozen=True):
     end_offset: int
     min_offset: int
     max_offset: int
+    order: TimeOrder = TimeOrder.RISING
 
 
 class QueueChoice(Struct, frozen=True):
@@ -107,13 +113,28 @@ def chosen_queues(route: TopicRoute, choices: Sequence[QueueChoice]) -> list[Mes
     """
     queues = (*route.readable_queues(), *route.missing_queues())
     if not queues:
-        raise UsageError(f"Topic {route.topic} has no queue that can be read.", hint="Its permission forbids it.")
+        raise UsageError(f"Topic {route.topic} has no queue that can be read.", hint=opening_hint(route))
     for choice in choices:
         if not any(choice.has(mq) for mq in queues):
             every = (*route.queue_data, *route.missing)
             there = ", ".join(f"{data.broker_name}:0-{data.read_queue_count - 1}" for data in every)
             raise UsageError(f"Topic {route.topic} has no readable queue {choice}.", hint=f"It has {there}.")
     return [mq for mq in queues if not choices or any(choice.has(mq) for choice in choices)]
+
+
+def opening_hint(route: TopicRoute) -> str:
+    """Return what to do about a topic without a queue that can be read."""
+    if route.topic.startswith(DLQ_PREFIX):
+        return f"rmqctl dlq show {route.topic.removeprefix(DLQ_PREFIX)} --fix-permission opens it, and can be undone."
+    closed = next((data for data in route.queue_data if not data.is_readable), None)
+    if closed is None:
+        return "Its readQueueNums is 0."
+    clusters = {broker.broker_name: broker.cluster for broker in route.brokers}
+    where = f"-c {clusters[closed.broker_name]} " if closed.broker_name in clusters else ""
+    return (
+        f"Its permission forbids it. To allow it: mqadmin updateTopicPerm {where}-t {route.topic} "
+        f"-p {closed.perm | READ}. rmqctl message get finds single messages without it, by id or key."
+    )
 
 
 async def fetch_spans(
@@ -126,8 +147,7 @@ async def fetch_spans(
 ) -> tuple[list[QueueSpan], list[Failure]]:
     """Return the spans that hold every message stored from since_ms to until_ms, and the queues that can't be read.
 
-    A span may begin and end some messages too wide: its reader checks store times. 4.9 answers a search by time with
-    any message of that ms, else with the nearer neighbour, so it is asked for 1 ms before and 1 ms after.
+    A span may be too wide: its reader checks store times. A span that may be too narrow is a failure as well.
     """
     brokers = {broker.broker_name: broker for broker in route.brokers}
 
@@ -141,7 +161,20 @@ async def fetch_spans(
     failures = [
         Failure(mq.broker_name, f"messages of queue {mq.queue_id}", error) for mq, error in answers.failed.items()
     ]
+    failures += [
+        Failure(mq.broker_name, f"all messages of that time in queue {mq.queue_id}", _too_narrow())
+        for mq, span in answers.ok.items()
+        if span.order is TimeOrder.HALVED
+    ]
     return list(answers.ok.values()), failures
+
+
+def _too_narrow() -> RmqctlError:
+    return RmqctlError(
+        f"Store times go back in this queue. Messages of that time may be missing: finding all of them takes reading "
+        f"more than {MOST_READ_COUNT:,} messages, or one that is broken.",
+        hint="Without a time, the whole queue is read.",
+    )
 
 
 async def _fetch_span(
@@ -153,11 +186,5 @@ async def _fetch_span(
     )
     min_offset = headers.int_field(lowest.command, "offset")
     max_offset = headers.int_field(highest.command, "offset")
-    first_offset, end_offset = min_offset, max_offset
-    if since_ms is not None and since_ms > 0:
-        found = await client.ask(highest.address, headers.search_offset(mq.topic, mq.queue_id, since_ms - 1))
-        first_offset = max(min_offset, min(headers.int_field(found, "offset"), max_offset))
-    if until_ms is not None:
-        found = await client.ask(highest.address, headers.search_offset(mq.topic, mq.queue_id, until_ms + 1))
-        end_offset = max(first_offset, min(max_offset, headers.int_field(found, "offset") + 1))
-    return QueueSpan(mq, highest.address, first_offset, end_offset, min_offset, max_offset)
+    cut = await fetch_cut(client, highest.address, mq, (min_offset, max_offset), since_ms=since_ms, until_ms=until_ms)
+    return QueueSpan(mq, highest.address, cut.first_offset, cut.end_offset, min_offset, max_offset, cut.order)

@@ -12,6 +12,7 @@ from rmqctl.client.core import Client
 from rmqctl.errors import RemoteProtocolError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.route import Broker
+from rmqctl.rules.words import counted, listed
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -71,6 +72,19 @@ def all_failed(failures: Iterable[RmqctlError]) -> RmqctlError:
     return min(failures, key=lambda error: order.get(error.exit_code, 2))
 
 
+def none_answered(failures: Iterable[tuple[str, RmqctlError]]) -> RmqctlError:
+    """Return the error that stands for all brokers of a cluster, by name: it names each of them."""
+    told = list(failures)
+    error = all_failed(each for _, each in told)
+    names = sorted({name for name, _ in told})
+    if len(names) == 1:
+        return error
+    return error.reworded(f"{error.sentence} All {len(names)} brokers failed: {listed(names, _SHOWN)}.")
+
+
+_SHOWN = 10
+
+
 def slave_failures(client: Client) -> list[Failure]:
     """Return a failure for each master whose slave answered instead: its copy of offsets can be 10 s old."""
     return [Failure(name, "master, its slave answered", error) for name, error in sorted(client.silent_masters.items())]
@@ -100,6 +114,6 @@ def merge_failures(by_group: Mapping[str, Sequence[Failure]]) -> list[Failure]:
             alike.setdefault((failure.broker_name, failure.what, failure.error.name), []).append((group, failure))
     merged = []
     for (group, failure), *rest in alike.values():
-        more = f" and {len(rest)} more group{'s' if len(rest) > 1 else ''}" if rest else ""
+        more = f" and {counted(len(rest), 'more group')}" if rest else ""
         merged.append(Failure(failure.broker_name, f"{failure.what} of {group}{more}", failure.error))
     return merged

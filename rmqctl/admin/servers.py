@@ -8,9 +8,14 @@ from msgspec import Struct
 
 from rmqctl.client.core import Client
 from rmqctl.client.identity import ServerKind
-from rmqctl.errors import RmqctlError, UsageError
+from rmqctl.errors import RemoteProtocolError, RmqctlError, UnreachableError, UsageError
+from rmqctl.model.failure import Failure
+from rmqctl.model.route import MASTER_ID
+from rmqctl.protocol import headers
 
+from .brokers import fetch_expected
 from .probe import ServerProbe, probe_server
+from .results import ask_all
 
 
 class ClusterServer(Struct, frozen=True):
@@ -52,6 +57,22 @@ async def fetch_servers(client: Client) -> list[ClusterServer]:
         ClusterServer(probe, name, broker_id) for probe, (name, broker_id, _) in zip(probes, replicas, strict=True)
     ]
     return found
+
+
+async def fetch_silent_slaves(client: Client) -> list[Failure]:
+    """Return the slaves that do not answer, for a reader of masters: what it read is whole, the cluster is not."""
+    slaves = [
+        (broker.broker_name, broker_id, address)
+        for broker in (await fetch_expected(client)).brokers
+        for broker_id, address in sorted(broker.addresses.items())
+        if broker_id != MASTER_ID
+    ]
+    answers = await ask_all(slaves, lambda slave: client.ask(slave[2], headers.get_broker_config()))
+    return [
+        Failure(name, f"slave {broker_id}", error)
+        for (name, broker_id, _), error in answers.failed.items()
+        if isinstance(error, (UnreachableError, RemoteProtocolError))
+    ]
 
 
 async def probe_all(client: Client, addresses: tuple[str, ...] | list[str]) -> list[ServerProbe]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
 
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError
@@ -12,6 +14,8 @@ from rmqctl.model.route import Broker
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.versions import V5_0_0
+
+from .offset_writes import require_master
 
 
 async def fetch_stored_offsets(
@@ -38,7 +42,9 @@ async def _ask(client: Client, broker: Broker, group: str, mq: MessageQueue) -> 
         if error.code == ResponseCode.QUERY_NOT_FOUND:
             return None, V5_0_0
         raise
-    return _none_below_zero(headers.int_field(answer.command, "offset")), answer.command.version
+    offset = headers.int_field(answer.command, "offset")
+    # Below 0 is none, as in the table (decode_consumer_offsets).
+    return offset if offset >= 0 else None, answer.command.version
 
 
 async def _from_table(
@@ -46,25 +52,29 @@ async def _from_table(
 ) -> dict[MessageQueue, int | None]:
     answer = await client.ask_broker(broker, headers.get_all_consumer_offsets())
     table = bodies.decode_consumer_offsets(answer.command.body).groups.get(group, {})
-    return {mq: _none_below_zero(table.get(mq.topic, {}).get(mq.queue_id)) for mq in queues}
+    return {mq: table.get(mq.topic, {}).get(mq.queue_id) for mq in queues}
 
 
-async def fetch_group_table(
-    client: Client, address: str, broker_name: str, group: str
-) -> dict[MessageQueue, int | None]:
-    """Return all that a broker stores of a group, None for none, also of topics that are gone.
+class GroupTable(Struct, frozen=True):
+    """All that a broker stores of a group, also of topics that are gone.
 
-    Raises what Client.ask() raises; no slave is asked, whose copy can be old.
+    `is_kept`: the broker has entries of the group, if only such as stand for no offset.
     """
-    answer = await client.ask(address, headers.get_all_consumer_offsets())
-    table = bodies.decode_consumer_offsets(answer.body).groups.get(group, {})
-    return {
-        MessageQueue(topic, broker_name, queue_id): _none_below_zero(offset)
-        for topic, queues in table.items()
+
+    offsets: Mapping[MessageQueue, int]
+    is_kept: bool
+
+
+async def fetch_group_table(client: Client, broker: Broker, group: str) -> GroupTable:
+    """Return what a broker's master stores of a group; a slave's copy can be old.
+
+    Raises what Client.ask() raises, and UnreachableError for a broker without a master.
+    """
+    answer = await client.ask(require_master(broker), headers.get_all_consumer_offsets())
+    stored = bodies.decode_consumer_offsets(answer.body)
+    offsets = {
+        MessageQueue(topic, broker.broker_name, queue_id): offset
+        for topic, queues in stored.groups.get(group, {}).items()
         for queue_id, offset in queues.items()
     }
-
-
-def _none_below_zero(offset: int | None) -> int | None:
-    """Return a stored offset; clients take one below 0 for none (RemoteBrokerOffsetStore), and brokers store any."""
-    return offset if offset is not None and offset >= 0 else None
+    return GroupTable(offsets, bool(offsets) or group in stored.emptied)

@@ -12,6 +12,7 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.trace import TraceRecord, TraceStep
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.protocol.message_id import decode_unique_key
+from rmqctl.protocol.properties import split_keys
 from rmqctl.protocol.trace import decode_trace
 from rmqctl.rules.times import month_times_ms
 from rmqctl.rules.trace import trace_steps
@@ -61,7 +62,7 @@ async def fetch_trace(client: Client, trace_topic: str, *, msg_id: str | None = 
             continue
         read, count = _decode(found.message)
         unreadable_count += count
-        records += [record for record in read if wanted in (record.msg_id, *(record.keys or "").split(" "))]
+        records += [record for record in read if wanted in (record.msg_id, *split_keys(record.keys))]
     steps = trace_steps(records)
     silent = {failure.broker_name for failure in indexed.failures}
     born_at_ms = _born_at_ms(wanted, steps, client.clock.now_ms())

@@ -2,6 +2,7 @@
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,8 +12,9 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.text import note_to_stderr, printable
-from rmqctl.errors import NotFoundError, RmqctlError, UsageError
+from rmqctl.errors import NotFoundError, RmqctlError, UnmatchedMapError, UsageError
 from rmqctl.model.check_result import CheckResult, Status
+from rmqctl.rules.filters import Condition, is_met
 from rmqctl.rules.times import iso_time
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ Examples:
 States:
   OK        as it should be
   WARN      works, and may bite
-  FAIL      does not work; exit code 6 when a server can't be reached, 4 for want of a right, else 1
+  FAIL      does not work, or is missing; exit code 6 when a server can't be reached, 4 for want of a right, else 1
   UNKNOWN   could not be checked
 
 A broker that was registered within the last 24 hours and is not now is expected: every command that it concerns
@@ -61,11 +63,13 @@ def command(
         invocation = Invocation(ctx)
         display = invocation.display
         findings += _cluster_findings(invocation)
+    except UnmatchedMapError:
+        raise
     except RmqctlError as error:
         sentence = error.sentence.rstrip(".")
         findings.append(CheckResult("connection", "cluster", Status.FAIL, sentence, error.hint, error=error))
-    render(to_listing(findings), display)
-    return _exit_code(findings)
+    partial = render(to_listing(findings, display.conditions), display)
+    return _exit_code(findings) or partial
 
 
 def _forget(invocation: Invocation, broker_name: str) -> None:
@@ -115,13 +119,18 @@ def _exit_code(findings: list[CheckResult]) -> int:
     return next((code for code in (4, 6) if code in codes), 1)
 
 
-def to_listing(findings: list[CheckResult]) -> Listing:
-    """Make the listing of all checks."""
+def to_listing(findings: list[CheckResult], conditions: Sequence[Condition] = ()) -> Listing:
+    """Make the listing of all checks; what fails is named also where `conditions` hide its row."""
     counts = {status: sum(finding.status is status for finding in findings) for status in Status}
+    items = [_item(finding) for finding in findings]
+    hidden = [item for item in items if not all(is_met(condition, item) for condition in conditions)]
     return Listing(
         kind="Doctor",
         columns=_COLUMNS,
-        items=[_item(finding) for finding in findings],
+        items=items,
+        warnings=[
+            f"FAIL: {item['check']}: {item['subject']}: {item['found']}." for item in hidden if item["status"] == "FAIL"
+        ],
         name=lambda item: f"{item['check']}: {item['subject']}: {item['status']}",
         extra={"summary": {str(status): count for status, count in counts.items()}},
         notes=[", ".join(f"{count} {status}" for status, count in counts.items() if count) + "."],

@@ -13,6 +13,7 @@ from rmqctl import __version__
 from rmqctl.client.secrets import read_credentials
 from rmqctl.errors import UsageError
 from rmqctl.model.check_result import CheckResult, Status
+from rmqctl.rules.words import counted
 
 from .config import Config, read_config
 
@@ -120,7 +121,7 @@ def _configuration(path: Path) -> list[CheckResult]:
     if config is None:
         return [CheckResult("configuration", str(path), Status.OK, "no file, no contexts")]
     count = len(config.contexts)
-    found = f"{count} context{'' if count == 1 else 's'}, current: {config.current or 'none'}"
+    found = f"{counted(count, 'context')}, current: {config.current or 'none'}"
     findings = [CheckResult("configuration", str(path), Status.OK, found)]
     mode = _mode(path)
     if mode is not None and mode & (stat.S_IWGRP | stat.S_IWOTH):

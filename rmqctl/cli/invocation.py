@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct, field
 
-from rmqctl.errors import RefusedError, UsageError
+from rmqctl.errors import RefusedError, UnreachableError, UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.model.names import with_namespace
 from rmqctl.model.tls import TLS_KEYS, TLS_VERIFICATIONS
@@ -35,16 +35,23 @@ _OF_ANY_CLUSTER = ("timeout", "debug")
 class RunFindings(Struct):
     """What asking the cluster showed beside what was asked for, to be said with every result of the run.
 
-    `failures` make each result a partial one: name servers that told less than others, or missing brokers.
+    `failures` make each result a partial one: name servers that told less than others, or missing brokers. `hints` are
+    by the address of a broker that could not be reached.
     """
 
     failures: tuple[Failure, ...] = ()
     warnings: tuple[str, ...] = ()
+    hints: Mapping[str, str] = {}
+
+    def add(self, failures: Iterable[Failure]) -> None:
+        """Add failures, each once: a run may ask more than once."""
+        known = {(each.broker_name, each.what, each.error.sentence): each for each in (*self.failures, *failures)}
+        self.failures = tuple(known.values())
 
     def as_warnings(self) -> RunFindings:
         """Return the same for a result that is whole all the same, such as messages that were all stored."""
         said = [f"{failure.what}: {failure.error.sentence}" for failure in self.failures]
-        return RunFindings((), (*self.warnings, *said))
+        return RunFindings((), (*self.warnings, *said), self.hints)
 
 
 class Display(Struct, frozen=True):
@@ -67,6 +74,7 @@ class Invocation:
         self._given = given_globals(ctx)
         self._context: ContextConfig | None = None
         self._is_context_named = False
+        self._proxies: list[str] = []
         # A change expects also what earlier changes were about.
         self.is_change = False
         if needs_cluster:
@@ -209,10 +217,9 @@ class Invocation:
         async def run() -> _T:
             async with await access.connect(open_ended=open_ended, expect=expect) as client:
                 try:
-                    answer = await question(client)
-                    if not is_service:
-                        await self._note_name_servers(client)
-                    return answer
+                    return await self._ask(client, question, is_service=is_service)
+                except UnreachableError as error:
+                    raise error.reworded(error.sentence, hint=client.map_hints().get(error.address)) from error
                 finally:
                     if not is_service:
                         note_sightings(client.name_servers, client.sightings, client.clock.now_ms())
@@ -224,6 +231,13 @@ class Invocation:
         # asyncio would complain of its half-made event loop in words of its own.
         require_files()
         return asyncio.run(run())
+
+    async def _ask(self, client: Client, question: Callable[[Any], Awaitable[_T]], *, is_service: bool) -> _T:
+        await self._check_map(client)
+        answer = await question(client)
+        if not is_service:
+            await self._note_name_servers(client)
+        return answer
 
     def _expect(self, name_servers: Sequence[str]) -> Expectation:
         """Return what the cluster should have: by its context, and by what was seen of it before."""
@@ -259,7 +273,8 @@ class Invocation:
 
         text = "" if self._context is None else self._context.proxies or ""
         named = given or [part for part in text.split(",") if part.strip()]
-        return [format_address(*parse_address(address.strip())) for address in named]
+        self._proxies = [format_address(*parse_address(address.strip())) for address in named]
+        return self._proxies
 
     def memory_ms(self) -> int:
         """Return how long a broker that was seen is expected to be there. Raises UsageError."""
@@ -273,6 +288,25 @@ class Invocation:
         except ValueError as error:
             raise UsageError(f"{where}: {error}.") from None
 
+    async def _check_map(self, client: Client) -> None:
+        """Look whether somebody has registered what addresses are mapped for.
+
+        Raises UnmatchedMapError for an option. What a context maps makes the answer a partial one instead: else nothing
+        could be asked while a broker that it names is away. So does an option while a name server is silent.
+        """
+        if not client.mapped:
+            return
+        from rmqctl.client.partial_answers import find_unmatched
+        from rmqctl.rules.address_map import unmatched_error
+
+        unmatched, cluster = await find_unmatched(client, self._proxies or self.proxies(()))
+        given = self._mapped_by_options()
+        for key in unmatched:
+            if key in given and not client.name_server_views.silent:
+                raise unmatched_error(key, "--map-address", cluster)
+            where = "--map-address" if key in given else f"map-address of context {self.context_name}"
+            self.display.findings.add([Failure(None, where, unmatched_error(key, "It", cluster))])
+
     async def _note_name_servers(self, client: Client) -> None:
         """Keep for the display what makes every result of this run partial, or has to be known."""
         from rmqctl.client.partial_answers import find_partial
@@ -280,7 +314,8 @@ class Invocation:
         failures, silences = await find_partial(client)
         warnings = [f"{failure.what} told nothing: {failure.error.sentence}" for failure in silences]
         findings = self.display.findings
-        findings.failures = tuple(dict.fromkeys((*findings.failures, *failures)))
+        findings.hints = {**findings.hints, **client.map_hints()}
+        findings.add(failures)
         findings.warnings = tuple(dict.fromkeys((*findings.warnings, *warnings)))
 
     def of(self, context: ContextConfig) -> Invocation:
@@ -326,7 +361,11 @@ class Invocation:
         return settings
 
     def _address_map(self) -> dict[str, str]:
-        mapped = dict(self._context.map_address) if self._context is not None else {}
+        mapped = self._context.map_address if self._context is not None else {}
+        return {**mapped, **self._mapped_by_options()}
+
+    def _mapped_by_options(self) -> dict[str, str]:
+        mapped = {}
         for pair in self._given.get("map_address", ()):
             broker, separator, address = pair.partition("=")
             if not separator or not broker.strip():

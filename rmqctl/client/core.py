@@ -22,20 +22,22 @@ from rmqctl.errors import (
     UnreachableError,
 )
 from rmqctl.model.cluster_memory import Expectation, Sightings
-from rmqctl.model.route import MASTER_ID, Broker, ClusterInfo, TopicRoute
+from rmqctl.model.route import Broker, ClusterInfo, TopicRoute
 from rmqctl.net.clock import Clock, Deadline, SystemClock, pause
 from rmqctl.net.stream import SocketStream, Stream, connect_tcp
 from rmqctl.net.tls import TlsFacts
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command, HeaderEncoding
+from rmqctl.rules.address_map import map_hint, replica_name
 from rmqctl.rules.cluster_memory import (
     lost_brokers,
-    not_registered,
+    master_missing,
     seen_broker,
     seen_queues,
     with_missing_brokers,
     with_missing_queues,
+    without_broker,
 )
 from rmqctl.rules.name_server_views import merge_clusters, merge_routes
 
@@ -90,11 +92,18 @@ class Client:
         self.name_server_views = NameServers(self.clock)
         self.expectation = expectation or Expectation()
         self.sightings = Sightings()
+        # By broker name: topics whose routes have queues there, and nothing else of the broker.
+        self.only_routed: dict[str, set[str]] = {}
         # By broker name: why the master did not answer, for brokers whose slave did.
         self.silent_masters: dict[str, RmqctlError] = {}
         self._credentials = credentials
         self._encoding = encoding
         self._address_map = dict(address_map or {})
+        self.mapped = tuple(self._address_map)
+        # Addresses that brokers registered; those that connections were opened to as they are, and those that refused.
+        self._registered: set[str] = set()
+        self._reached: set[str] = set()
+        self._unreached: set[str] = set()
         self._connect = connect
         # What servers may ask of us, by code; also what is added later.
         self.handlers: dict[int, Handler] = dict(handlers or {})
@@ -192,11 +201,22 @@ class Client:
     async def _connect_mapped(self, address: str, clock: Clock, timeout_s: float) -> Stream:
         target = self._address_map.get(address, address)
         try:
-            return await self._connect(target, clock, timeout_s)
+            stream = await self._connect(target, clock, timeout_s)
         except UnreachableError as error:
             if target == address:
+                if error.hint is None:
+                    self._unreached.add(address)
                 raise
             raise error.reworded(f"{address} (mapped to {error.sentence.rstrip('.')}).") from None
+        if target == address:
+            self._reached.add(address)
+        return stream
+
+    def map_hints(self) -> dict[str, str]:
+        """Return what to try for each registered address that could not be reached, as far as is known by now."""
+        unreached = self._unreached & self._registered
+        hints = {address: map_hint(address, self._reached & self._registered) for address in unreached}
+        return {address: hint for address, hint in hints.items() if hint is not None}
 
     async def tls_facts(self, address: str) -> TlsFacts | None:
         """Return what TLS agrees on with a server, on a connection of its own; None where connections are plain."""
@@ -210,7 +230,8 @@ class Client:
         """Note where to reach brokers that the map names: from now on their registered addresses lead there."""
         for broker in brokers:
             for broker_id, address in broker.addresses.items():
-                name = broker.broker_name if broker_id == MASTER_ID else f"{broker.broker_name}/{broker_id}"
+                self._registered.add(address)
+                name = replica_name(broker, broker_id)
                 if name in self._address_map:
                     self._address_map[address] = self._address_map[name]
 
@@ -219,11 +240,7 @@ class Client:
 
         Raises the master's error when nobody answers.
         """
-        if broker.absence is not None:
-            raise not_registered(broker, self.clock.now_ms())
-        first_error: RmqctlError | None = None
-        if broker.addresses and broker.master_address is None:
-            first_error = UnreachableError(broker.broker_name, "no master is registered")
+        first_error: RmqctlError | None = master_missing(broker, self.clock.now_ms())
         for address in broker.read_addresses:
             try:
                 response = await self.ask(address, command)
@@ -234,7 +251,7 @@ class Client:
                 self.silent_masters[broker.broker_name] = first_error
             return Answer(response, address, from_slave=address != broker.master_address)
         if first_error is None:
-            raise UnreachableError(broker.broker_name, "the name server knows no address of it")
+            raise AssertionError("a master was asked")
         raise first_error
 
     async def ask_name_server(self, command: Command) -> Command:
@@ -346,6 +363,8 @@ class Client:
         live = merge_routes(topic, known) if known else None
         if live is not None:
             self.map_addresses(live.brokers)
+            for name in without_broker(live):
+                self.only_routed.setdefault(name, set()).add(topic)
         self.sightings.topics[topic] = {} if live is None else seen_queues(live, self.clock.now_ms())
         route = live
         if lost_brokers(topic, live, self.expectation):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.route import ClusterInfo
-from rmqctl.rules.cluster_memory import not_registered
+from rmqctl.rules.address_map import unmatched_keys
+from rmqctl.rules.cluster_memory import not_registered, only_routed
 from rmqctl.rules.words import listed
 
 from .core import Client
@@ -14,11 +17,16 @@ from .core import Client
 async def find_partial(client: Client) -> tuple[list[Failure], list[Failure]]:
     """Return what makes the answers of this client partial, and what is only worth knowing.
 
-    The first are name servers that leave something out, and missing brokers that may have queues of the topics that
-    were asked for. The second are silent name servers: there are several so that one may fail, and a broker that only a
-    silent one knows is missed by what was seen of the cluster before.
+    The first are name servers that leave something out, brokers that only routes name, and missing brokers that may
+    have queues of the topics that were asked for. The second are silent name servers: there are several so that one
+    may fail, and a broker that only a silent one knows is missed by what was seen of the cluster before.
     """
     differences, silences = client.name_server_views.differences(), client.name_server_views.silences()
+    now_ms = client.clock.now_ms()
+    differences += [
+        Failure(name, f"queues of {listed(sorted(topics))}", not_registered(only_routed(name, topics), now_ms))
+        for name, topics in sorted(client.only_routed.items())
+    ]
     if client.sightings.topics and client.expectation.brokers:
         try:
             differences += _untold_queues(client, await client.cluster())
@@ -26,6 +34,20 @@ async def find_partial(client: Client) -> tuple[list[Failure], list[Failure]]:
             # What was asked for was answered; which brokers there are was not.
             differences.append(Failure(None, "brokers", error))
     return differences, silences
+
+
+async def find_unmatched(client: Client, others: Collection[str]) -> tuple[list[str], ClusterInfo]:
+    """Return the keys of the client's map that no broker has registered, and the cluster that was asked for it.
+
+    `others` are addresses that a map may name as well. Returns none when the cluster cannot be asked: the command will
+    say so.
+    """
+    try:
+        cluster = await client.cluster()
+    except RmqctlError:
+        return [], ClusterInfo(())
+    known = {*client.name_servers, *others}
+    return unmatched_keys(client.mapped, cluster, client.expectation, known), cluster
 
 
 def _untold_queues(client: Client, cluster: ClusterInfo) -> list[Failure]:

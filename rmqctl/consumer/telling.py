@@ -8,6 +8,7 @@ from rmqctl.errors import RmqctlError
 from rmqctl.model.consuming import ConsumeResult, Trouble
 from rmqctl.model.group import BROADCASTING
 from rmqctl.protocol.message import StoredMessage
+from rmqctl.rules.words import counted
 
 from .batch import Batch
 from .counters import Counters
@@ -77,7 +78,7 @@ class Telling:
 
     def not_sent_back(self, batch: Batch, error: RmqctlError) -> None:
         """See concurrent.Watcher."""
-        said = f"{len(batch.messages)} messages could not be sent back: {error.sentence}"
+        said = f"{counted(len(batch.messages), 'message')} could not be sent back: {error.sentence}"
         self._report(Trouble.SEND_BACK, f"{batch.mq}: {said}")
 
     def blocked(self, process_queue: ProcessQueue, error: RmqctlError) -> None:

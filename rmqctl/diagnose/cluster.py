@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
-from rmqctl.admin.probe import fetch_refused_reads, measure_clock
+from rmqctl.admin.brokers import fetch_expected
+from rmqctl.admin.probe import fetch_bad_reads, measure_clock
 from rmqctl.admin.servers import ClusterServer, fetch_servers
 from rmqctl.client.core import Client
 from rmqctl.client.identity import ServerKind
-from rmqctl.errors import NotAuthorisedError, RmqctlError
+from rmqctl.errors import NameServersDifferError, NoBrokerError, NotAuthorisedError, RmqctlError
 from rmqctl.model.check_result import CheckResult, Status
-from rmqctl.model.route import MASTER_ID
-from rmqctl.rules.cluster_memory import not_registered
+from rmqctl.rules.cluster_memory import master_missing
 from rmqctl.rules.durations import short_duration
 from rmqctl.rules.times import short_time
 from rmqctl.rules.views import differing_views
-from rmqctl.rules.words import counted
+from rmqctl.rules.words import agreeing, counted
 
 _MAX_SKEW_MS = 1_000
 _EXPIRY_WARNING_MS = 30 * 86_400_000
@@ -28,15 +29,15 @@ async def fetch_cluster_findings(client: Client, *, is_signed: bool, tls_verify:
     brokers = [server for server in servers if server.broker_name is not None]
     findings = [_reached(server) for server in name_servers]
     findings += _agreement(name_servers)
-    findings += [_reached(server) for server in brokers]
+    hints = client.map_hints()
+    findings += [_reached(server, hints) for server in brokers]
     answering = [
         server for server in brokers if server.probe.kind is ServerKind.BROKER and server.probe.rtt_ms is not None
     ]
     if any(server.error is None for server in name_servers) and not brokers:
-        hint = "Start one, or wait 30 s."
-        findings.append(CheckResult("brokers", "cluster", Status.WARN, "no broker has registered", hint))
+        none = NoBrokerError(client.name_servers)
+        findings.append(CheckResult("brokers", "cluster", Status.FAIL, none.reason, none.hint, error=none))
     findings += await _expected(client)
-    findings += _masters(brokers)
     findings += _versions(brokers)
     found = await asyncio.gather(
         *(_rights(client, server, is_signed=is_signed) for server in answering),
@@ -52,11 +53,12 @@ def _name(server: ClusterServer) -> str:
     return f"{server.broker_name}/{server.broker_id} {server.probe.address}"
 
 
-def _reached(server: ClusterServer) -> CheckResult:
+def _reached(server: ClusterServer, hints: Mapping[str, str] | None = None) -> CheckResult:
     check = "name server" if server.broker_name is None else "broker"
     error, probe = server.error, server.probe
     if error is not None and not isinstance(error, NotAuthorisedError):
-        return CheckResult(check, _name(server), Status.FAIL, error.sentence.rstrip("."), error.hint, error=error)
+        hint = error.hint or (hints or {}).get(probe.address)
+        return CheckResult(check, _name(server), Status.FAIL, error.sentence.rstrip("."), hint, error=error)
     kind = str(probe.kind or "unknown").lower().replace("_", " ")
     found = kind if probe.version is None else f"{kind} {probe.version}"
     if probe.rtt_ms is not None:
@@ -83,39 +85,32 @@ def _agreement(name_servers: list[ClusterServer]) -> list[CheckResult]:
         return [CheckResult("name servers agree", "cluster", Status.OK, f"{len(views)} list the same brokers")]
     hint = "Brokers register with each name server on their own: check namesrvAddr of those that are missing."
     found = "; ".join(f"{address} does not list {', '.join(names)}" for address, names in missing.items())
-    return [CheckResult("name servers agree", "cluster", Status.WARN, found, hint)]
+    error = NameServersDifferError(f"{found}.", hint=hint)
+    return [CheckResult("name servers agree", "cluster", Status.FAIL, found, hint, error=error)]
 
 
 async def _expected(client: Client) -> list[CheckResult]:
-    """Compare the brokers that are registered with those that were, or that the context names."""
+    """Compare the brokers that can be asked with all that should be there."""
     try:
-        cluster = await client.cluster()
+        cluster = await fetch_expected(client)
     except RmqctlError:
         return []  # each name server has a finding of its own
     now_ms, expectation = client.clock.now_ms(), client.expectation
     findings = [
-        CheckResult("brokers", broker.broker_name, Status.WARN, error.reason, error.hint, error=error)
-        for broker in cluster.missing
-        for error in [not_registered(broker, now_ms)]
+        CheckResult("brokers", broker.broker_name, Status.FAIL, gone.reason, gone.hint, error=gone)
+        for broker in cluster.brokers
+        if (gone := master_missing(broker, now_ms)) is not None
     ]
     if expectation.brokers and not findings:
         count = counted(len(expectation.brokers), "broker")
-        by = "the context names" if expectation.is_named else "were seen before"
-        findings.append(CheckResult("brokers", "cluster", Status.OK, f"{count} that {by}: registered"))
+        by = "the context names" if expectation.is_named else agreeing(len(expectation.brokers), "was") + " seen before"
+        findings.append(CheckResult("brokers", "cluster", Status.OK, f"registered: {count} that {by}"))
     there = {broker.broker_name for broker in cluster.registered}
     for name, seen in sorted(expectation.faded.items()):
         if name not in there:
             found = f"last seen {short_time(seen.last_seen_ms, now_ms)}, not expected any more"
             findings.append(CheckResult("brokers", name, Status.OK, found))
     return findings
-
-
-def _masters(brokers: list[ClusterServer]) -> list[CheckResult]:
-    """Name brokers of which only slaves are registered: name servers forget a dead master, 5.x at once."""
-    with_master = {server.broker_name for server in brokers if server.broker_id == MASTER_ID}
-    names = sorted({server.broker_name for server in brokers if server.broker_name is not None} - with_master)
-    hint = "Its slaves answer reads with what they have copied; nothing can be written to it."
-    return [CheckResult("masters", name, Status.WARN, "no master is registered", hint) for name in names]
 
 
 def _versions(brokers: list[ClusterServer]) -> list[CheckResult]:
@@ -135,10 +130,15 @@ def _versions(brokers: list[ClusterServer]) -> list[CheckResult]:
 async def _rights(client: Client, server: ClusterServer, *, is_signed: bool) -> CheckResult:
     name = _name(server)
     try:
-        refused, read_count = await fetch_refused_reads(client, server.probe.address)
+        bad = await fetch_bad_reads(client, server.probe.address)
     except RmqctlError as error:
         return CheckResult("rights", name, Status.UNKNOWN, error.sentence.rstrip("."), error.hint)
     how = "signed" if is_signed else "not signed"
+    refused, read_count, partial = bad.refused, bad.read_count, bad.lists_error
+    if partial is not None and not isinstance(partial, NotAuthorisedError):
+        lists = ", ".join(dict.fromkeys(part for read, _ in bad.failed for part in read.commands.split(", ")))
+        found = f"{partial.sentence.rstrip('.')}; partial: {lists}"
+        return CheckResult("tables", name, Status.FAIL, found, partial.hint, error=partial)
     if not refused:
         return CheckResult("rights", name, Status.OK, f"all {read_count} reads are allowed, {how}")
     codes = [read.command.code for read in refused]
@@ -149,9 +149,9 @@ async def _rights(client: Client, server: ClusterServer, *, is_signed: bool) -> 
     wanted = "; ".join(sorted({read.right for read in refused}))
     lost = ", ".join(dict.fromkeys(part for read in refused for part in read.commands.split(", ")))
     found = f"{len(refused)} of {read_count} reads are refused, {how} ({', '.join(map(str, codes))})"
-    return CheckResult(
-        "rights", name, Status.WARN, found, f"Wanted: {wanted}; without them {lost} know less.", measured
-    )
+    status = Status.WARN if partial is None else Status.FAIL
+    hint = f"Wanted: {wanted}; without them {lost} know less."
+    return CheckResult("rights", name, status, found, hint, measured, partial)
 
 
 async def _tls(client: Client, server: ClusterServer, verify: str | None) -> CheckResult:

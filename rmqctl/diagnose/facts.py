@@ -29,7 +29,10 @@ from .clocks import GroupClocks
 
 
 class TopicFacts(Struct, frozen=True):
-    """Sums over a group's queues of one topic. The numbers are what is known at least."""
+    """Sums over a group's queues of one topic. The numbers are what is known at least.
+
+    Messages in queues that no consumer can read can be read when readQueueNums is `unreadable_end`.
+    """
 
     topic: str
     lag: int = 0
@@ -38,6 +41,7 @@ class TopicFacts(Struct, frozen=True):
     beyond_max_count: int = 0
     unreadable_count: int = 0
     unreadable_queue_count: int = 0
+    unreadable_end: int = 0
 
 
 class QueueMotion(Struct, frozen=True):

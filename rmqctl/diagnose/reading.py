@@ -8,10 +8,8 @@ from msgspec.structs import replace
 
 from rmqctl.admin.group_details import GroupDetails, GroupMembers
 from rmqctl.admin.groups import GroupSummary
-from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import TopicRoute
 from rmqctl.rules.group_views import member_views
 from rmqctl.whatif.live import make_scene
 
@@ -27,7 +25,7 @@ def facts_of(details: GroupDetails) -> GroupFacts:
         state=progress.state,
         connections=details.connections,
         configs=details.configs,
-        topics=_topics(progress.rows, progress.unreadable),
+        topics=_topics(progress.rows, {**progress.unreadable, **details.cut_queues}),
         has_leftovers=bool(details.leftovers),
         leftovers=tuple(details.leftovers),
         stored_topics=details.stored_topics,
@@ -40,7 +38,7 @@ def facts_of(details: GroupDetails) -> GroupFacts:
         last_dead_letter_at_ms=details.last_dead_letter_at_ms,
         retry_places=details.retry_places,
         broker_versions={name: view.version for name, view in reading.views.items()},
-        closed_brokers=_closed(reading.routes, details),
+        closed_brokers=reading.closed_brokers(),
     )
 
 
@@ -74,10 +72,12 @@ def facts_of_summary(summary: GroupSummary, at_ms: int) -> GroupFacts:
                 beyond_max_count=backlog.beyond_max_count,
                 unreadable_count=backlog.unreadable_count,
                 unreadable_queue_count=backlog.unreadable_queue_count,
+                unreadable_end=backlog.unreadable_end,
             )
             for topic, backlog in summary.backlogs.items()
         ),
         has_leftovers=summary.has_leftovers,
+        closed_brokers=summary.closed_brokers,
     )
 
 
@@ -101,18 +101,7 @@ def _topics(rows: tuple[QueueProgress, ...], unreadable: Mapping[MessageQueue, i
             beyond_max_count=sum(row.reasons.get("lag") is Unknown.OFFSET_BEYOND_MAX for row in own),
             unreadable_count=sum(count for mq, count in unreadable.items() if mq.topic == topic),
             unreadable_queue_count=sum(mq.topic == topic for mq in unreadable),
+            unreadable_end=max((mq.queue_id + 1 for mq in unreadable if mq.topic == topic), default=0),
         )
         for topic, own in by_topic.items()
     )
-
-
-def _closed(routes: Mapping[str, TopicRoute], details: GroupDetails) -> dict[str, tuple[str, ...]]:
-    """Return the brokers whose queues of a subscribed topic may not be read, by topic."""
-    wanted = {topic for found in details.connections.values() if found is not None for topic in found.subscriptions}
-    wanted |= {item.topic for info in details.running.ok.values() for item in info.subscriptions}
-    closed = {
-        topic: tuple(sorted(data.broker_name for data in routes[topic].queue_data if not data.is_readable))
-        for topic in sorted(wanted & routes.keys())
-        if not topic.startswith(RETRY_PREFIX)
-    }
-    return {topic: names for topic, names in closed.items() if names}

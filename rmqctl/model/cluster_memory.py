@@ -38,7 +38,7 @@ class ClusterMemory(Struct, frozen=True):
 class Expectation(Struct, frozen=True):
     """What should be there now: `brokers` by name, None for one that a context names and that was never seen.
 
-    `topics` as in the memory. `is_named`: a context names the brokers. `is_first`: nothing is remembered, so what is
+    `topics` as in the memory. `is_named`: a context names the brokers. `is_first`: no topic is remembered, so what is
     missing cannot be known from it. `faded` were seen too long ago to be expected.
     """
 

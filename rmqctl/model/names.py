@@ -74,9 +74,14 @@ def with_namespace(namespace: str, name: str) -> str:
     return f"{prefix}{bare}" if bare.startswith(start) else f"{prefix}{start}{bare}"
 
 
-def is_pop_retry_topic(group: str, topic: str, topics: Collection[str]) -> bool:
-    """Tell whether a topic holds what popping clients of the group have not acknowledged in one of its other topics.
+def pop_retry_topics(group: str, topic: str) -> tuple[str, str]:
+    """Return the topics that can hold what popping clients of a group have not acknowledged in a topic.
 
-    `%RETRY%group_topic` and, where enableRetryTopicV2 is set, `%RETRY%group+topic` (KeyBuilder.buildPopRetryTopic).
+    The second where enableRetryTopicV2 is set (KeyBuilder.buildPopRetryTopic).
     """
-    return any(topic in (f"{RETRY_PREFIX}{group}_{other}", f"{RETRY_PREFIX}{group}+{other}") for other in topics)
+    return f"{RETRY_PREFIX}{group}_{topic}", f"{RETRY_PREFIX}{group}+{topic}"
+
+
+def is_pop_retry_topic(group: str, topic: str, topics: Collection[str]) -> bool:
+    """Tell whether a topic holds what popping clients of the group have not acknowledged in one of its other topics."""
+    return any(topic in pop_retry_topics(group, other) for other in topics)

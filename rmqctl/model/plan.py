@@ -156,7 +156,8 @@ class Plan(Struct, frozen=True):
     those of each (topic, broker name). `state`, `consume_type`, `message_model` and `client_ids` are how the group was
     found. `asked` are the words that it was asked with, `reason` is what the operator says why. `time_ms` is the time
     that it was asked to go to. `filters` are what members subscribe to other than everything, by topic. `configured_at`
-    are the brokers that have the group configured. Plans of older releases have none of the last five.
+    are the brokers that have the group configured. With `takes_offsets` a broker that deletes the group deletes all of
+    its offsets. Plans of older releases have none of the last six.
     """
 
     id: str
@@ -181,3 +182,4 @@ class Plan(Struct, frozen=True):
     time_ms: int | None = None
     filters: Mapping[str, tuple[str, ...]] = {}
     configured_at: tuple[str, ...] = ()
+    takes_offsets: bool = False

@@ -37,6 +37,7 @@ class TimeLagSource(StrEnum):
     """How a time lag was measured."""
 
     HEAD_STORE_TIME = "HEAD_STORE_TIME"  # age of the first unread message, by its broker's clock
+    UNORDERED_STORE_TIME = "UNORDERED_STORE_TIME"  # the same, of a queue whose store times go back
     NO_BACKLOG = "NO_BACKLOG"  # nothing is unread, so it is 0
 
 
@@ -51,6 +52,7 @@ class PulledSource(StrEnum):
 class QueueReading(Struct, frozen=True):
     """What was read about one queue, before anything is concluded. None: not known, `reasons` says why.
 
+    `are_times_rising` is false where the store times of the queue were seen to go back.
     `client_ids` are the clients that hold the queue now; `cached_count` what they have pulled and not finished;
     `pulled_to` the offset after the last one that any of them pulled; `first_unfinished` the first offset that its only
     holder has pulled and not finished.
@@ -64,6 +66,7 @@ class QueueReading(Struct, frozen=True):
     last_timestamp_ms: int | None = None
     head_age_ms: int | None = None
     oldest_age_ms: int | None = None
+    are_times_rising: bool = True
     retention_ms: int | None = None
     client_ids: tuple[str, ...] = ()
     cached_count: int | None = None

@@ -16,11 +16,13 @@ class Absence(Struct, frozen=True):
     """Why a broker is expected although no name server lists it.
 
     `last_seen_ms` and `address` are those of its last registration that rmqctl saw; None when a context names a broker
-    that rmqctl has never seen.
+    that rmqctl has never seen. `is_named`: a context names it. `topics`: only their routes name it.
     """
 
     last_seen_ms: int | None
     address: str | None = None
+    is_named: bool = False
+    topics: tuple[str, ...] = ()
 
 
 class Broker(Struct, frozen=True):

@@ -42,13 +42,19 @@ class ConsumeTimeSpan(Struct, frozen=True):
 
     `head_age_ms`: how long ago the broker stored the first unread message; 0 when nothing is unread; None when unknown.
     `oldest_age_ms`: the same for the oldest message that is left, known only when the broker's clock is.
+    `are_times_rising`: the oldest, the last consumed and the newest message were stored in this order.
     """
 
     head_age_ms: int | None
     oldest_age_ms: int | None
+    are_times_rising: bool = True
 
 
 class StoredOffsets(Struct, frozen=True):
-    """Answer of GET_ALL_CONSUMER_OFFSET: group to topic to queue id to offset. The only sure test on 4.9."""
+    """Answer of GET_ALL_CONSUMER_OFFSET: group to topic to queue id to offset. The only sure test on 4.9.
+
+    `emptied` are the groups of which the broker keeps an entry below 0, which is none, beside offsets or without any.
+    """
 
     groups: Mapping[str, Mapping[str, Mapping[int, int]]]
+    emptied: frozenset[str] = frozenset()

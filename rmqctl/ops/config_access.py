@@ -9,7 +9,8 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from rmqctl.admin.clients import fetch_connections
-from rmqctl.admin.group_writes import read_configs, read_offsets, write_config
+from rmqctl.admin.group_writes import read_configs, write_config
+from rmqctl.admin.stored_offsets import fetch_group_table
 from rmqctl.admin.topic_writes import read_topic, write_topic
 from rmqctl.client.core import Client
 from rmqctl.model.names import dead_letter_topic
@@ -24,10 +25,14 @@ from .group_found import FoundConfig, find_config
 
 
 class Held(Struct, frozen=True):
-    """What one broker holds. `fields` are None where nothing is configured; the rest is of groups only."""
+    """What one broker holds. `fields` are None where nothing is configured; the rest is of groups only.
+
+    `keeps_entries`: it has entries of the group's offsets, if only such as stand for none.
+    """
 
     fields: Mapping[str, Any] | None
     offsets: Mapping[MessageQueue, int] = {}
+    keeps_entries: bool = False
     has_members: bool = False
 
 
@@ -59,13 +64,14 @@ class _GroupAccess(Struct, frozen=True):
         return await find_config(client, self.group, broker_names)
 
     async def read(self, client: Client, broker: Broker) -> Held:
-        table, offsets, connected = await asyncio.gather(
+        table, stored, connected = await asyncio.gather(
             read_configs(client, broker),
-            read_offsets(client, broker, self.group),
+            fetch_group_table(client, broker, self.group),
             fetch_connections(client, broker, self.group),
         )
         config = table.get(self.group)
-        return Held(None if config is None else config.fields, offsets, connected is not None)
+        fields = None if config is None else config.fields
+        return Held(fields, stored.offsets, stored.is_kept, has_members=connected is not None)
 
     async def write(self, client: Client, broker: Broker, item: ConfigReceiptItem) -> None:
         await write_config(client, broker, request_body(self.group, item.before, item.target or {}))

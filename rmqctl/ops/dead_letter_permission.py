@@ -44,6 +44,7 @@ async def find_dead_letter_topic(client: Client, group: str, broker_names: Colle
         configs={name: fields for name, fields in answers.ok.items() if fields is not None},
         tables={},
         offsets={},
+        keeping=frozenset(),
         members={},
         unseen=Unknown.NOT_REPORTED,
         consume_type=None,

@@ -26,6 +26,7 @@ from rmqctl.model.plan import (
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ChangeState, ConfigReceiptItem, Receipt, ReceiptItem, Result, ReturnReceipt, Who
 from rmqctl.rules.dead_letter_permission import is_permission_change
+from rmqctl.rules.file_claims import require_kind
 from rmqctl.rules.group_changes import is_group_change
 from rmqctl.rules.pop_handles import is_handle
 from rmqctl.rules.times import iso_time
@@ -63,6 +64,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "clientIds": list(plan.client_ids),
         "filters": {topic: list(expressions) for topic, expressions in sorted(plan.filters.items())},
         "configuredAt": list(plan.configured_at),
+        "takesOffsets": plan.takes_offsets,
         "topics": [
             {"topic": topic, "brokerName": broker_name, "readQueueNums": count}
             for (topic, broker_name), count in sorted(plan.read_queue_counts.items())
@@ -211,6 +213,7 @@ class _Document(Struct, frozen=True, rename="camel"):
     time_ms: int | None = None
     filters: dict[str, tuple[str, ...]] = {}
     configured_at: tuple[str, ...] = ()
+    takes_offsets: bool | None = None
     plan_id: str = ""
     plan_sha256: str = ""
     started_at_ms: int = 0
@@ -270,8 +273,16 @@ def parse_plan(data: bytes, where: str) -> tuple[Plan, str]:
             time_ms=document.time_ms,
             filters=document.filters,
             configured_at=document.configured_at,
+            takes_offsets=_is_with_offsets(document) if document.takes_offsets is None else document.takes_offsets,
         ),
         document.sha256,
+    )
+
+
+def _is_with_offsets(document: _Document) -> bool:
+    """Tell whether offsets go with the group by a plan of an older release: it names each."""
+    return is_group_change(document.operation) and any(
+        item.topic is not None and item.target is None for item in document.items
     )
 
 
@@ -461,8 +472,9 @@ def _config(value: int | dict[str, Any] | None) -> dict[str, Any] | None:
 def _read(data: bytes, kind: str, where: str) -> tuple[dict[str, Any], _Document]:
     try:
         raw = json.loads(data)
-        if not isinstance(raw, dict) or raw.get("kind") != kind:
+        if not isinstance(raw, dict):
             raise UsageError(f"{where} is no {kind.lower()}.", hint=_HINTS[kind])
+        require_kind(where, raw.get("kind"), (kind,), hint=_HINTS[kind])
         if raw.get("apiVersion") != API_VERSION:
             raise UsageError(
                 f"{where} is of {raw.get('apiVersion')!r}: this rmqctl reads {API_VERSION}.", hint=_HINTS[kind]

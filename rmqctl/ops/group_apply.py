@@ -20,7 +20,7 @@ from rmqctl.model.receipt import ConfigReceiptItem, ReceiptItem, Result, Who
 from rmqctl.rules.group_fields import differing_names, is_taken_over
 
 from .applied import Applied, note_down, receipt_of
-from .config_access import access_of
+from .config_access import Held, access_of
 from .group_check import check_config_plan
 from .group_found import FoundConfig
 from .journal import Journal
@@ -140,7 +140,9 @@ class _Run:
     async def _delete(self, name: str, configs: Sequence[int], offsets: Sequence[int]) -> None:
         self._attempting(configs, offsets)
         try:
-            await delete_group(self._client, self._found.brokers[name], self._plan.group, with_offsets=bool(offsets))
+            await delete_group(
+                self._client, self._found.brokers[name], self._plan.group, with_offsets=self._plan.takes_offsets
+            )
         except RmqctlError as error:
             self._failed(name, "group", error, configs, offsets)
 
@@ -220,7 +222,7 @@ class _Run:
         else:
             self._read_failures.pop(name, None)
             for index in configs:
-                self._conclude_config(index, held.fields, has_members=held.has_members)
+                self._conclude_config(index, held)
             for index in offsets:
                 self._conclude_offset(index, held.offsets)
 
@@ -241,15 +243,17 @@ class _Run:
             if (offset := self.items[index]).result is Result.UNKNOWN:
                 self.items[index] = replace(offset, note=said(index, offset.note))
 
-    def _conclude_config(self, index: int, after: Mapping[str, Any] | None, *, has_members: bool) -> None:
-        item = self.configs[index]
+    def _conclude_config(self, index: int, held: Held) -> None:
+        item, after = self.configs[index], held.fields
         if item.result is not Result.UNKNOWN:
             return
         number = len(self.items) + index
         sent = self._sent_notes.pop(number, item.note)
         result, note = Result.UNKNOWN, sent or "it is neither as before nor as it was sent"
-        if after is None and item.target is None and has_members:
+        if after is None and item.target is None and held.has_members:
             note = "a member has come meanwhile, and brings it back"
+        elif after is None and item.target is None and held.keeps_entries and self._plan.takes_offsets:
+            note = "the broker still has entries of its offsets"
         elif _holds(item.target, after):
             result, note = Result.CONFIRMED, ""
         elif _is_as_before(item.before, after) and number not in self._unanswered:

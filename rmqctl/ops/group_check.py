@@ -29,7 +29,7 @@ async def check_config_plan(client: Client, plan: Plan, *, strict: bool) -> Foun
         *_config_drift(plan, found, access.what),
         *_member_drift(plan, found, strict=strict),
     ]
-    if plan.items:
+    if plan.items or plan.takes_offsets:
         drift += _offset_drift(plan, found)
     if drift:
         has_moved = any(plan.brokers[name] != broker.master_address for name, broker in found.brokers.items())
@@ -79,8 +79,7 @@ def _member_drift(plan: Plan, found: FoundConfig, *, strict: bool) -> Iterator[s
 
 def _offset_drift(plan: Plan, found: FoundConfig) -> Iterator[str]:
     planned = {item.mq: item.before for item in plan.items}
-    is_whole = any(item.target is None for item in plan.items)  # all of a broker's offsets go with the group
-    extra = [mq for mq in found.offsets if mq not in planned] if is_whole else []
+    extra = [mq for mq in found.offsets if mq not in planned] if plan.takes_offsets else []
     for mq in (*planned, *extra):
         if mq.broker_name not in found.brokers:
             continue

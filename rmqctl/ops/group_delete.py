@@ -32,9 +32,14 @@ async def plan_group_deletion(
     require_nobody(found, found.brokers, assume_offline=assume_offline)
     configs = [ConfigItem(name, fields, None) for name in found.brokers if (fields := found.fields(name)) is not None]
     items = deleted_offsets(found, found.brokers) if with_offsets else ()
+    if with_offsets:
+        named = {*(config.broker_name for config in configs), *(item.mq.broker_name for item in items)}
+        note = "its entries stand for no offset"
+        configs += [ConfigItem(name, None, None, note) for name in sorted(found.keeping - named)]
     plan = new_config_plan(
         client, found, Operation.GROUP_DELETE, configs, items,
         await describe_deletion(client, found, configs, with_offsets=with_offsets), asked=asked, reason=reason,
+        takes_offsets=with_offsets,
     )  # fmt: skip
     return Planned(plan, found.failures)
 
@@ -52,9 +57,9 @@ def deleted_offsets(found: FoundConfig, names: Iterable[str]) -> tuple[PlanItem,
 
 def _require_there(found: FoundConfig, *, with_offsets: bool) -> None:
     group = found.group
-    if any(group in table for table in found.tables.values()) or (with_offsets and found.offsets) or found.failures:
+    if any(group in table for table in found.tables.values()) or (with_offsets and found.keeping) or found.failures:
         return
-    if found.offsets:
+    if found.keeping:
         sentence = f"Group {group} is not configured; only offsets are left of it."
         raise NotFoundError("Group", group).reworded(sentence, hint="--with-offsets takes those away.")
     names = {name for table in found.tables.values() for name in table}

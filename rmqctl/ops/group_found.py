@@ -9,8 +9,9 @@ from msgspec import Struct
 
 from rmqctl.admin.brokers import fetch_cluster
 from rmqctl.admin.clients import fetch_connections, find_proxies
-from rmqctl.admin.group_writes import read_configs, read_offsets
+from rmqctl.admin.group_writes import read_configs
 from rmqctl.admin.results import all_failed, ask_all
+from rmqctl.admin.stored_offsets import fetch_group_table
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError
 from rmqctl.model.failure import Failure
@@ -32,8 +33,9 @@ class FoundConfig(Struct, frozen=True):
 
     `configs` are what they have configured, by broker; a broker without a configuration is not in it. `tables` are the
     configurations of all groups by broker and group, and `offsets` what these brokers store of the group; a dead-letter
-    topic has neither. `members` are the client ids by broker where somebody is connected; `unseen` says why there may
-    be more, at the brokers asked for.
+    topic has neither. `keeping` are brokers with entries of the group, if only such as stand for no offset. `members`
+    are the client ids by broker where somebody is connected; `unseen` says why there may be more, at the brokers asked
+    for.
     """
 
     group: str
@@ -43,6 +45,7 @@ class FoundConfig(Struct, frozen=True):
     configs: Mapping[str, Mapping[str, Any]]
     tables: Mapping[str, Mapping[str, GroupConfig]]
     offsets: Mapping[MessageQueue, int]
+    keeping: frozenset[str]
     members: Mapping[str, tuple[str, ...]]
     unseen: Unknown | None
     consume_type: str | None
@@ -86,7 +89,7 @@ async def find_config(client: Client, group: str, broker_names: Collection[str] 
     tables = await ask_all(chosen, lambda name: read_configs(client, chosen[name]))
     if not tables.ok:
         raise all_failed(tables.failed.values())
-    offsets = await ask_all(tables.ok, lambda name: read_offsets(client, chosen[name], group))
+    offsets = await ask_all(tables.ok, lambda name: fetch_group_table(client, chosen[name], group))
     connections = await ask_all(every, lambda name: fetch_connections(client, every[name], group))
     connected = {name: found for name, found in connections.ok.items() if found is not None and found.members}
     untold = [error for name, error in connections.failed.items() if name in offsets.ok]
@@ -101,7 +104,8 @@ async def find_config(client: Client, group: str, broker_names: Collection[str] 
         others=tuple(sorted(set(every) - set(chosen))),
         configs={name: table[group].fields for name, table in tables.ok.items() if group in table},
         tables=tables.ok,
-        offsets={mq: offset for found in offsets.ok.values() for mq, offset in found.items()},
+        offsets={mq: offset for table in offsets.ok.values() for mq, offset in table.offsets.items()},
+        keeping=frozenset(name for name, table in offsets.ok.items() if table.is_kept),
         members={name: tuple(sorted({m.client_id for m in found.members})) for name, found in connected.items()},
         unseen=unseen,
         consume_type=_agreed(connected, "consume_type"),
@@ -148,7 +152,7 @@ def changed_configs(receipt: Receipt) -> dict[str, ConfigReceiptItem]:
 def new_config_plan(
     client: Client, found: FoundConfig, operation: Operation, configs: Iterable[ConfigItem],
     items: Iterable[PlanItem] = (), consequences: Iterable[Consequence] = (), *, asked: str, reason: str | None,
-    route: Route = Route.GROUP_CONFIG,
+    route: Route = Route.GROUP_CONFIG, takes_offsets: bool = False,
 ) -> Plan:  # fmt: skip
     """Return the plan of these items, for a group as it was found."""
     now_ms, configs, items = client.clock.now_ms(), tuple(configs), tuple(items)
@@ -169,5 +173,6 @@ def new_config_plan(
         client_ids=found.client_ids,
         items=items,
         configs=configs,
+        takes_offsets=takes_offsets,
         consequences=tuple(dict.fromkeys(consequences)),
     )

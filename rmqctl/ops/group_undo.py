@@ -41,8 +41,9 @@ async def plan_group_undo(client: Client, receipt: Receipt, *, assume_offline: b
     operation = WAYS_BACK[receipt.operation]
     items, consequences = await _offsets_back(client, found, operation, configs, offsets, assume_offline=assume_offline)
     plan = new_config_plan(
-        client, found, operation, configs, items, consequences, asked=f"undo {receipt.id}", reason=reason
-    )
+        client, found, operation, configs, items, consequences, asked=f"undo {receipt.id}", reason=reason,
+        takes_offsets=any(item.target is None for item in items),
+    )  # fmt: skip
     return Planned(plan, found.failures)
 
 

@@ -13,7 +13,7 @@ from rmqctl.model.group import GroupState
 from rmqctl.model.plan import Consequence, Operation, PlanItem, Route
 from rmqctl.rules.reset import NONE_STORED
 
-from .offset_found import Found, find_stored
+from .offset_found import Found, find_stored, require_configured
 from .offset_plan import Planned, new_plan
 from .plan_parts import NOT_LOOKED_UP
 
@@ -24,7 +24,8 @@ async def plan_deletion(
 ) -> Planned:  # fmt: skip
     """Return the plan: the stored offsets of these topics, and with `leftovers` those of topics that are gone.
 
-    Raises NotFoundError when none are stored, RefusedError for a group in which somebody may be.
+    Raises NotFoundError when none are stored, RefusedError for a group in which somebody may be, and for one that
+    brokers of 5.x do not have configured.
     """
     found = await find_stored(client, group)
     state = found.situation.state
@@ -47,6 +48,8 @@ async def plan_deletion(
         raise NotFoundError("Offset", group).reworded(f"Group {group} has no offsets in {', '.join(without)}.")
     if not items and not failures:
         raise NotFoundError("Offset", group).reworded(f"Group {group} has no offsets of topics that are gone.")
+    hint = f"Delete all that is left of it: rmqctl group delete {group} --with-offsets"
+    await require_configured(client, found, {item.mq.broker_name for item in items}, hint=hint)
     consequences = (
         Consequence("NONE_STORED", f"{NONE_STORED}."),
         Consequence("BEGINS_ANEW", "Who comes begins where clients begin without an offset (ConsumeFromWhere)."),

@@ -1,8 +1,9 @@
 """Files of offsets: what `offset export` and `offset show` write, Kafka's CSV, rpk's text. Bytes in, values out.
 
-Kafka's tool knows `topic,partition,offset` and, for several groups, `group,topic,partition,offset`, without a header
-(CsvUtils.CsvRecordNoGroup, CsvRecordWithGroup); rpk `TOPIC PARTITION OFFSET` (rpk group seek --to-file). A partition
-may stand with its broker everywhere, as broker-a:0.
+Without a heading only three columns are read: Kafka's `topic,partition,offset` (CsvUtils.CsvRecordNoGroup) and rpk's
+`TOPIC PARTITION OFFSET` (rpk group seek --to-file). Four can be Kafka's `group,topic,partition,offset`
+(CsvRecordWithGroup) or `topic,brokerName,queueId,offset`, and brokers have a topic of their own name: a heading must
+tell. A partition may have its broker everywhere, as broker-a:0.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from msgspec import Struct
 from rmqctl.errors import UsageError
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.file_claims import require_fit, require_kind
+from rmqctl.rules.words import counted
 
 API_VERSION = "rmqctl/v1"
 EXPORT, LIST = "OffsetExport", "OffsetList"
@@ -30,6 +33,9 @@ _MOST_SHOWN = 40
 _HINT = (
     "Known are the JSON and CSV of rmqctl offset export, Kafka's CSV (topic,partition,offset) and rpk's text "
     "(TOPIC PARTITION OFFSET)."
+)
+_HEADING_HINT = (
+    "Write a heading in line 1, for example topic,brokerName,queueId,offset or group,topic,partition,offset."
 )
 
 
@@ -47,10 +53,23 @@ class OffsetEntry(Struct, frozen=True, gc=False):
 
 
 class OffsetFile(Struct, frozen=True):
-    """What a file says: at least one entry, no queue twice. `group` is None where the file names none."""
+    """What a file says: at least one entry, no queue twice.
+
+    `group` is None and `clusters` is empty where the file names none.
+    """
 
     group: str | None
     entries: tuple[OffsetEntry, ...]
+    clusters: tuple[str, ...] = ()
+
+    def settle_group(self, asked: str | None) -> str:
+        """Return the group that the offsets are for. Raises UsageError for none and for two."""
+        if asked is None and self.group is None:
+            raise UsageError("The file names no group.", hint="Name the group with --group.")
+        if asked is not None and self.group is not None:
+            hint = f"Name group {self.group}, or remove the group from the file to use its offsets for {asked}."
+            require_fit("The file", "group", [self.group], [asked], hint=hint)
+        return asked or self.group or ""
 
 
 _Found = tuple[str | None, OffsetEntry]  # the group that stands beside an entry
@@ -67,19 +86,18 @@ def parse_offsets(data: bytes) -> OffsetFile:
     if not start:
         raise UsageError("The file is empty.", hint=_HINT)
     if start[0] in "{[":
-        return _collect(_read_json(data))
+        return _read_json(data)
     if start[0] == '"' or "," in start.split("\n", 1)[0]:
-        return _collect(_read_rows(_csv_rows(text), _CSV_SHAPES))
-    return _collect(_read_rows(_text_rows(text), _TEXT_SHAPES))
+        return _collect(_read_rows(_csv_rows(text)))
+    return _collect(_read_rows(_text_rows(text)))
 
 
 def _line_of(data: bytes, position: int) -> int:
     return data.count(b"\n", 0, position) + 1
 
 
-def _collect(found: Iterable[_Found]) -> OffsetFile:
+def _collect(found: Iterable[_Found], group: str | None = None, clusters: tuple[str, ...] = ()) -> OffsetFile:
     """Put the entries together, of one group and each queue once. Raises UsageError."""
-    group: str | None = None
     entries: list[OffsetEntry] = []
     seen: dict[tuple[str, str | None, int], int] = {}
     for number, (named_group, entry) in enumerate(found, 1):
@@ -102,7 +120,7 @@ def _collect(found: Iterable[_Found]) -> OffsetFile:
         entries.append(entry)
     if not entries:
         raise UsageError("The file names no queue.", hint=_HINT)
-    return OffsetFile(group, tuple(entries))
+    return OffsetFile(group, tuple(entries), clusters)
 
 
 def _where(entry: OffsetEntry, number: int) -> str:
@@ -135,13 +153,13 @@ class _Item(Struct, frozen=True, rename="camel", gc=False):
 class _Document(Struct, frozen=True):
     items: list[_Item]
     group: str | None = None
+    cluster: str | None = None
 
 
-def _read_json(data: bytes) -> Iterator[_Found]:
+def _read_json(data: bytes) -> OffsetFile:
     try:
         head = msgspec.json.decode(data, type=_Head)
-        if head.kind not in (EXPORT, LIST):
-            raise UsageError(f"The JSON has kind {head.kind!r}, not {EXPORT} or {LIST}.", hint=_HINT)
+        require_kind("The JSON", head.kind, (EXPORT, LIST), hint=_HINT)
         if head.api_version != API_VERSION:
             raise UsageError(f"The {head.kind} is not of {API_VERSION}, which this rmqctl reads.")
         document = msgspec.json.decode(data, type=_Document)
@@ -149,6 +167,11 @@ def _read_json(data: bytes) -> Iterator[_Found]:
         raise UsageError(f"The JSON can't be read: {_one_based(str(error))}.", hint=_HINT) from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise UsageError(_malformed(data, str(error)), hint=_HINT) from None
+    clusters = tuple(document.cluster.split(",")) if document.cluster else ()
+    return _collect(_json_entries(document), document.group, clusters)
+
+
+def _json_entries(document: _Document) -> Iterator[_Found]:
     for number, item in enumerate(document.items, 1):
         reason = item.reasons.get("consumerOffset", Unknown.NEVER_COMMITTED)
         if item.consumer_offset is None and reason != Unknown.NEVER_COMMITTED:
@@ -160,8 +183,7 @@ def _read_json(data: bytes) -> Iterator[_Found]:
         _require_between(item.queue_id, "queue", _MAX_QUEUE_ID, f"Item {number}")
         if item.consumer_offset is not None:
             _require_between(item.consumer_offset, "offset", _MAX_OFFSET, f"Item {number}")
-        group = document.group if item.group is None else item.group
-        yield group, OffsetEntry(item.topic, item.broker_name, item.queue_id, item.consumer_offset, None)
+        yield item.group, OffsetEntry(item.topic, item.broker_name, item.queue_id, item.consumer_offset, None)
 
 
 def _one_based(message: str) -> str:
@@ -189,13 +211,7 @@ def _require_between(number: int, what: str, most: int, where: str) -> None:
 
 _Row = tuple[int, Sequence[str]]  # its line, its cells
 
-# What the columns are where no header names them.
-_CSV_SHAPES: Mapping[int, Sequence[str]] = {
-    3: ("topic", "queue", "offset"),
-    4: ("group", "topic", "queue", "offset"),
-    5: ("group", "topic", "broker", "queue", "offset"),
-}
-_TEXT_SHAPES = {3: _CSV_SHAPES[3]}
+_NO_HEADING = ("topic", "queue", "offset")
 _HEADINGS = {
     "group": "group",
     "topic": "topic",
@@ -205,6 +221,14 @@ _HEADINGS = {
     "offset": "offset",
     "consumeroffset": "offset",
 }
+_HEADINGS_HINT = "Columns are group, topic, brokerName, queueId (or partition) and consumerOffset (or offset)."
+# What `offset show -o csv` has besides: it tells neither whose offsets these are nor where to go.
+_OTHER_HEADINGS = frozenset(
+    {
+        "minoffset", "maxoffset", "pulloffset", "lag", "lost", "inflight", "duplicaterisk", "duplicaterisksource",
+        "lasttimestamp", "timelagms", "timelagsource", "retentionleftms", "clientids",
+    }
+)  # fmt: skip
 
 
 def _csv_rows(text: str) -> Iterator[_Row]:
@@ -225,45 +249,60 @@ def _csv_rows(text: str) -> Iterator[_Row]:
 def _text_rows(text: str) -> Iterator[_Row]:
     for line, row in enumerate(io.StringIO(text, newline=None), 1):
         if cells := row.split():
+            if len(cells) != len(_NO_HEADING):
+                # In a table or TSV an empty cell would move the others.
+                sentence = f"Line {line} has {counted(len(cells), 'column')}, not TOPIC PARTITION OFFSET."
+                raise UsageError(sentence, hint=_HINT)
             yield line, cells
 
 
-def _read_rows(rows: Iterator[_Row], shapes: Mapping[int, Sequence[str]]) -> Iterator[_Found]:
+def _read_rows(rows: Iterator[_Row]) -> Iterator[_Found]:
     first_line, first = next(rows, (0, ()))
     if not first:
         return
-    columns = _header(first_line, first)
-    is_data = columns is None
-    if columns is None:
-        if len(first) not in shapes:
-            raise UsageError(f"Line {first_line} has {_columns(len(first))}.", hint=_HINT)
-        columns = shapes[len(first)]
-    at = {column: index for index, column in enumerate(columns) if column}
-    if is_data:
+    is_heading = _is_heading(first)
+    if not is_heading and len(first) != len(_NO_HEADING):
+        sentence = f"Line {first_line} has {counted(len(first), 'column')} and no heading that names them."
+        raise UsageError(sentence, hint=_HEADING_HINT if len(first) > len(_NO_HEADING) else _HINT)
+    at = _columns(first_line, first) if is_heading else {column: index for index, column in enumerate(_NO_HEADING)}
+    if not is_heading:
         yield _named(first_line, first, at)
     for line, cells in rows:
         if len(cells) != len(first):
-            raise UsageError(f"Line {line} has {_columns(len(cells))}, line {first_line} has {len(first)}.")
+            sentence = f"Line {line} has {counted(len(cells), 'column')}, line {first_line} has {len(first)}."
+            raise UsageError(sentence)
         yield _named(line, cells, at)
 
 
-def _columns(count: int) -> str:
-    return f"{count} column{'s' if count != 1 else ''}"
+def _is_heading(cells: Sequence[str]) -> bool:
+    """Tell a heading from data: every row of data has a number, and no heading is one."""
+    names = [cell.strip() for cell in cells]
+    return any(name.casefold() in _HEADINGS for name in names) and not any(name.isdecimal() for name in names)
 
 
-def _header(line: int, cells: Sequence[str]) -> Sequence[str] | None:
-    """Return what each column is, None when the row is no header; columns that say nothing of offsets are "".
+def _columns(line: int, cells: Sequence[str]) -> dict[str, int]:
+    """Return where each column is. Raises UsageError for a heading that leaves open what a column is."""
+    found: dict[str, int] = {}
+    for index, cell in enumerate(cells):
+        name = cell.strip()
+        column = _HEADINGS.get(name.casefold())
+        if column is None and name.casefold() not in _OTHER_HEADINGS:
+            hint = f"Rename or remove it. {_HEADINGS_HINT}"
+            raise UsageError(f"Line {line}: the heading {_shortened(name)!r} is not known.", hint=hint)
+        if column in found:
+            sentence = f"Line {line} has two columns for the {column}: {cells[found[column]].strip()} and {name}."
+            raise UsageError(sentence, hint="Keep one of them.")
+        if column is not None:
+            found[column] = index
+    for column in _NO_HEADING:
+        if column not in found:
+            sentence = f"Line {line} has no column for the {column}."
+            raise UsageError(sentence, hint=_HEADINGS_HINT)
+    return found
 
-    Every row of data has a number, and no heading is one.
-    """
-    columns = [_HEADINGS.get(cell.strip().casefold(), "") for cell in cells]
-    if any(cell.strip().isdecimal() for cell in cells) or "topic" not in columns or "offset" not in columns:
-        return None
-    for column in ("group", "topic", "broker", "queue", "offset"):
-        count = columns.count(column)
-        if count > 1 or (count == 0 and column == "queue"):
-            raise UsageError(f"Line {line} has {count or 'no'} columns that tell the {column}.", hint=_HINT)
-    return columns
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 
 def _named(line: int, cells: Sequence[str], at: Mapping[str, int]) -> _Found:
@@ -285,9 +324,8 @@ def _number(cell: str, what: str, most: int, line: int) -> int:
     text = cell.strip()
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()):
-        shown = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
         hint = "Leave out lines without an offset." if not text and what == "offset" else _HINT
-        raise UsageError(f"Line {line}: {shown!r} is no number, so no {what}.", hint=hint)
+        raise UsageError(f"Line {line}: {_shortened(text)!r} is no number, so no {what}.", hint=hint)
     if len(digits) > _MOST_SHOWN:
         # Python refuses to read very long ones.
         raise UsageError(f"Line {line}: {what} {text[:_MOST_SHOWN]}... has too many digits.")

@@ -14,7 +14,7 @@ from rmqctl.admin.offsets import read_group
 from rmqctl.admin.results import all_failed, ask_all
 from rmqctl.admin.stored_offsets import fetch_group_table
 from rmqctl.client.core import Client
-from rmqctl.errors import NotRegisteredError, RmqctlError
+from rmqctl.errors import NotRegisteredError, RefusedError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import BROADCASTING, CONSUME_ACTIVELY, GroupState, Proxies
 from rmqctl.model.names import RETRY_PREFIX
@@ -22,6 +22,7 @@ from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
 from rmqctl.protocol import bodies, headers
+from rmqctl.protocol.versions import V5_0_0
 from rmqctl.rules.cluster_memory import may_hold
 from rmqctl.rules.group_state import agreed, group_state, unseen_reason
 from rmqctl.rules.reset_route import Situation
@@ -68,6 +69,17 @@ async def find_configured(client: Client, found: Found) -> frozenset[str]:
     """Return the brokers that have the group configured; those that do not tell are left out."""
     tables = await fetch_configs(client, found.brokers)
     return frozenset(name for name, table in tables.ok.items() if found.situation.group in table)
+
+
+async def require_configured(client: Client, found: Found, names: Iterable[str], *, hint: str) -> None:
+    """Raise RefusedError where brokers of 5.x do not have the group configured: they reject writes of its offsets."""
+    asked = {name: found.brokers[name] for name in names if name in found.brokers and found.versions[name] >= V5_0_0}
+    tables = await fetch_configs(client, asked)
+    group = found.situation.group
+    lacking = sorted(name for name, table in tables.ok.items() if group not in table)
+    if lacking:
+        sentence = f"Group {group} is not configured at {listed(lacking)}, which would reject its offsets."
+        raise RefusedError(sentence, hint=hint)
 
 
 async def find_group(client: Client, group: str, topics: Sequence[str]) -> Found:
@@ -130,16 +142,12 @@ def _unheard(reading: Reading) -> Iterator[str]:
 
 
 def _filters(reading: Reading) -> dict[str, tuple[str, ...]]:
-    """Return what members subscribe to: each broker names the words of one member, those who are asked their own."""
-    found: dict[str, set[str]] = {}
-    named = [item for view in reading.connections() for item in view.subscriptions.values()]
-    named += [item for info in reading.running.ok.values() for item in info.subscriptions]
-    for item in named:
-        found.setdefault(item.topic, set()).add(item.filter_key[1])
+    """Return what members subscribe to by topic; nothing of a topic that they only hold queues of."""
+    found = reading.filters()
     for info in reading.running.ok.values():
         for mq in (*(mq for mq, held in info.process_queues.items() if not held.dropped), *info.pop_unacked):
-            found.setdefault(mq.topic, set())
-    return {topic: tuple(sorted(expressions)) for topic, expressions in found.items()}
+            found.setdefault(mq.topic, ())
+    return found
 
 
 async def _is_server_side(client: Client, broker: Broker) -> bool:
@@ -176,14 +184,11 @@ async def find_stored(client: Client, group: str) -> Found:
     """
     found = await find_group(client, group, ())
 
-    async def ask(name: str) -> dict[MessageQueue, int | None]:
-        return await fetch_group_table(client, require_master(found.brokers[name]), name, group)
-
-    tables = await ask_all(found.brokers, ask)
+    tables = await ask_all(found.brokers, lambda name: fetch_group_table(client, found.brokers[name], group))
     failures = [Failure(name, "all stored offsets", error) for name, error in tables.failed.items()]
     return replace(
         found,
         rows={},
-        offsets={mq: offset for table in tables.ok.values() for mq, offset in table.items()},
+        offsets={mq: offset for table in tables.ok.values() for mq, offset in table.offsets.items()},
         failures=(*found.failures, *failures),
     )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from rmqctl.admin.brokers import fetch_cluster
-from rmqctl.admin.group_names import fetch_configs
 from rmqctl.admin.offset_writes import require_master
 from rmqctl.admin.queues import QueueChoice
 from rmqctl.admin.results import ask_all
@@ -22,18 +21,25 @@ from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX
 from rmqctl.model.plan import Consequence, Operation, Plan, PlanItem, Route
 from rmqctl.model.progress import QueueProgress
 from rmqctl.model.queue import MessageQueue
-from rmqctl.protocol.versions import V5_0_0
-from rmqctl.rules.plan_consequences import describe_ahead, describe_delayed, describe_unsubscribed, narrowing
+from rmqctl.rules.plan_consequences import (
+    describe_ahead,
+    describe_delayed,
+    describe_targets,
+    describe_unsubscribed,
+    narrowing,
+    target_note,
+)
 from rmqctl.rules.reset import Aim, Choice, QueueFacts, Spec, choose_target
 from rmqctl.rules.reset_route import choose_route, describe_routes, require_resettable
+from rmqctl.rules.store_times import TimeOrder
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.words import counted, listed
 
 from .broker_times import resolve_ago
-from .offset_found import Found, find_configured, find_group
+from .offset_found import Found, find_configured, find_group, require_configured
 from .plan_items import new_item
 from .plan_parts import cluster_label, describe_unseen, new_id, unseen_item
-from .retry_topics import describe_waiting, find_retry_topics
+from .retry_topics import describe_waiting, find_retry_routes
 
 
 class Wish(Struct, frozen=True):
@@ -73,7 +79,7 @@ async def plan_offsets(client: Client, group: str, wish: Wish) -> Planned:
     Raises NotFoundError for a group or topic that there is not, RefusedError for a group that can't be changed, and the
     brokers' error when none of them answers.
     """
-    found = await find_group(client, group, await _topics(client, wish))
+    found = await _find_group(client, group, await _topics(client, wish))
     if wish.with_retry:
         found, wish = await _with_retry(client, found, wish)
     rows = _chosen(found, wish)
@@ -85,7 +91,7 @@ async def plan_offsets(client: Client, group: str, wish: Wish) -> Planned:
         assume_offline=wish.assume_offline,
         is_server_side=[found.is_server_side.get(name, False) for name in names],
     )
-    await _require_known_group(client, group, found, names)
+    await require_configured(client, found, names, hint=f"rmqctl group create {group} configures it.")
     brokers = {name: found.brokers[name] for name in names if name in found.brokers}
     spec, of_clocks = await resolve_ago(client, brokers, wish.spec)
     since = "" if spec.ago_ms is None else f" (since {iso_time(spec.value)})"
@@ -95,7 +101,7 @@ async def plan_offsets(client: Client, group: str, wish: Wish) -> Planned:
     seen = tuple(
         new_item(
             row, looked[row.mq].choice.target, _route(row.mq.broker_name, found, wish),
-            note=looked[row.mq].choice.note, first_store_time_ms=looked[row.mq].first_store_time_ms,
+            note=looked[row.mq].note, first_store_time_ms=looked[row.mq].first_store_time_ms,
             is_consumed=found.is_consumed(row.mq.topic),
         )
         for row in readable
@@ -113,6 +119,7 @@ async def plan_offsets(client: Client, group: str, wish: Wish) -> Planned:
         *_not_read(found),
         *_unseen_consequences(unseen),
         *_time_ahead(client, wish),
+        *describe_targets({mq: each.order for mq, each in looked.items()}),
         *of_clocks,
         *_unsubscribed(found, {row.mq.topic for row in rows}),
         *await _retry_left(client, found, wish),
@@ -168,7 +175,7 @@ async def _topics(client: Client, wish: Wish) -> tuple[str, ...]:
 
 async def _with_retry(client: Client, found: Found, wish: Wish) -> tuple[Found, Wish]:
     """Return a group with its retry topics, and the wish that names them. Raises the error of a silent name server."""
-    routes, errors = await find_retry_topics(client, found)
+    routes, errors = await find_retry_routes(client, found)
     if errors:
         raise errors[0]
     if routes.keys() <= {mq.topic for mq in found.rows}:
@@ -260,22 +267,32 @@ def _chosen(found: Found, wish: Wish) -> list[QueueProgress]:
     return [row for row in rows if not wish.queues or any(choice.has(row.mq) for choice in wish.queues)]
 
 
-async def _require_known_group(client: Client, group: str, found: Found, names: Iterable[str]) -> None:
-    """Raise RefusedError where brokers of 5.x do not know the group: they would refuse its offsets."""
-    asked = {name: found.brokers[name] for name in names if name in found.brokers and found.versions[name] >= V5_0_0}
-    tables = await fetch_configs(client, asked)
-    lacking = sorted(name for name, table in tables.ok.items() if group not in table)
-    if lacking:
-        sentence = f"{', '.join(lacking)} does not know group {group}, and stores no offset of it."
-        raise RefusedError(sentence, hint=f"rmqctl group create {group} makes it known.")
+async def _find_group(client: Client, group: str, topics: Sequence[str]) -> Found:
+    """Return what find_group returns. A group that does not exist yet can be made, and then go where it is to begin."""
+    try:
+        return await find_group(client, group, topics)
+    except NotFoundError as error:
+        if error.kind != "Group":
+            raise
+        known = f"{error.hint} " if error.hint else ""
+        raise error.reworded(error.sentence, hint=f"{known}To create it first: rmqctl group create {group}") from None
 
 
 class _Looked(Struct, frozen=True):
-    """Where a queue goes, and the store time of the first message there; `error` is why that could not be read."""
+    """Where a queue goes, and the store time of the first message there; `error` is why that could not be read.
+
+    `order` is what a search by time saw of the store times.
+    """
 
     choice: Choice
     first_store_time_ms: int | None = None
     error: RmqctlError | None = None
+    order: TimeOrder = TimeOrder.RISING
+
+    @property
+    def note(self) -> str:
+        """What is worth knowing of the target."""
+        return self.choice.note or target_note(self.order)
 
 
 async def _look_up(
@@ -287,9 +304,10 @@ async def _look_up(
         min_offset, max_offset = row.min_offset or 0, row.max_offset or 0
         if row.mq not in found.offsets:
             return _Looked(Choice(None, "the stored offset could not be read"))
-        address, first = require_master(found.brokers[row.mq.broker_name]), None
+        address = require_master(found.brokers[row.mq.broker_name])
+        first, order = None, TimeOrder.RISING
         if wish.spec.aim is Aim.TIME:
-            first = await find_first_since(client, address, row.mq, wish.spec.value, min_offset, max_offset)
+            first, order = await find_first_since(client, address, row.mq, wish.spec.value, min_offset, max_offset)
         facts = QueueFacts(
             row.mq, min_offset, max_offset, row.consumer_offset,
             found=None if first is None else first.queue_offset, given=wish.given.get(row.mq),
@@ -298,13 +316,13 @@ async def _look_up(
         if choice.is_removed and _route(row.mq.broker_name, found, wish) is not Route.BROKER_WRITE:
             return _Looked(Choice(None, "an offset can't be taken away from a group that runs"))
         if choice.target is None or choice.target >= max_offset:
-            return _Looked(choice)
+            return _Looked(choice, order=order)
         try:
             if first is None or first.queue_offset != choice.target:
                 first = await fetch_message_at(client, address, row.mq, choice.target)
         except RmqctlError as error:
-            return _Looked(choice, error=error)
-        return _Looked(choice, None if first is None else first.stored_at_ms)
+            return _Looked(choice, error=error, order=order)
+        return _Looked(choice, None if first is None else first.stored_at_ms, order=order)
 
     by_queue = {row.mq: row for row in rows}
     answers = await ask_all(by_queue, lambda mq: look_up(by_queue[mq]))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 
 from rmqctl.admin.results import ask_all
+from rmqctl.admin.retry_topics import find_retry_topics
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RmqctlError
-from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX
+from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.plan import Consequence
 from rmqctl.model.route import TopicRoute
 from rmqctl.protocol import bodies, headers
@@ -16,28 +17,22 @@ from rmqctl.rules.words import counted, listed
 from .offset_found import Found
 
 
-async def find_retry_topics(client: Client, found: Found) -> tuple[Mapping[str, TopicRoute], list[RmqctlError]]:
+async def find_retry_routes(client: Client, found: Found) -> tuple[Mapping[str, TopicRoute], list[RmqctlError]]:
     """Return the routes of those that there are, by topic, and the errors of name servers that did not tell."""
-    routes = await ask_all(sorted(_names(found)), client.route)
+    situation, topics = found.situation, {mq.topic for mq in found.rows}
+    try:
+        names = await find_retry_topics(client, situation.group, topics, is_popping=situation.is_popping)
+    except RmqctlError as error:
+        return {}, [error]
+    names |= {topic for topic in found.known_topics if topic.startswith(RETRY_PREFIX)}
+    routes = await ask_all(sorted(names), client.route)
     return routes.ok, [error for error in routes.failed.values() if not isinstance(error, NotFoundError)]
-
-
-def _names(found: Found) -> Iterator[str]:
-    group = found.situation.group
-    yield RETRY_PREFIX + group
-    yield from (topic for topic in found.known_topics - {RETRY_PREFIX + group} if topic.startswith(RETRY_PREFIX))
-    if found.situation.is_popping:
-        # Brokers leave these out of their answers while members are there, who subscribe to none (KeyBuilder.
-        # buildPopRetryTopic). The same name can be that of another group's retry topic: so only for groups that pop.
-        for topic in sorted({mq.topic for mq in found.rows}):
-            if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
-                yield from (f"{RETRY_PREFIX}{group}_{topic}", f"{RETRY_PREFIX}{group}+{topic}")
 
 
 async def describe_waiting(client: Client, found: Found, changed: Collection[str]) -> tuple[Consequence, ...]:
     """Tell of messages that wait to be tried again in retry topics that are not among those to be changed."""
     group = found.situation.group
-    routes, errors = await find_retry_topics(client, found)
+    routes, errors = await find_retry_routes(client, found)
     places = [
         (topic, data.broker_name)
         for topic, route in routes.items()

@@ -172,7 +172,9 @@ def audit_notes(outcome: Outcome, found: Found, options: JobOptions, *, has_mess
             f" {counted(facts['cutWindowCount'], 'window')} before are not known{told}."
         )
     if outcome.row_count is not None and len(outcome.rows) < outcome.row_count:
-        notes.append(f"Shown are {len(outcome.rows)} of {outcome.row_count} rows, those with the most trouble first.")
+        notes.append(
+            f"Shown are {len(outcome.rows)} of {counted(outcome.row_count, 'row')}, those with the most trouble first."
+        )
     return notes
 
 

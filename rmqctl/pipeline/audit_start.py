@@ -68,7 +68,6 @@ async def _fetch_offsets(client: Client, cluster: ClusterInfo, topics: frozenset
         if not is_system_group(group)
         for topic in topics.intersection(of_topics)
         for queue_id, queue_offset in of_topics[topic].items()
-        if queue_offset >= 0
     ]
 
 

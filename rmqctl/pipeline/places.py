@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -11,13 +12,16 @@ from msgspec import Struct
 from rmqctl.admin.queues import QueueSpan, chosen_queues, fetch_route, fetch_spans
 from rmqctl.admin.results import all_failed, all_or_failed, ask_all
 from rmqctl.admin.stored_offsets import fetch_stored_offsets
-from rmqctl.admin.time_search import find_first_since
+from rmqctl.admin.time_search import find_end, find_first_since
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError, UsageError
 from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.store_times import TimeOrder, describe_orders
 
 from .options import EARLIEST, LATEST, Bound, Place
 from .ranges import queue_of
+
+_LOG = logging.getLogger(__name__)
 
 
 class Loss(NamedTuple):
@@ -61,12 +65,14 @@ async def fetch_places(
 ) -> dict[MessageQueue, int]:
     """Return the offset of each queue that a place means.
 
-    Of a time it is the first message stored then or later. A queue of which the group has stored nothing stands at its
-    first offset. What lies outside of what a broker holds is told to on_loss, and moved to the nearer end.
+    Of a time a start is the first message stored then or later, an end is behind the last one stored before. That is
+    the same while store times rise; where they go back, the messages between may be of other times. A queue of which
+    the group has stored nothing stands at its first offset. What lies outside of what a broker holds is told to
+    on_loss, and moved to the nearer end.
     Raises UsageError for queues that there are not, and what Client.ask() raises.
     """
     if place.at_ms is not None:
-        return await _at_time(client, found, place.at_ms)
+        return await _at_time(client, found, place.at_ms, is_start=is_start)
     if place.offsets is not None:
         return _numbers(found, place.offsets, is_start=is_start, on_loss=on_loss)
     if place.bound is Bound.GROUP and group is not None:
@@ -74,12 +80,21 @@ async def fetch_places(
     return found.edge(latest=place.bound is Bound.LATEST)
 
 
-async def _at_time(client: Client, found: Found, at_ms: int) -> dict[MessageQueue, int]:
+async def _at_time(client: Client, found: Found, at_ms: int, *, is_start: bool) -> dict[MessageQueue, int]:
+    orders: dict[MessageQueue, TimeOrder] = {}
+
     async def search(span: QueueSpan) -> int:
-        first = await find_first_since(client, span.address, span.mq, at_ms, span.min_offset, span.max_offset)
+        where = (client, span.address, span.mq, at_ms, span.min_offset, span.max_offset)
+        if not is_start:
+            _, offset, orders[span.mq] = await find_end(*where)
+            return offset
+        first, orders[span.mq] = await find_first_since(*where)
         return span.max_offset if first is None else first.queue_offset
 
-    return dict(zip(found.spans, await asyncio.gather(*map(search, found.spans.values())), strict=True))
+    placed = dict(zip(found.spans, await asyncio.gather(*map(search, found.spans.values())), strict=True))
+    for sentence in describe_orders(orders):
+        _LOG.warning("%s", sentence)
+    return placed
 
 
 async def _of_group(client: Client, found: Found, group: str, on_loss: OnLoss) -> dict[MessageQueue, int]:

@@ -18,6 +18,7 @@ from rmqctl.admin.message_send import fetch_targets
 from rmqctl.client.producer import Producer
 from rmqctl.errors import UsageError
 from rmqctl.model.sending import OutgoingMessage
+from rmqctl.protocol.properties import split_keys
 from rmqctl.protocol.sends import RESERVED, message_properties
 from rmqctl.rules.names import closest
 
@@ -108,7 +109,7 @@ def _message(row: dict[str, Any]) -> OutgoingMessage:
     # What RocketMQ itself noted on a message that was read is made anew.
     own = {name: value for name, value in (row.get("properties") or ()) if name not in RESERVED and value}
     try:
-        made = message_properties(keys=(row.get("keys") or "").split(), tag=row.get("tags"), properties=own)
+        made = message_properties(keys=split_keys(row.get("keys")), tag=row.get("tags"), properties=own)
     except ValueError as error:
         raise UsageError(f"A row can't be sent: {error}.") from None
     return OutgoingMessage(body.encode() if isinstance(body, str) else body, made)

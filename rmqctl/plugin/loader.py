@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pluggy
@@ -26,6 +26,7 @@ from .guards import (
 )
 from .hookspecs import PROJECT, BodyCodec, SiteResolver
 from .sources import BUILT_IN, Source, find_sources
+from .text_encodings import encoding_names, text_codec
 
 __all__ = [
     "all_checks",
@@ -155,8 +156,12 @@ def conflict(kind: Kind, name: str, plugins: Sequence[str]) -> PluginError:
 
 
 def body_codec(name: str, files: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> BodyCodec:
-    """Return one codec. Raises UsageError for a name that there is not."""
-    codec: BodyCodec = _named(CODECS, name, files, environ)
+    """Return one codec: a plugin's, or that of a text encoding. Raises UsageError for a name that there is not."""
+    found = body_codecs(load_plugins(files, environ))
+    codec = found.get(name) or text_codec(name)
+    if codec is None:
+        known = f"{', '.join(sorted(found))} and text encodings (gbk, shift_jis, utf-16 ...)"
+        raise _unknown(CODECS, name, [*found, *encoding_names()], known)
     return codec
 
 
@@ -170,8 +175,11 @@ def letter_transform(
 def _named(kind: Kind, name: str, files: Sequence[str], environ: Mapping[str, str] | None) -> Any:
     found = _collect(load_plugins(files, environ), kind)
     if name not in found:
-        like = closest(name, found)
-        known = f"Known are {', '.join(sorted(found))}; --plugin adds more." if found else "--plugin brings them."
-        hint = f"Did you mean {like[0]}?" if like else known
-        raise UsageError(f"There is no {kind.noun} {name!r}.", hint=hint)
+        raise _unknown(kind, name, found, ", ".join(sorted(found)))
     return found[name][0]
+
+
+def _unknown(kind: Kind, name: str, names: Iterable[str], known: str) -> UsageError:
+    like = closest(name, names)
+    hint = f"Known are {known}; --plugin adds more." if known else "--plugin brings them."
+    return UsageError(f"There is no {kind.noun} {name!r}.", hint=f"Did you mean {like[0]}?" if like else hint)

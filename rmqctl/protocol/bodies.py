@@ -306,13 +306,16 @@ def decode_consume_time_span(body: bytes) -> dict[MessageQueue, ConsumeTimeSpan]
     """Read the answer of QUERY_CONSUME_TIME_SPAN (QueryConsumeTimeSpanBody); ages by the broker's own clock."""
     spans = {}
     for item in _list(loads(body)["consumeTimeSpanSet"]):
-        age_ms, oldest_at_ms = _int(item["delayTime"]), _time(item.get("minTimeStamp"))
+        times = [_time(item.get(name)) for name in ("minTimeStamp", "consumeTimeStamp", "maxTimeStamp")]
+        age_ms, oldest_at_ms = _int(item["delayTime"]), times[0]
+        known = [at_ms for at_ms in times if at_ms is not None]
+        is_rising = known == sorted(known)
         if age_ms > _NO_MESSAGE_AGE_MS:
             broker_now_ms = age_ms - 1
             oldest_age_ms = broker_now_ms - oldest_at_ms if oldest_at_ms is not None else None
-            spans[_queue(item["messageQueue"])] = ConsumeTimeSpan(None, oldest_age_ms)
+            spans[_queue(item["messageQueue"])] = ConsumeTimeSpan(None, oldest_age_ms, is_rising)
         else:
-            spans[_queue(item["messageQueue"])] = ConsumeTimeSpan(age_ms, None)
+            spans[_queue(item["messageQueue"])] = ConsumeTimeSpan(age_ms, None, is_rising)
     return spans
 
 
@@ -475,16 +478,21 @@ def decode_consumer_offsets(body: bytes) -> StoredOffsets:
     """Read the answer of GET_ALL_CONSUMER_OFFSET (ConsumerOffsetSerializeWrapper).
 
     Keys are topic@group; names can't hold an @. Broadcasting clients of a proxy add a third part, which is no group.
+    An offset below 0 is none, as with clients (RemoteBrokerOffsetStore): brokers store any.
     """
     groups: dict[str, dict[str, dict[int, int]]] = {}
+    emptied = set()
     for key, offsets in (loads(body).get("offsetTable") or {}).items():
         topic, _, group = _str(key).partition("@")
         if "@" in group:
             continue
-        groups.setdefault(group, {})[topic] = {
-            _int_text(queue_id): _int(offset) for queue_id, offset in offsets.items()
-        }
-    return StoredOffsets(groups)
+        every = {_int_text(queue_id): _int(offset) for queue_id, offset in offsets.items()}
+        stored = {queue_id: offset for queue_id, offset in every.items() if offset >= 0}
+        if stored:
+            groups.setdefault(group, {})[topic] = stored
+        if not stored or len(stored) < len(every):
+            emptied.add(group)
+    return StoredOffsets(groups, frozenset(emptied))
 
 
 @_body

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 _NAME_END = "\x01"
 _PAIR_END = "\x02"
+# MessageConst.KEY_SEPARATOR: other white space is part of a key.
+_KEY_END = " "
 
 UNIQ_KEY = "UNIQ_KEY"
 TAGS = "TAGS"
@@ -22,6 +24,11 @@ def decode_properties(text: str) -> dict[str, str]:
         if separator:
             properties[name] = value
     return properties
+
+
+def split_keys(text: str | None) -> list[str]:
+    """Return the business keys that stand in KEYS, as brokers index them (IndexService.buildIndex)."""
+    return [key for key in (text or "").split(_KEY_END) if key]
 
 
 def encode_properties(properties: Mapping[str, str]) -> str:

@@ -18,7 +18,7 @@ from .command import Command
 from .flags import COMPRESSION_ZLIB, MessageFlag
 from .headers import int_field
 from .message import StoredMessage
-from .properties import KEYS, TAGS, encode_properties
+from .properties import KEYS, TAGS, encode_properties, split_keys
 
 WAIT = "WAIT"
 DELAY = "DELAY"
@@ -91,7 +91,7 @@ def message_properties(
             raise ValueError("a property needs a name and a value")
     made = {**(properties or {}), WAIT: "true"}
     if given := tuple(keys):
-        if bad := [key for key in given if key.split() != [key]]:
+        if bad := [key for key in given if split_keys(key) != [key]]:
             raise ValueError(f"{bad[0]!r} is no key: keys are kept in one text, with blanks between them")
         made[KEYS] = " ".join(given)
     if tag is not None:

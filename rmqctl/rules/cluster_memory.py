@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rmqctl.errors import NotRegisteredError
+from rmqctl.errors import NotRegisteredError, UnreachableError
 from rmqctl.model.cluster_memory import ClusterMemory, Expectation, SeenBroker, SeenQueues, Sightings
 from rmqctl.model.route import Absence, Broker, ClusterInfo, QueueData, TopicRoute
 from rmqctl.model.topic import READ, WRITE
@@ -59,7 +59,7 @@ def expect(memory: ClusterMemory, *, named: Collection[str], now_ms: int, counts
         brokers={name: memory.brokers.get(name) for name in named} if named else dict(recent),
         topics=memory.topics,
         is_named=bool(named),
-        is_first=not memory.brokers,
+        is_first=not memory.topics,
         faded={name: seen for name, seen in memory.brokers.items() if name not in expected},
     )
 
@@ -74,7 +74,7 @@ def with_missing_brokers(live: ClusterInfo, expectation: Expectation) -> Cluster
             cluster=seen.cluster if seen is not None else min(clusters, default=""),
             broker_name=name,
             addresses={},
-            absence=Absence(None) if seen is None else Absence(seen.last_seen_ms, seen.address),
+            absence=_absence(seen, is_named=expectation.is_named),
         )
         for name, seen in expectation.brokers.items()
         if name not in there
@@ -83,15 +83,66 @@ def with_missing_brokers(live: ClusterInfo, expectation: Expectation) -> Cluster
     return ClusterInfo(tuple(brokers))
 
 
+def _absence(seen: SeenBroker | None, *, is_named: bool) -> Absence:
+    return Absence(None, None, is_named) if seen is None else Absence(seen.last_seen_ms, seen.address, is_named)
+
+
+def without_broker(route: TopicRoute) -> set[str]:
+    """Return the brokers that a route has queues of and does not describe."""
+    return {data.broker_name for data in route.queue_data} - {broker.broker_name for broker in route.brokers}
+
+
+def only_routed(name: str, topics: Collection[str], cluster: str = "") -> Broker:
+    """Return a broker that only routes name; it is missing."""
+    return Broker(cluster, name, {}, Absence(None, topics=tuple(sorted(topics))))
+
+
+def with_routed_brokers(cluster: ClusterInfo, routes: Collection[TopicRoute]) -> ClusterInfo:
+    """Return a cluster with the brokers that only routes name; one of which they give no address is missing."""
+    there = {broker.broker_name for broker in cluster.brokers}
+    routed: dict[str, Broker] = {}
+    topics: dict[str, set[str]] = {}
+    for route in routes:
+        routed |= {broker.broker_name: broker for broker in route.brokers if broker.addresses}
+        for data in route.queue_data:
+            topics.setdefault(data.broker_name, set()).add(route.topic)
+    known_cluster = min((broker.cluster for broker in cluster.brokers), default="")
+    added = [routed.get(name) or only_routed(name, topics[name], known_cluster) for name in topics if name not in there]
+    return ClusterInfo(
+        tuple(sorted((*cluster.brokers, *added), key=lambda broker: (broker.cluster, broker.broker_name)))
+    )
+
+
 def not_registered(broker: Broker, now_ms: int) -> NotRegisteredError:
     """Return the error of asking a broker that should be there and is not."""
-    absence = broker.absence
-    seen_ms = None if absence is None else absence.last_seen_ms
-    if seen_ms is None:
+    absence = broker.absence or Absence(None)
+    seen_ms, hint = absence.last_seen_ms, None
+    if absence.topics:
+        more = f" and {len(absence.topics) - 1} more" if len(absence.topics) > 1 else ""
+        reason = f"not registered with the name servers, though the route of {absence.topics[0]}{more} names it"
+        hint = f"rmqctl topic route {absence.topics[0]} shows which name servers name it."
+    elif seen_ms is None:
         reason = "not registered with the name servers, though the context names it"
     else:
         reason = f"registered until {short_time(seen_ms, now_ms)}, not registered now"
-    return NotRegisteredError(broker.broker_name, reason, seen_ms)
+    if absence.is_named:
+        hint = "Start it; if it is gone for good, take it out of brokers of the context (rmqctl context set)."
+    return NotRegisteredError(broker.broker_name, reason, seen_ms, hint=hint)
+
+
+def master_missing(broker: Broker, now_ms: int) -> UnreachableError | None:
+    """Return why a broker has no master to ask, None when it has: every command judges a broker by this.
+
+    It is not registered, registered without an address, or only its slaves are registered.
+    """
+    if broker.absence is not None:
+        return not_registered(broker, now_ms)
+    if not broker.addresses:
+        return UnreachableError(broker.broker_name, "the name server knows no address of it")
+    if broker.master_address is None:
+        hint = "Its slaves answer reads with what they have copied; nothing can be written to it."
+        return UnreachableError(broker.broker_name, "no master is registered", hint=hint)
+    return None
 
 
 def lost_brokers(topic: str, live: TopicRoute | None, expectation: Expectation) -> set[str]:

@@ -19,6 +19,7 @@ from rmqctl.model.plan import Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import WAITS_FOR_MEMBER
 from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
+from rmqctl.rules.words import agreeing
 
 # Two looks this far apart must agree: the offset that a pull stores over the target is gone by then.
 _AGREE_S = 1.0
@@ -210,7 +211,8 @@ def _by_broker(written: Written, looks: Sequence[_Look], quiet_s: float) -> Verd
             return False
         return look.stored == target or _is_on_side(written, look.stored)
 
-    silent = f"{len(last.sample.silent_ids)} of its members don't answer" if last.sample.silent_ids else ""
+    silent_count = len(last.sample.silent_ids)
+    silent = f"{silent_count} of its members {agreeing(silent_count, 'does')} not answer" if silent_count else ""
     who = silent or "no member says that it holds the queue"
     if is_there(last) and _steady_s(looks, is_there) >= _STORED_S:
         does = "stays" if last.stored == target else "goes on from"

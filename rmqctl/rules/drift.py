@@ -9,6 +9,7 @@ from msgspec import Struct
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import Plan, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.words import counted
 
 
 class Now(Struct, frozen=True):
@@ -90,7 +91,7 @@ def _broker_drift(plan: Plan, now: Now) -> Iterator[str]:
     for topic, name in sorted(places):
         before, after = (counts.get((topic, name), 0) for counts in (plan.read_queue_counts, now.read_queue_counts))
         if before != after and (name in now.brokers or name not in plan.brokers):
-            yield f"Topic {topic} had {before} queues at {name} and has {after}."
+            yield f"Topic {topic} had {counted(before, 'queue')} at {name} and has {after}."
 
 
 def _queue_drift(plan: Plan, now: Now, *, strict: bool) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -18,6 +18,7 @@ class TopicPart(Struct, frozen=True):
     """One broker's part of a topic, and the group's offsets there by queue id.
 
     `queues` is None where the broker did not tell, for `reason`; `config` where its configuration is not known.
+    `cut_queues` are queues with an offset that the topic no longer has.
     """
 
     broker_name: str
@@ -26,6 +27,7 @@ class TopicPart(Struct, frozen=True):
     queues: Mapping[int, TopicOffset] | None
     config: TopicConfig | None
     reason: Unknown | None = None
+    cut_queues: Mapping[int, TopicOffset] = {}
 
     def is_readable(self, queue_id: int) -> bool:
         """Tell whether consumers can read a queue: its id is below readQueueNums."""
@@ -41,11 +43,18 @@ class Behind(Struct, frozen=True):
     begin_anew: tuple[int, ...]
 
 
+class Unreadable(Struct, frozen=True):
+    """A queue that no consumer can read, and how many messages are in it."""
+
+    queue_id: int
+    count: int
+
+
 class Backlog(Struct, frozen=True):
     """Sums over all queues. `reason` says why lag and losses are lower bounds; None: they are exact.
 
     `beyond_max_count` are queues whose offset is beyond their end; `unreadable_count` messages in queues that no
-    consumer can read, which the lag leaves out.
+    consumer can read, which the lag leaves out; they can be read when readQueueNums is `unreadable_end`.
     """
 
     lag: int
@@ -54,6 +63,7 @@ class Backlog(Struct, frozen=True):
     beyond_max_count: int
     unreadable_count: int
     unreadable_queue_count: int
+    unreadable_end: int
     behind: tuple[Behind, ...]
 
 
@@ -63,7 +73,8 @@ _REASONS = (Unknown.BROKER_UNREACHABLE, Unknown.NOT_AUTHORISED, Unknown.OFFSET_B
 
 def sum_backlog(parts: Iterable[TopicPart]) -> Backlog:
     """Sum up what brokers told of the topics that a group consumes."""
-    lag = lost = beyond_max_count = unreadable_count = unreadable_queue_count = 0
+    lag = lost = beyond_max_count = 0
+    unreadable: list[Unreadable] = []
     found: set[Unknown | None] = set()
     behind = []
     for part in parts:
@@ -75,13 +86,11 @@ def sum_backlog(parts: Iterable[TopicPart]) -> Backlog:
         for queue_id, queue in part.queues.items():
             consumer_offset = part.offsets.get(queue_id)
             if not part.is_readable(queue_id):
-                count = max(0, queue.max_offset - queue.min_offset)
-                unreadable_count += count
-                unreadable_queue_count += bool(count)
+                unreadable.append(Unreadable(queue_id, max(0, queue.max_offset - queue.min_offset)))
             elif consumer_offset is None:
                 if queue.max_offset > queue.min_offset:
                     found.add(Unknown.NEVER_COMMITTED)
-            elif not 0 <= consumer_offset <= queue.max_offset:
+            elif consumer_offset > queue.max_offset:
                 found.add(Unknown.OFFSET_BEYOND_MAX)
                 beyond_max_count += 1
             else:
@@ -90,6 +99,10 @@ def sum_backlog(parts: Iterable[TopicPart]) -> Backlog:
                 lost += queue_lost or 0
                 if queue_lag:
                     (begin_anew if consumer_offset < queue.min_offset else read_on).append(queue_id)
+        unreadable += [
+            Unreadable(queue_id, count_unread(queue, part.offsets[queue_id]))
+            for queue_id, queue in part.cut_queues.items()
+        ]
         if read_on or begin_anew:
             behind.append(Behind(part.broker_name, part.topic, tuple(read_on), tuple(begin_anew)))
     return Backlog(
@@ -97,8 +110,9 @@ def sum_backlog(parts: Iterable[TopicPart]) -> Backlog:
         lost=lost,
         reason=next((reason for reason in _REASONS if reason in found), None),
         beyond_max_count=beyond_max_count,
-        unreadable_count=unreadable_count,
-        unreadable_queue_count=unreadable_queue_count,
+        unreadable_count=sum(each.count for each in unreadable),
+        unreadable_queue_count=sum(each.count > 0 for each in unreadable),
+        unreadable_end=max((each.queue_id + 1 for each in unreadable if each.count), default=0),
         behind=tuple(behind),
     )
 
@@ -114,6 +128,7 @@ def merge_backlogs(parts: Iterable[Backlog]) -> Backlog:
         beyond_max_count=sum(part.beyond_max_count for part in every),
         unreadable_count=sum(part.unreadable_count for part in every),
         unreadable_queue_count=sum(part.unreadable_queue_count for part in every),
+        unreadable_end=max((part.unreadable_end for part in every), default=0),
         behind=tuple(behind for part in every for behind in part.behind),
     )
 
@@ -126,14 +141,18 @@ def oldest_age_ms(behind: Behind, spans: Mapping[int, ConsumeTimeSpan]) -> int |
     return max(known) if known and len(known) == len(ages) else None
 
 
-def has_leftovers(topics: Mapping[str, Mapping[int, int]], configs: Mapping[str, TopicConfig]) -> bool:
-    """Tell whether a broker stores offsets of queues that it does not have, by its own configuration of topics."""
+def count_unread(queue: TopicOffset, consumer_offset: int) -> int:
+    """Return how many messages of a queue a group has not read."""
+    return max(0, queue.max_offset - max(queue.min_offset, consumer_offset))
+
+
+def find_leftovers(
+    topics: Mapping[str, Mapping[int, int]], configs: Mapping[str, TopicConfig]
+) -> Iterator[tuple[str, int]]:
+    """Return the queues that a broker stores an offset of and does not have, by its configuration of topics."""
     for topic, offsets in topics.items():
         # Light queues are no topics of their own.
-        if topic.startswith(LMQ_PREFIX):
-            continue
-        config = configs.get(topic)
-        count = 0 if config is None else max(config.read_queue_count, config.write_queue_count)
-        if any(queue_id >= count for queue_id in offsets):
-            return True
-    return False
+        if not topic.startswith(LMQ_PREFIX):
+            config = configs.get(topic)
+            count = 0 if config is None else max(config.read_queue_count, config.write_queue_count)
+            yield from ((topic, queue_id) for queue_id in offsets if queue_id >= count)

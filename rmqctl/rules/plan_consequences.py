@@ -7,9 +7,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.plan import Consequence, PlanItem
 from rmqctl.model.progress import QueueProgress
+from rmqctl.model.queue import MessageQueue
 
 from .clock_skew import SkewBounds, middle_clock
 from .durations import short_duration
+from .store_times import TimeOrder, describe_back
 from .words import counted, listed
 
 EVERYTHING = "*"
@@ -71,6 +73,33 @@ def describe_delayed() -> Consequence:
         "They cannot be moved or skipped, and are redelivered later."
     )
     return Consequence("DELAYED_STAY", text)
+
+
+def describe_targets(orders: Mapping[MessageQueue, TimeOrder]) -> Iterator[Consequence]:
+    """Tell of queues whose store times go back, of which the targets by time were found by reading, or may be late."""
+    for order, code, meaning in (
+        (
+            TimeOrder.READ,
+            "TIMES_NOT_IN_ORDER",
+            "Each target there is the first message stored at that time or later, found by reading.",
+        ),
+        (
+            TimeOrder.HALVED,
+            "TARGET_NOT_FIRST",
+            "The targets there were found by halving: earlier messages may be of that time or later.",
+        ),
+    ):
+        for text in describe_back([mq for mq, found in orders.items() if found is order], meaning):
+            yield Consequence(code, text)
+
+
+def target_note(order: TimeOrder) -> str:
+    """Return what is to be said of the target of one queue."""
+    return {
+        TimeOrder.RISING: "",
+        TimeOrder.READ: "store times go back: found by reading",
+        TimeOrder.HALVED: "store times go back: found by halving",
+    }[order]
 
 
 def describe_clocks(skews: Mapping[str, SkewBounds], untold: Collection[str]) -> Iterator[Consequence]:

@@ -12,7 +12,7 @@ from enum import StrEnum
 import msgspec
 from msgspec import Struct
 
-from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.names import pop_retry_topics
 from rmqctl.model.queue import MessageQueue
 
 from .pop_handles import Handle
@@ -162,4 +162,4 @@ def _offsets(record: _Record) -> list[int]:
 
 def is_popped_of(topic: str, group: str, asked: str) -> bool:
     """Tell whether a topic is the one that was asked for, or keeps its popped messages for a retry."""
-    return topic in (asked, f"{RETRY_PREFIX}{group}_{asked}", f"{RETRY_PREFIX}{group}+{asked}")
+    return topic in (asked, *pop_retry_topics(group, asked))

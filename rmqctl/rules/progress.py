@@ -123,7 +123,8 @@ def _time_lag(
         reasons["timeLagMs"] = reasons.get("headAgeMs", Unknown.NOT_REPORTED)
         return None, None
     # A broker whose clock was set back can store "in the future".
-    return max(0, age_ms), TimeLagSource.HEAD_STORE_TIME
+    is_sure = reading.are_times_rising and age_ms >= 0
+    return max(0, age_ms), TimeLagSource.HEAD_STORE_TIME if is_sure else TimeLagSource.UNORDERED_STORE_TIME
 
 
 def _retention_left(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import QueueData, TopicRoute
 
+from .words import agreeing, counted
+
 
 def is_unreadable(mq: MessageQueue, route: TopicRoute | None) -> bool:
     """Tell a queue that producers write to and no consumer can read: its id is not below readQueueNums.
@@ -13,6 +15,15 @@ def is_unreadable(mq: MessageQueue, route: TopicRoute | None) -> bool:
     """
     data = _data_of(mq, route)
     return data is not None and mq.queue_id >= data.read_queue_count
+
+
+def describe_unreadable(topic: str, message_count: int, queue_count: int, end: int) -> str:
+    """Return the sentence about messages of a topic in queues that no consumer can read; `end` is one past the last."""
+    messages, queues = counted(message_count, "message"), counted(queue_count, "queue")
+    return (
+        f"{messages} of {topic} {agreeing(message_count, 'is')} in {queues} that no consumer can read before "
+        f"readQueueNums is {end}."
+    )
 
 
 def exists(mq: MessageQueue, route: TopicRoute | None) -> bool:

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+_PLURALS = {"is": "are", "was": "were", "has": "have", "does": "do"}
 
-def counted(count: int, noun: str) -> str:
-    """Return a number of things: 1 queue, 2 queues."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+def counted(count: int, noun: str, verb: str | None = None) -> str:
+    """Return a number of things: 1 queue, 2 queues; with a verb 1 queue is, 2 queues are."""
+    things = f"{count} {noun}{'' if count == 1 else 's'}"
+    return things if verb is None else f"{things} {agreeing(count, verb)}"
+
+
+def agreeing(count: int, verb: str) -> str:
+    """Return a verb as it goes with a number of things."""
+    return verb if count == 1 else _PLURALS[verb]
 
 
 def listed(items: Iterable[object], shown: int = 3) -> str:

@@ -14,6 +14,7 @@ from rmqctl.net.clock import Clock, Timer
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.protocol.properties import UNIQ_KEY
+from rmqctl.rules.waiting import parse_delay_levels
 
 from .data_version import DataVersion
 from .record_scan import Found
@@ -37,14 +38,7 @@ TURN_COUNT = 200
 # By level: what comes next, and where the log ended before the last message was delivered.
 _TABLE = "delays"
 _SETTLED = -1
-_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _NUMBER = re.compile(r"[+-]?[0-9]{1,10}")
-
-
-def parse_levels(text: str) -> list[int]:
-    """Return the delay in ms of each level, the first being level 1; words that are no delay are left out."""
-    words = [re.fullmatch(r"(\d+)([smhd])", word) for word in text.split()]
-    return [int(word[1]) * _UNITS_S[word[2]] * 1000 for word in words if word is not None]
 
 
 class Delays:
@@ -59,7 +53,7 @@ class Delays:
         self._now_ms = now_ms
         self._store = store
         self._state = state
-        self._delays_ms = parse_levels(levels)
+        self._delays_ms = parse_delay_levels(levels)
         self._deliver = deliver
         self._timers: dict[int, Timer] = {}
         self.consumed = {int(level): self._settled(int(level), *entry) for level, entry in state.load(_TABLE).items()}
@@ -214,7 +208,7 @@ def delay_level(properties: Mapping[str, str]) -> int:
 
 def due_times(levels: str) -> CodeOf:
     """Return what tells when a stored message is due, None for one that is not waiting (checkMessageAndReturnSize)."""
-    delays_ms = parse_levels(levels)
+    delays_ms = parse_delay_levels(levels)
 
     def code_of(found: Found) -> int | None:
         if found.topic != SCHEDULE_TOPIC or not 0 <= found.queue_id < len(delays_ms):

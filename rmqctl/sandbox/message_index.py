@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 
 from rmqctl.protocol.message import StoredMessage
-from rmqctl.protocol.properties import KEYS, TAGS, UNIQ_KEY
+from rmqctl.protocol.properties import KEYS, TAGS, UNIQ_KEY, split_keys
 
 # What 5.4 puts before a tag to index it as well (MessageConst.INDEX_TAG_TYPE).
 TAG_PREFIX = "T#"
@@ -62,7 +62,7 @@ class MessageIndex:
 
 def index_keys(properties: Mapping[str, str]) -> list[str]:
     """Return what a message can be found by: its unique key, each of its keys, its tag (buildIndex)."""
-    keys = [key for key in properties[KEYS].split(" ") if key] if KEYS in properties else []
+    keys = split_keys(properties.get(KEYS))
     if UNIQ_KEY in properties:
         keys.append(properties[UNIQ_KEY])
     if TAGS in properties:

@@ -29,7 +29,7 @@ def _already(found: Readonly, others: Mapping[str, Other]) -> Iterator[Concern]:
         )
     elif found.wiped_topics:
         text = "producers go elsewhere already, while the broker itself still takes what it is sent."
-        of = f"{len(found.wiped_topics)} of {found.writable_count} topics"
+        of = f"{len(found.wiped_topics)} of {counted(found.writable_count, 'topic')}"
         yield Concern("ALREADY_WIPED", f"Name servers have no write permission for {of} of {name}: {text}")
     if found.is_only_broker:
         yield Concern("ONLY_BROKER", f"Broker {name} is the only one of cluster {found.broker.cluster}.")

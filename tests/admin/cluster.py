@@ -151,6 +151,8 @@ class BrokerState:
     tag_codes: dict[str, list[int]] = field(default_factory=dict)
     records: dict[str, bytes] = field(default_factory=dict)
     suggested_id: int = 0
+    # Queues that topics do not have any more, by topic and queue id.
+    cut_queues: dict[tuple[str, int], Queue] = field(default_factory=dict)
     # Resets that wait for a pull, by group, topic and queue id; what clients were told to go to, and in which language.
     marks: dict[tuple[str, str, int], int] = field(default_factory=dict)
     pushed: list[tuple[str, str, dict[int, int], str]] = field(default_factory=list)
@@ -158,6 +160,7 @@ class BrokerState:
     now_ms: Callable[[], int] = lambda: NOW_MS
     skew_ms: int = 0
     tells_time: bool = False
+    tells_last_times: bool = True
 
     def table(self) -> dict[int, Reply]:
         """Return the answers by request code."""
@@ -176,6 +179,8 @@ class BrokerState:
             Q.GET_ALL_TOPIC_CONFIG: self._all_topics,
             Q.GET_TOPIC_CONFIG: self._one_topic,
             Q.QUERY_TOPIC_CONSUME_BY_WHO: self._topic_groups,
+            Q.GET_MIN_OFFSET: lambda request: ok(offset=str(self._cut_queue(request).min_offset)),
+            Q.GET_MAX_OFFSET: lambda request: ok(offset=str(self._cut_queue(request).max_offset)),
             Q.GET_EARLIEST_MSG_STORETIME: self._earliest,
             Q.PULL_MESSAGE: self._no_message,
             Q.QUERY_CONSUME_QUEUE: self._index,
@@ -263,7 +268,7 @@ class BrokerState:
                 row = {
                     "brokerOffset": queue.max_offset,
                     "consumerOffset": offset,
-                    "lastTimestamp": CONSUMED_MS if offset > queue.min_offset else 0,
+                    "lastTimestamp": CONSUMED_MS if offset > queue.min_offset and self.tells_last_times else 0,
                 }
                 if self.version >= V5_0_0:
                     row["pullOffset"] = max(offset, self.pulls.get((group, topic, queue_id), 0))
@@ -294,6 +299,9 @@ class BrokerState:
                 "subscriptionTable": subscriptions,
             }
         )
+
+    def _cut_queue(self, request: Command) -> Queue:
+        return self.cut_queues.get((request.ext_fields["topic"], int(request.ext_fields["queueId"])), Queue())
 
     def _topic_stats(self, request: Command) -> Command:
         topic = request.ext_fields["topic"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from rmqctl.protocol.codes import RequestCode as Q
@@ -133,7 +134,8 @@ class MessageStore:
         queue, first = self._bounds(request)
         at_ms = int(request.ext_fields["timestamp"])
         times = [stored.stored_at_ms for stored in queue]
-        later = next((at for at in range(first, len(queue)) if times[at] >= at_ms), len(queue))
+        # Halved, as the real ones do: of times that go back one of several.
+        later = bisect_left(times, at_ms, first)
         if self.state.version >= V5_0_0:
             return ok(offset=str(later))
         # 4.9: any that was stored then, here the last of them; else the nearer neighbour.
@@ -153,7 +155,7 @@ class MessageStore:
         found: list[Stored] = []
         for (topic, _), queue in self.queues.items():
             for stored in queue:
-                keys = {*stored.properties.get("KEYS", "").split(), stored.properties.get("UNIQ_KEY", "")} - {""}
+                keys = {*stored.properties.get("KEYS", "").split(" "), stored.properties.get("UNIQ_KEY", "")} - {""}
                 hashes = {java_hash(f"{topic}#{key}") for key in keys}
                 if wanted in hashes and begin_ms <= stored.stored_at_ms // 1000 * 1000 <= end_ms:
                     found.append(stored)

@@ -250,6 +250,13 @@ def test_a_table_that_may_not_be_read_is_asked_for_queue_by_queue() -> None:
     assert fleet.failures == ()
 
 
+def test_messages_in_a_retry_topic_that_nobody_ever_read_are_the_groups() -> None:
+    cluster = _cluster()
+    cluster.brokers["broker-a"].topics["%RETRY%zero"] = [Queue(3)]
+    rows = {str(row.mq): row for group in _fleet(cluster).groups if group.group == "zero" for row in group.rows}
+    assert rows["%RETRY%zero@broker-a:0"].reasons["lag"] is Unknown.NEVER_COMMITTED
+
+
 def test_a_connection_that_ends_is_opened_again() -> None:
     cluster = _cluster()
     cluster.servers["broker-a"].fail_next(Q.GET_CONSUME_STATS, DROP)

@@ -151,6 +151,19 @@ def test_offsets_below_min_are_lost_and_those_beyond_max_or_below_zero_count_not
     assert group.reasons["lag"] is Unknown.OFFSET_BEYOND_MAX
 
 
+@pytest.mark.parametrize("offset", [-1, -7, -(2**63)])
+def test_an_offset_below_zero_is_none(offset: int) -> None:
+    a, b = _brokers()
+    a.offsets |= {"G": {"T": {0: offset}, "gone": {0: offset}}, "ghost": {"T": {0: offset}}}
+    groups = _fetch(Cluster(a, b))
+    group = _group(groups)
+    assert [each.group for each in groups.groups] == ["G"]
+    assert (group.topics, group.has_leftovers, group.reasons["lag"]) == (("T",), False, Unknown.NEVER_COMMITTED)
+    assert sum(backlog.beyond_max_count for backlog in group.backlogs.values()) == 0
+    a.topics["T"] = [Queue(0)]
+    assert _group(_fetch(Cluster(a, b))).lag == 40
+
+
 def test_a_live_group_stuck_on_its_first_messages_has_no_known_lag() -> None:
     a, b = _brokers()
     a.offsets["G"] = b.offsets["G"] = {"%RETRY%G": {0: 0}}
@@ -167,6 +180,42 @@ def test_an_offset_of_a_queue_or_topic_that_is_gone_counts_nothing() -> None:
     groups = _fetch(Cluster(a, b))
     assert _group(groups).lag == 100
     assert groups.failures == ()
+
+
+@pytest.mark.parametrize("topic", ["%RETRY%G", "%RETRY%G_T", "%RETRY%G+T"])
+@pytest.mark.parametrize("has_members", [True, False])
+def test_messages_in_a_retry_topic_that_nobody_ever_read_are_the_groups(topic: str, *, has_members: bool) -> None:
+    a, b = _brokers()
+    a.topics[topic] = [Queue(3)]
+    if has_members:
+        a.groups["G"] = Group({"c1": running()})
+    group = _group(_fetch(Cluster(a, b)))
+    assert (group.lag, group.lag_at_least, group.reasons["lag"]) == (None, 100, Unknown.NEVER_COMMITTED)
+    assert topic in group.topics
+    a.configured.add("G_T")  # whose own retry topic has the name
+    assert (_group(_fetch(Cluster(a, b))).lag == 100) is (topic == "%RETRY%G_T")
+    a.configured.discard("G_T")
+    a.topics[topic] = [Queue(3, 3)]
+    assert _group(_fetch(Cluster(a, b))).lag == 100
+
+
+def test_unread_messages_of_queues_that_were_cut_off_need_attention() -> None:
+    a, b = _brokers()
+    a.offsets["G"]["T"] |= {5: 1, 6: 4}
+    a.cut_queues = {("T", 5): Queue(8, 3), ("T", 6): Queue(4)}
+    group = _group(_fetch(Cluster(a, b)))
+    assert (group.lag, group.unreadable_count, group.has_leftovers) == (100, 5, True)
+    assert _findings(a, b) >= {"OFF003", "OFF004"}
+    del a.offsets["G"]["T"][6]
+    assert _findings(a, b) >= {"OFF004"}
+    assert "OFF003" not in _findings(a, b)
+
+
+def test_a_topic_that_may_not_be_read_needs_attention() -> None:
+    a, b = _brokers()
+    a.topic_configs["T"] = {"perm": 2}
+    assert _group(_fetch(Cluster(a, b))).closed_brokers == {"T": ("broker-a",)}
+    assert "PUL004" in _findings(a, b)
 
 
 # A part of the cluster fails

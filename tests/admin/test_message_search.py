@@ -5,11 +5,13 @@ from contextlib import aclosing
 
 import pytest
 
+from rmqctl.admin import time_search
 from rmqctl.admin.message_filter import MessageFilter
 from rmqctl.admin.message_search import MessageSearch, check_sql
 from rmqctl.admin.messages import ALL, Expression, FoundMessage
 from rmqctl.admin.queues import chosen_queues, fetch_route, fetch_spans, parse_queue_choice
 from rmqctl.errors import BrokerError, NotFoundError, RmqctlError, UsageError
+from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
@@ -107,7 +109,9 @@ def test_only_the_part_that_is_wanted_is_read() -> None:
     cluster = message_cluster(store)
     outcome = _search(cluster, MessageFilter(since_ms=NOW_MS + 10_000, until_ms=NOW_MS + 10_090))
     assert len(outcome.found) == 10
-    assert cluster.servers["broker-a"].codes().count(Q.PULL_MESSAGE) == 1
+    assert outcome.search.total_count <= 12
+    # Up to 9 messages are looked at on either side, to see whether store times rise.
+    assert cluster.servers["broker-a"].codes().count(Q.PULL_MESSAGE) <= 1 + 2 * 9
 
 
 def test_what_is_written_while_it_is_read_does_not_make_it_endless() -> None:
@@ -173,7 +177,34 @@ def test_a_clock_that_was_set_back_ends_nothing_and_the_queues_order_stays() -> 
         store.put("T", 0, body=str(number).encode(), at_ms=NOW_MS + number * 10 - (5000 if number >= 50 else 0))
     outcome = _search(message_cluster(store))
     assert outcome.bodies == [str(number).encode() for number in range(1000)]
+    assert outcome.search.unordered == {MessageQueue("T", "broker-a", 0)}
     assert len(_search(message_cluster(store, other)).found) == 1500
+
+
+def _set_back_twice() -> MessageStore:
+    """Return 1,500 messages, a second apart, of which each 500 go over the same minutes."""
+    store = MessageStore(BrokerState("broker-a"))
+    for number in range(1500):
+        store.put("T", 0, body=str(number).encode(), at_ms=NOW_MS + (number % 500) * 1000 + number // 500)
+    return store
+
+
+@pytest.mark.parametrize("since", [0, 100, 300, 499])
+@pytest.mark.parametrize("until", [0, 200, 400, 499])
+def test_a_span_of_time_that_was_gone_over_again_is_read_as_often(since: int, until: int) -> None:
+    wanted = MessageFilter(since_ms=NOW_MS + since * 1000, until_ms=NOW_MS + until * 1000 + 2)
+    outcome = _search(message_cluster(_set_back_twice()), wanted)
+    assert outcome.bodies == [str(number).encode() for number in range(1500) if since <= number % 500 <= until]
+    assert outcome.failures == []
+
+
+def test_a_span_that_may_be_too_narrow_is_read_and_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_search, "MOST_READ_COUNT", 0)
+    wanted = MessageFilter(since_ms=NOW_MS + 100_000, until_ms=NOW_MS + 200_000)
+    outcome = _search(message_cluster(_set_back_twice()), wanted)
+    assert outcome.bodies
+    (failure,) = outcome.failures
+    assert "Store times go back" in str(failure)
 
 
 def test_tags_with_one_hash_are_told_apart() -> None:

@@ -146,7 +146,11 @@ def test_only_requests_that_leave_no_trace_are_sent() -> None:
         Q.GET_BROKER_CONFIG,
         Q.GET_BROKER_RUNTIME_INFO,
     }
-    assert set(cluster.name_server.codes()) == {Q.GET_BROKER_CLUSTER_INFO, Q.GET_ROUTEINFO_BY_TOPIC}
+    assert set(cluster.name_server.codes()) == {
+        Q.GET_BROKER_CLUSTER_INFO,
+        Q.GET_ROUTEINFO_BY_TOPIC,
+        Q.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+    }
 
 
 def test_a_given_topic_narrows_the_rows() -> None:
@@ -750,6 +754,28 @@ def test_a_retry_queue_that_never_held_a_message_is_not_shown() -> None:
     assert [str(row.mq) for row in progress.rows if row.mq.topic == retry] == ["%RETRY%G@broker-b:0"]
 
 
+@pytest.mark.parametrize("topic", ["%RETRY%G", "%RETRY%G_T", "%RETRY%G+T"])
+@pytest.mark.parametrize("version", [V4_9_7, V5_4_0])
+def test_messages_in_a_retry_topic_that_nobody_ever_read_are_the_groups(version: int, topic: str) -> None:
+    a, b = _brokers(version)
+    a.topics[topic] = [Queue(3)]
+    progress = _fetch(Cluster(a, b))
+    (row,) = [row for row in progress.rows if row.mq.topic == topic]
+    assert (row.lag, row.reasons["lag"]) == (None, Unknown.NEVER_COMMITTED)
+    assert [row.mq for row in progress.rows if row.mq.topic == "T"] == [A0, A1, B0, B1]
+    assert [each.mq for each in _fetch(Cluster(a, b), topics=["%RETRY%*"]).rows] == [row.mq]
+    a.configured.add("G_T")  # whose own retry topic has the name
+    assert any(row.mq.topic == topic for row in _fetch(Cluster(a, b)).rows) is (topic != "%RETRY%G_T")
+
+
+def test_retry_topics_are_named_where_name_servers_do_not_tell_topics() -> None:
+    cluster = Cluster(*_brokers())
+    cluster.name_server.table[Q.GET_ALL_TOPIC_LIST_FROM_NAMESERVER] = refused(R.SYSTEM_ERROR, "boom")
+    progress = _fetch(cluster)
+    assert [failure.what for failure in progress.failures] == ["names of topics"]
+    assert [row.mq for row in progress.rows] == [A0, A1, B0, B1]
+
+
 def test_a_retry_topic_that_was_never_made_is_no_failure() -> None:
     a, b = _brokers()
     a.groups["G"] = Group({"c1": running()}, ("T", "%RETRY%G"))
@@ -770,6 +796,58 @@ def test_an_offset_below_min_is_lost_and_one_beyond_max_is_unknown() -> None:
     assert beyond.lag is None
     assert beyond.reasons["lag"] is Unknown.OFFSET_BEYOND_MAX
     _assert_explained(progress)
+
+
+@pytest.mark.parametrize(
+    ("offset", "reason"),
+    [
+        (0, Unknown.NOTHING_CONSUMED),
+        (40, Unknown.MESSAGE_DELETED),
+        (55, Unknown.MESSAGE_DELETED),
+        (60, Unknown.NOT_REPORTED),
+        (900, Unknown.OFFSET_BEYOND_MAX),
+        (-1, Unknown.NEVER_COMMITTED),
+    ],
+)
+def test_why_the_time_of_the_last_consumed_message_is_missing(offset: int, reason: Unknown) -> None:
+    a, b = _brokers()
+    a.topics["T"] = [Queue(100, 55)]
+    a.offsets["G"] = {"T": {0: offset}}
+    a.tells_last_times = False
+    row = _rows(_fetch(Cluster(a, b)))[A0]
+    assert (row.last_timestamp_ms, row.reasons["lastTimestamp"]) == (None, reason)
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [(refused(R.NO_PERMISSION, "no"), Unknown.NOT_AUTHORISED), (refused(R.SYSTEM_ERROR, "boom"), Unknown.NOT_REPORTED)],
+)
+@pytest.mark.parametrize(
+    ("code", "keys"),
+    [
+        (Q.GET_TOPIC_STATS_INFO, ("minOffset", "lag", "lost")),
+        (Q.QUERY_CONSUME_TIME_SPAN, ("timeLagMs", "retentionLeftMs")),
+        (Q.QUERY_CONSUMER_OFFSET, ("consumerOffset", "lag", "inflight", "lastTimestamp")),
+    ],
+)
+def test_what_a_broker_refuses_to_tell_has_that_reason(
+    code: int, keys: tuple[str, ...], reply: Reply, reason: Unknown
+) -> None:
+    a, b = _brokers()
+    a.offsets["G"]["T"][0] = 0
+    cluster = Cluster(a, b)
+    cluster.servers["broker-a"].table[code] = reply
+    reasons = _rows(_fetch(cluster))[A0].reasons
+    assert {key: reasons[key] for key in keys} == dict.fromkeys(keys, reason)
+
+
+def test_filters_and_missing_permissions_are_noted() -> None:
+    a, b = _brokers()
+    a.groups["G"] = Group({"c1": running(subscriptions=[subscribed("T", "x")])})
+    b.topic_configs["T"] = {"perm": 2}
+    notes = _fetch(Cluster(a, b)).notes
+    assert any("filter" in note and "T (x)" in note for note in notes)
+    assert any("ermission" in note and "broker-b" in note and "broker-a" not in note for note in notes)
 
 
 # Hostile answers

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rmqctl.admin.probe import fetch_refused_reads, measure_clock, probe_server
+from rmqctl.admin.probe import fetch_bad_reads, measure_clock, probe_server
 from rmqctl.admin.servers import ClusterServer, fetch_servers
 from rmqctl.client.identity import ServerKind
 from rmqctl.diagnose.cluster import fetch_cluster_findings
@@ -86,7 +86,7 @@ def test_name_servers_that_list_different_brokers_are_told_apart() -> None:
     other = Cluster(BrokerState("broker-a"))
     cluster.network.add("ns:2", other.name_server.table)
     finding = _of(_findings(cluster, "ns:1", "ns:2"), "name servers agree")
-    assert (finding.status, finding.found) == (Status.WARN, "ns:2 does not list broker-b/0 at b:1")
+    assert (finding.status, finding.found) == (Status.FAIL, "ns:2 does not list broker-b/0 at b:1")
     cluster.network.add("ns:2", cluster.name_server.table)
     assert _of(_findings(cluster, "ns:1", "ns:2"), "name servers agree").status is Status.OK
 
@@ -202,7 +202,7 @@ def test_what_is_asked_leaves_no_trace() -> None:
     async def scenario() -> set[int]:
         cluster = _cluster("broker-a")
         async with cluster.client() as client:
-            await passing(cluster.clock, fetch_refused_reads(client, "a:1"))
+            await passing(cluster.clock, fetch_bad_reads(client, "a:1"))
             await passing(cluster.clock, measure_clock(client, "a:1"))
         return set(cluster.servers["broker-a"].codes())
 

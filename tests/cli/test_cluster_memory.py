@@ -79,7 +79,7 @@ def test_a_broker_that_was_there_is_named_until_it_is_forgotten(
             for item in json.loads(call(capsys, "doctor", "-o", "json").out)["items"]
             if item["check"] == "brokers"
         ]
-        assert found == [("broker-b", "WARN")]
+        assert found == [("broker-b", "FAIL")]
         assert "broker-b is forgotten" in call(capsys, "doctor", "--forget-broker", "broker-b").err
         assert call(capsys, "doctor", "--forget-broker", "broker-b").code == 5
         assert call(capsys, "offset", "show", "G").code == 0

@@ -144,7 +144,7 @@ def test_rows_can_be_filtered(capsys: Captured) -> None:
     assert result.out.split(":")[0] == "completion"
 
 
-def test_a_broker_without_a_master_is_a_warning(capsys: Captured) -> None:
+def test_a_broker_without_a_master_is_a_failure(capsys: Captured) -> None:
     cluster = Cluster(BrokerState("broker-a"))
     with served(cluster) as address:
         at = cluster.addresses["broker-a"].encode()
@@ -152,8 +152,8 @@ def test_a_broker_without_a_master_is_a_warning(capsys: Captured) -> None:
             b'{"brokerAddrTable":{"broker-a":{"brokerAddrs":{1:"%b"},"brokerName":"broker-a","cluster":"C"}}}' % at
         )
         code, items = _items(capsys, "-n", address)
-    (finding,) = items["masters"]
-    assert (code, finding["status"], finding["subject"]) == (0, "WARN", "broker-a")
+    (finding,) = items["brokers"]
+    assert (code, finding["status"], finding["subject"]) == (6, "FAIL", "broker-a")
     assert finding["found"] == "no master is registered"
 
 

@@ -283,7 +283,7 @@ def test_groups_that_are_not_behind_can_be_left_out(capsys: Captured) -> None:
 
 def test_hidden_groups_are_noted(capsys: Captured) -> None:
     render(_groups(_cluster()), Display())
-    assert "1 of RocketMQ's own groups are not shown" in capsys.readouterr().err
+    assert "1 of RocketMQ's own groups is not shown" in capsys.readouterr().err
 
 
 def test_a_groups_lag_is_a_lower_bound_when_a_broker_is_down(capsys: Captured) -> None:
@@ -334,7 +334,7 @@ def test_one_rule_for_queues_that_no_consumer_can_read(capsys: Captured) -> None
     assert sum(queue["messageCount"] for queue in document["unreadableQueues"]) == 24
     for form in ("plain", "csv", "json"):
         render(_offsets(cluster), Display(format=form, with_notes=False))
-        warning = "rmqctl: 24 messages of T are in 4 queues that no consumer can read (readQueueNums).\n"
+        warning = "rmqctl: 24 messages of T are in 4 queues that no consumer can read before readQueueNums is 6.\n"
         assert capsys.readouterr().err == warning
 
 

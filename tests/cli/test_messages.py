@@ -151,7 +151,7 @@ def test_a_cut_at_the_limit_is_never_silent(form: str, quiet: list[str], whole: 
     assert result.code == 0
     assert "Only the first 4 messages are shown (--limit). There may be more.\n" in result.err
     by_key = call(capsys, "message", "find", "orders", "--key", "k1", "--limit", "1", "-o", form, *quiet)
-    assert "Only the newest 1 messages are shown (--limit). There may be older ones.\n" in by_key.err
+    assert "Only the newest 1 message is shown (--limit). There may be older ones.\n" in by_key.err
 
 
 def test_find_filters_and_says_when_nothing_is_left(whole: Cluster, capsys: Captured) -> None:
@@ -233,6 +233,43 @@ def test_a_codec_of_a_plugin_reads_bodies(whole: Cluster, capsys: Captured, tmp_
     broken.write_text("1 / 0")
     failed = call(capsys, *words, "--plugin", str(broken))
     assert (failed.code, "broken.py can't be loaded: ZeroDivisionError" in failed.err) == (1, True)
+
+
+def test_a_text_encoding_reads_bodies(whole: Cluster, capsys: Captured) -> None:
+    a, _ = _stores()
+    texts = {"gbk": "中文", "shift_jis": "中文", "utf-16": "中文", "latin-1": '{"to": "é"}'}
+    for name, text in texts.items():
+        a.put("texts", 0, body=text.encode(name), keys=name)
+    whole.servers["broker-a"].table |= a.table()
+    whole.brokers["broker-a"].topics |= a.state.topics
+    words = ("message", "get", "--topic", "texts", "--key")
+    for name, text in texts.items():
+        (item,) = json.loads(call(capsys, *words, name, "--codec", name, "-o", "json").out)["items"]
+        assert (item["body"], item["error"]) == (text, None)
+    assert '  "to": "é"\n' in call(capsys, *words, "latin-1", "--codec", "latin-1").out
+
+
+def test_a_message_that_was_named_and_can_not_be_read_whole_is_8(whole: Cluster, capsys: Captured) -> None:
+    a, _ = _stores()
+    a.put("broken", 0, body=b"no zlib", sys_flag=0x301, uniq=f"{UNIQ}9", keys="k")
+    bad = a.put("broken", 0, body=b"bad")
+    bad.record = damaged(bad.record)
+    a.put("broken", 0, body=b"\xff")
+    whole.servers["broker-a"].table |= a.table()
+    whole.brokers["broker-a"].topics |= a.state.topics
+    place = ("--topic", "broken", "--queue", "broker-a:0", "--offset")
+    for words, code, says in (
+        ((f"{UNIQ}9", "--topic", "broken"), 8, "can't be decompressed"),
+        ((*place, "0"), 8, "can't be decompressed"),
+        ((*place, "1"), 8, "unknown magic"),
+        ((*place, "2"), 0, "ff"),
+        ((*place, "2", "--codec", "gbk"), 8, "Codec gbk failed"),
+        (("--topic", "broken", "--key", "k"), 0, "can't be decompressed"),
+    ):
+        result = call(capsys, "message", "get", *words)
+        assert (result.code, says in result.out) == (code, True), words
+    item = json.loads(call(capsys, "message", "get", *place, "0", "-o", "json").out)["items"][0]
+    assert (item["msgId"], item["body"], item["reasons"]["body"]) == (f"{UNIQ}9", None, "PROTOCOL")
 
 
 def test_tail_streams_and_ends_after_a_count(whole: Cluster, capsys: Captured) -> None:

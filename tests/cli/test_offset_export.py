@@ -216,7 +216,7 @@ def test_where_and_sort_go_by_what_stands_in_json(cluster: Cluster, capsys: Capt
         (("-o", "tsv"), "offset import could not read -o tsv."),
         (("-o", "name"), "offset import could not read -o name."),
         (("--columns", "topic"), "An export has all of its columns."),
-        (("-o", "csv", "--no-headers"), "Without its heading this CSV would be taken for Kafka's"),
+        (("-o", "csv", "--no-headers"), "Without its heading offset import could not tell"),
         (("--force",), "--force goes with --file FILE."),
         (("--file", "-", "--force"), "--force goes with --file FILE."),
     ],
@@ -241,7 +241,10 @@ def test_refusals_are_json_where_json_was_asked_for(capsys: Captured) -> None:
 def test_what_offset_show_prints_reads_back_as_well(cluster: Cluster, capsys: Captured) -> None:
     printed = call(capsys, "offset", "show", "payments", "-o", "json").out
     file = parse_offsets(printed.encode())
-    assert file == parse_offsets(call(capsys, "offset", "export", "payments").out.encode())
+    exported = parse_offsets(call(capsys, "offset", "export", "payments").out.encode())
+    assert (file.group, file.entries) == (exported.group, exported.entries)
+    # A listing may be of several clusters, and names none.
+    assert (file.clusters, exported.clusters) == ((), ("C",))
     printed = call(capsys, "offset", "show", "payments", "-o", "csv", "--where", "consumerOffset>=0").out
     assert _places(parse_offsets(printed.encode())) == _STORED
 

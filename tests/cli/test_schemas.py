@@ -45,8 +45,8 @@ _OPTIONAL = {
         "skewHighMs",
     },
     "DeadLetterList item": {"bodyBase64"},
-    "MessageList": {"group", "topic", "isComplete", "readCount", "queues"},
-    "MessageList item": {"position", "bodyBase64"},
+    "MessageList": {"group", "topic", "isComplete", "readCount", "timesInOrder", "queues"},
+    "MessageList item": {"position", "bodyBase64", "waits"},
     "TopicList item": {"messageCount", "topicPutTps", "lastUpdateTimestamp", "lastUpdateTimestampIso"},
 }
 every_kind = pytest.mark.parametrize("kind", kinds())

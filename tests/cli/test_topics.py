@@ -169,7 +169,7 @@ def test_topics_that_differ_are_shown_as_differences(capsys: Captured) -> None:
     assert lines[0][4] == "differs"
     assert lines[0][-1] == "QUEUES_DIFFER,PERMISSIONS_DIFFER,UNREAD_QUEUES"
     assert lines[1][:5] == ["quiet", "NORMAL", "-", "2", "read-write"]
-    assert "1 retry, dead-letter and system topics are not shown" in notes
+    assert "1 retry, dead-letter or system topic is not shown" in notes
     assert "QUEUES_DIFFER (1): brokers have different numbers of queues." in notes
     item = _json(_list(_cluster()), capsys)["items"][0]
     assert (item["perm"], item["reasons"]["perm"]) == (None, "BROKERS_DIFFER")

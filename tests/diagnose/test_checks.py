@@ -303,6 +303,14 @@ SICK: list[tuple[str, Change, set[str]]] = [
         {"OFF004"},
     ),
     (
+        "unread messages in a queue that was cut off",
+        both(
+            at_a(lambda broker: broker.offsets["G"]["T"].update({5: 1})),
+            at_a(lambda broker: broker.cut_queues.update({("T", 5): Queue(8)})),
+        ),
+        {"OFF004"},
+    ),
+    (
         "offsets of a topic that no member wants any more",
         both(
             at_a(lambda broker: broker.topics.update(U=[Queue(10)])),

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rmqctl.errors import StaleError
+from rmqctl.errors import NotFoundError, StaleError
 from rmqctl.model.failure import Attempt
 from rmqctl.model.receipt import Result
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
-from tests.scripted import DROP, SILENCE, V4_9_7, Reply, ok, refused
+from tests.scripted import DROP, SILENCE, V4_9_7, V5_4_0, Reply, ok, refused
 
 from .group_case import ONLINE, Case, cluster, results
 
@@ -115,6 +115,35 @@ def test_leftovers_go(case: Case) -> None:
     applied = case.apply(case.delete("G", with_offsets=True).plan)
     assert results(applied) == {"T@broker-a:0": Result.CONFIRMED, "T@broker-b:0": Result.CONFIRMED}
     assert not any("G" in state.offsets for state in case.cluster.brokers.values())
+
+
+@pytest.mark.parametrize("is_configured", [True, False])
+@pytest.mark.parametrize("offset", [-1, -7, -(2**63)])
+@pytest.mark.parametrize("version", [V4_9_7, V5_4_0])
+def test_entries_that_stand_for_no_offset_go_too(
+    tmp_path: Path, version: int, offset: int, *, is_configured: bool
+) -> None:
+    """As an undo or a deletion of offsets leaves them."""
+    case = Case(cluster(version=version), tmp_path)
+    for state in case.cluster.brokers.values():
+        state.offsets["G"] = {"T": {0: offset}}
+        if not is_configured:
+            state.configured.discard("G")
+    applied = case.apply(case.delete("G", with_offsets=True).plan)
+    assert (applied.exit_code, results(applied)) == (0, dict.fromkeys(case.cluster.brokers, Result.CONFIRMED))
+    assert not any("G" in state.offsets for state in case.cluster.brokers.values())
+    with pytest.raises(NotFoundError):
+        case.delete("G", with_offsets=True)
+
+
+def test_a_broker_that_keeps_entries_has_not_deleted_the_offsets(case: Case) -> None:
+    a = case.cluster.brokers["broker-a"]
+    a.offsets["G"] = {"T": {0: -1}}
+    case.cluster.servers["broker-a"].table[Q.DELETE_SUBSCRIPTIONGROUP] = _then(
+        ok(), lambda _: a.configured.discard("G")
+    )
+    applied = case.apply(case.delete("G", with_offsets=True, at=["broker-a"]).plan)
+    assert (applied.exit_code, results(applied)) == (9, {"broker-a": Result.UNKNOWN})
 
 
 # what has changed since the plan

@@ -112,6 +112,17 @@ def test_a_group_with_members_is_refused(version: int, assume_offline: bool) -> 
         _plan(cluster, "T", assume_offline=assume_offline)
 
 
+def test_a_group_that_brokers_of_5_do_not_have_configured_is_refused() -> None:
+    cluster = _cluster(V5_4_0)
+    cluster.brokers["broker-a"].configured.discard("G")
+    with pytest.raises(RefusedError, match="not configured at broker-a") as caught:
+        _plan(cluster, "T")
+    assert "group delete G --with-offsets" in (caught.value.hint or "")
+    old = _cluster(V4_9_7)
+    old.brokers["broker-a"].configured.discard("G")
+    assert apply(old, _plan(old, "T").plan).exit_code == 0
+
+
 def test_members_that_come_are_drift() -> None:
     cluster = _cluster()
     plan = _plan(cluster, "T").plan

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from rmqctl.admin import time_search
 from rmqctl.admin.queues import QueueChoice
 from rmqctl.errors import NotAuthorisedError, NotFoundError, RefusedError, UnreachableError, UsageError
 from rmqctl.model.group import GroupState
@@ -20,8 +21,8 @@ from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
 from rmqctl.rules.reset import Aim
 from tests.admin.cluster import Cluster, Group, Queue, running
-from tests.admin.message_store import NOW_MS, damaged
-from tests.scripted import V4_9_7, V5_4_0, Reply, refused
+from tests.admin.message_store import NOW_MS, MessageStore, damaged
+from tests.scripted import V4_9_7, V5_4_0, Reply, ok, refused
 
 from .changing import instead, join, message_cluster, planned, store, stored, targets, the_item, two_brokers
 
@@ -267,8 +268,9 @@ def test_a_queue_that_there_is_not_is_a_mistake(choice: QueueChoice) -> None:
 def test_a_topic_or_group_that_there_is_not() -> None:
     with pytest.raises(NotFoundError, match="Topic nope does not exist"):
         planned(_offline(), topics=("nope",))
-    with pytest.raises(NotFoundError, match="nobody"):
+    with pytest.raises(NotFoundError, match="nobody") as caught:
         planned(_offline(), topics=(), group="nobody")
+    assert "rmqctl group create nobody" in (caught.value.hint or "")
 
 
 def test_a_group_that_never_consumed_can_be_put_somewhere_before_it_starts() -> None:
@@ -284,7 +286,7 @@ def test_a_group_that_never_consumed_can_be_put_somewhere_before_it_starts() -> 
 def test_a_group_that_brokers_of_5_do_not_know_is_refused() -> None:
     cluster = _offline()
     cluster.brokers["broker-b"].configured.clear()
-    with pytest.raises(RefusedError, match="broker-b does not know group G") as caught:
+    with pytest.raises(RefusedError, match="not configured at broker-b") as caught:
         planned(cluster)
     assert "group create" in (caught.value.hint or "")
     assert planned(cluster, queues=(QueueChoice("broker-a"),)).plan.items
@@ -368,6 +370,49 @@ def test_retry_topics_that_could_not_be_read_are_not_empty() -> None:
 def test_another_groups_dead_letters_are_a_topic_like_others() -> None:
     cluster = message_cluster(store(counts={"%DLQ%other": (10,)}, offsets={"%DLQ%other": {0: 4}}))
     assert targets(planned(cluster, topics=("%DLQ%other",)).plan) == {"%DLQ%other@broker-a:0": 0}
+
+
+# Store times that go back
+
+
+def _set_back() -> MessageStore:
+    """Return 300 messages, a second apart, of which the later 200 begin where the first 100 do."""
+    a = store(counts={"T": (100, 100)}, offsets={"T": {0: 3, 1: 3}})
+    for number in range(200):
+        a.put("T", 0, at_ms=NOW_MS + number * 1000)
+    return a
+
+
+@pytest.mark.parametrize(
+    ("most_count", "is_damaged", "target", "code", "how"),
+    [
+        (10_000, False, 50, "TIMES_NOT_IN_ORDER", "reading"),
+        (0, False, 150, "TARGET_NOT_FIRST", "halving"),
+        (10_000, True, 150, "TARGET_NOT_FIRST", "halving"),
+    ],
+)
+def test_a_plan_says_how_it_found_a_target_among_times_that_go_back(
+    monkeypatch: pytest.MonkeyPatch, most_count: int, is_damaged: bool, target: int, code: str, how: str
+) -> None:
+    monkeypatch.setattr(time_search, "MOST_READ_COUNT", most_count)
+    a = _set_back()
+    if is_damaged:
+        for message in a.queues["T", 0][20:45]:
+            message.record = damaged(message.record)
+    cluster = message_cluster(a)
+    search = a.table()[Q.SEARCH_OFFSET_BY_TIMESTAMP]
+    # Halving finds the later one of two where it begins there.
+    cluster.servers["broker-a"].table[Q.SEARCH_OFFSET_BY_TIMESTAMP] = lambda request: (
+        ok(offset="150") if request.ext_fields["queueId"] == "0" else search
+    )
+    plan = planned(cluster, Aim.TIME, NOW_MS + 50_000).plan
+    assert targets(plan) == {"T@broker-a:0": target, "T@broker-a:1": 50}
+    notes = {str(item.mq): item.note for item in plan.items}
+    assert notes == {"T@broker-a:0": f"store times go back: found by {how}", "T@broker-a:1": ""}
+    texts = {each.code: each.text for each in plan.consequences}
+    assert {"TIMES_NOT_IN_ORDER", "TARGET_NOT_FIRST"} & texts.keys() == {code}
+    assert "T@broker-a:0" in texts[code]
+    assert "T@broker-a:1" not in texts[code]
 
 
 # What can't be looked up

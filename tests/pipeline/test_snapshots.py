@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +14,10 @@ from rmqctl.model.group import GroupState
 from rmqctl.model.progress import QueueReading, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
-from rmqctl.observe.recording import QueueDetail, RecordedSample
+from rmqctl.observe.recording import QueueDetail, RecordedSample, write_sample
 from rmqctl.pipeline.compaction import batches, files_to_merge
 from rmqctl.pipeline.job import JobOptions
-from rmqctl.pipeline.jobs.snapshot import JOB
+from rmqctl.pipeline.jobs.snapshot import JOB, read_samples
 from rmqctl.pipeline.snapshots import (
     SCHEMA,
     check_run_id,
@@ -243,3 +244,19 @@ def test_options_of_the_job() -> None:
         JOB.check(JobOptions(now_ms=0, run_id="a/b"))
     with pytest.raises(UsageError, match="--run-id does not go with --recording"):
         JOB.check(JobOptions(now_ms=0, run_id="a", recordings=("a.jsonl",)))
+
+
+def test_a_recording_of_other_groups_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "watched.jsonl"
+    path.write_text(
+        "\n".join(write_sample(_recorded(QueueSample(A0, 5, 9), group=group).sample) for group in ("pay", "other"))
+    )
+
+    def read(*groups: str) -> list[str]:
+        options = JobOptions(now_ms=0, recordings=(str(path),), groups=groups)
+        return [recorded.sample.group for recorded in read_samples(options)]
+
+    assert (read(), read("p*"), read("other", "pay")) == (["pay", "other"], ["pay"], ["pay", "other"])
+    for groups in (("orders",), ("pay", "orders"), ("x*",)):
+        with pytest.raises(UsageError, match=r"^The recording is of group other, pay, not (orders|x\*)\.$"):
+            read(*groups)

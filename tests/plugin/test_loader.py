@@ -90,6 +90,31 @@ def test_a_codec_that_there_is_not_gets_a_suggestion(tmp_path: Path) -> None:
     assert caught.value.hint == "Did you mean upper?"
 
 
+@pytest.mark.parametrize("name", ["gbk", "GB18030", "shift_jis", "utf-16", "latin-1", "utf-8"])
+def test_every_text_encoding_of_python_is_a_codec(name: str) -> None:
+    text = "abc" if name == "latin-1" else "中文"
+    assert body_codec(name, environ={})(text.encode(name), {}, "T") == text
+
+
+@pytest.mark.parametrize("name", ["zlib", "rot13", "hex", "nowhere", "", "g\0bk"])
+def test_what_is_no_encoding_of_texts_is_no_codec(name: str) -> None:
+    with pytest.raises(UsageError, match="There is no codec"):
+        body_codec(name, environ={})
+
+
+def test_a_codec_that_nothing_looks_like_gets_the_names_there_are() -> None:
+    with pytest.raises(UsageError) as caught:
+        body_codec("xml", environ={})
+    assert caught.value.hint == (
+        "Known are base64, msgpack and text encodings (gbk, shift_jis, utf-16 ...); --plugin adds more."
+    )
+
+
+def test_a_plugins_codec_goes_before_an_encoding_of_its_name(tmp_path: Path) -> None:
+    file = _file(tmp_path, _GOOD.replace("upper", "gbk", 1))
+    assert body_codec("gbk", [file], {})(b"abc", {}, "T") == "ABC"
+
+
 def test_a_file_that_there_is_not_is_a_mistake_of_the_call() -> None:
     with pytest.raises(UsageError, match=r"no plugin file 'nowhere\.py'"):
         load_plugins(["nowhere.py"], {})

@@ -364,6 +364,8 @@ def test_consumer_offsets() -> None:
     # The third is of a broadcasting client behind a proxy: topic@group@client.
     assert stored.groups == {"G": {"T": {0: 4, 1: 6}, "%RETRY%G": {0: 0}}}
     assert bodies.decode_consumer_offsets(b"{}").groups == {}
+    below = bodies.decode_consumer_offsets(b'{"offsetTable":{"T@G":{0:-1,1:4},"U@G":{0:-9},"T@H":{0:-1},"T@I":{}}}')
+    assert (below.groups, below.emptied) == ({"G": {"T": {1: 4}}}, {"G", "H", "I"})
 
 
 def test_delay_offsets() -> None:
@@ -390,6 +392,9 @@ def test_consume_time_span() -> None:
     assert unknown == {queue: ConsumeTimeSpan(None, 2000)}
     empty_queue = bodies.decode_consume_time_span((SPAN % (1795237330001, -1)).encode())
     assert empty_queue == {queue: ConsumeTimeSpan(None, None)}
+    # The oldest message is younger than the last consumed one.
+    set_back = bodies.decode_consume_time_span((SPAN % (500, 1795237328541)).encode())
+    assert set_back == {queue: ConsumeTimeSpan(500, None, are_times_rising=False)}
 
 
 def test_a_brokers_clock_shows_where_no_message_is_next() -> None:

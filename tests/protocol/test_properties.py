@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmqctl.protocol.properties import decode_properties, encode_properties
+from rmqctl.protocol.properties import decode_properties, encode_properties, split_keys
 
 TEXTS = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), max_size=10)
 
@@ -19,6 +19,22 @@ def test_4_9_does_not_end_the_last_pair() -> None:
 
 def test_no_text_is_no_property() -> None:
     assert decode_properties("") == decode_properties("\x02") == decode_properties("\x02\x02") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("k1 k2", ["k1", "k2"]),
+        (" k1  k2 ", ["k1", "k2"]),
+        ("订单\u30001024 a\u00a0b", ["订单\u30001024", "a\u00a0b"]),
+        ("a\tb end\n", ["a\tb", "end\n"]),
+        (" ", []),
+        ("", []),
+        (None, []),
+    ],
+)
+def test_keys_are_parted_by_single_blanks_and_nothing_else(text: str | None, expected: list[str]) -> None:
+    assert split_keys(text) == expected
 
 
 def test_the_last_pair_of_a_name_wins() -> None:

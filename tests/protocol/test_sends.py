@@ -126,6 +126,10 @@ def test_the_properties_of_a_message() -> None:
     assert sends.message_properties(deliver_at_ms=5) == {"WAIT": "true", "TIMER_DELIVER_MS": "5"}
 
 
+def test_keys_may_hold_any_white_space_but_blanks() -> None:
+    assert sends.message_properties(keys=["a\tb", "订单\u30001024", "end\n"])["KEYS"] == "a\tb 订单\u30001024 end\n"
+
+
 def test_which_messages_need_a_timer() -> None:
     assert sends.needs_timer({"TIMER_DELAY_MS": "5"})
     assert sends.needs_timer({"TIMER_DELIVER_MS": "5"})

@@ -177,5 +177,5 @@ def test_tail_from_a_time_with_a_tag_ends_after_a_count(cluster: Cluster, found:
 def test_tail_ends_by_its_time_out_when_nothing_comes(rmqctl: Rmqctl, found: str) -> None:
     result = rmqctl("message", "tail", found, "--count", "1", "--timeout", "1s")
     assert (result.exit_code, result.stdout) == (6, "")
-    assert "1 of 1 messages did not come" in result.stderr
+    assert "1 of 1 message did not come" in result.stderr
     assert rmqctl("message", "tail", found, "-o", "json").exit_code == 2

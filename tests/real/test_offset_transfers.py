@@ -65,7 +65,11 @@ def test_a_reset_to_another_group_is_the_same(rmqctl: Rmqctl, source: str) -> No
 def test_what_is_exported_is_imported(rmqctl: Rmqctl, source: str, tmp_path: Path) -> None:
     group, kept = _new_group(rmqctl, "TransferImport"), tmp_path / "offsets.json"
     assert rmqctl("offset", "export", source, "--topic", _TOPIC, "--file", str(kept)).exit_code == 0
-    _change(rmqctl, "import", str(kept), "--group", group)
+    # The JSON is its own group's only; the CSV names none.
+    assert rmqctl("offset", "import", str(kept), "--group", group, "--yes").exit_code == 2
+    table = tmp_path / "offsets.csv"
+    assert rmqctl("offset", "export", source, "--topic", _TOPIC, "-o", "csv", "--file", str(table)).exit_code == 0
+    _change(rmqctl, "import", str(table), "--group", group)
     assert _stored(rmqctl, group) == _stored(rmqctl, source)
     _change(rmqctl, "skip", source, "--topic", _TOPIC)
     assert _stored(rmqctl, group) != _stored(rmqctl, source)

@@ -92,6 +92,15 @@ def test_a_missing_right_is_named(secured: SecuredCluster, as_account: Run) -> N
     assert as_account(READER, "offset", "show", GROUP).exit_code == 0
 
 
+def test_who_may_not_look_where_messages_wait_is_told_what_is_known(as_account: Run) -> None:
+    result = as_account(CONSUMER, "message", "get", "--topic", TOPIC, "--key", "nowhere")
+    assert result.exit_code == 5, result.stderr
+    assert "the account has no right to look there" in result.stderr
+    found = as_account(CONSUMER, "message", "find", TOPIC, "--key", "nowhere")
+    assert found.exit_code == 0, found.stderr
+    assert "the account has no right to look there" in found.stderr
+
+
 def test_who_may_read_dead_letters_but_not_send_them(
     secured: SecuredCluster, as_account: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -152,7 +152,7 @@ def test_messages_in_queues_that_no_consumer_can_read(cluster: Cluster, rmqctl: 
     assert (group["lag"], group["unreadableMessageCount"]) == (12, 12)
     assert "OFF004" in group["attention"]
     assert shown.document["summary"]["lag"] == described["lag"] == 12
-    sentence = "12 messages of TruthUnread are in 2 queues that no consumer can read (readQueueNums)."
+    sentence = "12 messages of TruthUnread are in 2 queues that no consumer can read before readQueueNums is 5."
     assert shown.stderr == f"rmqctl: {sentence}\n"
     assert sentence in described["attention"]
     assert [queue["queueId"] for queue in described["unreadableQueues"]] == [3, 4]

@@ -4,11 +4,12 @@ import pytest
 
 from rmqctl.model.cluster_memory import ClusterMemory, Expectation, SeenBroker, SeenQueues, Sightings
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker, ClusterInfo, QueueData, TopicRoute
+from rmqctl.model.route import Absence, Broker, ClusterInfo, QueueData, TopicRoute
 from rmqctl.rules.cluster_memory import (
     expect,
     forget_broker,
     is_much_newer,
+    master_missing,
     may_hold,
     merge_memories,
     not_registered,
@@ -16,6 +17,7 @@ from rmqctl.rules.cluster_memory import (
     topics_of_missing,
     with_missing_brokers,
     with_missing_queues,
+    with_routed_brokers,
 )
 
 DAY_MS = 86_400_000
@@ -75,6 +77,38 @@ def test_a_context_that_names_brokers_decides_alone() -> None:
     assert not_registered(missing, NOW_MS).sentence == (
         "broker-z: not registered with the name servers, though the context names it."
     )
+
+
+def test_a_broker_that_only_routes_name_is_missing_unless_one_has_its_address() -> None:
+    queues = tuple(QueueData(name, 4, 4, is_readable=True, is_writable=True) for name in ("broker-a", "broker-b"))
+    routes = [TopicRoute(topic, queues, (A,)) for topic in ("U", "T", "T")]
+    (missing,) = with_routed_brokers(ClusterInfo((A,)), routes).missing
+    error = not_registered(missing, NOW_MS)
+    assert (missing.cluster, missing.broker_name) == ("C", "broker-b")
+    assert error.reason == "not registered with the name servers, though the route of T and 1 more names it"
+    assert error.hint is not None
+    assert "topic route T" in error.hint
+    assert with_routed_brokers(ClusterInfo((A, B)), routes) == ClusterInfo((A, B))
+    assert with_routed_brokers(ClusterInfo((A,)), [*routes, TopicRoute("V", queues, (A, B))]) == ClusterInfo((A, B))
+
+
+@pytest.mark.parametrize(
+    ("broker", "reason"),
+    [
+        (A, None),
+        (Broker("C", "broker-b", {}), "the name server knows no address of it"),
+        (Broker("C", "broker-b", {1: "b:1"}), "no master is registered"),
+        (Broker("C", "broker-b", {}, Absence(NOW_MS)), "registered until 08:00:00 UTC, not registered now"),
+    ],
+)
+def test_why_a_broker_has_no_master(broker: Broker, reason: str | None) -> None:
+    error = master_missing(broker, NOW_MS)
+    assert (None if error is None else error.reason) == reason
+
+
+def test_the_hint_for_a_broker_that_a_context_names_is_not_to_forget_it() -> None:
+    (missing,) = with_missing_brokers(ClusterInfo((A,)), _expect(MEMORY, "broker-b")).missing
+    assert "--forget-broker" not in (not_registered(missing, NOW_MS).hint or "")
 
 
 def test_queues_of_a_missing_broker_are_in_its_topics_routes() -> None:

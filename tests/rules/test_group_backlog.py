@@ -3,7 +3,7 @@ from __future__ import annotations
 from rmqctl.model.progress import Unknown
 from rmqctl.model.stats import ConsumeTimeSpan, TopicOffset
 from rmqctl.model.topic import TopicConfig
-from rmqctl.rules.group_backlog import Behind, TopicPart, has_leftovers, oldest_age_ms, sum_backlog
+from rmqctl.rules.group_backlog import Behind, TopicPart, find_leftovers, oldest_age_ms, sum_backlog
 
 
 def _config(read_count: int, write_count: int) -> TopicConfig:
@@ -18,7 +18,7 @@ def _part(queues: dict[int, tuple[int, int]], offsets: dict[int, int], config: T
 def test_queues_beyond_the_read_queues_count_apart() -> None:
     queues = {0: (0, 10), 1: (0, 10), 2: (3, 10), 3: (5, 5)}
     found = sum_backlog([_part(queues, {0: 4, 1: 10}, _config(2, 4))])
-    assert (found.lag, found.unreadable_count, found.reason) == (6, 7, None)
+    assert (found.lag, found.unreadable_count, found.unreadable_end, found.reason) == (6, 7, 3, None)
     assert found.behind == (Behind("broker-a", "T", (0,), ()),)
     # Without the configuration all count, as far as they can be.
     assert sum_backlog([_part(queues, {0: 4, 1: 10})]).reason is Unknown.NEVER_COMMITTED
@@ -40,6 +40,13 @@ def test_the_oldest_age_is_known_only_when_that_of_each_queue_is() -> None:
 
 def test_offsets_of_queues_that_a_broker_does_not_have_are_leftovers() -> None:
     configs = {"T": _config(2, 4)}
-    assert not has_leftovers({"T": {0: 1, 3: 1}, "%LMQ%x": {0: 1}}, configs)
-    assert has_leftovers({"T": {4: 1}}, configs)
-    assert has_leftovers({"gone": {0: 1}}, configs)
+    offsets = {"T": {0: 1, 3: 1, 4: 1}, "%LMQ%x": {0: 1}, "gone": {0: 1}}
+    assert list(find_leftovers(offsets, configs)) == [("T", 4), ("gone", 0)]
+
+
+def test_unread_messages_of_queues_that_were_cut_off_count_apart() -> None:
+    cut = {2: TopicOffset(3, 10, None), 5: TopicOffset(0, 4, None), 6: TopicOffset(0, 9, None)}
+    part = TopicPart("broker-a", "T", {0: 10, 2: 1, 5: 4, 6: 12}, {0: TopicOffset(0, 10, 0)}, None, cut_queues=cut)
+    found = sum_backlog([part])
+    assert (found.lag, found.reason) == (0, None)
+    assert (found.unreadable_count, found.unreadable_queue_count, found.unreadable_end) == (7, 1, 3)

@@ -259,6 +259,14 @@ def test_an_unknown_age_of_the_head_is_an_unknown_time_lag() -> None:
 def test_a_head_stored_in_the_future_is_no_negative_time_lag() -> None:
     progress = compute_progress(_reading(head_age_ms=-5_000))
     assert (progress.time_lag_ms, progress.retention_left_ms) == (0, 72 * HOUR_MS)
+    assert progress.time_lag_source is TimeLagSource.UNORDERED_STORE_TIME
+
+
+def test_an_age_in_a_queue_whose_store_times_go_back_says_so() -> None:
+    progress = compute_progress(_reading(are_times_rising=False))
+    assert (progress.time_lag_ms, progress.time_lag_source) == (5_000, TimeLagSource.UNORDERED_STORE_TIME)
+    at_the_end = structs.replace(_reading(are_times_rising=False), consumer_offset=300)
+    assert compute_progress(at_the_end).time_lag_source is TimeLagSource.NO_BACKLOG
 
 
 def test_a_head_that_is_overdue_has_a_negative_time_left() -> None:

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.sandbox import Sandbox
-from rmqctl.sandbox.delays import parse_levels
 from tests.sandbox.peer import Peer
 from tests.sandbox.sender import BORN_MS, bodies, pairs, read, send
 from tests.sandbox.test_sending import BOTH, play
-
-
-def test_levels_are_read_as_the_setting_has_them() -> None:
-    assert parse_levels("1s 5m  2h 1d x 3") == [1_000, 300_000, 7_200_000, 86_400_000]
 
 
 @BOTH

@@ -14,11 +14,10 @@ from rmqctl.rules.durations import parse_duration_ms
 from rmqctl.rules.reset import Aim, Spec
 from rmqctl.rules.times import Ago, Edge, iso_time, parse_moment, resolve_ago
 
-from ..input_file import read_input
-
 if TYPE_CHECKING:
     from rmqctl.cli.invocation import Invocation
     from rmqctl.client.core import Client
+    from rmqctl.ops.offset_files import OffsetFile
     from rmqctl.ops.offset_plan import Wish
 
 _LONG_MAX = 2**63 - 1
@@ -107,16 +106,14 @@ _ASKED: Mapping[str, Callable[[Any], Asked]] = {
 }
 
 
-async def resolve(client: Client, invocation: Invocation, asked: Asked, wish: Wish) -> Wish:
+async def resolve(client: Client, invocation: Invocation, asked: Asked, file: OffsetFile | None, wish: Wish) -> Wish:
     """Return the wish with the offsets of another group or a file. Raises what reading either raises."""
     from rmqctl.ops.given_offsets import offsets_of_file, offsets_of_group
-    from rmqctl.ops.offset_files import parse_offsets
 
     if asked.group is not None:
         given = await offsets_of_group(client, invocation.full_name(asked.group), wish.topics)
         return replace(wish, given=given)
-    if asked.path is not None:
-        file = parse_offsets(read_input("--from-file", asked.path))
-        topics, given = await offsets_of_file(client, file, wish.topics)
+    if file is not None:
+        topics, given = await offsets_of_file(client, file, wish.topics, wish.queues)
         return replace(wish, given=given, topics=topics)
     return wish

@@ -26,7 +26,8 @@ Examples:
 In wide tables SENDS-WAIT and PULLS-WAIT are requests that wait for a thread and the wait of the first one; TIMER are
 messages on the timer wheel and how late it is.
 
-A broker that the name server still names but that doesn't answer keeps its row, with what went wrong."""
+A broker that does not answer keeps its row, with what went wrong; so does one that is missing, and a master of which
+only slaves are registered."""
 
 
 def command(ctx: typer.Context) -> int:
@@ -39,12 +40,12 @@ def command(ctx: typer.Context) -> int:
 
 
 async def _fetch(client: "Client") -> tuple[list["BrokerStatus"], list[Failure]]:
-    from rmqctl.admin.brokers import fetch_broker_statuses, fetch_cluster
-    from rmqctl.admin.results import all_failed
+    from rmqctl.admin.brokers import fetch_broker_statuses, fetch_whole_cluster
+    from rmqctl.admin.results import none_answered
 
-    statuses, failures = await fetch_broker_statuses(client, await fetch_cluster(client))
+    statuses, failures = await fetch_broker_statuses(client, await fetch_whole_cluster(client))
     if all(status.error is not None for status in statuses):
-        raise all_failed(failure.error for failure in failures)
+        raise none_answered((failure.broker_name or "", failure.error) for failure in failures)
     return statuses, failures
 
 

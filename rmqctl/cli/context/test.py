@@ -89,7 +89,10 @@ async def _test(invocation: Invocation, config: Config, name: str) -> _Result:
             )
         access = invocation.of(context).access()
         async with await access.connect() as client:
-            return name, await fetch_servers(client), None
+            servers = await fetch_servers(client)
+            findings = invocation.display.findings
+            findings.hints = {**findings.hints, **client.map_hints()}
+            return name, servers, None
     except RmqctlError as error:
         return name, [], error
 

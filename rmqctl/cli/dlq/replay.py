@@ -59,6 +59,8 @@ looked for on the target first. dlq status lists ledgers; --ledger NAME begins a
 The retry count starts at 0. Message id, keys, tags, properties and the ids of the first copy stay; the property
 RMQCTL_REPLAY is added. A dead letter whose message is sent already as another one is left out.
 
+--from-file refuses a file of another group, and one that names no broker of this cluster; nothing is sent then.
+
 While an orderly consumer of the group runs, brokers from 5.1.1 on make dead letters of what is sent to the retry topic:
 this is refused then. What was sent cannot be taken back.
 
@@ -262,12 +264,14 @@ class _Work:
             ledger.close()
 
     async def _source(self, client: "Client", show: Any) -> "Source":
+        from rmqctl.admin.brokers import fetch_cluster
         from rmqctl.admin.letter_reading import find_letters
 
         from .replay_sources import FileSource, TopicSource
 
         if self._from_file is not None:
-            return FileSource(self._from_file, self._group)
+            here = {broker.broker_name for broker in (await fetch_cluster(client)).brokers}
+            return FileSource(self._from_file, self._group, here)
         if self._letters is None:
             span = self._wanted.filter
             self._letters = await find_letters(client, self._group, since_ms=span.since_ms, until_ms=span.until_ms)

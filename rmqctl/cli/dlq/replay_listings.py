@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqctl.cli.output.body import BodyStyle, body_fields, excerpt
 from rmqctl.cli.output.listing import Column, Listing
+from rmqctl.protocol.properties import KEYS, split_keys
 from rmqctl.rules.dead_letters import origin_topic
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.words import counted
@@ -90,7 +91,7 @@ def _sample_notes(sample: Sequence[Sample]) -> Iterator[str]:
     for letter, made in sample:
         body = "(dropped)" if made is None else excerpt({"body": None, **_body(made)})
         at = iso_time(letter.stored_at_ms) or "-"
-        called = letter.properties.get("KEYS") or letter.message_id
+        called = letter.properties.get(KEYS) or letter.message_id
         yield f"    {at}  {origin_topic(letter.properties) or '-'}  {called}  {body}"
 
 
@@ -105,7 +106,7 @@ def _sample_item(letter: DeadLetter, made: DeadLetter | OutgoingMessage | None) 
         "queueOffset": letter.queue_offset,
         "msgId": letter.message_id,
         "originTopic": origin_topic(letter.properties),
-        "keys": letter.properties.get("KEYS", "").split(),
+        "keys": split_keys(letter.properties.get(KEYS)),
         "tags": letter.properties.get("TAGS"),
         "bodySize": len(letter.body),
         "sentBody": None if made is None else _body(made)["body"],

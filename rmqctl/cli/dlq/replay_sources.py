@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
 from contextlib import aclosing
 from itertools import islice
 from pathlib import Path
@@ -16,6 +16,7 @@ from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.ops.replay_source import DeadLetter
 from rmqctl.protocol.properties import UNIQ_KEY
+from rmqctl.rules.file_claims import require_fit
 
 if TYPE_CHECKING:
     from rmqctl.client.core import Client
@@ -71,16 +72,29 @@ class _Row(Struct):
 
 
 class FileSource:
-    """The dead letters of a file of JSON lines. Each is known by the place that it had in the dead-letter topic."""
+    """The dead letters of a file of JSON lines. Each is known by the place that it had in the dead-letter topic.
 
-    def __init__(self, path: str, group: str) -> None:
-        self._path, self._group = path, group
+    `here` are the brokers of the cluster. A file may name some that are gone, but one that names none of these is of
+    another cluster.
+    """
+
+    def __init__(self, path: str, group: str, here: Collection[str]) -> None:
+        self._path, self._group, self._here = path, group, here
+        self._broker_names: set[str] = set()
 
     async def batches(self) -> AsyncGenerator[Sequence[DeadLetter]]:
-        """Yield them in the order of the file. Raises UsageError for a line that is none of them."""
+        """Yield them in the order of the file. Raises UsageError for a line that is none of them, or of another group.
+
+        At the end of the file it raises UsageError if the file is of another cluster.
+        """
         letters = self._letters()
         while batch := list(islice(letters, _BATCH_COUNT)):
             yield batch
+        if self._broker_names.isdisjoint(self._here):
+            hint = (
+                "Name the other cluster with -n or --context. If its brokers are gone, replace brokerName in the file."
+            )
+            require_fit(f"--from-file {self._path}", "broker", self._broker_names, self._here, hint=hint)
 
     def _letters(self) -> Iterator[DeadLetter]:
         try:
@@ -101,8 +115,10 @@ class FileSource:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             sentence = f"--from-file {self._path}, line {number}: {str(error).rstrip('.')}."
             raise UsageError(sentence, hint="rmqctl dlq export GROUP --to FILE.jsonl writes such files.") from None
-        if row.group != self._group:
-            raise UsageError(f"--from-file {self._path}, line {number}: it is of group {row.group}, not {self._group}.")
+        where = f"--from-file {self._path}, line {number}"
+        hint = f"rmqctl dlq replay {row.group} --from-file {self._path} replays it."
+        require_fit(where, "group", [row.group], [self._group], hint=hint)
+        self._broker_names.add(row.broker_name)
         return DeadLetter(
             row.broker_name, row.queue_id, row.queue_offset, row.message_id, row.stored_at_ms, row.reconsume_times,
             row.flag, row.properties, row.body,

@@ -17,7 +17,7 @@ from rmqctl.model.group import CONSUME_PASSIVELY, GroupState
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.rules.durations import short_duration
 from rmqctl.rules.member_settings import limit_words, retry_limit
-from rmqctl.rules.words import by_value, listed
+from rmqctl.rules.words import by_value, counted, listed
 
 from .config import COLUMNS as CONFIG_COLUMNS
 from .config import config_items
@@ -107,7 +107,7 @@ def _item(details: "GroupDetails") -> dict[str, Any]:
         "members": members,
         "subscriptions": subscriptions,
         "configs": configs,
-        "unreadableQueues": unreadable_items(progress.unreadable),
+        "unreadableQueues": unreadable_items({**progress.unreadable, **details.cut_queues}),
         "leftoverOffsets": [
             {"topic": mq.topic, "brokerName": mq.broker_name, "queueId": mq.queue_id, "consumerOffset": offset}
             for mq, offset in details.leftovers.items()
@@ -266,7 +266,7 @@ def _or_dash(value: Any) -> str:
 def _state(item: Item) -> str:
     if item["state"] == GroupState.ONLINE:
         count = item["memberCount"]
-        return f"ONLINE, {count} member{'s' if count != 1 else ''}"
+        return f"ONLINE, {counted(count, 'member')}"
     reason = item["reasons"].get("memberCount")
     return f"{item['state']}: {nobody(item['group'], None if reason is None else Unknown(reason))}"
 

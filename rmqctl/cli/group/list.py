@@ -2,6 +2,7 @@
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,10 +11,12 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing, show_at_least
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.rules.durations import short_duration
-from rmqctl.rules.words import counted, listed
+from rmqctl.rules.words import agreeing, counted, listed
 
 if TYPE_CHECKING:
     from rmqctl.admin.groups import GroupList, GroupSummary
+    from rmqctl.client.core import Client
+    from rmqctl.model.failure import Failure
 
 HELP = """\b
 Examples:
@@ -32,10 +35,11 @@ States:
 
 \b
 Columns:
-  LAG       messages still to be consumed, of the queues that have a stored offset
+  LAG       messages still to be consumed, before the group's filter, of the queues that have a stored offset
   LOST      messages that were deleted before the group read them
   TIME-LAG  age of the oldest unread message; asked for the groups that are furthest behind
-  !         the group needs attention: the notes below the table say why, with the codes of rmqctl diagnose
+  !         the group needs attention: the notes below the table say why, with the codes of rmqctl diagnose; members
+            are not asked here
 
 Groups come from the brokers' own tables, so that those without a retry topic are there too."""
 
@@ -52,25 +56,36 @@ def command(
     system: Annotated[bool, typer.Option("--system", help="Also RocketMQ's own groups.")] = False,
 ) -> int:
     """Run the command; its help is the registry's line and HELP."""
+    import asyncio
+
     from rmqctl.admin.groups import fetch_group_list
+    from rmqctl.admin.servers import fetch_silent_slaves
 
     invocation = Invocation(ctx)
     choose_columns(_COLUMNS, invocation.display)
     names = [invocation.full_name(pattern) for pattern in patterns or ()]
     if not names and invocation.full_name("*") != "*":
         names = [invocation.full_name("*")]
-    groups = invocation.ask(lambda client: fetch_group_list(client, names, with_system=system))
+
+    async def fetch(client: "Client") -> tuple["GroupList", list["Failure"]]:
+        return await asyncio.gather(fetch_group_list(client, names, with_system=system), fetch_silent_slaves(client))
+
+    groups, slaves = invocation.ask(fetch)
     is_whole = not names and not groups.failures
     invocation.remember("groups", (group.group for group in groups.groups), is_whole=is_whole)
-    return render(to_listing(groups, only_with_lag=only_with_lag), invocation.display)
+    listing = to_listing(groups, only_with_lag=only_with_lag, slaves=slaves)
+    return render(listing, invocation.display)
 
 
-def to_listing(groups: "GroupList", *, only_with_lag: bool = False) -> Listing:
-    """Make the listing of all groups."""
+def to_listing(groups: "GroupList", *, only_with_lag: bool = False, slaves: Sequence["Failure"] = ()) -> Listing:
+    """Make the listing of all groups. `slaves` that do not answer leave it whole: their masters told all."""
     items = [_item(group, groups.at_ms) for group in groups.groups if group.lag != 0 or not only_with_lag]
-    notes = _attention_notes(items)
+    notes = []
+    if len(items) < len(groups.groups):
+        notes.append(f"{counted(len(groups.groups) - len(items), 'more group')} without lag (--only-with-lag).")
     if groups.hidden_system_count:
-        notes.append(f"{groups.hidden_system_count} of RocketMQ's own groups are not shown; --system shows them.")
+        count = groups.hidden_system_count
+        notes.append(f"{count} of RocketMQ's own groups {agreeing(count, 'is')} not shown; --system shows them.")
     unasked_count = sum(item["reasons"].get("timeLagMs") == "NOT_ASKED" for item in items)
     if unasked_count:
         notes.append(f"TIME-LAG of {counted(unasked_count, 'group')} was not asked for: their lags are not larger.")
@@ -81,17 +96,25 @@ def to_listing(groups: "GroupList", *, only_with_lag: bool = False) -> Listing:
         name=lambda item: str(item["group"]),
         failures=groups.failures,
         notes=notes,
+        warnings=[f"warning: {each.what} of {each.broker_name}: {each.error.sentence}" for each in slaves],
+        row_notes=_attention_notes,
         empty="No group is behind." if only_with_lag and groups.groups else "No consumer groups.",
     )
 
 
-def _attention_notes(items: list[dict[str, Any]]) -> list[str]:
+def _attention_notes(items: Sequence[Item]) -> list[str]:
     """Return a sentence for each code of `attention`, with the groups that have it."""
     from rmqctl.diagnose.table import CHECKS
 
     having = {check: [item["group"] for item in items if check.code in item["attention"]] for check in CHECKS}
     notes = [f"! {check.code} ({listed(names)}): {check.title}." for check, names in having.items() if names]
-    return [*notes, "rmqctl diagnose GROUP shows more of each, rmqctl explain CODE what to do."] if notes else []
+    if notes:
+        notes.append("rmqctl diagnose GROUP shows more of each, rmqctl explain CODE what to do.")
+    if any(item["state"] == "ONLINE" and not item["attention"] for item in items):
+        notes.append(
+            "- under ! means that the brokers' tables show nothing; rmqctl diagnose GROUP asks the members too."
+        )
+    return notes
 
 
 def _item(group: "GroupSummary", at_ms: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.body import BodyStyle, body_style
 from rmqctl.cli.output.listing import Listing
-from rmqctl.cli.output.message_item import MESSAGE_COLUMNS, message_item, message_name
+from rmqctl.cli.output.message_item import FOUND_COLUMNS, found_columns, message_item, message_name
 from rmqctl.cli.output.message_options import (
     MAX_BODY,
     Body,
@@ -29,6 +29,7 @@ from rmqctl.cli.output.message_options import (
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
+from rmqctl.rules.words import counted
 
 if TYPE_CHECKING:
     from rmqctl.admin.message_filter import MessageFilter
@@ -53,8 +54,9 @@ Times are store times, by the brokers' clocks, both ends included:
 
 All conditions must hold. Without --key every queue is read from --since to --until, all at once, and the matches come
 in the order of their store times. With --key the index is asked, and the newest messages are shown when there are more
-than --limit. Tags and keys, which brokers compare by hash, are compared again as text. --sql is checked by the brokers
-first: they would take a wrong expression for none. A queue is read up to where it ended when the search began."""
+than --limit; where the topic has none, those that still wait to be stored in it (delayed, or between two tries). Tags
+and keys, which brokers compare by hash, are compared again as text. --sql is checked by the brokers first: they would
+take a wrong expression for none. A queue is read up to where it ended when the search began."""
 
 
 def command(
@@ -80,7 +82,7 @@ def command(
     from rmqctl.admin.message_filter import MessageFilter
 
     invocation = Invocation(ctx)
-    choose_columns(MESSAGE_COLUMNS, invocation.display)
+    choose_columns(FOUND_COLUMNS, invocation.display)
     is_stream = invocation.display.format == "jsonl"
     if limit < 0 or (limit == 0 and not is_stream):
         raise UsageError("--limit must be 1 or more.", hint="With -o jsonl, 0 stands for all: they are not kept.")
@@ -130,12 +132,13 @@ class _Outcome(Struct):
     warnings: list[str] = field(default_factory=list)
     is_complete: bool = True
     read_count: int | None = None
+    are_times_rising: bool | None = None
 
 
 def _stream(invocation: Invocation, question: "_Question", style: BodyStyle) -> int:
     from rmqctl.cli.output.streaming import Stream
 
-    stream = Stream("MessageList", MESSAGE_COLUMNS, message_name, invocation.display)
+    stream = Stream("MessageList", FOUND_COLUMNS, message_name, invocation.display)
 
     def write(found: "list[FoundMessage]") -> None:
         stream.write([message_item(each, style) for each in found])
@@ -152,6 +155,7 @@ async def search(client: "Client", question: "_Question", take: "Callable[[list[
     from rmqctl.admin.queues import chosen_queues, fetch_route, fetch_spans
     from rmqctl.admin.results import all_failed, slave_failures
     from rmqctl.cli.output.progress import ScanProgress
+    from rmqctl.rules.store_times import TimeOrder, describe_back, describe_orders
 
     outcome = _Outcome()
     route = await fetch_route(client, question.topic)
@@ -178,10 +182,20 @@ async def search(client: "Client", question: "_Question", take: "Callable[[list[
             async for found in batches:
                 take(found)
     outcome.failures += [*finder.failures, *slave_failures(client)]
+    orders = {span.mq: span.order for span in spans}
+    if wanted.since_ms is None and wanted.until_ms is None:
+        outcome.warnings += describe_back(finder.unordered, "Messages of one queue keep the order of their offsets.")
+    else:
+        told: dict[Any, TimeOrder] = {mq: order for mq, order in orders.items() if order is TimeOrder.READ}
+        # What is seen only while the span is read comes too late to look for messages outside of it.
+        told |= {mq: TimeOrder.HALVED for mq in finder.unordered if orders[mq] is TimeOrder.RISING}
+        outcome.warnings += describe_orders(told)
+    outcome.are_times_rising = not finder.unordered and set(orders.values()) <= {TimeOrder.RISING}
     outcome.is_complete = not finder.is_cut
     outcome.read_count = finder.read_count
     if finder.is_cut:
-        outcome.warnings.append(f"Only the first {question.limit} messages are shown (--limit). There may be more.")
+        shown = counted(question.limit or 0, "message", "is")
+        outcome.warnings.append(f"Only the first {shown} shown (--limit). There may be more.")
     return outcome
 
 
@@ -193,37 +207,45 @@ async def _search_index(
     outcome: "_Outcome",
     take: "Callable[[list[FoundMessage]], None]",
 ) -> None:
-    from rmqctl.admin.message_index import find_indexed
     from rmqctl.admin.results import all_failed, slave_failures
+    from rmqctl.admin.waiting_messages import find_indexed_or_waiting
 
     if question.sql is not None:
         raise UsageError("--key and --sql can't be used together.", hint="The index knows no SQL; use --property.")
-    indexed = await find_indexed(client, route, question.wanted, limit=question.limit)
+    indexed = await find_indexed_or_waiting(client, route, question.wanted, limit=question.limit)
     outcome.failures += [*indexed.failures, *slave_failures(client)]
     if indexed.failures and len(indexed.failures) == len(route.brokers):
         raise all_failed(failure.error for failure in indexed.failures)
     # The index also has messages of queues that the topic no longer shows: only --queue leaves any out.
     chosen = set(queues) if question.choices else None
-    take([found for found in indexed.found if chosen is None or found.mq in chosen])
+    take([found for found in indexed.found if chosen is None or found.meant_for in chosen])
+    if indexed.hides_waiting:
+        outcome.warnings.append(indexed.waiting_hint.strip())
     outcome.is_complete = not indexed.is_cut
     if indexed.crowded:
         outcome.warnings.append(
             f"The index of {', '.join(indexed.crowded)} returned only a part of one second. There may be more messages."
         )
     elif indexed.is_cut:
-        what = "were searched for those of --queue" if question.choices else "are shown"
-        outcome.warnings.append(f"Only the newest {question.limit} messages {what} (--limit). There may be older ones.")
+        messages = counted(question.limit or 0, "message", "was" if question.choices else "is")
+        what = "searched for those of --queue" if question.choices else "shown"
+        outcome.warnings.append(f"Only the newest {messages} {what} (--limit). There may be older ones.")
 
 
 def to_listing(question: "_Question", items: list[dict[str, Any]], outcome: "_Outcome") -> Listing:
     """Make the listing of what was found."""
     return Listing(
         kind="MessageList",
-        columns=MESSAGE_COLUMNS,
+        columns=found_columns(items),
         items=items,
         name=message_name,
         failures=outcome.failures,
-        extra={"topic": question.topic, "isComplete": outcome.is_complete, "readCount": outcome.read_count},
+        extra={
+            "topic": question.topic,
+            "isComplete": outcome.is_complete,
+            "readCount": outcome.read_count,
+            "timesInOrder": outcome.are_times_rising,
+        },
         warnings=outcome.warnings,
         empty=f"No message of {question.topic} meets the conditions.",
     )

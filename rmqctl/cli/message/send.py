@@ -18,6 +18,8 @@ from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.model.names import RETRY_PREFIX, is_system_topic
 from rmqctl.model.sending import OutgoingMessage, SendResult, SendStatus
+from rmqctl.protocol.properties import KEYS, split_keys
+from rmqctl.rules.words import agreeing, counted
 
 if TYPE_CHECKING:
     from rmqctl.admin.message_send import Sent
@@ -127,7 +129,8 @@ def command(
     try:
         targets = invocation.ask(run, open_ended=True)
     except KeyboardInterrupt:
-        note_to_stderr(f"Interrupted: at least {len(sent.stored)} of {len(messages)} messages are stored.")
+        of = f"{len(sent.stored)} of {counted(len(messages), 'message')} {agreeing(len(sent.stored), 'is')}"
+        note_to_stderr(f"Interrupted: at least {of} stored.")
         raise
     if dry_run:
         return render(to_listing(_planned(full_topic, messages, targets), [], is_dry=True), invocation.display)
@@ -258,7 +261,7 @@ def _item(message: OutgoingMessage, topic: str, **known: Any) -> dict[str, Any]:
     return {
         "topic": topic,
         **{key: known.get(key) for key in _PLACE},
-        "keys": message.properties.get("KEYS", "").split(),
+        "keys": split_keys(message.properties.get(KEYS)),
         "tags": tag,
         "bodySize": len(message.body),
         "reasons": {"tags": "NOT_SET"} if tag is None else {},

@@ -24,6 +24,7 @@ from rmqctl.cli.output.message_options import (
 from rmqctl.cli.output.streaming import Stream
 from rmqctl.cli.output.text import printable, to_stderr
 from rmqctl.errors import UnreachableError, UsageError
+from rmqctl.rules.words import counted
 
 if TYPE_CHECKING:
     from rmqctl.client.core import Client
@@ -98,7 +99,7 @@ def command(
                     if left == 0:
                         return 0
         if left:
-            to_stderr(f"rmqctl: {left} of {count} messages did not come within --timeout.")
+            to_stderr(f"rmqctl: {left} of {counted(count or 0, 'message')} did not come within --timeout.")
             return UnreachableError.exit_code
         return 0
 

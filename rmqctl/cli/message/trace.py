@@ -12,6 +12,7 @@ from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import UsageError
 from rmqctl.model.trace import TraceEvent, TraceStep
 from rmqctl.rules.times import iso_time
+from rmqctl.rules.words import counted
 
 if TYPE_CHECKING:
     from rmqctl.admin.trace import Trace
@@ -94,7 +95,7 @@ def _notes(trace: "Trace") -> list[str]:
 def _warnings(trace: "Trace") -> list[str]:
     warnings = []
     if trace.unreadable_count:
-        warnings.append(f"{trace.unreadable_count} records could not be read.")
+        warnings.append(f"{counted(trace.unreadable_count, 'record')} could not be read.")
     if trace.is_cut and not trace.crowded:
         warnings.append("Only the newest records were read. There may be older events.")
     if trace.crowded:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from rmqctl.cli.invocation import Display, Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
-from rmqctl.cli.output.render import render
+from rmqctl.cli.output.render import hints_of, render
 from rmqctl.cli.output.text import printable, to_stderr
 from rmqctl.cli.output_file import new_file, write_file
 from rmqctl.errors import UsageError
@@ -108,7 +108,7 @@ def _export_display(display: Display, *, is_kafka: bool) -> Display:
         raise UsageError("--kafka writes CSV, not JSON.", hint="Leave out one of --kafka and -o json.")
     if form == "csv" and not is_kafka and not display.with_headers:
         raise UsageError(
-            "Without its heading this CSV would be taken for Kafka's group,topic,partition,offset.",
+            "Without its heading offset import could not tell the columns of this CSV.",
             hint="Leave out --no-headers, or use --kafka.",
         )
     form = "csv" if is_kafka else form or "json"
@@ -228,6 +228,8 @@ def _say(listing: Listing, display: Display) -> None:
     for failure in listing.failures if display.format == "json" else ():
         where = f"{failure.broker_name}: " if failure.broker_name else ""
         to_stderr(printable(f"rmqctl: not read: {where}{failure.what}: {failure.error.sentence}"))
+    for hint in hints_of(listing.failures, display.findings.hints) if display.format == "json" else ():
+        to_stderr(printable(f"        {hint}"))
     for note in listing.notes if display.with_notes else ():
         to_stderr(printable(note))
 

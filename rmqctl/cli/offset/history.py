@@ -12,7 +12,7 @@ from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.model.plan import Operation
 from rmqctl.rules.group_changes import operation_name
 from rmqctl.rules.times import iso_time
-from rmqctl.rules.words import listed
+from rmqctl.rules.words import counted, listed
 
 if TYPE_CHECKING:
     from rmqctl.ops.journal_rows import Change
@@ -60,7 +60,7 @@ def command(
         columns=_columns(has_several_clusters=len({change.cluster for change in changes}) > 1),
         items=[_item(change) for change in changes],
         name=lambda item: str(item["id"]),
-        warnings=[f"Only the newest {limit} changes are shown. --limit {limit * 2} shows older ones."]
+        warnings=[f"Only the newest {counted(limit, 'change', 'is')} shown. --limit {limit * 2} shows older ones."]
         if is_cut
         else [],
         empty="Nothing was changed from this machine." if group is None else f"Nothing was changed of group {group}.",

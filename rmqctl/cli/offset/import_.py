@@ -31,19 +31,21 @@ if TYPE_CHECKING:
 HELP = """\b
 Examples:
   rmqctl offset import offsets.json                    the group that it was exported from
-  rmqctl offset import offsets.json --group other-group
+  rmqctl offset import offsets.csv --group my-group    CSV names no group
   rmqctl offset import - --group my-group < kafka.csv
 
 Reads what offset export and offset show -o json write, Kafka's CSV (topic,partition,offset) and rpk's text (topic
-partition offset); a queue without its broker is enough where a topic is on one broker. One wrong line refuses the
-whole. The plan, the check, the journal and the exit codes are those of offset reset."""
+partition offset); a queue without its broker is enough where a topic is on one broker. CSV with other columns needs a
+heading that names them. A file of another group or cluster is refused, and one wrong line refuses the whole. Offsets of
+another group are copied by offset clone, or by a file that names no group. The plan, the check, the journal and the
+exit codes are those of offset reset."""
 
 
 def command(
     ctx: typer.Context,
     file: Annotated[str, typer.Argument(metavar="FILE", help="The offsets; - is stdin.", show_default=False)],
     group: Annotated[
-        str | None, typer.Option("--group", metavar="GROUP", help="The group to change, if the file names none.")
+        str | None, typer.Option("--group", metavar="GROUP", help="The group to change; needed if the file names none.")
     ] = None,
     topic: Annotated[
         list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic. May be repeated.")
@@ -61,7 +63,6 @@ def command(
 ) -> int:
     """Run the command; its help is the registry's line and HELP."""
     from rmqctl.cli.change.carry_out import carry_out, check_consent
-    from rmqctl.errors import UsageError
     from rmqctl.model.plan import Operation
     from rmqctl.ops.given_offsets import offsets_of_file
     from rmqctl.ops.offset_files import parse_offsets
@@ -73,11 +74,8 @@ def command(
     consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=partial)
     check_consent(invocation, consent)
     offsets = parse_offsets(read_input("FILE", file))
-    own = offsets.group
-    if group is None and own is None:
-        raise UsageError("The file names no group.", hint="--group says which one it is for.")
     # What a file names is a whole name; what is typed is one of this namespace.
-    name = group_name(invocation, group) if group is not None else own or ""
+    name = offsets.settle_group(None if group is None else group_name(invocation, group))
     topics = topic_names(invocation, topic)
 
     async def make(client: "Client") -> Planned:

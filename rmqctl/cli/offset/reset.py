@@ -22,6 +22,7 @@ from rmqctl.cli.change.options import (
     topic_names,
     wait_s,
 )
+from rmqctl.cli.input_file import read_input
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.message_options import Queues, parse_queues
 
@@ -106,6 +107,7 @@ def command(
     from rmqctl.cli.change.specs import Asked, parse_asked, resolve
     from rmqctl.errors import UsageError
     from rmqctl.model.plan import Operation
+    from rmqctl.ops.offset_files import parse_offsets
     from rmqctl.ops.offset_plan import Planned, Wish, plan_offsets
 
     invocation = Invocation(ctx)
@@ -120,6 +122,9 @@ def command(
     name, topics = group_name(invocation, group), topic_names(invocation, topic)
     if asked.group is not None and group_name(invocation, asked.group) == name:
         raise UsageError(f"--to-group {name} is the group itself.", hint="Name another one.")
+    file = None if asked.path is None else parse_offsets(read_input("--from-file", asked.path))
+    if file is not None:
+        file.settle_group(name)
 
     async def make(client: "Client") -> Planned:
         wish = Wish(
@@ -127,7 +132,7 @@ def command(
             expect_queues=expect_queues,
             asked=asked.spec.words, reason=reason,
         )  # fmt: skip
-        return await plan_offsets(client, name, await resolve(client, invocation, asked, wish))
+        return await plan_offsets(client, name, await resolve(client, invocation, asked, file, wish))
 
     planned = invocation.ask(make)
     return carry_out(invocation, planned, consent, strict=strict, wait_s=limit_s)

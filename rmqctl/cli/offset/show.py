@@ -17,6 +17,7 @@ from rmqctl.model.group import GroupState
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.rules.durations import short_duration
 from rmqctl.rules.times import iso_time
+from rmqctl.rules.words import counted
 
 if TYPE_CHECKING:
     from rmqctl.admin.offset_reading import GroupProgress
@@ -34,7 +35,7 @@ Examples:
 Columns:
   MIN, MAX      smallest offset that is left, next one to be written
   CONSUMER      the group's offset on the broker; PULL: after the last pull
-  LAG           messages still to be consumed
+  LAG           messages still to be consumed, before the group's filter
   IN-FLIGHT     pulled, not yet committed
   DUP-RISK      consumed but not committed, at most: a crash delivers these again
   LAST          store time of the last consumed message
@@ -94,7 +95,7 @@ def to_listing(
             "summaries": [{"group": progress.group, **summarise(progress)} for progress in found],
         },
         notes=[note for progress in found for note in _notes(progress)],
-        warnings=unreadable_sentences(unreadable_items(unreadable)),
+        warnings=unreadable_sentences(unreadable),
         empty="No queue is behind."
         if only_with_lag and items
         else _never_consumed(groups, is_whole=not (failures or failed)),
@@ -191,7 +192,7 @@ def _notes(progress: "GroupProgress") -> list[str]:
         notes = [f"Group {progress.group}: {_members(progress)}, lag {lag}, {show_tps(summary['consumeTps'])}."]
     lost = sum(row.lost or 0 for row in progress.rows)
     if lost:
-        notes.append(f"{lost} messages were deleted before this group read them.")
+        notes.append(f"{counted(lost, 'message', 'was')} deleted before this group read them.")
     unknown = Counter(str(row.reasons["lag"]) for row in progress.rows if row.lag is None)
     notes += [f"Lag is unknown on {_queues(count)}: {reason}." for reason, count in sorted(unknown.items())]
     return [*notes, *progress.notes]
@@ -202,11 +203,11 @@ def _members(progress: "GroupProgress") -> str:
         return "members unknown"
     if progress.state is GroupState.EMPTY:
         return "no members that brokers can see"
-    return f"{progress.member_count} member{'s' if progress.member_count != 1 else ''}"
+    return counted(progress.member_count or 0, "member")
 
 
 def _queues(count: int) -> str:
-    return f"{count} queue{'s' if count != 1 else ''}"
+    return counted(count, "queue")
 
 
 def _show_duration(key: str) -> Any:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from rmqctl.errors import PluginError, RmqctlError, UsageError
+from rmqctl.rules.words import counted
 
 if TYPE_CHECKING:
     from rmqctl.plugin.hookspecs import BodyCodec
@@ -164,7 +165,7 @@ def _dump(data: bytes, mode: str) -> tuple[str, list[str]]:
     if mode != "auto" or len(data) <= _AUTO_HEX_BYTES:
         return "hex", _hex_lines(data)
     rest = len(data) - _AUTO_HEX_BYTES
-    return "hex", [*_hex_lines(data[:_AUTO_HEX_BYTES]), f"... {rest} more bytes; --body hex shows them"]
+    return "hex", [*_hex_lines(data[:_AUTO_HEX_BYTES]), f"... {counted(rest, 'more byte')}; --body hex shows them"]
 
 
 def _pretty(text: str) -> str | None:

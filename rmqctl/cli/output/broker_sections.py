@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rmqctl.rules.durations import short_duration
+from rmqctl.rules.words import counted
 
 from .listing import Column, Item, Section
 
@@ -92,7 +93,7 @@ def _percent(ratio: float | None) -> str:
 
 
 def _bytes(count: int | None) -> str:
-    return "-" if count is None else f"{count} bytes"
+    return "-" if count is None else counted(count, "byte")
 
 
 _POOLS = (

@@ -65,8 +65,8 @@ class Section(Struct, frozen=True):
 class Listing(Struct, frozen=True):
     """One result. `extra` are more top-level JSON keys, `notes` sentences for people; `name` names an item alone.
 
-    `headings` are notes that come before the table. `warnings` are sentences without which the rows would mislead: they
-    reach stderr in every format, also with -q.
+    `row_notes` makes notes of the rows that --where leaves. `headings` come before the table. `warnings` are sentences
+    without which the rows would mislead: they reach stderr in every format, also with -q.
 
     With `sections`, people see each item in full, one part after the other, instead of a row; its flag is "wide".
     """
@@ -81,6 +81,7 @@ class Listing(Struct, frozen=True):
     warnings: Sequence[str] = ()
     empty: str = "Nothing to show."
     headings: Sequence[str] = ()
+    row_notes: Callable[[Sequence[Item]], Sequence[str]] | None = None
     sections: Callable[[Item, bool], Sequence[Section]] | None = None
 
     @property

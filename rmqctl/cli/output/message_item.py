@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from rmqctl.errors import RmqctlError
+from rmqctl.protocol.properties import KEYS, split_keys
 from rmqctl.rules.times import iso_time
+from rmqctl.rules.words import counted
 
 from .body import BodyStyle, body_fields, body_lines, excerpt, unreadable
 from .listing import Column, Item, Section
@@ -14,6 +18,7 @@ from .listing import Column, Item, Section
 if TYPE_CHECKING:
     from rmqctl.admin.messages import FoundMessage
     from rmqctl.protocol.message import StoredMessage
+    from rmqctl.rules.waiting import Wait
 
 _SYSTEM = (
     "commitLogOffset", "msgId", "offsetMsgId", "keys", "tags", "bornTimestamp", "bornTimestampIso", "bornHost",
@@ -33,6 +38,8 @@ def message_item(found: FoundMessage, style: BodyStyle) -> dict[str, Any]:
         "error": None,
         "reasons": {},
     }
+    if found.wait is not None:
+        item["waits"] = _waits(found.wait)
     message = found.message
     if message is None:
         error = found.error
@@ -45,7 +52,7 @@ def message_item(found: FoundMessage, style: BodyStyle) -> dict[str, Any]:
     try:
         properties = message.properties
         item |= {"topic": message.topic, "properties": properties, "msgId": message.message_id}
-        item |= {"keys": properties.get("KEYS", "").split(), "tags": message.tags}
+        item |= {"keys": split_keys(properties.get(KEYS)), "tags": message.tags}
         if item["tags"] is None:
             reasons["tags"] = "NOT_SET"
     except RmqctlError as error:
@@ -54,7 +61,7 @@ def message_item(found: FoundMessage, style: BodyStyle) -> dict[str, Any]:
     try:
         body = message.body
         item["bodySize"] = len(body)
-        fields = body_fields(body, properties, item["topic"], style)
+        fields = body_fields(body, properties, found.meant_for.topic, style)
     except RmqctlError as error:
         item["error"] = error.sentence
         fields = unreadable(error)
@@ -65,6 +72,31 @@ def message_item(found: FoundMessage, style: BodyStyle) -> dict[str, Any]:
     if item["bodyCrcOk"] is None:
         reasons["bodyCrcOk"] = "NO_CRC"
     return item | fields
+
+
+def _waits(wait: Wait) -> dict[str, Any]:
+    reasons = {} if wait.delay_level is not None else {"delayLevel": "TIMER"}
+    if wait.queue_id is None:
+        reasons["queueId"] = "NOT_REPORTED"
+    if wait.reason is not None:
+        reasons |= dict.fromkeys(("dueTimestamp", "dueTimestampIso"), wait.reason)
+    return {
+        "topic": wait.topic,
+        "queueId": wait.queue_id,
+        "delayLevel": wait.delay_level,
+        "dueTimestamp": wait.due_at_ms,
+        "dueTimestampIso": iso_time(wait.due_at_ms),
+        "reasons": reasons,
+    }
+
+
+def _show_waits(item: Item) -> str:
+    waits = item.get("waits")
+    if waits is None:
+        return "-"
+    where = "in the timer" if waits["delayLevel"] is None else f"in delay level {waits['delayLevel']}"
+    until = waits["dueTimestampIso"]
+    return f"{where} until {until}" if until else f"{where}, due time unknown: {waits['reasons']['dueTimestamp']}"
 
 
 def _fixed(message: StoredMessage) -> dict[str, Any]:
@@ -98,6 +130,8 @@ def message_sections(item: Item, style: BodyStyle) -> Sequence[Section]:
         if name not in ("properties", "body", "bodyTruncated", "bornTimestamp", "storeTimestamp", "keys")
     ]
     facts.insert(3, ("keys", " ".join(item["keys"] or ()) or "-"))
+    if "waits" in item:
+        facts.insert(0, ("waits", f"{_show_waits(item)}, for {item['waits']['topic']}"))
     if item["error"] is not None:
         facts.append(("error", item["error"]))
     title = f"{item['topic']}@{item['brokerName']}:{item['queueId']} offset {item['queueOffset']}"
@@ -108,7 +142,9 @@ def message_sections(item: Item, style: BodyStyle) -> Sequence[Section]:
         kind, lines = body_lines(item, style.mode)
         cut = f", the first {style.max_bytes} of them shown" if item["bodyTruncated"] else ""
         sections.append(
-            Section(title=f"body ({kind}, {item['bodySize']} bytes{cut})", facts=[(line, "") for line in lines])
+            Section(
+                title=f"body ({kind}, {counted(item['bodySize'], 'byte')}{cut})", facts=[(line, "") for line in lines]
+            )
         )
     return sections
 
@@ -140,3 +176,13 @@ MESSAGE_COLUMNS = (
     Column("SIZE", "bodySize", is_number=True),
     Column("BODY", "body", show=excerpt, is_alarm=_is_bad),
 )
+_WAITS = Column("WAITS", "waits", show=_show_waits, is_wide=True)
+# Of commands that look for single messages, also where they wait.
+FOUND_COLUMNS = (*MESSAGE_COLUMNS[:-1], _WAITS, MESSAGE_COLUMNS[-1])
+
+
+def found_columns(items: Sequence[Item]) -> Sequence[Column]:
+    """Return FOUND_COLUMNS for these messages: every table shows until when they wait if one does."""
+    if not any("waits" in item for item in items):
+        return FOUND_COLUMNS
+    return [replace(column, is_wide=False) if column is _WAITS else column for column in FOUND_COLUMNS]

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 Body = Annotated[str, typer.Option("--body", metavar="KIND", help=f"How to show bodies: {', '.join(MODES)}.")]
 Codec = Annotated[
-    str | None, typer.Option("--codec", metavar="NAME", help="Read bodies with a codec: base64, msgpack, a plugin's.")
+    str | None,
+    typer.Option("--codec", metavar="NAME", help="Read bodies as gbk or another text encoding, base64, msgpack ..."),
 ]
 Plugin = Annotated[
     list[str] | None,

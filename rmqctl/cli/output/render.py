@@ -7,13 +7,13 @@ import io
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from rmqctl.cli.invocation import Display
-from rmqctl.errors import NotAskedError, NotRegisteredError, UsageError
+from rmqctl.errors import NotAskedError, NotRegisteredError, UnreachableError, UsageError
 from rmqctl.model.failure import Attempt, Failure
 from rmqctl.rules.filters import is_met, ordered, require_comparable, undecided_counts
 from rmqctl.rules.names import closest
@@ -45,9 +45,9 @@ def render(listing: Listing, display: Display) -> int:
     sys.stdout.write(text)
     sys.stdout.flush()
     if write is None and display.with_notes:
-        for note in listing.notes:
+        for note in (*(listing.row_notes(listing.items) if listing.row_notes else ()), *listing.notes):
             note_to_stderr(printable(note))
-    _warn(listing, with_failures=display.format not in ("json", "yaml"))
+    _warn(listing, display.findings.hints, with_failures=display.format not in ("json", "yaml"))
     return listing.exit_code
 
 
@@ -57,7 +57,7 @@ def with_failures_of_run(own: Sequence[Failure], of_run: Sequence[Failure]) -> t
     return (*own, *(failure for failure in of_run if failure.broker_name is None or failure.broker_name not in named))
 
 
-def _warn(listing: Listing, *, with_failures: bool) -> None:
+def _warn(listing: Listing, hints: Mapping[str, str], *, with_failures: bool) -> None:
     """Write warnings and what could not be read or written, also with -q: a partial result must never look whole.
 
     Documents hold their failures themselves.
@@ -68,6 +68,14 @@ def _warn(listing: Listing, *, with_failures: bool) -> None:
         where = f"{failure.broker_name}: " if failure.broker_name else ""
         what = printable(where + failure.what) + (f" and {more_count} more" if more_count else "")
         to_stderr(f"rmqctl: {_FAILED[failure.attempt]}: {what}: {printable(failure.error.sentence)}")
+    for hint in hints_of(listing.failures, hints) if with_failures else ():
+        to_stderr(f"        {printable(hint)}")
+
+
+def hints_of(failures: Sequence[Failure], hints: Mapping[str, str]) -> list[str]:
+    """Return the hints that belong to failures, each once; `hints` are those of the run, by address."""
+    unreached = {failure.error.address for failure in failures if isinstance(failure.error, UnreachableError)}
+    return [hint for address, hint in sorted(hints.items()) if address in unreached]
 
 
 _FAILED = {
@@ -138,8 +146,13 @@ def _arranged(listing: Listing, display: Display) -> Listing:
         listing,
         items=ordered(kept, display.sort_keys),
         empty="No rows match." if display.conditions else listing.empty,
+        notes=[*listing.notes, *_left_out(len(listing.items) - len(kept))],
         warnings=[*listing.warnings, *undecided],
     )
+
+
+def _left_out(count: int) -> list[str]:
+    return [f"{counted(count, 'more row')} {'does' if count == 1 else 'do'} not match (--where)."] if count else []
 
 
 def _selected(listing: Listing, columns: list[Column], display: Display) -> list[dict[str, Any]]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.words import counted
-
-from .listing import Item
+from rmqctl.rules.readable_queues import describe_unreadable
 
 
 def unreadable_items(unreadable: Mapping[MessageQueue, int]) -> list[dict[str, Any]]:
@@ -20,15 +17,12 @@ def unreadable_items(unreadable: Mapping[MessageQueue, int]) -> list[dict[str, A
     ]
 
 
-def unreadable_sentences(queues: Iterable[Item]) -> list[str]:
-    """Return a sentence a topic about messages in queues that no consumer can read."""
-    messages: Counter[str] = Counter()
-    queue_counts: Counter[str] = Counter()
-    for queue in queues:
-        messages[queue["topic"]] += queue["messageCount"]
-        queue_counts[queue["topic"]] += 1
+def unreadable_sentences(unreadable: Mapping[MessageQueue, int]) -> list[str]:
+    """Return a sentence per topic about messages in queues that no consumer can read."""
+    by_topic: dict[str, list[tuple[int, int]]] = {}
+    for mq, count in unreadable.items():
+        by_topic.setdefault(mq.topic, []).append((mq.queue_id, count))
     return [
-        f"{counted(count, 'message')} of {topic} {'is' if count == 1 else 'are'} in "
-        f"{counted(queue_counts[topic], 'queue')} that no consumer can read (readQueueNums)."
-        for topic, count in messages.items()
+        describe_unreadable(topic, sum(count for _, count in queues), len(queues), max(queues)[0] + 1)
+        for topic, queues in by_topic.items()
     ]

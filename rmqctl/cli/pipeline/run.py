@@ -332,12 +332,18 @@ def _notes(ran: "Ran") -> list[str]:
 
 def _cut(ran: "Ran") -> list[str]:
     """Return a warning for rows that are left out, unless a table has all of them."""
+    from rmqctl.rules.words import agreeing, counted
+
     outcome = ran.outcome
-    if outcome is not None and outcome.is_cut:
-        return [f"Only {len(outcome.rows)} rows of {ran.job.name} are shown (--limit). There are more."]
-    if outcome is None or outcome.row_count is None or outcome.written or len(outcome.rows) >= outcome.row_count:
+    if outcome is None:
         return []
-    return [f"Only {len(outcome.rows)} of {outcome.row_count} rows of {ran.job.name} are shown (--limit)."]
+    shown_count = len(outcome.rows)
+    shown = f"of {ran.job.name} {agreeing(shown_count, 'is')} shown (--limit)."
+    if outcome.is_cut:
+        return [f"Only {counted(shown_count, 'row')} {shown} There are more."]
+    if outcome.row_count is None or outcome.written or shown_count >= outcome.row_count:
+        return []
+    return [f"Only {shown_count} of {counted(outcome.row_count, 'row')} {shown}"]
 
 
 def _written(ran: "Ran", outcome: "Outcome") -> list[str]:

@@ -15,6 +15,7 @@ from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX
 from rmqctl.model.topic import TOPIC_FINDINGS, TopicConfig, TopicFinding
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.topics import permission_words
+from rmqctl.rules.words import counted
 
 if TYPE_CHECKING:
     from rmqctl.admin.topics import TopicList, TopicSummary
@@ -82,9 +83,10 @@ def to_listing(topics: "TopicList", *, with_stats: bool = False) -> Listing:
 
 def _notes(topics: "TopicList") -> list[str]:
     count = len(topics.topics)
-    notes = [f"{count} topic{'s' if count != 1 else ''}."]
+    notes = [f"{counted(count, 'topic')}."]
     if topics.hidden_count:
-        notes.append(f"{topics.hidden_count} retry, dead-letter and system topics are not shown; --system shows them.")
+        hidden = counted(topics.hidden_count, "retry, dead-letter or system topic", "is")
+        notes.append(f"{hidden} not shown; --system shows them.")
     found = Counter(finding for topic in topics.topics for finding in topic.findings)
     return notes + [f"{finding} ({found[finding]}): {TOPIC_FINDINGS[finding]}." for finding in sorted(found)]
 

@@ -13,6 +13,7 @@ from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.model.route import MASTER_ID
 from rmqctl.model.topic import TOPIC_FINDINGS
 from rmqctl.rules.topics import permission_words
+from rmqctl.rules.words import counted
 
 if TYPE_CHECKING:
     from rmqctl.admin.topic_route import RoutePart, RouteReport
@@ -99,7 +100,7 @@ def _notes(report: "RouteReport") -> list[str]:
     notes = []
     if report.is_agreed:
         written = sum(part.data.write_queue_count for part in there)
-        notes.append(f"Topic {report.topic}: {read} queues to read, {written} to write.")
+        notes.append(f"Topic {report.topic}: {counted(read, 'queue')} to read, {written} to write.")
     else:
         notes.append(
             f"Name servers differ about topic {report.topic}: each row has the addresses of those that say it."
@@ -113,7 +114,7 @@ def _notes(report: "RouteReport") -> list[str]:
         logical = max(
             (part.mapping.logical_queue_count for part in report.parts if part.mapping is not None), default=0
         )
-        notes.append(f"It is a static topic of {logical} logical queues; clients see those.")
+        notes.append(f"It is a static topic of {counted(logical, 'logical queue')}; clients see those.")
     found = {finding for part in report.parts for finding in part.findings}
     return notes + [f"{finding}: {TOPIC_FINDINGS[finding]}." for finding in sorted(found)]
 

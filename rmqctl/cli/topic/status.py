@@ -13,7 +13,7 @@ from rmqctl.errors import NotRegisteredError
 from rmqctl.model.topic import TOPIC_FINDINGS
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.topics import permission_words
-from rmqctl.rules.words import listed
+from rmqctl.rules.words import counted, listed
 
 if TYPE_CHECKING:
     from rmqctl.admin.topic_status import BrokerTopic, QueueStatus, TopicStatus
@@ -172,10 +172,11 @@ def _summary(status: "TopicStatus") -> dict[str, Any]:
 def _notes(status: "TopicStatus") -> list[str]:
     summary = _summary(status)
     count = summary["messageCount"]
-    messages = f"at least {summary['messageCountAtLeast']}" if count is None else str(count)
+    at_least = "at least " if count is None else ""
+    messages = at_least + counted(summary["messageCountAtLeast"] if count is None else count, "message")
     rate = "" if summary["topicPutTps"] is None else f", {summary['topicPutTps']:g} msg/s in"
-    where = f"{summary['brokerCount']} broker{'s' if summary['brokerCount'] != 1 else ''}"
-    notes = [f"Topic {status.topic}: {summary['queueCount']} queues on {where}, {messages} messages{rate}."]
+    where = f"{counted(summary['queueCount'], 'queue')} on {counted(summary['brokerCount'], 'broker')}"
+    notes = [f"Topic {status.topic}: {where}, {messages}{rate}."]
     having = [item.broker_name for item in status.brokers if item.config is not None]
     groups = _groups(status)
     told = [name if brokers == having else f"{name} (on {', '.join(brokers)})" for name, brokers in groups.items()]

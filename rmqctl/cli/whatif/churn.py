@@ -11,6 +11,7 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.rules.durations import parse_duration_ms, short_duration
+from rmqctl.rules.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,8 +111,12 @@ def command(
         )
     size = len(question.scene.queues) + len(ids)
     if 3 * len(going) * times * len(protections_ms) * size > _MOST_WORK:
-        count = f"{len(going) * times} restarts of a group with {len(question.scene.queues)} queues and"
-        raise UsageError(f"{count} {len(ids)} clients would take too long.", hint="Name some with --client.")
+        count = (
+            f"{counted(len(going) * times, 'restart')} of a group with {counted(len(question.scene.queues), 'queue')}"
+        )
+        raise UsageError(
+            f"{count} and {counted(len(ids), 'client')} would take too long.", hint="Name some with --client."
+        )
     events = restarts(going, every_ms=every_ms, down_ms=down_ms, times=times, new_ids=not same_ids)
     name = own_strategy(question) if strategy is None else strategy
     churns = simulate_all(question, name, events, protections_ms)

@@ -190,7 +190,7 @@ def _sections(item: Item, is_wide: bool) -> list[Section]:
         facts += [("lag a client", _spread_facts(item, "lag")), ("msg/s a client", _spread_facts(item, "rate"))]
         facts.append(("now", _real_facts(item)))
         risk = item["duplicateRisk"]
-        facts.append(("consumed twice", "unknown" if risk is None else f"up to {risk} messages"))
+        facts.append(("consumed twice", "unknown" if risk is None else f"up to {counted(risk, 'message')}"))
     name = item["strategy"] if item["group"] is None else f"{item['group']} by {item['strategy']}"
     title = f"{name}: {counted(item['queueCount'], 'queue')}, {counted(item['clientCount'], 'client')}"
     sections = [Section(title, facts)]

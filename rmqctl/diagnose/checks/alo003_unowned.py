@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
 from rmqctl.diagnose.shares import may_lack_owner
+from rmqctl.rules.words import agreeing, counted
 
 
 @check(
@@ -31,7 +32,7 @@ def unowned(facts: GroupFacts) -> Iterator[Symptom]:
             by_topic.setdefault(mq.topic, []).append(str(mq))
     for topic, queues in by_topic.items():
         yield Symptom(
-            f"{len(queues)} of {totals[topic]} queues of {topic} have no owner.",
+            f"{len(queues)} of {counted(totals[topic], 'queue')} of {topic} {agreeing(len(queues), 'has')} no owner.",
             (
                 *(Evidence("clientId", "none", queue) for queue in queues),
                 Evidence("askedMembers", len(facts.running), "rmqctl"),

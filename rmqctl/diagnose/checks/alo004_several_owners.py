@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
 from rmqctl.model.progress import Unknown
+from rmqctl.rules.words import agreeing, counted
 
 
 @check(
@@ -32,8 +33,8 @@ def several_owners(facts: GroupFacts) -> Iterator[Symptom]:
             by_topic.setdefault(row.mq.topic, []).append((str(row.mq), row.client_ids))
     for topic, queues in by_topic.items():
         yield Symptom(
-            f"{len(queues)} of {totals[topic]} queues of {topic} are held by several members: "
-            "each consumes all of their messages.",
+            f"{len(queues)} of {counted(totals[topic], 'queue')} of {topic} {agreeing(len(queues), 'is')} "
+            "held by several members: each consumes all of their messages.",
             tuple(Evidence(queue, "held", client_id) for queue, client_ids in queues for client_id in client_ids),
             command("offset", "show", facts.group, "--topic", topic),
             topic,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.rules.words import counted
 
 
 @check(
@@ -21,7 +22,7 @@ def dead_letters(facts: GroupFacts) -> Iterator[Symptom]:
     """Count what the brokers keep in the group's dead-letter topic."""
     if facts.dead_letter_count:
         yield Symptom(
-            f"{facts.dead_letter_count} dead letters are kept.",
+            f"{counted(facts.dead_letter_count, 'dead letter', 'is')} kept.",
             (Evidence("deadLetterCount", facts.dead_letter_count, "brokers"),),
             command("dlq", "stats", facts.group),
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
 from rmqctl.rules.durations import short_duration
+from rmqctl.rules.words import counted
 
 _RECENT_MS = 10 * 60_000
 
@@ -27,7 +28,8 @@ def arriving(facts: GroupFacts) -> Iterator[Symptom]:
     age_ms = facts.at_ms + facts.clocks.reference.low_ms - last_ms
     if age_ms < _RECENT_MS:
         yield Symptom(
-            f"The newest of {facts.dead_letter_count} dead letters was stored {short_duration(max(0, age_ms))} ago.",
+            f"The newest of {counted(facts.dead_letter_count, 'dead letter')} was stored "
+            f"{short_duration(max(0, age_ms))} ago.",
             (Evidence("deadLetterCount", facts.dead_letter_count, "brokers", last_ms),),
             command("dlq", "show", facts.group),
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
 from rmqctl.rules.membership import find_flapping
-from rmqctl.rules.words import listed
+from rmqctl.rules.words import counted, listed
 
 
 @check(
@@ -27,7 +27,7 @@ def flapping(facts: GroupFacts) -> Iterator[Symptom]:
         return
     parts = [f"{name} came back {count} times" for name, count in found.returned.items()]
     if found.short_lived:
-        parts.append(f"{len(found.short_lived)} members joined and left again: {listed(found.short_lived)}")
+        parts.append(f"{counted(len(found.short_lived), 'member')} joined and left again: {listed(found.short_lived)}")
     yield Symptom(
         f"Within {facts.sampled_s:g} s, {'; '.join(parts)}.",
         (

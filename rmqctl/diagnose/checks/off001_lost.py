@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.rules.words import agreeing, counted
 
 
 @check(
@@ -21,9 +22,10 @@ def lost(facts: GroupFacts) -> Iterator[Symptom]:
     """Look for offsets below the minimum."""
     for topic in facts.topics:
         if topic.lost and not facts.is_broadcasting:
-            count = f"{topic.lost}" if topic.is_lost_exact else f"At least {topic.lost}"
+            at_least = "" if topic.is_lost_exact else "At least "
+            of_topic = f"{counted(topic.lost, 'message')} of {topic.topic} {agreeing(topic.lost, 'was')}"
             yield Symptom(
-                f"{count} messages of {topic.topic} were deleted before the group read them.",
+                f"{at_least}{of_topic} deleted before the group read them.",
                 (Evidence("lost", topic.lost, topic.topic),),
                 command("offset", "show", facts.group, "--topic", topic.topic),
                 topic.topic,

@@ -298,7 +298,7 @@ def _notes(
             " they are."
         )
     if len(items) < row_count:
-        notes.append(f"Shown are {len(items)} of {row_count} rows, those with the most dead letters.")
+        notes.append(f"Shown are {len(items)} of {counted(row_count, 'row')}, those with the most dead letters.")
     return notes
 
 

@@ -16,6 +16,7 @@ from rmqctl.errors import UsageError
 from rmqctl.pipeline import FORMAT
 from rmqctl.pipeline.job import Field, Job, JobOptions, Kind, Outcome, Written, always
 from rmqctl.pipeline.options import options_of, read_source_options
+from rmqctl.protocol.properties import split_keys
 from rmqctl.rules.times import iso_time
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def shown(row: Row) -> dict[str, Any]:
         "storeTimestampIso": iso_time(stored_ms),
         "msgId": row.uniq_key or row.msg_id,
         "tags": row.tags,
-        "keys": (row["keys"] or "").split(),
+        "keys": split_keys(row["keys"]),
         "bodySize": len(body),
         "body": text,
         "bodyBase64": None if text is not None else base64.b64encode(body).decode(),

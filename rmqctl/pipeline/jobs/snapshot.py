@@ -36,6 +36,7 @@ from rmqctl.pipeline.snapshots import (
 )
 from rmqctl.pipeline.table_files import TableFiles
 from rmqctl.pipeline.tables import OFFSET_SNAPSHOTS, table_path
+from rmqctl.rules.file_claims import require_fit
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.wildcards import matching
 from rmqctl.rules.words import counted
@@ -154,7 +155,7 @@ def _ask(access: Access, options: JobOptions) -> FleetProgress:
 
 
 def _take_recordings(spark: SparkSession, path: str, options: JobOptions) -> Outcome:
-    samples = {sample_run(each): each for each in _read(options)}
+    samples = {sample_run(each): each for each in read_samples(options)}
     by_hour: dict[Hour, list[tuple[Run, RecordedSample]]] = {}
     for at, recorded in samples.items():
         by_hour.setdefault(hour_of(at.at_ms), []).append((at, recorded))
@@ -172,9 +173,9 @@ def _take_recordings(spark: SparkSession, path: str, options: JobOptions) -> Out
     partial_count = sum(bool(recorded.sample.failures) for recorded in samples.values())
     notes = []
     if new_count < len(samples):
-        notes.append(f"{len(samples) - new_count} of {len(samples)} samples stand in the table already.")
+        notes.append(f"Already in the table: {len(samples) - new_count} of {counted(len(samples), 'sample')}.")
     if partial_count:
-        notes.append(f"{partial_count} samples are not whole: not all brokers or members answered then.")
+        notes.append(f"{counted(partial_count, 'sample', 'is')} not whole: not all brokers or members answered then.")
     return Outcome(
         rows=most_behind(sums, options.limit or _LIMIT),
         row_count=len(sums),
@@ -191,21 +192,25 @@ def _take_recordings(spark: SparkSession, path: str, options: JobOptions) -> Out
     )
 
 
-def _read(options: JobOptions) -> Iterator[RecordedSample]:
+def read_samples(options: JobOptions) -> Iterator[RecordedSample]:
     """Yield the samples of all recordings, of the groups that are wanted; each with all its topics, as it is one run.
 
-    Raises NotFoundError, and UsageError with the line that is wrong.
+    Raises NotFoundError, and UsageError with the line that is wrong or for wanted groups that no recording has.
     """
+    recorded_groups: set[str] = set()
     for name in options.recordings:
         try:
             with Path(name).open("rb") as lines:
                 for recorded in read_recording(lines, name):
+                    recorded_groups.add(recorded.sample.group)
                     if not options.groups or matching(options.groups, [recorded.sample.group]):
                         yield recorded
         except FileNotFoundError:
             raise NotFoundError("File", name) from None
         except OSError as error:
             raise UsageError(f"{name} can't be read: {error.strerror}.") from None
+    lacking = [wanted for wanted in options.groups if not matching([wanted], recorded_groups)]
+    require_fit("The recording", "group", recorded_groups, lacking, hint="Name groups of the recording, or none.")
 
 
 def _last_sums(samples: Iterable[RecordedSample]) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from rmqctl.net.clock import pause
+from rmqctl.rules.words import agreeing, counted
 from rmqctl.sandbox.control_messages import Made
 from rmqctl.sandbox.sandbox import Sandbox
 from rmqctl.sandbox.topics import dlq_topic
@@ -71,7 +72,7 @@ async def dead_letters(sandbox: Sandbox, topic: str, group: str, *, count: int =
                             max_reconsume_times=0)  # fmt: skip
         await _join(sandbox, [consumer])
         is_done = await _consumed(sandbox, [consumer], count * 4)
-    summary = f"{count} messages failed and are in {dlq_topic(group)}"
+    summary = f"{counted(count, 'message')} failed and {agreeing(count, 'is')} in {dlq_topic(group)}"
     return _made(topic, group, count * 4, summary, is_done=is_done)
 
 
@@ -87,7 +88,7 @@ async def offline_backlog(sandbox: Sandbox, topic: str, group: str, *, count: in
                 await consumer.start()
                 is_done = await _consumed(sandbox, [consumer], count // 3)
                 await consumer.aclose()
-    summary = f"away, and behind by {count - count // 3} messages"
+    summary = f"away, and behind by {counted(count - count // 3, 'message')}"
     return _made(topic, group, count, summary, is_done=is_done)
 
 

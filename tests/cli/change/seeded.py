@@ -60,6 +60,19 @@ def stored(
     return sandbox.call(lambda inner: dict(inner.brokers[broker_name].offsets.stored.get((topic, group), {})))
 
 
+def make_known(sandbox: ThreadedSandbox, group: str) -> None:
+    """Make a group known, without a member or an offset."""
+
+    async def make(inner: Sandbox) -> None:
+        for name in inner.brokers:
+            peer = await Peer.of_broker(inner, name)
+            await peer.heartbeat("gone", consumer_data(group, subscription(TOPIC)))
+            await peer.aclose()
+        await inner.await_idle()
+
+    sandbox.run(make(sandbox.sandbox))
+
+
 def store(
     sandbox: ThreadedSandbox, queue_id: int, offset: int, *, broker_name: str = "broker-a", group: str = GROUP
 ) -> None:

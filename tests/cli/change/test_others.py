@@ -1,4 +1,4 @@
-"""skip, clone, delete, import, and reset by a group or a file; and whatever else can be typed wrong."""
+"""skip, clone, delete, and reset by a group; and whatever else can be typed wrong."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ import pytest
 from rmqctl.net.clock import Clock, SystemClock
 from rmqctl.ops.documents import sum_of
 from rmqctl.protocol.codes import RequestCode
-from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.threaded import ThreadedSandbox
 from tests.cli.calls import call
-from tests.sandbox.peer import Peer, consumer_data, subscription
 
-from .seeded import document, join, seeded, store, stored
+from .seeded import document, join, make_known, seeded, store, stored
 
 Captured = pytest.CaptureFixture[str]
 both = pytest.mark.parametrize("sandbox", ["5.4.0", "4.9.7"], indirect=True)
@@ -27,19 +25,6 @@ def sandbox(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     with seeded(getattr(request, "param", "5.4.0")) as running:
         monkeypatch.setenv("NAMESRV_ADDR", running.addr)
         yield running
-
-
-def _known(sandbox: ThreadedSandbox, group: str) -> None:
-    """Make a group known, without a member or an offset."""
-
-    async def make(inner: Sandbox) -> None:
-        for name in inner.brokers:
-            peer = await Peer.of_broker(inner, name)
-            await peer.heartbeat("gone", consumer_data(group, subscription("T")))
-            await peer.aclose()
-        await inner.await_idle()
-
-    sandbox.run(make(sandbox.sandbox))
 
 
 @both
@@ -62,7 +47,7 @@ def test_some_queues_are_skipped(sandbox: ThreadedSandbox, capsys: Captured) -> 
 @both
 def test_a_group_begins_where_another_is(sandbox: ThreadedSandbox, capsys: Captured) -> None:
     store(sandbox, 1, 8)
-    _known(sandbox, "H")
+    make_known(sandbox, "H")
     result = call(capsys, "offset", "clone", "G", "H", "--yes", "-o", "json")
     assert (result.code, document(result)["group"]) == (0, "H")
     assert stored(sandbox, group="H") == {0: 6, 1: 8} == stored(sandbox)
@@ -108,61 +93,6 @@ def test_what_can_not_be_taken_away(sandbox: ThreadedSandbox, capsys: Captured) 
     join(sandbox)
     assert call(capsys, "offset", "delete", "G", "--topic", "T", "--yes").code == 1
     assert stored(sandbox) == {0: 6, 1: 6}
-
-
-@both
-def test_what_was_exported_is_imported(sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path) -> None:
-    for form in ((), ("-o", "csv"), ("--kafka",)):
-        path = tmp_path / "".join(["offsets", *form])
-        store(sandbox, 0, 4)
-        assert call(capsys, "offset", "export", "G", *form, "--file", str(path)).code == 0
-        store(sandbox, 0, 9)
-        group = () if not form else ("--group", "G")
-        result = call(capsys, "offset", "import", str(path), *group, "--yes", "-o", "json")
-        assert (result.code, document(result)["operation"]) == (0, "offset import"), result.err
-        assert stored(sandbox) == {0: 4, 1: 6}
-        store(sandbox, 0, 9)
-        words = ("offset", "reset", "G", "--from-file", str(path), "--yes")
-        assert call(capsys, *words).code == 0
-        assert stored(sandbox) == {0: 4, 1: 6}
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("T,broker-a:0,5\n", 0),
-        ("T,0,5\n", 0),
-        ("T 0 5\n", 0),
-        ("T,9,5\n", 2),
-        ("T,0,-5\n", 2),
-        ("T,0,99999999999999999999\n", 2),
-        ("T,0,5\nT,0,6\n", 2),
-        ("nope,0,5\n", 5),
-        ("", 2),
-        ("\x00", 2),
-        ("{}", 2),
-        ('{"kind":"Plan"}', 2),
-        ("[" * 100_000, 2),
-        ("T,0\n", 2),
-        ("T,x,5\n", 2),
-    ],
-    ids=lambda value: str(value)[:16],
-)
-def test_files_of_offsets(sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path, text: str, code: int) -> None:
-    path = tmp_path / "offsets"
-    path.write_text(text)
-    result = call(capsys, "offset", "import", str(path), "--group", "G", "--yes")
-    assert result.code == code, result.err
-    assert stored(sandbox) == ({0: 5, 1: 6} if code == 0 else {0: 6, 1: 6})
-    if code:
-        assert result.err.startswith("rmqctl: ")
-
-
-def test_a_file_that_names_no_group(sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path) -> None:
-    path = tmp_path / "offsets"
-    path.write_text("T,0,5\n")
-    result = call(capsys, "offset", "import", str(path), "--yes")
-    assert (result.code, result.err.splitlines()[0]) == (2, "rmqctl: The file names no group.")
 
 
 _RESET = ("offset", "reset", "G", "--topic", "T")
@@ -347,18 +277,6 @@ def test_hostile_plans_with_a_right_sum(sandbox: ThreadedSandbox, capsys: Captur
         for queue_id, offset in stored(sandbox).items():
             if offset != 6:
                 store(sandbox, queue_id, 6)
-
-
-def test_a_topic_that_a_file_does_not_have_is_not_passed_over(
-    sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path
-) -> None:
-    path = tmp_path / "offsets.csv"
-    path.write_text("T,0,1\n")
-    both_topics = ("--topic", "T", "--topic", "U", "--yes")
-    for words in (("import", str(path), "--group", "G"), ("reset", "G", "--from-file", str(path))):
-        result = call(capsys, "offset", *words, *both_topics)
-        assert (result.code, "The file has no offset of U." in result.err) == (2, True)
-    assert stored(sandbox) == {0: 6, 1: 6}
 
 
 def test_columns_of_a_groups_change_are_those_that_it_shows(sandbox: ThreadedSandbox, capsys: Captured) -> None:

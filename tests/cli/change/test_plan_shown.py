@@ -22,7 +22,18 @@ from .seeded import document, join, seeded, stored
 
 Captured = pytest.CaptureFixture[str]
 BACK = ("offset", "reset", "G", "--topic", "T", "--to-offset", "2")
-_SINCE_NOW = ("timeMs", "timeIso", "nameServers", "user", "host", "context", "filters", "configuredAt", "errors")
+_SINCE_NOW = (
+    "timeMs",
+    "timeIso",
+    "nameServers",
+    "user",
+    "host",
+    "context",
+    "filters",
+    "configuredAt",
+    "takesOffsets",
+    "errors",
+)
 _BOUNDS = ("reconsumedMin", "reconsumedMax", "skippedMin", "skippedMax")
 
 

@@ -320,7 +320,7 @@ def test_changes_beyond_the_limit_are_never_left_out_silently(
     assert "Only the newest" not in call(capsys, *words).err
     assert call(capsys, "offset", "undo", receipt["id"], "--yes").code == 0
     cut = call(capsys, *words)
-    assert (cut.code, cut.err) == (0, "rmqctl: Only the newest 1 changes are shown. --limit 2 shows older ones.\n")
+    assert (cut.code, cut.err) == (0, "rmqctl: Only the newest 1 change is shown. --limit 2 shows older ones.\n")
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "x", "9" * 30])

@@ -154,10 +154,32 @@ def test_a_file_of_export(sandbox: ThreadedSandbox, capsys: Captured, tmp_path: 
     assert _replay(capsys, "--from-file", path, "--yes")[1]["summary"]["sentCount"] == 7
     assert {item["body"] for item in _found(capsys, "%RETRY%G")} == {f"body {number}" for number in range(_COUNT)}
     lines = Path(path).read_text().splitlines()
-    for wrong in ("{}", lines[0].replace('"group":"G"', '"group":"H"'), lines[0][:50]):
+    for wrong, said in (
+        ("{}", "line 2"),
+        (lines[0].replace('"group":"G"', '"group":"H"'), "line 2 is of group H, not G."),
+        (lines[0][:50], "line 2"),
+    ):
         (tmp_path / "wrong.jsonl").write_text(f"{lines[1]}\n{wrong}\n")
-        result = call(capsys, "dlq", "replay", "G", "--from-file", str(tmp_path / "wrong.jsonl"), "--yes")
-        assert (result.code, "line 2" in result.err) == (2, True)
+        words = ("--to-topic", "orders", "--from-file", str(tmp_path / "wrong.jsonl"))
+        result = call(capsys, "dlq", "replay", "G", *words, "--yes")
+        assert (result.code, said in result.err) == (2, True)
+    # Not even the line before it is sent.
+    assert _found(capsys, "orders") == []
+
+
+def test_a_file_of_another_cluster(sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path) -> None:
+    path = tmp_path / "letters.jsonl"
+    assert call(capsys, "dlq", "export", "G", "--to", str(path)).code == 0
+    ours, gone = path.read_text(), path.read_text().replace('"broker-a"', '"broker-y"')
+    path.write_text(gone.replace('"broker-b"', '"broker-z"'))
+    result = call(capsys, "dlq", "replay", "G", "--from-file", str(path), "--yes")
+    assert (result.code, result.out, _found(capsys, "%RETRY%G")) == (2, "", [])
+    assert "is of broker broker-y, broker-z, not broker-a, broker-b." in result.err
+    # One of the brokers may be gone by now, and the same line twice is sent once.
+    path.write_text(gone + gone)
+    assert ours != gone
+    receipt = _replay(capsys, "--from-file", str(path), "--yes")[1]
+    assert receipt["summary"]["sentCount"] == len(_found(capsys, "%RETRY%G")) == _COUNT
 
 
 def test_a_transform_of_a_plugin(sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path) -> None:

@@ -312,7 +312,8 @@ def test_messages_that_no_consumer_can_read_are_told_and_are_no_lag(capsys: Capt
         broker.topics["T"] += [Queue(4), Queue(2), Queue()]
         broker.topic_configs["T"] = {"readQueueNums": 2, "writeQueueNums": 5}
     item = _item(show_details(cluster), capsys)
-    assert item["attention"] == ["12 messages of T are in 4 queues that no consumer can read (readQueueNums)."]
+    sentence = "12 messages of T are in 4 queues that no consumer can read before readQueueNums is 4."
+    assert item["attention"] == [sentence]
     assert (item["lag"], item["topics"][0]["queueCount"]) == (50, 4)
     assert [queue["messageCount"] for queue in item["unreadableQueues"]] == [4, 2, 4, 2]
 

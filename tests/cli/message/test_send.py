@@ -82,6 +82,19 @@ def test_a_message_comes_back_as_it_was_sent(sandbox: ThreadedSandbox, capsys: C
     assert by_id.out.strip() == item["msgId"]
 
 
+@both
+def test_each_key_that_is_shown_finds_its_message(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    keys = ["订单\u30001024", "a\u00a0b", "a\tb", "end\n"]
+    for key in keys:
+        (item,) = _sent(capsys, key, "--key", key, "--key", "all")
+        assert item["keys"] == [key, "all"]
+    assert sorted(found["keys"] for found in _found(capsys)) == sorted([key, "all"] for key in keys)
+    for found in _found(capsys, "--key", "all"):
+        by_key = call(capsys, "message", "get", "--topic", TOPIC, "--key", found["keys"][0], "-o", "name")
+        assert (by_key.code, by_key.out.strip()) == (0, found["msgId"])
+    assert call(capsys, "message", "get", "--topic", TOPIC, "--key", "1024").code == 5
+
+
 def test_a_line_tells_where_it_is(sandbox: ThreadedSandbox, capsys: Captured) -> None:
     result = call(capsys, *SEND, "x", "--queue", "broker-b:1")
     assert (result.code, result.err) == (0, "")

@@ -1,0 +1,77 @@
+"""What brokers' own tables tell of all groups at once: groups, stored offsets, topics."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from rmqctl.client.core import Client
+from rmqctl.errors import BrokerError
+from rmqctl.model.failure import Failure
+from rmqctl.model.group import GroupConfig
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.route import Broker
+from rmqctl.model.stats import TopicOffset
+from rmqctl.model.topic import TopicConfig
+from rmqctl.protocol import bodies, headers
+from rmqctl.protocol.codes import ResponseCode
+from rmqctl.rules.group_backlog import find_leftovers
+
+from .cut_queues import fetch_cut_queues
+from .results import Answers, ask_all
+
+# Queue id to stored offset, by topic.
+Offsets = Mapping[str, Mapping[int, int]]
+
+
+class GroupTables(Struct, frozen=True):
+    """One broker's tables: which groups it knows, by configuration or offset, and its topics; None when untold."""
+
+    names: frozenset[str]
+    configs: Mapping[str, GroupConfig]
+    offsets: Mapping[str, Offsets]
+    topics: Mapping[str, TopicConfig] | None
+
+
+async def fetch_tables(client: Client, broker: Broker) -> tuple[GroupTables, Failure | None]:
+    """Return a broker's tables, and why its topics are not among them."""
+    groups_answer, offsets_answer, topics = await asyncio.gather(
+        client.ask_broker(broker, headers.get_all_groups()),
+        client.ask_broker(broker, headers.get_all_consumer_offsets()),
+        ask_all([broker], lambda broker: client.ask_broker(broker, headers.get_all_topic_configs())),
+    )
+    configured = bodies.decode_groups(groups_answer.command.body)
+    stored = bodies.decode_consumer_offsets(offsets_answer.command.body).groups
+    names = frozenset(configured) | frozenset(stored)
+    if topics.failed:
+        failure = Failure(broker.broker_name, "configuration of topics", topics.failed[broker])
+        return GroupTables(names, configured, stored, None), failure
+    return GroupTables(names, configured, stored, bodies.decode_topic_configs(topics.ok[broker].command.body)), None
+
+
+async def fetch_queues_cut_off(
+    client: Client, names: Sequence[str], tables: Mapping[Broker, GroupTables]
+) -> Answers[MessageQueue, TopicOffset]:
+    """Ask for the queues that the groups have offsets of and their topics, which exist, no longer have."""
+    queues = {
+        MessageQueue(topic, broker.broker_name, queue_id)
+        for broker, table in tables.items()
+        if table.topics is not None
+        for name in names
+        for topic, queue_id in find_leftovers(table.offsets.get(name, {}), table.topics)
+        if topic in table.topics
+    }
+    return await fetch_cut_queues(client, {broker.broker_name: broker for broker in tables}, sorted(queues))
+
+
+async def fetch_topic(client: Client, broker: Broker, topic: str) -> Mapping[int, TopicOffset]:
+    """Return min and max by queue id; nothing for a topic that was deleted and left its offsets behind."""
+    try:
+        answer = await client.ask_broker(broker, headers.get_topic_stats(topic))
+    except BrokerError as error:
+        if error.code == ResponseCode.TOPIC_NOT_EXIST:
+            return {}
+        raise
+    return {mq.queue_id: offsets for mq, offsets in bodies.decode_topic_stats(answer.command.body).items()}

@@ -1,0 +1,24 @@
+"""Which retry topics belong to a group."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container
+
+from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX, pop_retry_topics
+
+
+def own_retry_topics(
+    group: str, topics: Collection[str], known: Collection[str], other_groups: Container[str] = ()
+) -> frozenset[str]:
+    """Return the group's retry topics among those that exist: its own, and one per topic that its members pop.
+
+    Messages there are the group's whether or not it has an offset of them. A popped topic's first form of name can be
+    the retry topic of another group, which has it then.
+    """
+    names = {RETRY_PREFIX + group}
+    for topic in topics:
+        if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+            names.update(
+                name for name in pop_retry_topics(group, topic) if name.removeprefix(RETRY_PREFIX) not in other_groups
+            )
+    return frozenset(names.intersection(known))
