@@ -28,7 +28,7 @@ from rmqctl.rules.words import counted
 
 from .brokers import fetch_cluster
 from .clients import RELAYED_AT_ONCE, ask_running_info, fetch_connections, find_proxies
-from .group_names import fetch_configs, pick, require_group
+from .group_names import fetch_all_offsets, fetch_configs, pick, require_group
 from .held_queues import note_held
 from .offset_reading import BrokerView, GroupProgress, Reading, conclude
 from .results import Answers, all_failed, ask_all, merge_failures, only_or_failed, slave_failures
@@ -105,12 +105,7 @@ async def fetch_fleet_progress(client: Client, groups: Sequence[str] = (), topic
 async def _find(client: Client, groups: Sequence[str]) -> _Found:
     cluster = await fetch_cluster(client)
     brokers = {broker.broker_name: broker for broker in cluster.brokers}
-
-    async def ask(name: str) -> _Table:
-        answer = await client.ask_broker(brokers[name], headers.get_all_consumer_offsets())
-        return bodies.decode_consumer_offsets(answer.command.body).groups
-
-    tables = await ask_all(brokers, ask)
+    tables = await ask_all(brokers, lambda name: fetch_all_offsets(client, brokers[name]))
     if groups and not any(map(is_pattern, groups)):
         return _Found(brokers, tables, tuple(sorted(set(groups))), ())
     configs = await fetch_configs(client, brokers)

@@ -24,10 +24,12 @@ async def fetch_configs(client: Client, brokers: Mapping[str, Broker]) -> Answer
     By the list of all groups, asked once: the request for one of them (GET_SUBSCRIPTIONGROUP_CONFIG) creates what it
     doesn't find.
     """
-    return await ask_all(brokers, lambda name: _configs_at(client, brokers[name]))
+    return await ask_all(brokers, lambda name: fetch_configs_at(client, brokers[name]))
 
 
-async def _configs_at(client: Client, broker: Broker) -> dict[str, GroupConfig]:
+async def fetch_configs_at(client: Client, broker: Broker) -> dict[str, GroupConfig]:
+    """Return the configuration of every group that a broker has, asked once. Raises what Client.ask_broker() raises."""
+
     async def ask() -> dict[str, GroupConfig]:
         answer = await client.ask_broker(broker, headers.get_all_groups())
         return bodies.decode_groups(answer.command.body)
@@ -60,8 +62,7 @@ async def require_group(
         return tables
 
     async def has_offsets(name: str) -> bool:
-        answer = await client.ask_broker(brokers[name], headers.get_all_consumer_offsets())
-        return group in bodies.decode_consumer_offsets(answer.command.body).groups
+        return group in await fetch_all_offsets(client, brokers[name])
 
     stored = await ask_all(tables.ok, has_offsets)
     if not any(stored.ok.values()):
@@ -97,7 +98,7 @@ async def fetch_matching_groups(client: Client, patterns: Sequence[str]) -> tupl
     cluster = await fetch_cluster(client)
 
     async def ask(broker: Broker) -> set[str]:
-        return {*await _configs_at(client, broker), *await fetch_all_offsets(client, broker)}
+        return {*await fetch_configs_at(client, broker), *await fetch_all_offsets(client, broker)}
 
     found = await ask_all(cluster.brokers, ask)
     if not found.ok:

@@ -20,7 +20,9 @@ from rmqctl.protocol.codes import ResponseCode
 from rmqctl.rules.group_backlog import find_leftovers
 
 from .cut_queues import fetch_cut_queues
+from .group_names import fetch_all_offsets, fetch_configs_at
 from .results import Answers, ask_all
+from .topics import fetch_all_configs
 
 # Queue id to stored offset, by topic.
 Offsets = Mapping[str, Mapping[int, int]]
@@ -37,18 +39,14 @@ class GroupTables(Struct, frozen=True):
 
 async def fetch_tables(client: Client, broker: Broker) -> tuple[GroupTables, Failure | None]:
     """Return a broker's tables, and why its topics are not among them."""
-    groups_answer, offsets_answer, topics = await asyncio.gather(
-        client.ask_broker(broker, headers.get_all_groups()),
-        client.ask_broker(broker, headers.get_all_consumer_offsets()),
-        ask_all([broker], lambda broker: client.ask_broker(broker, headers.get_all_topic_configs())),
+    configured, stored, topics = await asyncio.gather(
+        fetch_configs_at(client, broker),
+        fetch_all_offsets(client, broker),
+        ask_all([broker], lambda broker: fetch_all_configs(client, broker)),
     )
-    configured = bodies.decode_groups(groups_answer.command.body)
-    stored = bodies.decode_consumer_offsets(offsets_answer.command.body).groups
-    names = frozenset(configured) | frozenset(stored)
-    if topics.failed:
-        failure = Failure(broker.broker_name, "configuration of topics", topics.failed[broker])
-        return GroupTables(names, configured, stored, None), failure
-    return GroupTables(names, configured, stored, bodies.decode_topic_configs(topics.ok[broker].command.body)), None
+    tables = GroupTables(frozenset(configured) | frozenset(stored), configured, stored, topics.ok.get(broker))
+    failed = [Failure(broker.broker_name, "configuration of topics", error) for error in topics.failed.values()]
+    return tables, next(iter(failed), None)
 
 
 async def fetch_queues_cut_off(

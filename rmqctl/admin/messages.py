@@ -37,9 +37,9 @@ class Expression(Struct, frozen=True):
 
 
 class FoundMessage(Struct, frozen=True):
-    """One message and where it stands. `message` is None, and `error` says why, for one that can't be read.
+    """One message and where it is stored. `message` is None, and `error` says why, for one that can't be read.
 
-    `wait` is that of a message which stands there only until it is due.
+    `wait` is that of a message which is there only until it is due.
     """
 
     mq: MessageQueue

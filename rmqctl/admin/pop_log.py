@@ -14,6 +14,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol import headers, writes
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.pop_checkpoints import REVIVE_PREFIX, PopHindrance, PopRecords
+from rmqctl.rules.waiting import REAL_QUEUE_ID, REAL_TOPIC
 
 from .messages import pull_queue
 from .probe import measure_clock
@@ -22,7 +23,6 @@ from .probe import measure_clock
 _LONGEST_MS = 12 * 3_600_000
 # Of a busy broker the newest records are read, some seconds long.
 MOST_RECORDS = 200_000
-_REAL_TOPIC, _REAL_QUEUE_ID = "REAL_TOPIC", "REAL_QID"
 
 
 class PopLog(Struct, frozen=True):
@@ -90,10 +90,10 @@ async def _skew_ms(client: Client, address: str) -> int:
 
 def _add(records: PopRecords, message: StoredMessage) -> None:
     properties = message.properties
-    if not properties.get(_REAL_TOPIC, "").startswith(REVIVE_PREFIX):
+    if not properties.get(REAL_TOPIC, "").startswith(REVIVE_PREFIX):
         return  # an application's timer
     try:
-        records.add(message.tags, int(properties.get(_REAL_QUEUE_ID, "")), bytes(message.body))
+        records.add(message.tags, int(properties.get(REAL_QUEUE_ID, "")), bytes(message.body))
     except ValueError:
         return  # a broker leaves it out as well
 

@@ -155,7 +155,7 @@ async def fetch_spans(
         broker = brokers.get(mq.broker_name)
         if broker is None:
             raise UnreachableError(mq.broker_name, "the name server knows no address of it")
-        return await _fetch_span(client, broker, mq, since_ms, until_ms)
+        return await fetch_span(client, broker, mq, since_ms, until_ms)
 
     answers = await ask_all(queues, ask)
     failures = [
@@ -177,9 +177,10 @@ def _too_narrow() -> RmqctlError:
     )
 
 
-async def _fetch_span(
-    client: Client, broker: Broker, mq: MessageQueue, since_ms: int | None, until_ms: int | None
+async def fetch_span(
+    client: Client, broker: Broker, mq: MessageQueue, since_ms: int | None = None, until_ms: int | None = None
 ) -> QueueSpan:
+    """Return one queue's span, all of it without times. Raises what Client.ask_broker() raises."""
     lowest, highest = await asyncio.gather(
         client.ask_broker(broker, headers.get_min_offset(mq.topic, mq.queue_id)),
         client.ask_broker(broker, headers.get_max_offset(mq.topic, mq.queue_id)),

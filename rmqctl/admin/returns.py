@@ -13,6 +13,7 @@ from rmqctl.protocol import bodies, headers, sends
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.message import StoredMessage, iter_messages
 from rmqctl.rules.runtime_table import read_runtime
+from rmqctl.rules.waiting import REAL_TOPIC
 
 _MOST_COPIES = 64
 _END_OF_TIME_MS = 2**63 - 1
@@ -90,5 +91,5 @@ async def _indexed(client: Client, address: str, topic: str, key: str) -> Sequen
 
 def _is_of(group: str, copy: StoredMessage) -> bool:
     """Tell whether a copy that waits is of the group: all groups share that place."""
-    real = copy.properties.get("REAL_TOPIC", copy.topic)
+    real = copy.properties.get(REAL_TOPIC, copy.topic)
     return real in (f"{RETRY_PREFIX}{group}", dead_letter_topic(group))

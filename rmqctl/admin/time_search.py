@@ -154,7 +154,7 @@ class _Queue:
         search = headers.search_offset(self._mq.topic, self._mq.queue_id, max(0, at_ms))
         answer = await self._client.ask(self._address, search)
         probe = max(low, min(headers.int_field(answer, "offset"), high - 1))
-        # What stands below `low` is older; `found` is the first from `high` on that is not.
+        # What is below `low` is older; `found` is the first from `high` on that is not.
         found, step = None, 1
         is_low_seen = is_high_seen = False
         while low < high:

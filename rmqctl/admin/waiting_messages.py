@@ -61,7 +61,7 @@ async def find_indexed_or_waiting(
 
 
 def _latest(found: Iterable[FoundMessage]) -> list[FoundMessage]:
-    """Return each message where it stands last, oldest first, without those that were taken back.
+    """Return the last copy of each message, oldest first, without those that were recalled.
 
     A timer that is further away than the wheel turns is stored again on its way; so is a message with each try.
     """

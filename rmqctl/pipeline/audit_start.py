@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from rmqctl.admin.brokers import fetch_cluster
 from rmqctl.admin.clients import fetch_connections
+from rmqctl.admin.group_names import fetch_all_offsets
 from rmqctl.admin.queues import find_route
 from rmqctl.admin.results import all_or_failed, ask_all
 from rmqctl.client.core import Client
@@ -58,13 +59,11 @@ async def fetch_audit_start(client: Client, topics: Iterable[str], trace_topic: 
 
 async def _fetch_offsets(client: Client, cluster: ClusterInfo, topics: frozenset[str]) -> list[Offset]:
     """Return what groups store of the topics. Raises the weightiest error where a broker does not tell."""
-    answers = await ask_all(
-        cluster.brokers, lambda broker: client.ask_broker(broker, headers.get_all_consumer_offsets())
-    )
+    answers = await ask_all(cluster.brokers, lambda broker: fetch_all_offsets(client, broker))
     return [
         (topic, broker.broker_name, queue_id, group, queue_offset)
-        for broker, answer in all_or_failed(answers).items()
-        for group, of_topics in bodies.decode_consumer_offsets(answer.command.body).groups.items()
+        for broker, stored in all_or_failed(answers).items()
+        for group, of_topics in stored.items()
         if not is_system_group(group)
         for topic in topics.intersection(of_topics)
         for queue_id, queue_offset in of_topics[topic].items()

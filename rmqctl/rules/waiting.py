@@ -42,7 +42,7 @@ def parse_delay_levels(text: str) -> list[int]:
 def read_wait(
     where: str, queue_id: int, stored_at_ms: int, properties: Mapping[str, str], delays_ms: Sequence[int] | str
 ) -> Wait:
-    """Return what a message waits for that stands in a queue of one of those topics.
+    """Return what a message waits for that is in a queue of one of those topics.
 
     `delays_ms` are those of the broker's levels, or the reason why they are not known.
     """
@@ -60,9 +60,9 @@ def read_wait(
 
 
 def recalled_key(properties: Mapping[str, str]) -> str | None:
-    """Return the unique key of the message that this one takes back (RecallMessageProcessor), None for any other.
+    """Return the unique key of the message that this one recalls (RecallMessageProcessor), None for any other.
 
-    Releases differ in whether the topic stands before it.
+    Releases differ in whether the topic precedes it.
     """
     text = properties.get(_RECALLED_KEY)
     return None if text is None else text.removeprefix(f"{properties.get(REAL_TOPIC)}+")

@@ -14,7 +14,7 @@ from rmqctl.net.clock import Clock, Timer
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.protocol.properties import UNIQ_KEY
-from rmqctl.rules.waiting import parse_delay_levels
+from rmqctl.rules.waiting import REAL_QUEUE_ID, REAL_TOPIC, parse_delay_levels
 
 from .data_version import DataVersion
 from .record_scan import Found
@@ -27,8 +27,6 @@ from .topics import SCHEDULE_TOPIC
 logger = logging.getLogger("rmqctl.sandbox")
 
 DELAY = "DELAY"
-REAL_TOPIC = "REAL_TOPIC"
-REAL_QID = "REAL_QID"
 
 # How long the broker waits when it could not deliver (DELAY_FOR_A_PERIOD is 10 s there).
 RETRY_S = 1.0
@@ -163,7 +161,7 @@ class Delays:
 def set_aside(message: NewMessage, topic: str, queue_id: int) -> None:
     """Let a message wait in another queue; its own one stays in its properties."""
     message.properties[REAL_TOPIC] = message.topic
-    message.properties[REAL_QID] = str(message.queue_id)
+    message.properties[REAL_QUEUE_ID] = str(message.queue_id)
     message.topic, message.queue_id, message.text = topic, queue_id, None
 
 
@@ -222,7 +220,7 @@ def released(waiting: StoredMessage) -> NewMessage:
     """Return the message as it is stored when its time has come: under its own topic, with all its properties."""
     properties = waiting.properties
     return NewMessage(
-        topic=properties.get(REAL_TOPIC, ""), queue_id=int(properties.get(REAL_QID, "0")), body=waiting.stored_body,
-        properties=properties, flag=waiting.flag, sys_flag=waiting.sys_flag, born_at_ms=waiting.born_at_ms,
-        born_host=waiting.born_address, reconsume_times=waiting.reconsume_times,
+        topic=properties.get(REAL_TOPIC, ""), queue_id=int(properties.get(REAL_QUEUE_ID, "0")),
+        body=waiting.stored_body, properties=properties, flag=waiting.flag, sys_flag=waiting.sys_flag,
+        born_at_ms=waiting.born_at_ms, born_host=waiting.born_address, reconsume_times=waiting.reconsume_times,
     )  # fmt: skip

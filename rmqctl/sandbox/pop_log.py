@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from .delays import REAL_QID, REAL_TOPIC
+from rmqctl.rules.waiting import REAL_QUEUE_ID, REAL_TOPIC
+
 from .request import RefusalError
 from .store import NewMessage
 from .topics import TIMER_TOPIC
@@ -49,7 +50,7 @@ def record_acknowledgement(
 
 def _record(broker: Broker, tag: str, revive_queue_id: int, body: dict[str, Any]) -> None:
     properties = {
-        "TAGS": tag, REAL_TOPIC: f"{_REVIVE_PREFIX}{broker.cluster}", REAL_QID: str(revive_queue_id),
+        "TAGS": tag, REAL_TOPIC: f"{_REVIVE_PREFIX}{broker.cluster}", REAL_QUEUE_ID: str(revive_queue_id),
     }  # fmt: skip
     message = NewMessage(
         topic=TIMER_TOPIC, queue_id=0, body=msgspec.json.encode(body), properties=properties, flag=0, sys_flag=0,

@@ -15,9 +15,10 @@ from rmqctl.protocol.flags import MessageFlag
 from rmqctl.protocol.message_id import encode_offset_id
 from rmqctl.protocol.properties import UNIQ_KEY
 from rmqctl.protocol.record import iter_batch
+from rmqctl.rules.waiting import REAL_TOPIC
 
 from .broker import Broker
-from .delays import REAL_TOPIC, delay_level
+from .delays import delay_level
 from .recalling import recall_handle
 from .request import FailureError, RefusalError, Request, answer
 from .send_checks import SendFields, find_group, find_topic, read_fields, redirect_to_dlq

@@ -14,10 +14,9 @@ from rmqctl.net.clock import Clock, Timer
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.protocol.properties import UNIQ_KEY
+from rmqctl.rules.waiting import REAL_QUEUE_ID, REAL_TOPIC
 
 from .delays import (
-    REAL_QID,
-    REAL_TOPIC,
     RETRY_S,
     TURN_COUNT,
     delay_level,
@@ -263,7 +262,7 @@ def delete_key(topic: str, unique_key: str) -> str:
 
 def _has_target(properties: Mapping[str, str]) -> bool:
     """Tell whether a message says where it goes, which is not among those that wait: it would go round for ever."""
-    topic, queue_id = properties.get(REAL_TOPIC), properties.get(REAL_QID, "")
+    topic, queue_id = properties.get(REAL_TOPIC), properties.get(REAL_QUEUE_ID, "")
     return topic not in (None, TIMER_TOPIC, SCHEDULE_TOPIC) and _LONG.fullmatch(queue_id) is not None
 
 

@@ -9,15 +9,15 @@ from msgspec.structs import replace
 
 from rmqctl.admin.brokers import fetch_cluster, fetch_settings
 from rmqctl.admin.clients import RELAYED_AT_ONCE, ask_running_info, fetch_placed_connections, find_proxies
-from rmqctl.admin.group_names import fetch_configs, pick
+from rmqctl.admin.group_names import fetch_all_offsets, fetch_configs, pick
 from rmqctl.admin.results import Answers, ask_all, slave_failures
+from rmqctl.admin.topics import fetch_all_configs
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError
 from rmqctl.model.group import GroupConfig, GroupConnections, GroupState, RunningInfo
 from rmqctl.model.names import RETRY_PREFIX, is_system_group
 from rmqctl.model.route import Broker, ClusterInfo
 from rmqctl.model.topic import TopicKind
-from rmqctl.protocol import bodies, headers
 from rmqctl.rules.names import closest
 from rmqctl.rules.topics import kind_of, own_topics
 from rmqctl.rules.wildcards import is_pattern
@@ -94,14 +94,7 @@ def _conclude(reading: Reading, consuming: Mapping[str, Mapping[str, int]], way:
 
 
 async def _fetch_tables(client: Client, broker: Broker) -> Tables:
-    topics, offsets = await asyncio.gather(
-        client.ask_broker(broker, headers.get_all_topic_configs()),
-        client.ask_broker(broker, headers.get_all_consumer_offsets()),
-    )
-    return Tables(
-        bodies.decode_topic_configs(topics.command.body),
-        bodies.decode_consumer_offsets(offsets.command.body).groups,
-    )
+    return Tables(*await asyncio.gather(fetch_all_configs(client, broker), fetch_all_offsets(client, broker)))
 
 
 def _pick(

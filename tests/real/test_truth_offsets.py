@@ -84,7 +84,8 @@ def test_failed_messages_that_nobody_ever_read_are_the_groups(cluster: Cluster, 
     def retried() -> list[dict[str, Any]]:
         return [row for row in rmqctl.items("offset", "show", group) if row["topic"] == retry_topic]
 
-    wait_until(lambda: sum(row["maxOffset"] for row in retried()) == 20, timeout_s=60, why=retried)
+    # Some may have failed twice by then, and some not have been sent back when it stopped.
+    wait_until(lambda: sum(row["maxOffset"] for row in retried()) >= 10, timeout_s=60, why=retried)
     if any(row["consumerOffset"] is not None for row in retried()):
         # It learned of one broker's part in time.
         assert rmqctl("offset", "delete", group, "--topic", retry_topic, "--yes").exit_code == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,18 +17,11 @@ from tests.sandbox.peer import Peer, consumer_data, subscription
 from tests.sandbox.progress import commit, send
 from tests.schemas import check_document
 
-from .seeded import UPDATE, document, join, seeded, store, stored
+from .seeded import UPDATE, document, join, store, stored
 
 Captured = pytest.CaptureFixture[str]
 both = pytest.mark.parametrize("sandbox", ["5.4.0", "4.9.7"], indirect=True)
 BACK = ("offset", "reset", "G", "--topic", "T", "--to-offset", "2")
-
-
-@pytest.fixture
-def sandbox(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadedSandbox]:
-    with seeded(getattr(request, "param", "5.4.0")) as running:
-        monkeypatch.setenv("NAMESRV_ADDR", running.addr)
-        yield running
 
 
 def _saved(capsys: Captured, path: Path, *argv: str) -> dict[str, object]:

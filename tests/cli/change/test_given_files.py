@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +14,10 @@ from tests.cli.calls import call, closed_address
 from tests.sandbox.peer import Peer
 from tests.sandbox.progress import send
 
-from .seeded import document, make_known, seeded, store, stored
+from .seeded import document, make_known, store, stored
 
 Captured = pytest.CaptureFixture[str]
 both = pytest.mark.parametrize("sandbox", ["5.4.0", "4.9.7"], indirect=True)
-
-
-@pytest.fixture
-def sandbox(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadedSandbox]:
-    with seeded(getattr(request, "param", "5.4.0")) as running:
-        monkeypatch.setenv("NAMESRV_ADDR", running.addr)
-        yield running
 
 
 def _all_stored(sandbox: ThreadedSandbox) -> dict[Any, dict[int, int]]:

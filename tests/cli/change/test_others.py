@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,13 +17,6 @@ from .seeded import document, join, make_known, seeded, store, stored
 
 Captured = pytest.CaptureFixture[str]
 both = pytest.mark.parametrize("sandbox", ["5.4.0", "4.9.7"], indirect=True)
-
-
-@pytest.fixture
-def sandbox(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadedSandbox]:
-    with seeded(getattr(request, "param", "5.4.0")) as running:
-        monkeypatch.setenv("NAMESRV_ADDR", running.addr)
-        yield running
 
 
 @both

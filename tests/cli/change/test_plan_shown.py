@@ -37,13 +37,6 @@ _SINCE_NOW = (
 _BOUNDS = ("reconsumedMin", "reconsumedMax", "skippedMin", "skippedMax")
 
 
-@pytest.fixture
-def sandbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadedSandbox]:
-    with seeded() as running:
-        monkeypatch.setenv("NAMESRV_ADDR", running.addr)
-        yield running
-
-
 # Before the table
 
 _NOW_MS = 1_795_238_400_000  # 2026-11-21T05:20:00Z

@@ -10,7 +10,6 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,18 +18,11 @@ from rmqctl.cli.change.interrupts import Interrupts
 from rmqctl.sandbox.threaded import ThreadedSandbox
 from tests.cli.calls import call
 
-from .seeded import UPDATE, document, join, program, seeded, stored
+from .seeded import UPDATE, document, join, program, stored
 
 Captured = pytest.CaptureFixture[str]
 BACK = ("offset", "reset", "G", "--topic", "T", "--to-offset", "2")
 _PATIENCE_S = 120.0
-
-
-@pytest.fixture
-def sandbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadedSandbox]:
-    with seeded() as running:
-        monkeypatch.setenv("NAMESRV_ADDR", running.addr)
-        yield running
 
 
 def _await_journal(capsys: Captured, state: str) -> dict[str, object]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,13 +19,6 @@ from .seeded import document, seeded, store, stored
 Captured = pytest.CaptureFixture[str]
 both = pytest.mark.parametrize("sandbox", ["5.4.0", "4.9.7"], indirect=True)
 BACK = ("offset", "reset", "G", "--topic", "T", "--to-offset", "2")
-
-
-@pytest.fixture
-def sandbox(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadedSandbox]:
-    with seeded(getattr(request, "param", "5.4.0")) as running:
-        monkeypatch.setenv("NAMESRV_ADDR", running.addr)
-        yield running
 
 
 # From the plan to the receipt
