@@ -29,7 +29,7 @@ Examples:
   rmqctl diagnose 'payments-*' --fail-on error
   rmqctl diagnose --all --only SUB,ALO002
   rmqctl diagnose my-group --proxy 10.0.0.7:8080     also members that no broker sees; its remoting port
-  rmqctl diagnose my-group --only CLK --probe        each clock to 5 ms, within 70 s
+  rmqctl diagnose my-group --only CLK --probe        each clock to 5 ms, within 120 s
   rmqctl diagnose my-group -o wide                   also the evidence: what was read, who reported it, when
   rmqctl diagnose my-group -o json | jq '.items[] | {code, sentence, nextCommand}'
   rmqctl diagnose my-group --html my-group.html      also a page to show to others: one file, nothing loaded
@@ -90,7 +90,7 @@ def command(
         str, typer.Option("--settle", metavar="TIME", help="How long a rebalance may take; 0s to look only once.")
     ] = _DEFAULT_SETTLE,
     probe: Annotated[
-        bool, typer.Option("--probe", help="Ask members for up to 70 s, until each clock is known to 5 ms.")
+        bool, typer.Option("--probe", help="Ask members for up to 120 s, until each clock is known to 5 ms.")
     ] = False,
     proxy: Annotated[
         list[str] | None,
@@ -130,7 +130,7 @@ def command(
     is_many = every or len(names) > 1 or any("*" in name or "?" in name for name in names)
     is_open_ended = is_many or probe or sample_s > _SHORT_SAMPLE_S
     if probe and invocation.display.with_notes:
-        note_to_stderr("Asking members for up to 70 s. Nothing is written.")
+        note_to_stderr("Asking members for up to 120 s. Nothing is written.")
 
     async def look(client: "Client", groups: Sequence[str]) -> "Look":
         return await look_at(client, groups, topics, checks, sample_s=sample_s, is_probe=probe, proxies=proxies)

@@ -72,7 +72,7 @@ async def look_at(
     """Diagnose the groups that names and patterns pick.
 
     `sample_s`: how long to count messages that arrive, before groups with members are read again. 0: neither is done.
-    `is_probe`: ask members until each clock is known to 5 ms, for 70 s at most. `proxies` are addresses to ask for
+    `is_probe`: ask members until each clock is known to 5 ms, for 120 s at most. `proxies` are addresses to ask for
     members that no broker sees.
 
     Raises NotFoundError for a group, pattern or topic that does not exist, and the brokers' error when none answers.

@@ -18,12 +18,15 @@ from rmqctl.rules.member_clock import member_clock, written_times
 NARROW_MS = 10
 # A member with nothing to do pulls each 15 or 20 s: a broker answers pulls that wait when it looks, each 5 s
 # (PullRequestHoldService). Two changes are needed, the second one where the first tells to look closely.
-PROBE_S = 70.0
+PROBE_S = 120.0
 _TICK_MS = 5_000
 _TICK_EARLY_MS, _TICK_LATE_MS = 20, 60
 _SELDOM_S, _OFTEN_S = 0.25, 0.001
 # A member that is busy pulls again soon.
 _OFTEN_COUNT = 20
+# Members that are asked often at a time wait for each other, and all change at the same tick: few of them at a time.
+# A probe sees five or more of the ticks at which a member changes.
+_OFTEN_AT_ONCE, _CHANCES = 4, 3
 
 
 class WatchedMember(Struct, frozen=True):
@@ -33,6 +36,11 @@ class WatchedMember(Struct, frozen=True):
     client_id: str
     address: str
     told: tuple[RunningInfo, ...]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells it from others."""
+        return self.group, self.client_id
 
 
 async def watch_members(
@@ -45,11 +53,37 @@ async def watch_members(
     """
     gates: dict[str, asyncio.Semaphore] = {member.address: asyncio.Semaphore(RELAYED_AT_ONCE) for member in members}
     until_s = client.clock.monotonic_s() + PROBE_S if is_probe else None
-    return await asyncio.gather(*(_watch(client, member, gates, until_s) for member in members))
+    turns = _Turns(max(_OFTEN_AT_ONCE, len(members) // _CHANCES))
+
+    async def watch(member: WatchedMember) -> tuple[RunningInfo, ...]:
+        try:
+            return await _watch(client, member, gates, turns, until_s)
+        finally:
+            turns.taken.discard(member.key)
+
+    return await asyncio.gather(*map(watch, members))
+
+
+class _Turns:
+    """Who is asked often now, by key: so many at a time."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self.taken: set[tuple[str, str]] = set()
+
+    def delay_s(self, member: WatchedMember, wanted_s: float) -> float:
+        """Return when to ask a member again, who takes or keeps a turn to be asked often, and gives it back else."""
+        if wanted_s > _OFTEN_S:
+            self.taken.discard(member.key)
+        elif member.key in self.taken or len(self.taken) < self._count:
+            self.taken.add(member.key)
+        else:
+            return _SELDOM_S
+        return wanted_s
 
 
 async def _watch(
-    client: Client, member: WatchedMember, gates: Mapping[str, asyncio.Semaphore], until_s: float | None
+    client: Client, member: WatchedMember, gates: Mapping[str, asyncio.Semaphore], turns: _Turns, until_s: float | None
 ) -> tuple[RunningInfo, ...]:
     looks = list(member.told)
     window: tuple[int, int] | None = None
@@ -72,7 +106,8 @@ async def _watch(
                 return tuple(looks)
             elif not has_changed:
                 is_soon = window is not None and alike_count < _OFTEN_COUNT
-                await pause(client.clock, _OFTEN_S if is_soon else _delay_s(window, client.clock.now_ms()))
+                wanted_s = _OFTEN_S if is_soon else _delay_s(window, client.clock.now_ms())
+                await pause(client.clock, turns.delay_s(member, wanted_s))
         try:
             async with gates[member.address]:
                 looks.append(await ask_running_info(client, member.address, member.group, member.client_id))

@@ -60,6 +60,22 @@ def test_a_probe_finds_the_clock_of_a_member_that_pulls_now_and_then(period_ms: 
     assert count < 40  # answers that say the same are not kept
 
 
+def test_many_members_that_pull_at_the_same_time_are_all_known() -> None:
+    broker = BrokerState("broker-a", topics={"T": [Queue(1)]}, groups={"G": Group({})})
+    cluster = Cluster(broker)
+    names = [f"c{number}" for number in range(8)]
+    broker.groups["G"].members |= {name: _pulling_each(20_000, cluster) for name in names}
+
+    async def ask() -> list[int | None]:
+        async with cluster.client(open_ended=True) as client:
+            told = (await fetch_group_members(client, "G")).running.ok
+            members = [WatchedMember("G", name, "a:1", (told[name],)) for name in names]
+            looks = await passing(cluster.clock, watch_members(client, members, is_probe=True), step_s=0.002)
+            return [member_clock(each).width_ms for each in looks]
+
+    assert all(width_ms is not None and width_ms <= NARROW_MS for width_ms in run(ask()))
+
+
 def test_without_a_probe_members_are_asked_once_or_twice() -> None:
     low_ms, high_ms, count, _ = _watch(lambda cluster: _pulling_each(20_000, cluster), is_probe=False)
     assert (high_ms, count) == (None, 2)
