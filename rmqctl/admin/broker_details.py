@@ -19,7 +19,7 @@ from rmqctl.rules.names import closest
 from rmqctl.rules.runtime_table import BrokerRuntime, read_runtime
 
 from .brokers import fetch_cluster
-from .results import all_failed, ask_all
+from .results import all_failed, ask_all, not_found
 
 
 class ReplicaDetails(Struct, frozen=True):
@@ -61,7 +61,10 @@ async def fetch_broker_details(client: Client, wanted: str, address: str | None 
 
     Raises NotFoundError, and the replicas' error when none of them answers.
     """
-    broker, addresses = _find(await fetch_cluster(client), wanted, address)
+    try:
+        broker, addresses = _find(await fetch_cluster(client), wanted, address)
+    except NotFoundError as error:
+        raise not_found(error, client.name_server_views.silent) from None
     if broker.absence is not None:
         raise not_registered(broker, client.clock.now_ms())
     if not addresses:

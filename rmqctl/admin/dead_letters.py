@@ -23,7 +23,7 @@ from rmqctl.rules.wildcards import matching
 from .brokers import fetch_cluster
 from .group_names import fetch_configs, pick
 from .known_topics import note_configs
-from .results import Answers, all_failed, ask_all, slave_failures
+from .results import Answers, all_failed, ask_all, by_broker_name, slave_failures
 from .retention import fetch_retention_ms
 from .time_search import find_first_since
 from .topics import fetch_all_configs, fetch_topic_stats
@@ -115,8 +115,7 @@ async def _pick(
 ) -> tuple[str, ...]:
     configs = await fetch_configs(client, {broker.broker_name: broker for broker in tables.ok})
     known = having | {name for table in configs.ok.values() for name in table if not is_system_group(name)}
-    failed = {broker.broker_name: error for broker, error in tables.failed.items()} | dict(configs.failed)
-    return pick("Group", patterns, known, failed)
+    return pick("Group", patterns, known, by_broker_name(tables.failed) | dict(configs.failed))
 
 
 async def _fetch_held(client: Client, broker: Broker, config: TopicConfig, since_ms: int) -> HeldLetters:

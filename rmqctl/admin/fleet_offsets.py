@@ -23,7 +23,7 @@ from rmqctl.model.route import Broker
 from rmqctl.model.stats import TopicOffset
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
-from rmqctl.rules.wildcards import is_pattern, matching, require_matching
+from rmqctl.rules.wildcards import is_pattern, matching
 from rmqctl.rules.words import counted
 
 from .brokers import fetch_cluster
@@ -31,6 +31,7 @@ from .clients import RELAYED_AT_ONCE, ask_running_info, fetch_connections, find_
 from .group_names import fetch_all_offsets, fetch_configs, pick, require_group
 from .held_queues import note_held
 from .offset_reading import BrokerView, GroupProgress, Reading, conclude
+from .offsets import find_hidden
 from .results import Answers, all_failed, ask_all, merge_failures, only_or_failed, slave_failures
 from .retry_topics import with_retry_topics
 from .stored_offsets import fetch_stored_offsets
@@ -88,7 +89,7 @@ async def fetch_fleet_progress(client: Client, groups: Sequence[str] = (), topic
     if found.names:
         only_or_failed(answers)
     if topics:
-        require_matching("Topic", topics, reader.seen_topics)
+        pick("Topic", topics, reader.seen_topics, found.tables.failed)
     read = {name: conclude(name, reading) for name, reading in answers.ok.items() if reading is not None}
     return FleetProgress(
         groups=tuple(read.values()),
@@ -163,6 +164,7 @@ class _Reader:
             return None
         await self._find_routes(reading)
         await asyncio.gather(self._ask_topics(reading), self._settle(group, reading), self._ask_proxies(reading))
+        reading.hidden = find_hidden(self._client, reading)
         note_held(self._client, reading.orphans())
         return reading
 
@@ -213,11 +215,10 @@ class _Reader:
         found = await ask_all(reading.topics, self._client.route)
         reading.routes = found.ok
         # A retry topic without a route is made at the first failure; a deleted topic leaves its offsets behind.
-        reading.failures += [
-            Failure(None, f"route of {topic}", error)
-            for topic, error in found.failed.items()
-            if not isinstance(error, NotFoundError)
-        ]
+        reading.unrouted = {
+            topic: error for topic, error in found.failed.items() if not isinstance(error, NotFoundError)
+        }
+        reading.failures += [Failure(None, f"route of {topic}", error) for topic, error in reading.unrouted.items()]
 
     async def _ask_topics(self, reading: Reading) -> None:
         """Ask for min and max offsets, of each topic once for all groups.

@@ -8,23 +8,23 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from rmqctl.client.core import Client
-from rmqctl.errors import BrokerError, NotFoundError
+from rmqctl.errors import NotFoundError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConfig, GroupConnections, GroupState, RunningInfo
-from rmqctl.model.names import LMQ_PREFIX, dead_letter_topic
+from rmqctl.model.names import LMQ_PREFIX
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker, TopicRoute
-from rmqctl.protocol import bodies, headers
-from rmqctl.protocol.codes import ResponseCode
 from rmqctl.rules.group_backlog import count_unread
-from rmqctl.rules.group_state import group_state, unseen_reason
+from rmqctl.rules.group_state import group_state, reason_of, unseen_reason
 from rmqctl.rules.readable_queues import exists
 from rmqctl.rules.retry_places import RetryPlace
+from rmqctl.rules.totals import Total, total
 
 from .brokers import fetch_cluster
 from .clients import fetch_placed_connections, fetch_running_infos, find_proxies
 from .cut_queues import fetch_cut_queues
+from .group_letters import count_letters, sum_letters
 from .group_names import fetch_all_offsets, fetch_configs, require_group
 from .offset_reading import GroupProgress, Reading, conclude
 from .offsets import read_group
@@ -111,7 +111,7 @@ async def fetch_group_configs(client: Client, group: str) -> GroupConfigs:
 
 
 class GroupDetails(Struct, frozen=True):
-    """All of a group. `dead_letter_count` are messages kept in its dead-letter topic, None when a broker is not heard.
+    """All of a group. `dead_letters` are messages kept in its dead-letter topic.
 
     `configs` are by broker that answered, None where it has none. `cut_queues` counts unread messages in queues that
     their topics no longer have; `leftovers` are stored offsets of other queues that do not exist, `stored_topics` the
@@ -127,13 +127,18 @@ class GroupDetails(Struct, frozen=True):
     running: Answers[str, RunningInfo]
     topic_brokers: Mapping[str, tuple[str, ...]]
     configs: Mapping[str, GroupConfig | None]
-    dead_letter_count: int | None
+    dead_letters: Total
     failures: tuple[Failure, ...]
     leftovers: Mapping[MessageQueue, int] = {}
     cut_queues: Mapping[MessageQueue, int] = {}
     stored_topics: frozenset[str] = frozenset()
     retry_places: Mapping[str, RetryPlace] = {}
     last_dead_letter_at_ms: int | None = None
+
+    @property
+    def dead_letter_count(self) -> int | None:
+        """The number of dead letters, None when a broker is not heard."""
+        return self.dead_letters.value
 
 
 async def fetch_group_details(client: Client, group: str, topics: Sequence[str] = ()) -> GroupDetails:
@@ -143,7 +148,7 @@ async def fetch_group_details(client: Client, group: str, topics: Sequence[str] 
     reading, tables, dead, stored = await asyncio.gather(
         read_group(client, group, topics),
         fetch_configs(client, brokers),
-        _count_dead_letters(client, group, brokers),
+        ask_all(brokers, lambda name: count_letters(client, brokers[name], group)),
         ask_all(brokers, lambda name: _fetch_stored(client, group, brokers[name])),
     )
     configs = {name: table.get(group) for name, table in tables.ok.items()}
@@ -162,7 +167,9 @@ async def fetch_group_details(client: Client, group: str, topics: Sequence[str] 
     ]
     failures += [Failure(mq.broker_name, f"messages of {mq}", error) for mq, error in cut.failed.items()]
     failures += [Failure(None, "route of the retry topic", error) for error in places.failed.values()]
-    is_whole = not dead.failed and not reading.orphans()
+    letters = sum_letters(dead.ok.values())
+    untold = reason_of(dead.failed.values()) if dead.failed else Unknown.BROKER_NOT_REGISTERED
+    hidden = untold if dead.failed or reading.orphans() else None
     progress = conclude(group, reading)
     return GroupDetails(
         progress=progress,
@@ -172,13 +179,13 @@ async def fetch_group_details(client: Client, group: str, topics: Sequence[str] 
         running=reading.running,
         topic_brokers=_broker_names(reading.routes),
         configs=configs,
-        dead_letter_count=sum(count for count, _ in dead.ok.values()) if is_whole else None,
+        dead_letters=total([(letters.count, "")], hidden=hidden),
         failures=(*progress.failures, *failures),
         leftovers={mq: offset for mq, offset in leftovers.items() if not cut.ok.get(mq)},
         cut_queues={mq: count for mq, count in cut.ok.items() if count},
         stored_topics=frozenset(mq.topic for at_broker in stored.ok.values() for mq in at_broker.keys() - leftovers),
         retry_places=places.ok.get(group, {}),
-        last_dead_letter_at_ms=max((at_ms for _, at_ms in dead.ok.values() if at_ms is not None), default=None),
+        last_dead_letter_at_ms=letters.last_at_ms,
     )
 
 
@@ -211,24 +218,3 @@ async def _find_leftovers(
     }
     cut = await fetch_cut_queues(client, brokers, [mq for mq in leftovers if mq.topic in routes.ok])
     return leftovers, Answers({mq: count_unread(queue, leftovers[mq]) for mq, queue in cut.ok.items()}, cut.failed)
-
-
-async def _count_dead_letters(
-    client: Client, group: str, brokers: Mapping[str, Broker]
-) -> Answers[str, tuple[int, int | None]]:
-    """Return by broker how many messages it keeps in the group's dead-letter topic, and when the last was stored."""
-
-    async def ask(name: str) -> tuple[int, int | None]:
-        try:
-            answer = await client.ask_broker(brokers[name], headers.get_topic_stats(dead_letter_topic(group)))
-        except BrokerError as error:
-            if error.code == ResponseCode.TOPIC_NOT_EXIST:
-                return 0, None
-            raise
-        queues = bodies.decode_topic_stats(answer.command.body).values()
-        last_ms = max(
-            (queue.last_update_at_ms for queue in queues if queue.last_update_at_ms is not None), default=None
-        )
-        return sum(max(0, queue.max_offset - queue.min_offset) for queue in queues), last_ms
-
-    return await ask_all(brokers, ask)

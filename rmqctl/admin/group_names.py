@@ -15,7 +15,7 @@ from rmqctl.rules.names import closest
 from rmqctl.rules.wildcards import is_pattern, require_matching
 
 from .brokers import fetch_cluster
-from .results import Answers, all_failed, ask_all
+from .results import Answers, V, all_failed, ask_all, by_broker_name, failed_by_name, not_found, only_or_failed
 
 
 async def fetch_configs(client: Client, brokers: Mapping[str, Broker]) -> Answers[str, dict[str, GroupConfig]]:
@@ -78,11 +78,7 @@ def require_known(
     if group in names:
         return
     failed = {**failed_brokers, **tables.failed}
-    if failed:
-        silent = ", ".join(sorted(failed))
-        sentence = f"Group {group} is not known to the brokers that answered, and {silent} did not answer."
-        raise all_failed(failed.values()).reworded(sentence)
-    raise NotFoundError("Group", group, suggestions=closest(group, names))
+    raise not_found(NotFoundError("Group", group, suggestions=closest(group, names)), failed)
 
 
 async def fetch_matching_groups(client: Client, patterns: Sequence[str]) -> tuple[tuple[str, ...], list[Failure]]:
@@ -106,11 +102,7 @@ async def fetch_matching_groups(client: Client, patterns: Sequence[str]) -> tupl
     names = {name for group_names in found.ok.values() for name in group_names if not is_system_group(name)}
     failures = [Failure(broker.broker_name, "names of groups", error) for broker, error in found.failed.items()]
     names |= {pattern for pattern in patterns if not is_pattern(pattern)}
-    return pick("Group", patterns, names, _by_name(found.failed)), failures
-
-
-def _by_name(failed: Mapping[Broker, RmqctlError]) -> dict[str, RmqctlError]:
-    return {broker.broker_name: error for broker, error in failed.items()}
+    return pick("Group", patterns, names, by_broker_name(found.failed)), failures
 
 
 def pick(
@@ -124,8 +116,22 @@ def pick(
     try:
         return require_matching(kind, patterns, names)
     except NotFoundError as error:
-        if not failed_brokers:
-            raise
-        silent = ", ".join(sorted(failed_brokers))
-        sentence = f"{error.sentence.removesuffix('.')} on the brokers that answered, and {silent} did not answer."
-        raise all_failed(failed_brokers.values()).reworded(sentence) from None
+        raise not_found(error, failed_brokers) from None
+
+
+def of_matching(groups: Sequence[str], answers: Answers[str, V], failures: list[Failure]) -> list[V]:
+    """Return what was read of the groups that `groups` picked, and add to the failures what failed for one as a whole.
+
+    Of groups that a pattern picks, those without the topics that were asked for are not meant. Raises the weightiest
+    error when nothing was read.
+    """
+    untold = failed_by_name(failures)
+    failures += [
+        Failure(None, f"group {name}", error)
+        for name, error in answers.failed.items()
+        if name in groups or not (isinstance(error, NotFoundError) and error.kind == "Topic")
+    ]
+    try:
+        return only_or_failed(answers)
+    except NotFoundError as error:
+        raise not_found(error, untold) from None

@@ -10,20 +10,18 @@ from rmqctl.model.group import GroupConfig
 from rmqctl.model.route import Broker
 from rmqctl.protocol import bodies, headers, writes
 
-from .offset_writes import require_master
-
 
 async def read_configs(client: Client, broker: Broker) -> dict[str, GroupConfig]:
     """Return every group's configuration; each call asks again, and no slave, whose copy can be old."""
-    answer = await client.ask(require_master(broker), headers.get_all_groups())
+    answer = await client.ask(client.require_master(broker), headers.get_all_groups())
     return bodies.decode_groups(answer.body)
 
 
 async def write_config(client: Client, broker: Broker, body: Mapping[str, Any]) -> None:
     """Store a configuration, whole. May reach the broker twice, which does no harm."""
-    await client.ask(require_master(broker), writes.update_group(body))
+    await client.ask(client.require_master(broker), writes.update_group(body))
 
 
 async def delete_group(client: Client, broker: Broker, group: str, *, with_offsets: bool) -> None:
     """Delete a configuration, and all offsets of the group with it. May reach the broker twice, which does no harm."""
-    await client.ask(require_master(broker), writes.delete_group(group, with_offsets=with_offsets))
+    await client.ask(client.require_master(broker), writes.delete_group(group, with_offsets=with_offsets))

@@ -11,12 +11,13 @@ from rmqctl.client.core import Client
 from rmqctl.errors import NotRegisteredError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import BROADCASTING, GroupConfig, GroupConnections, GroupState, Proxies
-from rmqctl.model.names import RETRY_PREFIX, is_system_group
+from rmqctl.model.names import RETRY_PREFIX, dead_letter_topic, is_system_group
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker, ClusterInfo
 from rmqctl.model.stats import TopicOffset
 from rmqctl.protocol.versions import plain_version, version_name
+from rmqctl.rules.attention import Part, unchecked_parts
 from rmqctl.rules.group_backlog import (
     Backlog,
     TopicPart,
@@ -33,11 +34,12 @@ from rmqctl.rules.words import counted
 from .brokers import fetch_whole_cluster
 from .clients import fetch_connections, find_proxies
 from .group_ages import GroupAges, fetch_ages
+from .group_letters import GroupLetters, LetterCount, fetch_letters
 from .group_names import pick
 from .group_tables import GroupTables, fetch_queues_cut_off, fetch_tables, fetch_topic
 from .held_queues import find_held_elsewhere
 from .known_topics import note_configs
-from .results import Answers, ask_all, none_answered, slave_failures
+from .results import Answers, ask_all, by_broker_name, none_answered, slave_failures
 
 # Min and max by queue id, by broker and topic.
 _TopicAnswers = Answers[tuple[Broker, str], Mapping[int, TopicOffset]]
@@ -53,7 +55,8 @@ class GroupSummary(Struct, frozen=True):
     `is_age_asked` says whether for this one. `unreadable_count` are messages in queues that no consumer can read,
     which no lag counts. `connections` and `configs` are by broker that answered, `backlogs` by topic;
     `has_leftovers`: offsets are stored of queues that do not exist; `closed_brokers` are by topic the brokers where
-    its permission lets no consumer read it.
+    its permission lets no consumer read it, `unserved_brokers` those where no member is connected, though others have
+    some. `letters` are its dead letters, None where they were not counted; `unchecked` is what was not looked at.
     """
 
     group: str
@@ -75,6 +78,9 @@ class GroupSummary(Struct, frozen=True):
     backlogs: Mapping[str, Backlog]
     has_leftovers: bool
     closed_brokers: Mapping[str, tuple[str, ...]]
+    unserved_brokers: Mapping[str, tuple[str, ...]]
+    letters: LetterCount | None
+    unchecked: Mapping[Part, str]
     broker_names: tuple[str, ...]
     reasons: Mapping[str, Unknown]
 
@@ -104,6 +110,7 @@ class _Facts(Struct, frozen=True):
     consumed: Mapping[str, frozenset[str]]
     topics: _TopicAnswers
     cut_queues: Answers[MessageQueue, TopicOffset]
+    letters: GroupLetters
 
     def connected(self, name: str) -> list[GroupConnections]:
         """Return what each broker with members said of them."""
@@ -133,6 +140,37 @@ class _Facts(Struct, frozen=True):
                 if config is not None and not config.is_readable and not topic.startswith(RETRY_PREFIX):
                     found.setdefault(topic, []).append(broker.broker_name)
         return {topic: tuple(sorted(names)) for topic, names in sorted(found.items())}
+
+    def unserved_brokers(self, name: str) -> dict[str, tuple[str, ...]]:
+        """Return by topic the brokers without any member, though members elsewhere subscribe to a topic they have."""
+        found: dict[str, list[str]] = {}
+        topics = {topic for item in self.connected(name) if item.members for topic in item.subscriptions}
+        for broker, table in self.tables.items():
+            seen = self.members.ok.get((broker, name))
+            if (broker, name) in self.members.failed or (seen is not None and seen.members):
+                continue
+            for topic in topics:
+                config = (table.topics or {}).get(topic)
+                if config is not None and config.is_readable and config.read_queue_count > 0:
+                    found.setdefault(topic, []).append(broker.broker_name)
+        return {
+            topic: tuple(sorted(names)) for topic, names in sorted(found.items()) if not topic.startswith(RETRY_PREFIX)
+        }
+
+    def untold(self, name: str) -> Unknown | None:
+        """Return why a part of what brokers know of a group is missing, None where nothing is."""
+        asked = [self.topics.failed.get((broker, topic)) for broker in self.tables for topic in self.consumed[name]]
+        asked += [self.members.failed.get((broker, name)) for broker in self.tables]
+        asked += [self.letters.failed.get((broker, dead_letter_topic(name))) for broker in self.tables]
+        asked += [
+            error
+            for mq, error in self.cut_queues.failed.items()
+            if any(mq.queue_id in table.offsets.get(name, {}).get(mq.topic, {}) for table in self.tables.values())
+        ]
+        errors = [*self.failed.values(), *(error for error in asked if error is not None)]
+        if errors:
+            return reason_of(errors)
+        return Unknown.NOT_REPORTED if any(table.topics is None for table in self.tables.values()) else None
 
     def _part(self, broker: Broker, name: str, topic: str) -> TopicPart:
         table, queues = self.tables[broker], self.topics.ok.get((broker, topic))
@@ -201,8 +239,7 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
     if patterns:
         # Whoever names a system group wants to see it.
         named = {pattern for pattern in patterns if not is_pattern(pattern)}
-        silent = {broker.broker_name: error for broker, error in tables.failed.items()}
-        names = set(pick("Group", patterns, names, silent))
+        names = set(pick("Group", patterns, names, by_broker_name(tables.failed)))
         shown = sorted(name for name in names if with_system or name in named or not is_system_group(name))
     else:
         shown = sorted(name for name in names if with_system or not is_system_group(name))
@@ -214,15 +251,19 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
     topics = {topic for each in consumed.values() for topic in each}
     # At every broker: one that has the topic, but no offset of the group, holds messages that it never read.
     topic_places = [(broker, topic) for broker in tables.ok for topic in sorted(topics)]
-    topic_answers, cut_queues = await asyncio.gather(
-        ask_all(topic_places, lambda place: fetch_topic(client, *place)), fetch_queues_cut_off(client, shown, tables.ok)
+    with_members = {name for (_, name), found in member_answers.ok.items() if found is not None}
+    topic_answers, cut_queues, letters = await asyncio.gather(
+        ask_all(topic_places, lambda place: fetch_topic(client, *place)),
+        fetch_queues_cut_off(client, shown, tables.ok),
+        # Groups with members first: dead letters arrive there.
+        fetch_letters(client, tables.ok, sorted(shown, key=lambda name: name not in with_members)),
     )
     if not tables.failed:
         note_configs(client, {broker: table.topics for broker, table in tables.ok.items() if table.topics is not None})
     held_failures = _held_failures(elsewhere)
     # Any group may have members and offsets at a broker that is gone, not only those whose members named it.
     gone = {Broker("", each.broker_name or "", {}): each.error for each in held_failures}
-    facts = _Facts(tables.ok, {**tables.failed, **gone}, member_answers, consumed, topic_answers, cut_queues)
+    facts = _Facts(tables.ok, {**tables.failed, **gone}, member_answers, consumed, topic_answers, cut_queues, letters)
     backlogs = {name: facts.backlogs(name) for name in shown}
     aged = {
         name: merge_backlogs(by_topic.values())
@@ -240,6 +281,7 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
         Failure(mq.broker_name, f"messages of {mq}, which {mq.topic} no longer has", error)
         for mq, error in cut_queues.failed.items()
     ]
+    failures += _first_of_each_broker(letters.failed, "dead letters")
     failures += _first_of_each_broker(member_answers.failed, "members")
     failures += _first_of_each_broker(ages.failed, "message ages")
     failures += slave_failures(client)
@@ -308,6 +350,7 @@ def _summarise(
     subscribed = {topic for item in connected for topic in item.subscriptions}
     with_offsets = facts.stored_topics(name)
 
+    letters = facts.letters.by_group.get(name)
     reasons: dict[str, Unknown] = {}
     backlog = merge_backlogs(backlogs.values())
     lag, lost, lag_reason = backlog.lag, backlog.lost, backlog.reason
@@ -356,6 +399,9 @@ def _summarise(
         backlogs=backlogs,
         has_leftovers=facts.has_leftovers(name),
         closed_brokers=facts.closed_brokers(name),
+        unserved_brokers=facts.unserved_brokers(name),
+        letters=letters,
+        unchecked=unchecked_parts(state, unseen, facts.untold(name), are_letters_asked=letters is not None),
         broker_names=tuple(sorted(broker.broker_name for broker in knowing)),
         reasons=reasons,
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import aclosing
 
 from rmqctl.client.core import Client
+from rmqctl.client.partial_answers import find_untold
 from rmqctl.errors import BrokerError, NotFoundError, RemoteProtocolError, RmqctlError, UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.model.queue import MessageQueue
@@ -19,7 +21,7 @@ from .brokers import fetch_cluster
 from .message_filter import MessageFilter
 from .messages import FoundMessage, pull_queue
 from .queues import QueueChoice, QueueSpan, chosen_queues, fetch_route, fetch_spans
-from .results import all_failed, slave_failures
+from .results import all_failed, failed_by_name, not_found, slave_failures
 from .waiting_messages import find_indexed_or_waiting
 
 # A unique key is one message's and its retries'; more than these are somebody's mistake.
@@ -60,7 +62,10 @@ async def find_by_ids(client: Client, ids: list[str], topic: str | None) -> Look
     return lookup
 
 
-def decode_id(text: str) -> OffsetId | None:
+_BY_KEY = "A business key is looked for with --topic TOPIC --key KEY."
+
+
+def decode_id(text: str, *, hint: str = _BY_KEY) -> OffsetId | None:
     """Return an id read as the broker's kind, None when it can only be a unique key. Raises UsageError."""
     try:
         return decode_offset_id(text)
@@ -75,7 +80,7 @@ def decode_id(text: str) -> OffsetId | None:
     try:
         decode_unique_key(text)
     except ValueError as error:
-        raise UsageError(f"{error}.", hint="A business key is looked for with --topic TOPIC --key KEY.") from None
+        raise UsageError(f"{error}.", hint=hint) from None
     return None
 
 
@@ -102,6 +107,9 @@ async def _find_by_id(
             raise NotFoundError(
                 f"A message at offset {offset_id and offset_id.commit_log_offset} of", address, hint=hint
             )
+        if offset_id is not None and (untold := await find_untold(client)):
+            gone = not_found(NotFoundError(f"Message {text}: its broker", address), untold)
+            raise gone.reworded(gone.sentence, hint="If it is a unique key, name its topic with --topic.")
         raise UsageError(
             f"{text} is a unique key, or the id of a broker outside this cluster: name its topic with --topic.",
             hint=f"rmqctl message decode-id {text} shows both readings.",
@@ -111,11 +119,14 @@ async def _find_by_id(
     failures += indexed.failures
     if indexed.found:
         return list(indexed.found), failures
-    if failures:
-        raise all_failed(failure.error for failure in failures)
     hint = f"No broker of {topic} has it as a unique key or key; the index forgets messages when their file goes."
     hint += indexed.waiting_hint
-    raise NotFoundError("Message", text, hint=hint)
+    raise await not_indexed(client, NotFoundError("Message", text, hint=hint), topic, failures)
+
+
+async def not_indexed(client: Client, error: NotFoundError, topic: str, failures: Sequence[Failure]) -> RmqctlError:
+    """Return the error of a message that no index of a topic told of, where these indexes could not be read."""
+    return not_found(error, failed_by_name(failures) | await find_untold(client, topic))
 
 
 async def _view(client: Client, owner: Broker, topic: str | None, offset_id: OffsetId) -> FoundMessage | None:

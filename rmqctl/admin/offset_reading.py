@@ -38,7 +38,8 @@ class GroupProgress(Struct, frozen=True):
     `member_count` counts client ids seen at any broker, None when that can't be known, for `unseen_reason`.
     `consume_tps` is None when a broker was not heard. `notes` are sentences for people about what the numbers can't
     say. `asked_topics` are those that the rows were narrowed to, none for all. `unreadable` counts the messages of
-    queues that no consumer can read; rows leave those queues out.
+    queues that no consumer can read; rows leave those queues out. `hidden` says by topic why it may have queues that
+    no row stands for; "" stands for topics that nobody named.
     """
 
     group: str
@@ -53,6 +54,12 @@ class GroupProgress(Struct, frozen=True):
     failures: tuple[Failure, ...]
     notes: tuple[str, ...]
     unreadable: Mapping[MessageQueue, int] = {}
+    hidden: Mapping[str, Unknown] = {}
+
+    @property
+    def hidden_anywhere(self) -> Unknown | None:
+        """Why there may be queues of any topic that no row stands for, None when there are none."""
+        return next(iter(self.hidden.values()), None)
 
 
 class BrokerView(Struct, frozen=True):
@@ -74,7 +81,8 @@ class Reading(Struct):
     """Everything that was read, by queue, broker name or client id. `stored` holds offsets that had to be asked for.
 
     `untold_bounds` and `untold_ages` say by broker and topic why smallest and largest offsets and ages of messages are
-    missing, `untold_stored` why stored offsets are.
+    missing, `untold_stored` why stored offsets are. `unrouted` says by topic why name
+    servers did not tell its route; `hidden` is as in GroupProgress.
     """
 
     views: Mapping[str, BrokerView]
@@ -92,6 +100,15 @@ class Reading(Struct):
     untold_ages: dict[tuple[str, str], RmqctlError] = field(default_factory=dict)
     untold_stored: dict[str, RmqctlError] = field(default_factory=dict)
     proxies: Proxies = Proxies.ABSENT
+    unrouted: dict[str, RmqctlError] = field(default_factory=dict)
+    hidden: Mapping[str, Unknown] = field(default_factory=dict)
+
+    def has_queues(self, topic: str, broker_name: str) -> bool:
+        """Tell whether a broker has queues of a topic, by its route or by what was seen of it before."""
+        route = self.routes.get(topic)
+        return route is not None and any(
+            data.broker_name == broker_name for data in (*route.queue_data, *route.missing)
+        )
 
     def connections(self) -> list[GroupConnections]:
         """Return what each broker with members said of them."""
@@ -185,6 +202,7 @@ def conclude(group: str, reading: Reading) -> GroupProgress:
         failures=(*(_counted(failure, rows) for failure in reading.failures), *_missing_brokers(reading)),
         notes=tuple(_notes(reading, is_broadcasting=is_broadcasting, is_pop=is_pop)),
         unreadable=reading.unreadable(),
+        hidden=reading.hidden,
     )
 
 

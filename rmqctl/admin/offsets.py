@@ -10,22 +10,24 @@ import asyncio
 from collections.abc import Sequence
 
 from rmqctl.client.core import Client
-from rmqctl.errors import BrokerError, NotFoundError
+from rmqctl.errors import BrokerError, NotFoundError, NotRegisteredError
 from rmqctl.model.failure import Failure
+from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker, TopicRoute
 from rmqctl.model.stats import ConsumeTimeSpan, TopicOffset
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
+from rmqctl.rules.group_state import reason_of
 from rmqctl.rules.wildcards import is_pattern
 
 from .brokers import fetch_cluster
 from .clients import fetch_connections, fetch_running_infos, find_proxies
-from .group_names import fetch_matching_groups, pick, require_group
+from .group_names import fetch_matching_groups, of_matching, pick, require_group
 from .held_queues import note_held
 from .offset_reading import BrokerView, GroupProgress, Reading, conclude
 from .queues import fetch_route
-from .results import all_failed, ask_all, only_or_failed, slave_failures
+from .results import all_failed, ask_all, slave_failures
 from .retention import fetch_retention_ms
 from .retry_topics import with_retry_topics
 from .stored_offsets import fetch_stored_offsets
@@ -55,13 +57,7 @@ async def fetch_matching_progress(
         return conclude(name, await read_group(client, name, topics, only_consumed=name not in groups))
 
     answers = await ask_all(names, fetch, at_once=_GROUPS_AT_ONCE)
-    failures += [
-        Failure(None, f"group {name}", error)
-        for name, error in answers.failed.items()
-        # Of groups that a pattern picks, those without the topics are not meant.
-        if name in groups or not (isinstance(error, NotFoundError) and error.kind == "Topic")
-    ]
-    return only_or_failed(answers), failures
+    return of_matching(groups, answers, failures), failures
 
 
 async def read_group(client: Client, group: str, topics: Sequence[str] = (), *, only_consumed: bool = False) -> Reading:
@@ -114,9 +110,27 @@ async def read_group(client: Client, group: str, topics: Sequence[str] = (), *, 
         reading.topics |= untold
         await _find_routes(client, reading, list(reading.routes.values()))
         await _ask_topics(client, group, reading, untold)
+    reading.hidden = find_hidden(client, reading)
     note_held(client, reading.orphans())
     reading.failures += slave_failures(client)
     return reading
+
+
+def find_hidden(client: Client, reading: Reading) -> dict[str, Unknown]:
+    """Return by topic why it may have queues that no row stands for; under "" for topics that nobody named.
+
+    Memory knows of which topics a missing broker has none, and routes know it of a broker that is only silent.
+    """
+    missing = {name: error for name, error in reading.failed_brokers.items() if isinstance(error, NotRegisteredError)}
+    untold = {topic: [error] for topic, error in reading.unrouted.items()}
+    for topic in sorted(reading.topics - client.expectation.topics.keys()):
+        untold.setdefault(topic, []).extend(
+            error for name, error in missing.items() if not reading.has_queues(topic, name)
+        )
+    if not reading.asked_topics:
+        untold[""] = [*reading.failed_brokers.values()]
+    held = {mq.topic: Unknown.BROKER_NOT_REGISTERED for mq in reading.orphans()}
+    return {topic: reason_of(errors) for topic, errors in untold.items() if errors} | held
 
 
 def _topics_of_members(reading: Reading) -> frozenset[str]:
@@ -153,11 +167,9 @@ async def _find_routes(client: Client, reading: Reading, known: Sequence[TopicRo
     found = await ask_all(reading.topics - set(routes), client.route)
     reading.routes = {**routes, **found.ok}
     # A retry topic without a route is made at the first failure; a deleted topic leaves its offsets behind.
-    reading.failures += [
-        Failure(None, f"route of {topic}", error)
-        for topic, error in found.failed.items()
-        if not isinstance(error, NotFoundError)
-    ]
+    unrouted = {topic: error for topic, error in found.failed.items() if not isinstance(error, NotFoundError)}
+    reading.unrouted |= unrouted
+    reading.failures += [Failure(None, f"route of {topic}", error) for topic, error in unrouted.items()]
 
 
 async def _ask_places(client: Client, group: str, reading: Reading, topics: frozenset[str]) -> None:

@@ -14,6 +14,7 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import TopicRoute
 
+from .brokers import fetch_cluster
 from .group_names import require_group
 from .messages import FoundMessage, pull_queue
 from .queues import QueueChoice, QueueSpan, chosen_queues, fetch_route, fetch_spans
@@ -52,7 +53,9 @@ async def peek_group(
         raise all_failed(failure.error for failure in (*offset_failures, *failures))
     if all(offset is None for offset in offsets.values()):
         failed = {failure.broker_name or "": failure.error for failure in offset_failures}
-        brokers = {broker.broker_name: broker for broker in route.brokers if broker.broker_name not in failed}
+        # Other brokers than those of the topic may know the group.
+        every = (await fetch_cluster(client)).brokers
+        brokers = {broker.broker_name: broker for broker in every if broker.broker_name not in failed}
         await require_group(client, group, brokers, failed)
     known = [span for span in spans if span.mq in offsets]
     peeked = await ask_all(known, lambda span: _peek_queue(client, span, offsets[span.mq], before_count, after_count))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from rmqctl.client.core import Client
+from rmqctl.client.partial_answers import find_untold
 from rmqctl.errors import NotFoundError, RmqctlError, UnreachableError, UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.model.names import DLQ_PREFIX
@@ -20,7 +21,7 @@ from rmqctl.rules.cluster_memory import not_registered
 from rmqctl.rules.names import closest
 from rmqctl.rules.store_times import TimeOrder
 
-from .results import ask_all
+from .results import ask_all, not_found
 from .time_search import MOST_READ_COUNT, fetch_cut
 
 
@@ -87,18 +88,9 @@ async def fetch_route(client: Client, topic: str) -> TopicRoute:
     try:
         route = await client.route(topic)
     except NotFoundError:
-        silent = dict(client.name_server_views.silent)
-        missing = (await client.cluster()).missing
-        if missing:
-            error = not_registered(missing[0], client.clock.now_ms())
-            names = ", ".join(broker.broker_name for broker in missing)
-            raise error.reworded(
-                f"No name server has a route of topic {topic}. It may be on {names}: {error.reason}."
-            ) from None
-        for address, silence in silent.items():
-            said = f"The name servers that answered have no route of topic {topic}, and {address} did not answer."
-            raise silence.reworded(said) from None
-        raise NotFoundError("Topic", topic, suggestions=closest(topic, await client.topic_names())) from None
+        untold = await find_untold(client, topic)
+        like = () if untold else closest(topic, await client.topic_names())
+        raise not_found(NotFoundError("Topic", topic, suggestions=like), untold) from None
     if not route.queue_data and route.missing:
         error = not_registered(route.brokers[0], client.clock.now_ms())
         names = ", ".join(data.broker_name for data in route.missing)

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 
 from rmqctl.client.core import Client
-from rmqctl.errors import RemoteProtocolError, RmqctlError
+from rmqctl.errors import NotFoundError, RemoteProtocolError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.route import Broker
 from rmqctl.rules.words import counted, listed
@@ -83,6 +83,25 @@ def none_answered(failures: Iterable[tuple[str, RmqctlError]]) -> RmqctlError:
 
 
 _SHOWN = 10
+
+
+def by_broker_name(failed: Mapping[Broker, RmqctlError]) -> dict[str, RmqctlError]:
+    """Return why brokers failed, by their names."""
+    return {broker.broker_name: error for broker, error in failed.items()}
+
+
+def failed_by_name(failures: Iterable[Failure]) -> dict[str, RmqctlError]:
+    """Return why things failed, by broker, else by what failed."""
+    return {failure.broker_name or failure.what: failure.error for failure in failures}
+
+
+def not_found(error: NotFoundError, untold: Mapping[str, RmqctlError]) -> RmqctlError:
+    """Return the error of what was not found; where servers did not tell, by name, theirs: it may be there."""
+    if not untold:
+        return error
+    says = error.sentence.removesuffix(".").replace("does not exist", "was not found")
+    names, reason = listed(sorted(untold), _SHOWN), all_failed(untold.values())
+    return reason.reworded(f"{says} in what was read; {names} did not tell. {reason.sentence}")
 
 
 def slave_failures(client: Client) -> list[Failure]:

@@ -15,8 +15,6 @@ from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.versions import V5_0_0
 
-from .offset_writes import require_master
-
 
 async def fetch_stored_offsets(
     client: Client, broker: Broker, group: str, queues: Sequence[MessageQueue], *, version: int | None = None
@@ -70,7 +68,7 @@ async def fetch_group_table(client: Client, broker: Broker, group: str) -> Group
 
     Raises what Client.ask() raises, and UnreachableError for a broker without a master.
     """
-    answer = await client.ask(require_master(broker), headers.get_all_consumer_offsets())
+    answer = await client.ask(client.require_master(broker), headers.get_all_consumer_offsets())
     stored = bodies.decode_consumer_offsets(answer.body)
     offsets = {
         MessageQueue(topic, broker.broker_name, queue_id): offset

@@ -9,6 +9,7 @@ from msgspec import Struct
 from rmqctl.client.core import Client
 from rmqctl.client.name_servers import unanswered
 from rmqctl.model.failure import Failure
+from rmqctl.model.progress import Unknown
 from rmqctl.model.route import Broker, QueueData, TopicRoute
 from rmqctl.model.topic import StaticMapping, TopicFinding
 from rmqctl.protocol import headers
@@ -39,7 +40,8 @@ class RouteReport(Struct, frozen=True):
     """A topic's route at all name servers. `without_route`: name servers that do not know the topic.
 
     `order_confs`: the order configuration by name server, "broker-a:4;broker-b:4", None where it has none;
-    `order_in_route`: those that put it into the route, so that clients see it (orderMessageEnable).
+    `order_in_route`: those that put it into the route, so that clients see it (orderMessageEnable). `hidden` is why
+    there may be queues that no part has.
     """
 
     topic: str
@@ -50,6 +52,7 @@ class RouteReport(Struct, frozen=True):
     order_in_route: tuple[str, ...]
     is_static: bool
     failures: tuple[Failure, ...]
+    hidden: Unknown | None = None
 
     @property
     def is_agreed(self) -> bool:
@@ -67,7 +70,9 @@ async def fetch_route_report(client: Client, topic: str) -> RouteReport:
     asked = client.name_servers
     answers = await ask_all(asked, lambda address: client.route_at(address, topic))
     if not answers.ok:
-        raise unanswered(all_failed(answers.failed.values()), len(asked))
+        error = all_failed(answers.failed.values())
+        address = next((name for name, each in answers.failed.items() if each is error), asked[0])
+        raise unanswered(error, address, len(asked))
     routes = {address: route for address in asked if (route := answers.ok.get(address)) is not None}
     union = await fetch_route(client, topic)
     now_ms = client.clock.now_ms()
@@ -89,7 +94,18 @@ async def fetch_route_report(client: Client, topic: str) -> RouteReport:
         order_in_route=tuple(address for address, route in routes.items() if route.order_conf is not None),
         is_static=any(route.is_static for route in routes.values()),
         failures=tuple(failures),
+        hidden=await _find_hidden(client, union),
     )
+
+
+async def _find_hidden(client: Client, route: TopicRoute) -> Unknown | None:
+    """Return why a missing broker may have queues of a topic that neither its route nor memory tells of."""
+    named = {data.broker_name for data in (*route.queue_data, *route.missing)}
+    if route.topic in client.expectation.topics or all(
+        broker.broker_name in named for broker in (await client.cluster()).missing
+    ):
+        return None
+    return Unknown.BROKER_NOT_REGISTERED
 
 
 def _missing_parts(route: TopicRoute) -> list[RoutePart]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from msgspec import Struct
 
 from rmqctl.client.core import Client
+from rmqctl.client.partial_answers import find_untold
 from rmqctl.errors import BrokerError, NotFoundError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
+from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker, QueueData, TopicRoute
 from rmqctl.model.stats import TopicOffset
@@ -19,11 +21,13 @@ from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.rules.cluster_memory import may_hold
 from rmqctl.rules.names import closest
+from rmqctl.rules.retry_topics import owner_of_retry_topic
 from rmqctl.rules.topics import compare_with_route, config_findings
 
 from .brokers import fetch_cluster
+from .group_names import fetch_configs
 from .queues import find_route
-from .results import Answers, all_failed, ask_all, slave_failures
+from .results import Answers, all_failed, ask_all, by_broker_name, not_found, slave_failures
 from .topics import TopicStats, fetch_topic_stats
 
 
@@ -61,7 +65,10 @@ class BrokerTopic(Struct, frozen=True):
 
 
 class TopicStatus(Struct, frozen=True):
-    """A topic's queues, sorted, its brokers, what does not fit, and what could not be read."""
+    """A topic's queues, sorted, its brokers, what does not fit, and what could not be read.
+
+    `retry_group` is the group whose failed messages it holds, where brokers name none that consumes it.
+    """
 
     topic: str
     queues: tuple[QueueStatus, ...]
@@ -69,6 +76,7 @@ class TopicStatus(Struct, frozen=True):
     findings: tuple[TopicFinding, ...]
     failures: tuple[Failure, ...]
     is_static: bool
+    retry_group: str | None = None
 
 
 class _Told(Struct, frozen=True):
@@ -107,6 +115,7 @@ async def fetch_topic_status(client: Client, topic: str) -> TopicStatus:
         for row in _unknown_queues(topic, in_route[name], error)
     ]
     brokers = [_broker_topic(broker.broker_name, found, in_route) for broker, found in told.items()]
+    is_unread = topic.startswith(RETRY_PREFIX) and not any(item.groups for item in brokers)
     having = {item.broker_name for item in brokers}
     brokers += [
         BrokerTopic(name, None, in_route.get(name), None, None if name in failed else (), failed.get(name))
@@ -120,7 +129,15 @@ async def fetch_topic_status(client: Client, topic: str) -> TopicStatus:
         findings=tuple(_findings(answers, queues, in_route, route)),
         failures=(*failures, *slave_failures(client)),
         is_static=route is not None and route.is_static,
+        retry_group=await _fetch_retry_group(client, topic, told) if is_unread else None,
     )
+
+
+async def _fetch_retry_group(client: Client, topic: str, brokers: Iterable[Broker]) -> str | None:
+    """Return the group of a retry topic, None where none of the brokers that have it knows one."""
+    tables = await fetch_configs(client, {broker.broker_name: broker for broker in brokers})
+    groups = {group for table in tables.ok.values() for group in table}
+    return owner_of_retry_topic(topic, groups, await client.topic_names())
 
 
 def _may_be_missing(client: Client, topic: str, broker: Broker) -> bool:
@@ -128,12 +145,9 @@ def _may_be_missing(client: Client, topic: str, broker: Broker) -> bool:
 
 
 async def _not_found(client: Client, topic: str, answers: Answers[Broker, _Told | None]) -> RmqctlError:
-    if answers.failed:
-        silent = ", ".join(sorted(broker.broker_name for broker in answers.failed))
-        sentence = f"Topic {topic} is not known to those that answered, and {silent} did not answer."
-        return all_failed(answers.failed.values()).reworded(sentence)
     names = await client.topic_names()
-    return NotFoundError("Topic", topic, suggestions=closest(topic, names))
+    untold = by_broker_name(answers.failed) | await find_untold(client, topic)
+    return not_found(NotFoundError("Topic", topic, suggestions=closest(topic, names)), untold)
 
 
 async def _ask_broker(client: Client, broker: Broker, topic: str) -> _Told | None:

@@ -10,13 +10,12 @@ from rmqctl.model.route import Broker
 from rmqctl.protocol import bodies, writes
 from rmqctl.protocol.command import Command
 
-from .offset_writes import require_master
 from .topic_status import ask_topic_config
 
 
 async def read_topic(client: Client, broker: Broker, topic: str) -> dict[str, Any] | None:
     """Return all fields of TopicConfig, None where the broker does not have the topic; never a slave's old copy."""
-    address = require_master(broker)
+    address = client.require_master(broker)
 
     async def ask(request: Command) -> Command:
         return await client.ask(address, request)
@@ -27,4 +26,4 @@ async def read_topic(client: Client, broker: Broker, topic: str) -> dict[str, An
 
 async def write_topic(client: Client, broker: Broker, config: Mapping[str, Any]) -> None:
     """Store TopicConfig's fields, all but its attributes. May reach the broker twice, which does no harm."""
-    await client.ask(require_master(broker), writes.update_topic(config))
+    await client.ask(client.require_master(broker), writes.update_topic(config))

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from rmqctl.client.core import Client
+from rmqctl.client.partial_answers import find_untold
 from rmqctl.errors import BrokerError
 from rmqctl.model.failure import Failure
 from rmqctl.model.route import Broker, ClusterInfo
@@ -17,11 +18,12 @@ from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.rules.cluster_memory import topics_of_missing
 from rmqctl.rules.topics import compare_with_route, config_findings, kind_of, own_topics
-from rmqctl.rules.wildcards import matching, require_matching
+from rmqctl.rules.wildcards import matching
 
 from .brokers import fetch_cluster
+from .group_names import pick
 from .known_topics import note_configs
-from .results import all_failed, ask_all, slave_failures
+from .results import all_failed, ask_all, by_broker_name, slave_failures
 
 _SHOWN_UNASKED = frozenset({TopicKind.NORMAL, TopicKind.LIGHT})
 
@@ -82,7 +84,7 @@ async def fetch_topic_list(
     if among:
         known = list(matching(among, known))
     if patterns:
-        wanted = require_matching("Topic", patterns, known)
+        wanted = pick("Topic", patterns, known, await find_untold(client) | by_broker_name(tables.failed))
     else:
         wanted = tuple(topic for topic in known if with_system or kind_of(topic, own) in _SHOWN_UNASKED)
     configs = {

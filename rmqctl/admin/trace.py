@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from rmqctl.client.core import Client
-from rmqctl.errors import NotFoundError, RemoteProtocolError, UsageError
+from rmqctl.client.partial_answers import find_untold
+from rmqctl.errors import NotFoundError, NotRegisteredError, RemoteProtocolError, UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.model.trace import TraceRecord, TraceStep
 from rmqctl.protocol.message import StoredMessage
@@ -20,7 +21,7 @@ from rmqctl.rules.trace import trace_steps
 from .message_filter import MessageFilter
 from .message_index import find_indexed
 from .message_lookup import find_by_ids
-from .results import all_failed, slave_failures
+from .results import all_failed, not_found, slave_failures
 from .trace_gaps import find_gaps
 
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
@@ -51,7 +52,8 @@ async def fetch_trace(client: Client, trace_topic: str, *, msg_id: str | None = 
         route = await client.route(trace_topic)
     except NotFoundError:
         hint = f"{_ENABLE}, and brokers make the topic with traceTopicEnable=true; --trace-topic names another one."
-        raise NotFoundError("The trace topic", trace_topic, hint=hint) from None
+        error = NotFoundError("The trace topic", trace_topic, hint=hint)
+        raise not_found(error, await find_untold(client, trace_topic)) from None
     indexed = await find_indexed(client, route, MessageFilter(key=wanted), limit=_MAX_MESSAGES)
     if indexed.failures and len(indexed.failures) == len(route.brokers):
         raise all_failed(failure.error for failure in indexed.failures)
@@ -70,7 +72,8 @@ async def fetch_trace(client: Client, trace_topic: str, *, msg_id: str | None = 
     failures = (*indexed.failures, *gaps, *slave_failures(client))
     if not records and not failures:
         hint = f"{_ENABLE}; they come some seconds late. If they write to another topic, name it with --trace-topic."
-        raise NotFoundError(f"A trace in {trace_topic} of", wanted, hint=hint)
+        error = NotFoundError(f"A trace in {trace_topic} of", wanted, hint=hint)
+        raise not_found(error, await find_untold(client, trace_topic))
     return Trace(tuple(steps), failures, unreadable_count, indexed.crowded, indexed.is_cut)
 
 
@@ -93,7 +96,7 @@ async def _unique_key(client: Client, msg_id: str) -> str:
     """Return the producer's id of a message; what can't be found by the broker's id is taken for one."""
     try:
         lookup = await find_by_ids(client, [msg_id], None)
-    except (NotFoundError, UsageError):
+    except (NotFoundError, NotRegisteredError, UsageError):
         return msg_id
     message = lookup.found[0].message
     return msg_id if message is None else message.message_id

@@ -29,8 +29,9 @@ Examples:
 The cluster is read again first, and the plan is shown with today's numbers. A group that runs may have come further; a
 queue that went back or went over its target, another way of consuming, other queues or brokers, a topic that was
 created again, a deleted target or a group that is no longer configured are drift: nothing is changed, and the exit code
-is 7. For a group without members any other offset is drift, except the target itself: the same file finishes a run that
-broke off. Then as with offset reset."""
+is 7. With --partial a broker that is missing or silent now is left out instead: its items are NOT_ATTEMPTED, and the
+exit code is 8. For a group without members any other offset is drift, except the target itself: the same file finishes
+a run that broke off. Then as with offset reset."""
 
 
 def command(
@@ -51,6 +52,7 @@ def command(
     from rmqctl.ops.documents import parse_plan
     from rmqctl.ops.offset_plan import Planned
     from rmqctl.ops.same_cluster import follow_plan
+    from rmqctl.ops.unseen_now import leave_out_unseen
     from rmqctl.rules.group_changes import is_group_change
 
     invocation = Invocation(ctx)
@@ -60,7 +62,10 @@ def command(
     check_consent(invocation, consent, is_group_change=is_group_change(plan.operation))
     if assume_same_cluster:
         plan = invocation.ask(lambda client: follow_plan(client, plan))
-    today = plan
+    planned = Planned(plan, ())
+    if partial:
+        planned = invocation.ask(lambda client: leave_out_unseen(client, plan))
+    today = planned.plan
     if dry_run or not is_group_change(plan.operation):
-        today = invocation.ask(lambda client: look_again(client, plan, strict=strict))
-    return carry_out(invocation, Planned(plan, ()), consent, strict=strict, wait_s=limit_s, today=today)
+        today = invocation.ask(lambda client: look_again(client, planned.plan, strict=strict))
+    return carry_out(invocation, planned, consent, strict=strict, wait_s=limit_s, today=today)

@@ -1,22 +1,27 @@
-"""What rmqctl remembers of clusters between runs: a small file per name server, in the cache folder.
+"""What rmqctl remembers of clusters between runs: a small file per name server, in the user's state folder.
 
-Written as a by-product of every command that asks a cluster. Where it cannot be read or written, nothing is expected
-and nothing is noted as missing; `rmqctl doctor` tells.
+Written as a by-product of every command that asks a cluster, and the one place that says what was there before: reads,
+changes, `doctor` and `doctor --forget-broker` all go by it. It lies beside the journal, not among caches, which are
+emptied without a thought. What is wrong with a file is said by every command, for a missing broker may go unnoticed; a
+damaged one is left as it is, or the next command would know of nothing and say nothing.
 """
 
 from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 
+from rmqctl.errors import RmqctlError, UnsupportedError, UsageError
 from rmqctl.model.cluster_memory import ClusterMemory, Sightings
-from rmqctl.rules.cluster_memory import forget_broker, is_much_newer, merge_memories, remember
-
-from .names_cache import cache_folder
+from rmqctl.net.address import format_address, parse_address
+from rmqctl.net.file_lock import lock_file
+from rmqctl.ops.state_place import state_folder, unusable
+from rmqctl.rules.cluster_memory import forget_broker, is_much_newer, merge_memories, not_after, remember
 
 # How long a sighting counts unless RMQCTL_MEMORY or a context says otherwise.
 DEFAULT_COUNTS_MS = 24 * 3_600_000
@@ -24,39 +29,56 @@ DEFAULT_COUNTS_MS = 24 * 3_600_000
 _STEP_MS = 5_000
 # Far more than a cluster of 100,000 queues; a larger file is not ours.
 _MAX_BYTES = 64 * 1024 * 1024
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-def _file(name_server: str) -> Path:
-    data = name_server.encode(errors="replace")
-    return cache_folder() / f"cluster-{zlib.crc32(data):08x}{zlib.adler32(data):08x}.json"
+def read_memory(name_servers: Sequence[str], now_ms: int) -> tuple[ClusterMemory, list[str]]:
+    """Return what is remembered of the cluster of these name servers, host:port each, and what is wrong with it.
 
-
-def read_memory(name_servers: Sequence[str]) -> ClusterMemory:
-    """Return what is remembered of the cluster of these name servers, host:port each. Never raises."""
-    return merge_memories([_read(_file(name_server)) for name_server in name_servers])
-
-
-def note_sightings(name_servers: Sequence[str], seen: Sightings, now_ms: int) -> None:
-    """Add what a run saw to the memory of each of its name servers. Never raises, never waits."""
-    if not seen.brokers and not seen.held:
-        return
+    Never raises. What was noted while this machine's clock was ahead counts as seen now.
+    """
+    memories, problems = [], []
     for name_server in name_servers:
-        path = _file(name_server)
-        before = _read(path)
-        after = remember(before, seen, now_ms)
-        if is_much_newer(before, after, _STEP_MS):
-            _write(path, after)
+        try:
+            memories.append(not_after(_read(_file(name_server)), now_ms))
+        except RmqctlError as error:
+            problems.append(_what_follows(error))
+    return merge_memories(memories), problems
+
+
+def note_sightings(name_servers: Sequence[str], seen: Sightings, now_ms: int) -> list[str]:
+    """Add what a run saw to the memory of each of its name servers, and return why that failed. Never raises or waits.
+
+    While another run notes what it saw, which is much the same, this one's is left out.
+    """
+    problems = []
+    for name_server in name_servers if seen.brokers or seen.held else ():
+        try:
+            path = _file(name_server, create=True)
+            before = _read(path)
+            after = remember(not_after(before, now_ms), seen, now_ms)
+            if is_much_newer(before, after, _STEP_MS):
+                with _writing(path, waits=False):
+                    _write(path, remember(not_after(_read(path), now_ms), seen, now_ms))
+        except BlockingIOError:
+            continue
+        except RmqctlError as error:
+            problems.append(_what_follows(error))
+    return problems
 
 
 def forget(name_servers: Sequence[str], broker_name: str, now_ms: int) -> bool:
-    """Drop a broker from the memory of these name servers; tell whether it was there. Never raises."""
+    """Drop a broker from the memory of these name servers; tell whether it was there.
+
+    Raises RmqctlError where it is still remembered then: a file can't be read or written.
+    """
     was_there = False
     for name_server in name_servers:
         path = _file(name_server)
-        before = _read(path)
-        if broker_name in before.brokers:
+        if broker_name in _read(path).brokers:
             was_there = True
-            _write(path, forget_broker(before, broker_name, now_ms))
+            with _writing(path, waits=True):
+                _write(path, forget_broker(_read(path), broker_name, now_ms))
     return was_there
 
 
@@ -64,22 +86,48 @@ def forget_cluster(name_server: str) -> None:
     """Drop all that is remembered of a name server, for a new cluster begins at its address. Never raises."""
     try:
         _file(name_server).unlink(missing_ok=True)
-    except (OSError, RuntimeError):
+    except (OSError, RmqctlError):
         pass
+
+
+def _file(name_server: str, *, create: bool = False) -> Path:
+    """Return a name server's file. All names of this machine's loopback are one."""
+    host, port = parse_address(name_server)
+    host = "localhost" if host.lower() in _LOOPBACK else host.lower()
+    data = format_address(host, port).encode(errors="replace")
+    return state_folder(create=create) / f"cluster-{zlib.crc32(data):08x}{zlib.adler32(data):08x}.json"
 
 
 def _read(path: Path) -> ClusterMemory:
     try:
         with path.open("rb") as file:
             return msgspec.json.decode(file.read(_MAX_BYTES), type=ClusterMemory)
-    except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
+    except FileNotFoundError:
         return ClusterMemory()
+    except OSError as error:
+        raise unusable(path, error) from None
+    except (ValueError, RecursionError, msgspec.MsgspecError):
+        raise UsageError(f"{path} is damaged.", hint="Delete it: the next command begins another.") from None
+
+
+@contextmanager
+def _writing(path: Path, *, waits: bool) -> Iterator[None]:
+    """Keep others from writing a file meanwhile. Raises BlockingIOError where one does, unless it is waited for."""
+    try:
+        descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise unusable(path, error) from None
+    try:
+        with suppress(UnsupportedError):  # Windows: two that write at once may lose what one of them saw
+            lock_file(descriptor, waits=waits)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _write(path: Path, memory: ClusterMemory) -> None:
     new = path.with_suffix(f".{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -87,5 +135,10 @@ def _write(path: Path, memory: ClusterMemory) -> None:
             new.replace(path)
         finally:
             new.unlink(missing_ok=True)
-    except (OSError, ValueError, RuntimeError):
-        pass  # no home, no space, a read-only disk: then the next run expects less
+    except OSError as error:
+        raise unusable(path, error) from None
+
+
+def _what_follows(error: RmqctlError) -> str:
+    hint = f" {error.hint}" if error.hint else ""
+    return f"{error.sentence}{hint} Until then a missing broker can go unnoticed."

@@ -121,7 +121,8 @@ def _show(step: Step, namesrv: str, *, with_color: bool) -> None:
     sys.stdout.flush()
     env = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_THE_SANDBOX}
     words = [sys.executable, "-P", "-m", "rmqctl", *step.words, *([] if with_color else ["--no-color"])]
-    done = subprocess.run(words, env={**env, "NAMESRV_ADDR": namesrv, "RMQCTL_CACHE": os.devnull}, check=False)  # noqa: S603 - our own program
+    env |= {"NAMESRV_ADDR": namesrv, "RMQCTL_CACHE": os.devnull, "RMQCTL_MEMORY": "0"}
+    done = subprocess.run(words, env=env, check=False)  # noqa: S603 - our own program
     if done.returncode != 0:
         raise RmqctlError(f"{typed} ended with exit code {done.returncode}.", hint="rmqctl doctor")
     sys.stdout.write("\n")

@@ -107,7 +107,19 @@ def _cluster_findings(invocation: Invocation) -> list[CheckResult]:
 
         return await fetch_cluster_findings(client, is_signed=is_signed, tls_verify=verify)
 
-    return invocation.ask(ask)
+    return [*invocation.ask(ask), *_memory_findings(invocation)]
+
+
+def _memory_findings(invocation: Invocation) -> list[CheckResult]:
+    """Tell what is wrong with what is remembered of the cluster, in rows and not in warnings as other commands do."""
+    run = invocation.display.findings
+    run.warnings = tuple(warning for warning in run.warnings if warning not in invocation.memory_problems)
+    if invocation.memory_problems:
+        return [
+            CheckResult("memory", "cluster", Status.WARN, problem.rstrip(".")) for problem in invocation.memory_problems
+        ]
+    found = "what is seen of the cluster is remembered" if invocation.memory_ms() else "nothing is expected (memory 0)"
+    return [CheckResult("memory", "cluster", Status.OK, found)]
 
 
 def _exit_code(findings: list[CheckResult]) -> int:

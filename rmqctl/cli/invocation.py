@@ -23,7 +23,7 @@ from .globals import FORMATS, RunState, given_globals
 if TYPE_CHECKING:
     from rmqctl.client.access import Access
     from rmqctl.client.core import Client
-    from rmqctl.model.cluster_memory import ClusterMemory, Expectation
+    from rmqctl.model.cluster_memory import Expectation
 
 HEADER_ENCODINGS = ("JSON", "ROCKETMQ")
 _T = TypeVar("_T")
@@ -47,6 +47,10 @@ class RunFindings(Struct):
         """Add failures, each once: a run may ask more than once."""
         known = {(each.broker_name, each.what, each.error.sentence): each for each in (*self.failures, *failures)}
         self.failures = tuple(known.values())
+
+    def warn(self, warnings: Iterable[str]) -> None:
+        """Add warnings, each once."""
+        self.warnings = tuple(dict.fromkeys((*self.warnings, *warnings)))
 
     def as_warnings(self) -> RunFindings:
         """Return the same for a result that is whole all the same, such as messages that were all stored."""
@@ -75,8 +79,8 @@ class Invocation:
         self._context: ContextConfig | None = None
         self._is_context_named = False
         self._proxies: list[str] = []
-        # A change expects also what earlier changes were about.
-        self.is_change = False
+        # What is wrong with what is remembered of the cluster.
+        self.memory_problems: tuple[str, ...] = ()
         if needs_cluster:
             self._context = self._read_context()
         self.display = self._display()
@@ -221,8 +225,9 @@ class Invocation:
                 except UnreachableError as error:
                     raise error.reworded(error.sentence, hint=client.map_hints().get(error.address)) from error
                 finally:
-                    if not is_service:
-                        note_sightings(client.name_servers, client.sightings, client.clock.now_ms())
+                    if not is_service and self.memory_ms():
+                        now_ms = client.clock.now_ms()
+                        self._note_memory(note_sightings(client.name_servers, client.sightings, now_ms))
 
         from rmqctl.net.file_limit import require_files
 
@@ -243,24 +248,19 @@ class Invocation:
         """Return what the cluster should have: by its context, and by what was seen of it before."""
         import time
 
-        from rmqctl.rules.cluster_memory import expect, merge_memories
+        from rmqctl.model.cluster_memory import ClusterMemory
+        from rmqctl.rules.cluster_memory import expect
 
         from .cluster_memory import read_memory
 
         now_ms, counts_ms = time.time_ns() // 1_000_000, self.memory_ms()
-        memory = read_memory(name_servers)
-        if self.is_change and counts_ms:
-            memory = merge_memories([memory, self._journal_memory(name_servers, now_ms - counts_ms)])
+        memory, problems = read_memory(name_servers, now_ms) if counts_ms else (ClusterMemory(), [])
+        self._note_memory(problems)
         return expect(memory, named=self.expected_brokers(), now_ms=now_ms, counts_ms=counts_ms)
 
-    @staticmethod
-    def _journal_memory(name_servers: Sequence[str], since_ms: int) -> ClusterMemory:
-        """Return what the journal tells of the cluster, for the cache may have been emptied."""
-        from rmqctl.ops.journal import Journal
-        from rmqctl.ops.journal_memory import read_journal_memory
-
-        with Journal() as journal:
-            return read_journal_memory(journal, name_servers, since_ms)
+    def _note_memory(self, problems: Sequence[str]) -> None:
+        self.memory_problems = tuple(dict.fromkeys((*self.memory_problems, *problems)))
+        self.display.findings.warn(problems)
 
     def expected_brokers(self) -> tuple[str, ...]:
         """Return the brokers that the context names."""
@@ -316,7 +316,7 @@ class Invocation:
         findings = self.display.findings
         findings.hints = {**findings.hints, **client.map_hints()}
         findings.add(failures)
-        findings.warnings = tuple(dict.fromkeys((*findings.warnings, *warnings)))
+        findings.warn(warnings)
 
     def of(self, context: ContextConfig) -> Invocation:
         """Return the same run for another context's cluster; what was given for a cluster stays behind."""

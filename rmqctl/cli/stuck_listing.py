@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 from rmqctl.cli.output.body import BodyStyle, excerpt
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.message_item import message_item
+from rmqctl.cli.output.totals import total_items, total_words
 from rmqctl.rules.durations import short_duration
 from rmqctl.rules.member_settings import MemberSettings
 from rmqctl.rules.pop_checkpoints import HINDRANCES as POP_HINDRANCES
 from rmqctl.rules.retry_places import HINDRANCES
 from rmqctl.rules.stuck_queues import Motion, Why
 from rmqctl.rules.times import iso_time
+from rmqctl.rules.totals import total
 from rmqctl.rules.words import counted, listed
 
 if TYPE_CHECKING:
@@ -225,8 +227,9 @@ _PLAIN = {
 
 def _summary(scan: StuckScan) -> Iterator[str]:
     counts = _counts(scan)
-    total = counted(scan.queue_count, "queue")
-    said = f"Group {scan.group}, watched for {short_duration(scan.watched_ms)}: {counts[True]} of {total} stuck"
+    every = total_items({"queueCount": total([(scan.queue_count, "")], hidden=scan.progress.hidden_anywhere)})
+    of = total_words(every, "queueCount", "queue")
+    said = f"Group {scan.group}, watched for {short_duration(scan.watched_ms)}: {counts[True]} of {of} stuck"
     yield f"{said}, {counts[None]} undecided." if counts[None] else f"{said}."
 
 

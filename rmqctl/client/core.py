@@ -254,6 +254,13 @@ class Client:
             raise AssertionError("a master was asked")
         raise first_error
 
+    def require_master(self, broker: Broker) -> str:
+        """Return the address of a broker's master. Raises UnreachableError with the reason where it has none."""
+        address = broker.master_address
+        if address is None:
+            raise master_missing(broker, self.clock.now_ms()) or AssertionError("a master has an address")
+        return address
+
     async def ask_name_server(self, command: Command) -> Command:
         """Return the answer of the first name server that gives one. Raises the first one's error when none does."""
         answer = await self._first_told(lambda address: self.ask(address, command))
@@ -264,12 +271,14 @@ class Client:
     async def _first_told(self, ask: Callable[[str], Awaitable[_T | None]]) -> _T | None:
         """Return what the first name server tells that tells something, None when those that answer tell nothing."""
         first_error: RmqctlError | None = None
+        first_address = ""
         has_answer = False
         for address in self.name_servers:
             try:
                 told = await ask(address)
             except (UnreachableError, RemoteProtocolError) as error:
-                first_error = first_error or error
+                if first_error is None:
+                    first_error, first_address = error, address
                 if isinstance(error, DeadlineError) and self.deadline.is_open_ended:
                     # As above. Name servers don't mind; a broker that is only slow would take us for gone.
                     await self._pool.drop_address(address)
@@ -283,7 +292,7 @@ class Client:
             has_answer = True
         if has_answer or first_error is None:
             return None
-        raise unanswered(first_error, len(self.name_servers))
+        raise unanswered(first_error, first_address, len(self.name_servers))
 
     def _prefer(self, address: str) -> None:
         """Ask this name server first from now on: it answered, and a silent one before it has cost time enough."""
@@ -330,7 +339,7 @@ class Client:
         try:
             told = await self.name_server_views.ask_each(asked, ask)
         except (UnreachableError, RemoteProtocolError) as error:
-            raise unanswered(error, len(asked)) from None
+            raise unanswered(error, self.name_server_views.first_refused, len(asked)) from None
         self._prefer(next(iter(told)))
         return told
 

@@ -138,8 +138,12 @@ def _topic_words(topics: Mapping[str, tuple[str, ...]]) -> list[str]:
     return [f"{topic} at {_named(names)}" if names else topic for topic, names in sorted(topics.items())]
 
 
-def unanswered(first_error: RmqctlError, asked_count: int) -> RmqctlError:
-    """Return the error for a question that no name server answered; `first_error` is the first one's."""
+def unanswered(first_error: RmqctlError, address: str, asked_count: int) -> RmqctlError:
+    """Return the error for a question that no name server answered; `first_error` is that of the one at `address`."""
     others = f" None of the {asked_count} name servers answered." if asked_count > 1 else ""
-    hint = first_error.hint or "Check the address (-n, NAMESRV_ADDR) and that the name server runs."
-    return first_error.reworded(f"Name server {first_error.sentence}{others}", hint=hint)
+    said, hint = first_error.sentence, "Check the address (-n, NAMESRV_ADDR) and that the name server runs."
+    if isinstance(first_error, RemoteProtocolError):
+        hint = "Check that it is the address of a RocketMQ name server (-n, NAMESRV_ADDR)."
+        # What was wrong with the content of an answer does not say whose it was.
+        said = said if said.startswith(address) else f"{address}: {said[:1].lower()}{said[1:]}"
+    return first_error.reworded(f"Name server {said}{others}", hint=first_error.hint or hint)

@@ -8,7 +8,7 @@ from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.route import ClusterInfo
 from rmqctl.rules.address_map import unmatched_keys
-from rmqctl.rules.cluster_memory import not_registered, only_routed
+from rmqctl.rules.cluster_memory import may_hold, not_registered, only_routed
 from rmqctl.rules.words import listed
 
 from .core import Client
@@ -34,6 +34,21 @@ async def find_partial(client: Client) -> tuple[list[Failure], list[Failure]]:
             # What was asked for was answered; which brokers there are was not.
             differences.append(Failure(None, "brokers", error))
     return differences, silences
+
+
+async def find_untold(client: Client, topic: str | None = None) -> dict[str, RmqctlError]:
+    """Return who did not tell what there is, by name: silent name servers, and missing brokers.
+
+    With a topic only the brokers that may have queues of it.
+    """
+    # Who is silent when asked for brokers may have told of topics before.
+    untold: dict[str, RmqctlError] = dict(client.name_server_views.silent)
+    missing = [
+        broker
+        for broker in (await client.cluster()).missing
+        if topic is None or may_hold(topic, broker.broker_name, client.expectation)
+    ]
+    return untold | {broker.broker_name: not_registered(broker, client.clock.now_ms()) for broker in missing}
 
 
 async def find_unmatched(client: Client, others: Collection[str]) -> tuple[list[str], ClusterInfo]:

@@ -31,7 +31,8 @@ from .clocks import GroupClocks
 class TopicFacts(Struct, frozen=True):
     """Sums over a group's queues of one topic. The numbers are what is known at least.
 
-    Messages in queues that no consumer can read can be read when readQueueNums is `unreadable_end`.
+    Messages in queues that no consumer can read can be read when readQueueNums is `unreadable_end`. `uncommitted_count`
+    are messages in queues without a stored offset.
     """
 
     topic: str
@@ -42,6 +43,15 @@ class TopicFacts(Struct, frozen=True):
     unreadable_count: int = 0
     unreadable_queue_count: int = 0
     unreadable_end: int = 0
+    uncommitted_count: int = 0
+
+    @property
+    def waiting_count(self) -> int:
+        """How many messages are certain to wait: where no offset is stored, those of a retry topic.
+
+        They were sent back for this group alone; of another topic a member may begin with what arrives later.
+        """
+        return self.lag + (self.uncommitted_count if self.topic.startswith(RETRY_PREFIX) else 0)
 
 
 class QueueMotion(Struct, frozen=True):
@@ -102,9 +112,10 @@ class GroupFacts(Struct, frozen=True):
     id what each says of itself, `silent` why the others did not answer; `rows` queue by queue; `scene` for the shares
     of queues. `clocks` are empty where they were not measured. `put_rates` are messages a second by queue over
     `sampled_s`, None where nothing was measured. `closed_brokers` are brokers of a subscribed topic without read
-    permission, by topic. `motions` are there where the group was read twice; `memberships` are the client ids that
-    brokers named meanwhile, at several moments. `proxied` is what the proxies that were asked answer, by
-    address: None where no member is connected; `silent_proxies` did not answer.
+    permission, by topic; `unserved_brokers` those where no member is connected though others are, where members were
+    not asked. `motions` are there where the group was read twice, else of queues that one reading shows to stand
+    still; `memberships` are the client ids that brokers named meanwhile, at several moments. `proxied` is what the
+    proxies that were asked answer, by address: None where no member is connected; `silent_proxies` did not answer.
 
     What was looked at more closely: `broker_settings` and `unrevived` by broker; `filter_samples` by topic;
     `read_elsewhere` the replica that a master sends members to, by queue. `stored_topics` are existing topics of which
@@ -141,6 +152,7 @@ class GroupFacts(Struct, frozen=True):
     filter_samples: Mapping[str, FilterSample] = {}
     read_elsewhere: Mapping[MessageQueue, int] = {}
     stored_topics: frozenset[str] = frozenset()
+    unserved_brokers: Mapping[str, tuple[str, ...]] = {}
 
     @property
     def is_online(self) -> bool:

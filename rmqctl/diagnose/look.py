@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from rmqctl.admin.clients import fetch_proxied
 from rmqctl.admin.group_details import GroupDetails, fetch_group_details
-from rmqctl.admin.group_names import fetch_matching_groups
-from rmqctl.admin.results import ask_all, merge_failures, only_or_failed
+from rmqctl.admin.group_names import fetch_matching_groups, of_matching
+from rmqctl.admin.results import ask_all, merge_failures
 from rmqctl.client.core import Client
-from rmqctl.errors import NotFoundError, PluginError
+from rmqctl.errors import PluginError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import Unknown
@@ -85,7 +85,7 @@ async def look_at(
     second = SecondReadings()
     if sample_s > 0 and Need.MOTION in wanted:
         second = await read_again(client, firsts, topics, at_once=_GROUPS_AT_ONCE)
-        every = [replace(facts, motions=second.motions.get(facts.group, ())) for facts in every]
+        every = [replace(facts, motions=second.motions.get(facts.group, facts.motions)) for facts in every]
     if Need.CLOCKS in wanted:
         readings = [first.details.reading for first in firsts]
         every = await measure_clocks(client, every, readings, second.running, is_probe=is_probe)
@@ -116,13 +116,7 @@ async def _read(client: Client, groups: Sequence[str], topics: Sequence[str]) ->
         return first_reading(client, details, began_s), facts_of(details)
 
     answers = await ask_all(names, fetch, at_once=_GROUPS_AT_ONCE)
-    failures += [
-        Failure(None, f"group {name}", error)
-        for name, error in answers.failed.items()
-        # Of groups that a pattern picks, those without the topics are not meant.
-        if name in groups or not (isinstance(error, NotFoundError) and error.kind == "Topic")
-    ]
-    read = only_or_failed(answers)
+    read = of_matching(groups, answers, failures)
     failures += merge_failures({first.details.progress.group: first.details.failures for first, _ in read})
     return _Readings([first for first, _ in read], [facts for _, facts in read], failures)
 

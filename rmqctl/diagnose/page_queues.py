@@ -139,9 +139,9 @@ class _Holders:
             for mq in (held & self._computed) ^ self._due[name]
             if self._mark(name, mq) in ("OTHER", "DUE")
         }
-        self._lag = {row.mq: row.lag for row in facts.rows}
+        self._rows = {row.mq: row for row in facts.rows}
         self.queues: dict[str, list[MessageQueue]] = {topic: [] for topic in scene.topics}
-        for mq in sorted({*scene.queues, *self._lag, *self._counts}):
+        for mq in sorted({*scene.queues, *self._rows, *self._counts}):
             if mq.topic in self.queues:
                 self.queues[mq.topic].append(mq)
 
@@ -154,7 +154,7 @@ class _Holders:
         count = self._counts[mq]
         if not count and not self._is_whole:
             return "?", "UNKNOWN"
-        is_fine = count == 1 or (not count and may_lack_owner(mq, self._lag.get(mq)))
+        is_fine = count == 1 or (not count and may_lack_owner(mq, self._rows.get(mq)))
         return str(count), "" if is_fine else "WRONG"
 
     def _faults(self, queues: Iterable[MessageQueue]) -> tuple[str, str]:

@@ -19,9 +19,10 @@ def subscriptions_as_evidence(topic: str, holders: Mapping[str, Subscription]) -
 
 def waiting(facts: GroupFacts) -> tuple[str, tuple[Evidence, ...]] | None:
     """Return in words how many messages wait, and where; None when none do."""
-    lag = sum(topic.lag for topic in facts.topics)
-    evidence = tuple(Evidence("lag", topic.lag, topic.topic) for topic in facts.topics if topic.lag)
-    return (f"{counted(lag, 'message')} {'waits' if lag == 1 else 'wait'}", evidence) if lag else None
+    counts = {topic.topic: topic.waiting_count for topic in facts.topics if topic.waiting_count}
+    total = sum(counts.values())
+    evidence = tuple(Evidence("waiting", count, topic) for topic, count in counts.items())
+    return (f"{counted(total, 'message')} {'waits' if total == 1 else 'wait'}", evidence) if total else None
 
 
 def clock_evidence(name: str, bounds: ClockBounds | SkewBounds) -> tuple[Evidence, ...]:

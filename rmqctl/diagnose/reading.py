@@ -11,9 +11,11 @@ from rmqctl.admin.groups import GroupSummary
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.group_views import member_views
+from rmqctl.rules.progress import uncommitted_count
 from rmqctl.whatif.live import make_scene
 
 from .facts import GroupFacts, TopicFacts
+from .one_reading import standing_still
 
 
 def facts_of(details: GroupDetails) -> GroupFacts:
@@ -39,6 +41,7 @@ def facts_of(details: GroupDetails) -> GroupFacts:
         retry_places=details.retry_places,
         broker_versions={name: view.version for name, view in reading.views.items()},
         closed_brokers=reading.closed_brokers(),
+        motions=tuple(standing_still(progress.rows, running.ok, reading.spans)),
     )
 
 
@@ -73,11 +76,15 @@ def facts_of_summary(summary: GroupSummary, at_ms: int) -> GroupFacts:
                 unreadable_count=backlog.unreadable_count,
                 unreadable_queue_count=backlog.unreadable_queue_count,
                 unreadable_end=backlog.unreadable_end,
+                uncommitted_count=backlog.uncommitted_count,
             )
             for topic, backlog in summary.backlogs.items()
         ),
         has_leftovers=summary.has_leftovers,
         closed_brokers=summary.closed_brokers,
+        unserved_brokers=summary.unserved_brokers,
+        dead_letter_count=None if summary.letters is None else summary.letters.count,
+        last_dead_letter_at_ms=None if summary.letters is None else summary.letters.last_at_ms,
     )
 
 
@@ -102,6 +109,7 @@ def _topics(rows: tuple[QueueProgress, ...], unreadable: Mapping[MessageQueue, i
             unreadable_count=sum(count for mq, count in unreadable.items() if mq.topic == topic),
             unreadable_queue_count=sum(mq.topic == topic for mq in unreadable),
             unreadable_end=max((mq.queue_id + 1 for mq in unreadable if mq.topic == topic), default=0),
+            uncommitted_count=sum(map(uncommitted_count, own)),
         )
         for topic, own in by_topic.items()
     )

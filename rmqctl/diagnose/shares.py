@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.progress import QueueProgress
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import AllocationError, Assignment, Options, find_strategy
+from rmqctl.rules.progress import uncommitted_count
 from rmqctl.whatif.scene import Member, Scene, share_all
 
 from .facts import GroupFacts
@@ -31,12 +33,13 @@ class ComputedShares(Struct, frozen=True):
         return frozenset(mq for mq in self.shares.get(client_id, ()) if member.may_want(mq.topic))
 
 
-def may_lack_owner(mq: MessageQueue, lag: int | None) -> bool:
-    """Tell whether a queue can do without an owner for now.
+def may_lack_owner(mq: MessageQueue, row: QueueProgress | None) -> bool:
+    """Tell whether a queue can do without an owner for now. A retry queue that never held a message has no row.
 
     A retry topic is made at the first heartbeat, and members hear of it up to 30 s later: empty, it can wait.
     """
-    return mq.topic.startswith(RETRY_PREFIX) and not lag
+    is_empty = row is None or (not row.lag and not uncommitted_count(row))
+    return mq.topic.startswith(RETRY_PREFIX) and is_empty
 
 
 def compute_shares(facts: GroupFacts) -> ComputedShares | None:

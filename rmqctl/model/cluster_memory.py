@@ -8,11 +8,15 @@ from msgspec import Struct, field
 
 
 class SeenBroker(Struct, frozen=True):
-    """A broker as it was registered last. `address` is the master's, None when only slaves were registered."""
+    """A broker as it was registered last. `address` is the master's, None when only slaves were registered.
+
+    `is_held`: it was never seen registered; members held queues of it.
+    """
 
     cluster: str
     address: str | None
     last_seen_ms: int
+    is_held: bool = False
 
 
 class SeenQueues(Struct, frozen=True):

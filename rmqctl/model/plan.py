@@ -37,7 +37,7 @@ class Route(StrEnum):
     there (the same request before, or with useServerSideResetOffset=false). GROUP_CONFIG: the broker's configuration
     of the group. TOPIC_CONFIG: the broker's configuration of the group's dead-letter topic. POP_ACK: popped messages
     are acknowledged (ACK_MESSAGE), and no offset moves. MIXED: brokers differ.
-    UNSEEN: the queue should be there and could not be read, so nothing is sent.
+    UNSEEN: the queue, or the broker with its configuration, should be there and could not be read: nothing is sent.
     """
 
     BROKER_WRITE = "BROKER_WRITE"
@@ -80,6 +80,16 @@ class Cleaning(Struct, frozen=True):
     taken_at_ms: int | None = None
 
 
+class Awaited(Struct, frozen=True):
+    """An earlier write that was not seen to take effect and still may, of the change with this id.
+
+    `target` is the offset or configuration that it leaves, None for one that it takes away.
+    """
+
+    receipt_id: str
+    target: int | Mapping[str, Any] | None
+
+
 class PlanItem(Struct, frozen=True):
     """One queue: the stored offset before, None for none, and after, None for "it is taken away".
 
@@ -88,6 +98,7 @@ class PlanItem(Struct, frozen=True):
     messages that retention had deleted before the group read them. None is not known, `reasons` says why, by name.
     Where members have consumed messages past the stored offset only the bounds of the first two are known: `_min` and
     `_max`, which are the number itself where it is exact. `cleaning` is what is sent back before, None for nothing.
+    `awaits`: the queue is where it was before that write, and is brought back to `target` only once the write is seen.
     """
 
     mq: MessageQueue
@@ -107,6 +118,7 @@ class PlanItem(Struct, frozen=True):
     skipped_min: int | None = None
     skipped_max: int | None = None
     cleaning: Cleaning | None = None
+    awaits: Awaited | None = None
 
     @property
     def reconsumed_bounds(self) -> tuple[int, int] | None:
@@ -126,12 +138,18 @@ def _bounds(exact: int | None, low: int | None, high: int | None) -> tuple[int, 
 
 
 class ConfigItem(Struct, frozen=True):
-    """One broker's configuration of a group or its dead-letter topic, whole, under RocketMQ's names; None for none."""
+    """One broker's configuration of a group or its dead-letter topic, whole, under RocketMQ's names; None for none.
+
+    UNSEEN: the broker should be there and could not be read, so `before` and `target` are not known. `awaits` as in
+    PlanItem.
+    """
 
     broker_name: str
     before: Mapping[str, Any] | None
     target: Mapping[str, Any] | None
     note: str = ""
+    route: Route = Route.GROUP_CONFIG
+    awaits: Awaited | None = None
 
 
 class Consequence(Struct, frozen=True):

@@ -20,6 +20,7 @@ class Result(StrEnum):
 
     CONFIRMED: read back, and for a group that runs, taken up by the group itself. UNCHANGED: answered, read back, and
     as before. UNKNOWN: it was sent, and what came of it was not seen: without an answer it may still take effect.
+    So it is with an undo that looked for a write of before and did not see it, of which `before` is `target`.
     NOT_ATTEMPTED: nothing was sent.
     """
 
@@ -109,6 +110,7 @@ class ConfigReceiptItem(Struct, frozen=True):
     after: Mapping[str, Any] | None = None
     is_after_known: bool = False
     note: str = ""
+    route: Route = Route.GROUP_CONFIG
 
 
 class Receipt(Struct, frozen=True):

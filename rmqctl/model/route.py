@@ -16,13 +16,15 @@ class Absence(Struct, frozen=True):
     """Why a broker is expected although no name server lists it.
 
     `last_seen_ms` and `address` are those of its last registration that rmqctl saw; None when a context names a broker
-    that rmqctl has never seen. `is_named`: a context names it. `topics`: only their routes name it.
+    that rmqctl has never seen. `is_named`: a context names it. `topics`: only their routes name it. `is_held`: only
+    members, which held queues of it at that time.
     """
 
     last_seen_ms: int | None
     address: str | None = None
     is_named: bool = False
     topics: tuple[str, ...] = ()
+    is_held: bool = False
 
 
 class Broker(Struct, frozen=True):

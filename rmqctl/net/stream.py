@@ -205,7 +205,8 @@ async def connect_tcp(address: str, clock: Clock, timeout_s: float, *, tls: ssl.
         host, port = parse_address(address)
     except UsageError:
         # The user's own addresses were checked before: this one came from the cluster.
-        raise UnreachableError(address, "this is no address") from None
+        hint = "The cluster reports it: check brokerIP1 in the configuration of its brokers."
+        raise UnreachableError(address or "(empty)", "this is not a host:port address", hint=hint) from None
     try:
         return await wait_for(clock, _open(address, host, port, tls), timeout_s)
     except TimeoutError:

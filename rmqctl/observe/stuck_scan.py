@@ -23,8 +23,8 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import pause
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules import sql92
-from rmqctl.rules.flow_control import FlowLimits
-from rmqctl.rules.member_settings import MemberSettings, member_settings
+from rmqctl.rules.member_settings import MemberSettings
+from rmqctl.rules.member_word import MemberWord, holder_of, word_of
 from rmqctl.rules.pop_checkpoints import PopHindrance, Popped, is_popped_of
 from rmqctl.rules.progress import compute_progress
 from rmqctl.rules.retry_places import Hindrance, blocks_retries
@@ -38,8 +38,6 @@ from rmqctl.rules.stuck_queues import (
     Verdict,
     Watched,
     client_now_ms,
-    flow_limits,
-    head_for_ms,
     judge,
     judge_popped,
 )
@@ -182,7 +180,10 @@ async def conclude_looks(
     `with_pops`: also look for messages that are popped and not acknowledged, which reads brokers' check-points.
     """
     for_ms = _between_ms(first, last)
-    told = {client_id: _told(client_id, info, first, last) for client_id, info in last.reading.running.ok.items()}
+    told = {
+        client_id: word_of(client_id, info, _now_of(client_id, first, last))
+        for client_id, info in last.reading.running.ok.items()
+    }
     holders = _holders(last.reading.running.ok)
     watched = {
         (mq, client_id): _watch(mq, client_id, first, last, for_ms, None if client_id is None else told[client_id])
@@ -244,7 +245,7 @@ def _pops(row: QueueProgress, types: Collection[str]) -> bool:
     return row.reasons.get("inflight") is Unknown.POP or CONSUME_POP in types
 
 
-def _popped_row(last: GroupLook, for_ms: int, found: PoppedMessage, told: Mapping[str, _Told]) -> StuckQueue:
+def _popped_row(last: GroupLook, for_ms: int, found: PoppedMessage, told: Mapping[str, MemberWord]) -> StuckQueue:
     mq = found.popped.mq
     row = last.rows.get(mq)
     if row is None:  # a retry topic of pops that was not asked for by its name
@@ -275,31 +276,6 @@ async def _closed_brokers(client: Client, group: str, last: GroupLook) -> frozen
     )
 
 
-class _Told(Struct, frozen=True):
-    """What a member told at the last look, and what follows from it for all queues that it holds."""
-
-    client_id: str
-    info: RunningInfo
-    settings: MemberSettings
-    limits: FlowLimits
-    now_ms: int | None
-    held_count: int
-    in_hand_count: int
-
-
-def _told(client_id: str, info: RunningInfo, first: GroupLook, last: GroupLook) -> _Told:
-    held = [each for each in info.process_queues.values() if not each.dropped]
-    return _Told(
-        client_id=client_id,
-        info=info,
-        settings=member_settings(info),
-        limits=flow_limits(info.properties),
-        now_ms=_now_of(client_id, first, last),
-        held_count=len(held),
-        in_hand_count=sum(each.in_hand_count for each in held),
-    )
-
-
 def _holders(running: Mapping[str, RunningInfo]) -> dict[MessageQueue, list[str | None]]:
     """Return the members that hold each queue."""
     holders: dict[MessageQueue, list[str | None]] = {}
@@ -311,7 +287,7 @@ def _holders(running: Mapping[str, RunningInfo]) -> dict[MessageQueue, list[str 
 
 
 def _watch(
-    mq: MessageQueue, client_id: str | None, first: GroupLook, last: GroupLook, for_ms: int, told: _Told | None
+    mq: MessageQueue, client_id: str | None, first: GroupLook, last: GroupLook, for_ms: int, told: MemberWord | None
 ) -> Watched:
     def position(look: GroupLook) -> Position:
         row = look.rows.get(mq)
@@ -393,23 +369,10 @@ def _now_of(client_id: str, first: GroupLook, last: GroupLook) -> int | None:
     return max(seen, default=None)
 
 
-def _holder(mq: MessageQueue, told: _Told, member: MemberThreads | None) -> Holder:
-    info = told.info
-    status = info.statuses.get(mq.topic)
-    held = info.process_queues[mq]
-    return Holder(
-        client_id=told.client_id,
-        now_ms=told.now_ms,
-        is_orderly=told.settings.is_orderly,
-        held_count=told.held_count,
-        thread_count=None if member is None else member.thread_count,
-        busy_count=None if member is None or member.threads is None else len(member.threads),
-        in_hand_count=told.in_hand_count,
-        average_ms=0.0 if status is None else status.consume_rt_ms,
-        failed_tps=0.0 if status is None else status.consume_failed_tps,
-        head_for_ms=head_for_ms(info.notes, mq, held.head_offset),
-        limits=told.limits,
-    )
+def _holder(mq: MessageQueue, told: MemberWord, member: MemberThreads | None) -> Holder:
+    if member is None:
+        return holder_of(mq, told, None, None)
+    return holder_of(mq, told, member.thread_count, None if member.threads is None else len(member.threads))
 
 
 def _facts(
@@ -418,7 +381,7 @@ def _facts(
     mq: MessageQueue,
     watched: Watched,
     holder: Holder | None,
-    told: _Told | None,
+    told: MemberWord | None,
     head: FoundMessage | None,
     hindrance: Hindrance | None,
     types: Collection[str],
@@ -450,7 +413,7 @@ def _age_ms(client: Client, row: QueueProgress, head: FoundMessage | None, store
     return max(0, client.clock.now_ms() - stored_at_ms)
 
 
-def _passes(told: _Told | None, mq: MessageQueue, message: StoredMessage) -> bool | None:
+def _passes(told: MemberWord | None, mq: MessageQueue, message: StoredMessage) -> bool | None:
     """Tell whether a message passes the filter of its queue's holder; None where that is not known."""
     subscriptions = () if told is None else told.info.subscriptions
     subscription = next((each for each in subscriptions if each.topic == mq.topic), None)

@@ -28,7 +28,7 @@ async def apply_plan(
     wrong later is in the receipt, item by item. One writer at a time: the caller holds the group's lock.
     """
     if is_group_change(plan.operation):
-        return await apply_configs(client, plan, plan_text, plan_sha256, journal, who, strict=strict)
+        return await apply_configs(client, plan, plan_text, plan_sha256, journal, who, strict=strict, report=report)
     apply = apply_cleaning if plan.operation is Operation.CLEAN_EXPIRED else apply_offsets
     return await apply(client, plan, plan_text, plan_sha256, journal, who, strict=strict, wait_s=wait_s, report=report)
 

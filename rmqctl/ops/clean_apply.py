@@ -21,7 +21,7 @@ from rmqctl.client.core import Client
 from rmqctl.errors import RefusedError, RmqctlError, StaleError
 from rmqctl.model.failure import Attempt, Failure
 from rmqctl.model.names import RETRY_PREFIX
-from rmqctl.model.plan import Cleaning, Plan, ReturnedMessage
+from rmqctl.model.plan import Cleaning, Plan, ReturnedMessage, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import Result, ReturnReceipt, Who
 from rmqctl.net.clock import pause
@@ -58,7 +58,8 @@ async def apply_cleaning(
     checked = await check_plan(client, plan, strict=strict)
     pops = PopAcks(client, plan, checked.brokers)
     gone_on = {**await _find_gone_on(client, plan), **await pops.look_before()}
-    if len(gone_on) == len(plan.items):
+    seen = [index for index, item in enumerate(plan.items) if item.route is not Route.UNSEEN]
+    if gone_on and len(gone_on) == len(seen):
         raise StaleError(f"The plan no longer holds. {next(iter(gone_on.values()))}", hint="Look again.")
     now_ms = client.clock.now_ms()
     outcomes = Outcomes(client, plan, checked, journal, new_id(now_ms))
@@ -75,7 +76,7 @@ async def apply_cleaning(
     }
     journal.begin(outcomes.receipt_id, plan, plan_text, plan_sha256, now_ms=now_ms, who=who)
     returns = _Returns(client, plan, checked, journal, outcomes.receipt_id, earlier, pops)
-    indexes = [index for index in range(len(plan.items)) if index not in gone_on]
+    indexes = [index for index in seen if index not in gone_on]
     popped = pops.indexes - gone_on.keys()
     if popped:
         journal.attempting(outcomes.receipt_id, {index: plan.items[index].before for index in popped}, now_ms=now_ms)

@@ -30,7 +30,7 @@ from rmqctl.rules.retry_places import HINDRANCES
 from rmqctl.rules.stuck_queues import Why
 from rmqctl.rules.words import counted, listed
 
-from .offset_found import Found, find_group
+from .offset_found import Found, find_group, find_untold
 from .offset_plan import Planned, new_plan
 from .pop_plan import CONSEQUENCE, pop_items, require_retry_reader
 
@@ -96,12 +96,18 @@ async def plan_cleaning(client: Client, scan: StuckScan, wish: CleanWish) -> Pla
     left = [each for each in chosen if each.progress.mq.broker_name not in refused]
     candidates, failures = await _read_all(client, found, [each for each in left if each.popped is None])
     popped, unsendable = pop_items(scan.group, [each for each in left if each.popped is not None], wish.level)
-    failures += [*unsendable, *(Failure(name, "stuck messages", error) for name, error in refused.items())]
+    untold, hidden = await find_untold(client, found, names)
+    failures += [
+        *unsendable,
+        *untold.values(),
+        *(Failure(name, "stuck messages", error) for name, error in refused.items()),
+    ]
     items = (*(_item(found, each, wish) for each in sorted(candidates, key=lambda each: each.mq)), *popped)
     consequences = (
         *((CONSEQUENCE,) if popped else ()),
         *describe_routes(found.situation, {item.route for item in items}),
         *_consequences(scan, candidates, items),
+        *hidden,
     )
     plan = await new_plan(
         client, found, items, consequences, operation=Operation.CLEAN_EXPIRED, asked=wish.asked, reason=wish.reason

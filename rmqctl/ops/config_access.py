@@ -43,8 +43,8 @@ class ConfigAccess(Protocol):
     def what(self) -> str:
         """What a broker has, as in "broker-a had ..."."""
 
-    async def find(self, client: Client, broker_names: Collection[str]) -> FoundConfig:
-        """Read it at these brokers. Raises NotFoundError for one that does not exist."""
+    async def find(self, client: Client, broker_names: Collection[str], seen_ms: int) -> FoundConfig:
+        """Read it at these brokers, which were there at `seen_ms`. Raises their error when none of them answers."""
 
     async def read(self, client: Client, broker: Broker) -> Held:
         """Read what one broker's master holds."""
@@ -60,8 +60,8 @@ class _GroupAccess(Struct, frozen=True):
     def what(self) -> str:
         return "the group configured"
 
-    async def find(self, client: Client, broker_names: Collection[str]) -> FoundConfig:
-        return await find_config(client, self.group, broker_names)
+    async def find(self, client: Client, broker_names: Collection[str], seen_ms: int) -> FoundConfig:
+        return await find_config(client, self.group, broker_names, seen_ms=seen_ms)
 
     async def read(self, client: Client, broker: Broker) -> Held:
         table, stored, connected = await asyncio.gather(
@@ -84,8 +84,8 @@ class _DeadLetterAccess(Struct, frozen=True):
     def what(self) -> str:
         return f"topic {dead_letter_topic(self.group)}"
 
-    async def find(self, client: Client, broker_names: Collection[str]) -> FoundConfig:
-        return await find_dead_letter_topic(client, self.group, broker_names)
+    async def find(self, client: Client, broker_names: Collection[str], seen_ms: int) -> FoundConfig:
+        return await find_dead_letter_topic(client, self.group, broker_names, seen_ms=seen_ms)
 
     async def read(self, client: Client, broker: Broker) -> Held:
         return Held(await read_topic(client, broker, dead_letter_topic(self.group)))

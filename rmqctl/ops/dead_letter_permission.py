@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from rmqctl.admin.brokers import fetch_cluster
-from rmqctl.admin.results import all_failed, ask_all
+from rmqctl.admin.results import all_failed, ask_all, failed_by_name, not_found
 from rmqctl.admin.topic_writes import read_topic
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError, RmqctlError
@@ -13,26 +13,31 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.names import DLQ_PREFIX, dead_letter_topic
 from rmqctl.model.plan import ConfigItem, Consequence, Operation, Route
 from rmqctl.model.progress import Unknown
-from rmqctl.model.receipt import Receipt
+from rmqctl.model.receipt import Receipt, Result
 from rmqctl.rules.dead_letter_permission import PERM, is_readable, opened, with_permission
 from rmqctl.rules.names import closest
 from rmqctl.rules.words import listed
 
 from .group_found import FoundConfig, changed_configs, choose_brokers, new_config_plan
+from .late_writes import awaited_writes, describe_awaited, describe_never_seen
 from .offset_plan import Planned
+from .plan_items import awaiting_config
 from .plan_parts import cluster_label
 
 
-async def find_dead_letter_topic(client: Client, group: str, broker_names: Collection[str] = ()) -> FoundConfig:
+async def find_dead_letter_topic(
+    client: Client, group: str, broker_names: Collection[str] = (), *, seen_ms: int | None = None
+) -> FoundConfig:
     """Read the configuration of a group's dead-letter topic at these brokers, all without any, from their masters.
 
-    `configs` has TopicConfig's fields. The group's members and offsets do not matter, and are not read.
+    `configs` has TopicConfig's fields. The group's members and offsets do not matter, and are not read. `seen_ms` is
+    when these brokers were there, as for find_config.
 
     Raises NotFoundError for a broker that does not exist, and the brokers' error when none of them answers.
     """
     cluster = await fetch_cluster(client)
     every = {broker.broker_name: broker for broker in cluster.brokers}
-    chosen = choose_brokers(every, broker_names)
+    chosen = choose_brokers(every, broker_names, client.name_server_views.silent, seen_ms=seen_ms)
     answers = await ask_all(chosen, lambda name: read_topic(client, chosen[name], dead_letter_topic(group)))
     if not answers.ok:
         raise all_failed(answers.failed.values())
@@ -63,7 +68,9 @@ async def plan_permission(client: Client, group: str, *, reason: str | None) -> 
     if not found.configs:
         raise await _not_found(client, found)
     configs = [
-        ConfigItem(name, fields, opened(fields)) for name, fields in found.configs.items() if not is_readable(fields)
+        ConfigItem(name, fields, opened(fields), route=Route.TOPIC_CONFIG)
+        for name, fields in found.configs.items()
+        if not is_readable(fields)
     ]
     consequences = _consequences(found, configs, "is readable")
     return _planned(client, found, configs, consequences, asked="", reason=reason)
@@ -75,21 +82,34 @@ async def plan_permission_undo(client: Client, receipt: Receipt, *, reason: str 
     Members of the group do not matter. Raises RefusedError where nothing was changed, and what find_dead_letter_topic
     raises.
     """
-    former = {name: item.before[PERM] for name, item in changed_configs(receipt).items() if item.before is not None}
+    changed = changed_configs(receipt)
+    former = {name: item.before[PERM] for name, item in changed.items() if item.before is not None}
     if not former:
         raise RefusedError(f"There is nothing to undo in {receipt.id}: no broker was changed.")
-    found = await find_dead_letter_topic(client, receipt.group, former)
+    found = await find_dead_letter_topic(client, receipt.group, former, seen_ms=receipt.started_at_ms)
     configs = [
-        ConfigItem(name, fields, with_permission(fields, former[name]))
+        ConfigItem(name, fields, with_permission(fields, former[name]), route=Route.TOPIC_CONFIG)
         for name, fields in found.configs.items()
         if fields[PERM] != former[name]
     ]
-    consequences = _consequences(found, configs, "has its former permission")
-    return _planned(client, found, configs, consequences, asked=f"undo {receipt.id}", reason=reason)
+    awaited = awaited_writes(receipt, client.clock.now_ms())
+    as_before = [name for name, fields in found.configs.items() if fields[PERM] == former[name]]
+    late = [
+        awaiting_config(name, found.configs[name], awaited[name], Route.TOPIC_CONFIG)
+        for name in as_before
+        if name in awaited
+    ]
+    never_seen = [name for name in as_before if changed[name].result is Result.UNKNOWN and name not in awaited]
+    consequences = (
+        *(_consequences(found, configs, "has its former permission") if configs or not late else ()),
+        *describe_awaited(late),
+        *describe_never_seen(never_seen, receipt.id),
+    )
+    return _planned(client, found, [*configs, *late], consequences, asked=f"undo {receipt.id}", reason=reason)
 
 
 def _planned(
-    client: Client, found: FoundConfig, configs: Collection[ConfigItem], consequences: Iterator[Consequence], *,
+    client: Client, found: FoundConfig, configs: Collection[ConfigItem], consequences: Iterable[Consequence], *,
     asked: str, reason: str | None,
 ) -> Planned:  # fmt: skip
     plan = new_config_plan(
@@ -122,13 +142,8 @@ def _consequences(found: FoundConfig, configs: Collection[ConfigItem], wanted: s
 
 async def _not_found(client: Client, found: FoundConfig) -> RmqctlError:
     topic = dead_letter_topic(found.group)
-    if found.failures:
-        silent = listed(sorted({failure.broker_name or "" for failure in found.failures}))
-        sentence = f"Topic {topic} does not exist at the brokers that answered, and {silent} did not answer."
-        return found.failures[0].error.reworded(sentence)
     names = await client.topic_names()
     groups = [name.removeprefix(DLQ_PREFIX) for name in names if name.startswith(DLQ_PREFIX)]
     error = NotFoundError("Dead-letter topic", topic, suggestions=closest(found.group, groups))
-    if error.hint is not None:
-        return error
-    return error.reworded(error.sentence, hint="A broker creates it with the group's first dead letter.")
+    hint = error.hint or "A broker creates it with the group's first dead letter."
+    return not_found(error.reworded(error.sentence, hint=hint), failed_by_name(found.failures))

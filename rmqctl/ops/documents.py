@@ -14,6 +14,7 @@ from rmqctl.errors import UsageError
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import (
     Author,
+    Awaited,
     Cleaning,
     ConfigItem,
     Consequence,
@@ -96,6 +97,7 @@ def _plan_item(item: PlanItem) -> dict[str, Any]:
         "firstStoreTimestampIso": iso_time(item.first_store_time_ms),
         "note": item.note,
         "cleaning": None if item.cleaning is None else _cleaning(item.cleaning),
+        "awaits": _awaits(item),
         "reasons": dict(item.reasons),
     }
 
@@ -122,7 +124,18 @@ def _cleaning(cleaning: Cleaning) -> dict[str, Any]:
 
 
 def _config_item(item: ConfigItem) -> dict[str, Any]:
-    return {"brokerName": item.broker_name, "before": item.before, "target": item.target, "note": item.note}
+    return {
+        "brokerName": item.broker_name,
+        "before": item.before,
+        "target": item.target,
+        "route": item.route.value,
+        "note": item.note,
+        "awaits": _awaits(item),
+    }
+
+
+def _awaits(item: PlanItem | ConfigItem) -> dict[str, Any] | None:
+    return None if item.awaits is None else {"receiptId": item.awaits.receipt_id, "target": item.awaits.target}
 
 
 def _place(mq: MessageQueue) -> dict[str, Any]:
@@ -156,6 +169,11 @@ class _Cleaning(Struct, frozen=True, rename="camel"):
     taken_at_ms: int | None = None
 
 
+class _Awaited(Struct, frozen=True, rename="camel"):
+    receipt_id: str
+    target: int | dict[str, Any] | None
+
+
 class _Item(Struct, frozen=True, rename="camel"):
     broker_name: str
     before: int | dict[str, Any] | None
@@ -163,7 +181,7 @@ class _Item(Struct, frozen=True, rename="camel"):
     note: str = ""
     topic: str | None = None
     queue_id: int | None = None
-    route: Route = Route.GROUP_CONFIG
+    route: Route | None = None  # configurations of older releases have the whole change's alone
     min_offset: int | None = None
     max_offset: int | None = None
     reconsumed: int | None = None
@@ -181,6 +199,7 @@ class _Item(Struct, frozen=True, rename="camel"):
     is_pending: bool = False
     reconsumed_at_least: int | None = None
     cleaning: _Cleaning | None = None
+    awaits: _Awaited | None = None
     messages: list[_Message] = []
 
 
@@ -238,15 +257,21 @@ def parse_plan(data: bytes, where: str) -> tuple[Plan, str]:
     items, configs = [], []
     for item in document.items:
         if item.topic is None or item.queue_id is None:
-            configs.append(ConfigItem(item.broker_name, _config(item.before), _config(item.target), item.note))
+            configs.append(
+                ConfigItem(
+                    item.broker_name, _config(item.before), _config(item.target), item.note,
+                    item.route or document.route, _parse_awaits(item),
+                )
+            )  # fmt: skip
             continue
         items.append(
             PlanItem(
                 MessageQueue(item.topic, item.broker_name, item.queue_id), _offset(item.before), _offset(item.target),
-                item.route, item.min_offset, item.max_offset, item.reconsumed, item.skipped, item.lost,
+                item.route or Route.GROUP_CONFIG,
+                item.min_offset, item.max_offset, item.reconsumed, item.skipped, item.lost,
                 item.first_store_timestamp, item.note, item.reasons,
                 item.reconsumed_min, item.reconsumed_max, item.skipped_min, item.skipped_max,
-                _parse_cleaning(item.cleaning),
+                _parse_cleaning(item.cleaning), _parse_awaits(item),
             )
         )  # fmt: skip
     return (
@@ -286,6 +311,10 @@ def _is_with_offsets(document: _Document) -> bool:
     )
 
 
+def _parse_awaits(item: _Item) -> Awaited | None:
+    return None if item.awaits is None else Awaited(item.awaits.receipt_id, item.awaits.target)
+
+
 def _parse_cleaning(cleaning: _Cleaning | None) -> Cleaning | None:
     if cleaning is None:
         return None
@@ -318,7 +347,7 @@ def _check_items(document: _Document, where: str) -> None:
             raise UsageError(f"{where} does not say where broker {item.broker_name} is.")
         is_queue = item.topic is not None and item.queue_id is not None
         wrong_kind = dict if is_queue else int
-        numbers = (item.before, item.target)
+        numbers = (item.before, item.target, None if item.awaits is None else item.awaits.target)
         if (
             any(isinstance(number, wrong_kind) for number in numbers)
             or any(isinstance(number, int) and not 0 <= number <= _LONG_MAX for number in numbers)
@@ -329,7 +358,8 @@ def _check_items(document: _Document, where: str) -> None:
             or (document.kind == PLAN and item.route is Route.POP_ACK and item.cleaning is None)
         ):
             raise UsageError(f"{where} has an offset or a queue that there can't be, at {item.broker_name}.")
-        if document.operation is Operation.DLQ_FIX_PERMISSION and not _is_permission_change(item, document.group):
+        is_permission = item.route is Route.UNSEEN or _is_permission_change(item, document.group)
+        if document.operation is Operation.DLQ_FIX_PERMISSION and not is_permission:
             sentence = f"{where} changes more than the permission of a dead-letter topic, at {item.broker_name}."
             raise UsageError(sentence)
 
@@ -403,6 +433,7 @@ def receipt_document(receipt: Receipt) -> dict[str, Any]:
                 "target": item.target,
                 "after": item.after,
                 "isAfterKnown": item.is_after_known,
+                "route": item.route.value,
                 "result": item.result.value,
                 "note": item.note,
             }
@@ -443,7 +474,8 @@ def parse_receipt(data: bytes, where: str) -> Receipt:
         items=tuple(
             ReceiptItem(
                 MessageQueue(item.topic, item.broker_name, item.queue_id), _offset(item.before), _offset(item.target),
-                item.route, item.result, _offset(item.after), item.is_after_known, item.is_pending, item.note,
+                item.route or Route.GROUP_CONFIG,
+                item.result, _offset(item.after), item.is_after_known, item.is_pending, item.note,
                 item.reconsumed_at_least,
                 tuple(ReturnReceipt(each.queue_offset, each.msg_id, each.result, each.note) for each in item.messages),
             )
@@ -453,7 +485,7 @@ def parse_receipt(data: bytes, where: str) -> Receipt:
         configs=tuple(
             ConfigReceiptItem(
                 item.broker_name, _config(item.before), _config(item.target), item.result, _config(item.after),
-                item.is_after_known, item.note,
+                item.is_after_known, item.note, item.route or document.route,
             )
             for item in document.items
             if item.topic is None or item.queue_id is None

@@ -2,67 +2,128 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rmqctl.admin.queues import QueueChoice, fetch_route
+from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
-from rmqctl.errors import NotFoundError
+from rmqctl.errors import NotFoundError, NotRegisteredError, RmqctlError
+from rmqctl.model.failure import Failure
 from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.plan import Consequence
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import TopicRoute
 from rmqctl.rules.file_claims import require_fit
+from rmqctl.rules.words import listed
 
 from .offset_files import OffsetEntry, OffsetFile, resolve_brokers
 from .offset_found import find_group
+from .offset_plan import Wish
 
 
-async def offsets_of_group(client: Client, group: str, topics: Sequence[str]) -> dict[MessageQueue, int | None]:
-    """Return where a group is, None for none stored, in some topics or all that it consumes, but its retry topic.
+class Given(Struct, frozen=True):
+    """Offsets by queue, None for none stored, of `topics`; see Wish for the rest."""
 
-    Raises as find_group(), NotFoundError where nothing is stored, and the error of what could not be read.
+    topics: tuple[str, ...]
+    offsets: Mapping[MessageQueue, int | None]
+    unread: Mapping[MessageQueue, str] = {}
+    failures: tuple[Failure, ...] = ()
+    consequences: tuple[Consequence, ...] = ()
+
+    def wish(self, wish: Wish) -> Wish:
+        """Return a wish for these offsets, in its own topics or all of these."""
+        return replace(
+            wish, topics=wish.topics or self.topics, given=self.offsets, unread=self.unread, failures=self.failures,
+            consequences=self.consequences,
+        )  # fmt: skip
+
+
+async def offsets_of_group(client: Client, group: str, topics: Sequence[str]) -> Given:
+    """Return where a group is, in some topics or all that it consumes, but its retry topic.
+
+    Of a broker that failed in any way nothing counts as read. Raises as find_group(), NotFoundError where nothing is
+    stored, and the error of what could not be read where nothing was.
     """
     found = await find_group(client, group, topics)
-    for failure in found.failures:
-        # Who takes over a part would begin anywhere in the rest.
-        raise failure.error.reworded(
-            f"Not all of group {group} could be read: {failure.what}: {failure.error.sentence}"
-        )
+    reasons = {failure.broker_name: failure.error.sentence for failure in reversed(found.failures)}
     # The retry topic is the group's own.
-    given = {mq: offset for mq, offset in found.offsets.items() if not mq.topic.startswith(RETRY_PREFIX)}
+    rows = [mq for mq in found.rows if not mq.topic.startswith(RETRY_PREFIX)]
+    given = {mq: found.offsets[mq] for mq in rows if mq in found.offsets and mq.broker_name not in reasons}
     if not any(offset is not None for offset in given.values()):
+        for failure in found.failures:
+            sentence = f"Not all of group {group} could be read: {failure.what}: {failure.error.sentence}"
+            raise failure.error.reworded(sentence)
         raise NotFoundError("Offset", group).reworded(f"Group {group} has no offsets to take over.")
-    return given
+    return Given(
+        topics=tuple(sorted({mq.topic for mq in given})),
+        offsets=given,
+        unread={mq: reasons[mq.broker_name] for mq in rows if mq.broker_name in reasons},
+        failures=tuple(replace(each, what=f"{each.what} of group {group}") for each in found.failures),
+    )
 
 
 async def offsets_of_file(
     client: Client, file: OffsetFile, topics: Sequence[str], queues: Sequence[QueueChoice] = ()
-) -> tuple[tuple[str, ...], dict[MessageQueue, int | None]]:
-    """Return the topics of a file, only the wanted ones where some are named, and its offsets by queue.
+) -> Given:
+    """Return the offsets of a file, only of the wanted topics where some are named.
 
     Raises UsageError for topics and queues that the file lacks, for a file of another cluster and for a queue that does
     not exist, NotFoundError for a topic.
     """
     claimed = {entry.topic for entry in file.entries}
     require_fit("The file", "topic", claimed, topics, hint="Name its topics with --topic, or leave --topic out.")
-    entries = tuple(entry for entry in file.entries if not topics or entry.topic in topics)
-    named = sorted({entry.topic for entry in entries})
-    routes = await asyncio.gather(*(fetch_route(client, topic) for topic in named))
-    _require_cluster(file, entries, routes)
+    entries = [entry for entry in file.entries if not topics or entry.topic in topics]
+    routes, missing = await _find_routes(client, sorted({entry.topic for entry in entries}))
+    _require_cluster(file, entries, routes.values())
     counts = {
         (route.topic, place.broker_name): place.read_queue_count
-        for route in routes
-        for place in route.queue_data
+        for route in routes.values()
+        for place in (*route.queue_data, *route.missing)
         if place.is_readable
     }
-    given = dict(resolve_brokers(entries, counts))
-    lacking = [str(choice) for choice in queues if not any(choice.has(mq) for mq in given)]
+    gone = {broker.broker_name for broker in (await client.cluster()).missing}
+    resolved = resolve_brokers([entry for entry in entries if entry.topic in routes], counts, gone)
+    unread = {mq: entry.unread for mq, entry in resolved.items() if entry.unread}
+    for entry in entries:
+        if (error := missing.get(entry.topic)) is not None:
+            if entry.broker_name is None:
+                raise error
+            unread[MessageQueue(entry.topic, entry.broker_name, entry.queue_id)] = error.sentence
+    given = {mq: entry.offset for mq, entry in resolved.items() if mq not in unread}
+    lacking = [str(choice) for choice in queues if not any(choice.has(mq) for mq in (*given, *unread))]
     hint = "Name its queues with --queue, or leave --queue out."
-    require_fit("The file", "queue", [str(mq) for mq in given], lacking, hint=hint)
-    return tuple(named), given
+    require_fit("The file", "queue", [str(mq) for mq in (*given, *unread)], lacking, hint=hint)
+    return Given(tuple(sorted(routes)), given, unread, *_not_whole(file))
 
 
-def _require_cluster(file: OffsetFile, entries: Sequence[OffsetEntry], routes: Sequence[TopicRoute]) -> None:
+async def _find_routes(
+    client: Client, topics: Sequence[str]
+) -> tuple[Mapping[str, TopicRoute], dict[str, NotRegisteredError]]:
+    """Return the routes of topics, and why others have none: those that are on brokers that are missing now.
+
+    Raises any other error, and one of these where no topic has a route.
+    """
+    routes = await ask_all(topics, lambda topic: fetch_route(client, topic))
+    missing = {topic: error for topic, error in routes.failed.items() if isinstance(error, NotRegisteredError)}
+    for topic, error in routes.failed.items():
+        if not routes.ok or topic not in missing:
+            raise error
+    return routes.ok, missing
+
+
+def _not_whole(file: OffsetFile) -> tuple[tuple[Failure, ...], tuple[Consequence, ...]]:
+    """Return what is to be said of a file that was made while a part could not be read."""
+    if not file.not_read:
+        return (), ()
+    error = RmqctlError(f"{listed(file.not_read)}.")
+    text = "The file is not whole: it lacks what could not be read when it was made."
+    return (Failure(None, "a part of the file", error),), (Consequence("FILE_NOT_WHOLE", text),)
+
+
+def _require_cluster(file: OffsetFile, entries: Sequence[OffsetEntry], routes: Iterable[TopicRoute]) -> None:
     """Raise UsageError where the queues that the file names are of another cluster here."""
     here = {broker.broker_name: broker.cluster for route in routes for broker in route.brokers if broker.cluster}
     named = {here[entry.broker_name] for entry in entries if entry.broker_name in here}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,26 +14,30 @@ from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Attempt, Failure
-from rmqctl.model.plan import Plan
+from rmqctl.model.plan import ConfigItem, Plan, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem, ReceiptItem, Result, Who
-from rmqctl.rules.group_fields import differing_names, is_taken_over
+from rmqctl.rules.drift import is_config_seen
+from rmqctl.rules.group_fields import differing_names, holds
 
 from .applied import Applied, note_down, receipt_of
 from .config_access import Held, access_of
 from .group_check import check_config_plan
 from .group_found import FoundConfig
 from .journal import Journal
-from .late_writes import is_refusal, joined, look_until_seen, unseen_note
+from .late_writes import LOOKING, is_refusal, joined, look_until_seen, stored_words, unseen_again_note, unseen_note
 from .plan_parts import new_id, write_batches
 
 _NOTHING_SENT = "nothing was sent"
 
 
 async def apply_configs(
-    client: Client, plan: Plan, plan_text: str, plan_sha256: str, journal: Journal, who: Who, *, strict: bool
-) -> Applied:
+    client: Client, plan: Plan, plan_text: str, plan_sha256: str, journal: Journal, who: Who, *, strict: bool,
+    report: Callable[[str], None],
+) -> Applied:  # fmt: skip
     """Apply a plan of configurations, and of the offsets that go or come with a group's.
+
+    `report` is told, in a sentence, what is being waited for.
 
     Nothing is written when the plan no longer holds (StaleError). Whatever goes wrong later is in the receipt, item by
     item. One writer at a time: the caller holds the group's lock.
@@ -42,7 +46,10 @@ async def apply_configs(
     now_ms = client.clock.now_ms()
     run = _Run(client, plan, found, journal, new_id(now_ms))
     journal.begin(run.receipt_id, plan, plan_text, plan_sha256, now_ms=now_ms, who=who)
+    if any(item.awaits for item in plan.configs) or any(item.awaits for item in plan.items):
+        report(LOOKING)
     await asyncio.gather(*(run.change(name) for name in plan.brokers))
+    run.settle_unseen()
     ended_at_ms = client.clock.now_ms()
     note_down(lambda: journal.end(run.receipt_id, ended_at_ms), run.failures)
     receipt = receipt_of(
@@ -71,19 +78,25 @@ class _Run:
         self._sent_notes: dict[int, str] = {}
         self.items = [
             ReceiptItem(
-                item.mq, item.before, item.target, item.route, Result.NOT_ATTEMPTED, note=_NOTHING_SENT
+                item.mq, item.before, item.target, item.route, Result.NOT_ATTEMPTED, note=_first_note(item)
             )
             for item in plan.items
         ]  # fmt: skip
         self.configs = [
-            ConfigReceiptItem(item.broker_name, item.before, item.target, Result.NOT_ATTEMPTED, note=_NOTHING_SENT)
+            ConfigReceiptItem(
+                item.broker_name, item.before, item.target, Result.NOT_ATTEMPTED, note=_first_note(item),
+                route=item.route,
+            )
             for item in plan.configs
-        ]
+        ]  # fmt: skip
 
     async def change(self, name: str) -> None:
         """Change all at one broker, and read back what came of it; what was not answered is read for a while."""
-        configs = [index for index, item in enumerate(self.configs) if item.broker_name == name]
-        offsets = [index for index, item in enumerate(self.items) if item.mq.broker_name == name]
+        configs = [index for index in _seen(self.configs) if self.configs[index].broker_name == name]
+        offsets = [index for index in _seen(self.items) if self.items[index].mq.broker_name == name]
+        unseen_configs, unseen_offsets = await self._look_for_awaited(name, configs, offsets)
+        configs = [index for index in configs if index not in unseen_configs]
+        offsets = [index for index in offsets if index not in unseen_offsets]
         is_going = any(self._plan.configs[index].target is None for index in configs) or any(
             self._plan.items[index].target is None for index in offsets
         )
@@ -106,6 +119,66 @@ class _Run:
             self._note_unseen(configs, offsets)
             self._settle(configs, offsets)
 
+    def settle_unseen(self) -> None:
+        """Note in the journal why the rest was not attempted."""
+        configs = [index for index, item in enumerate(self.configs) if item.route is Route.UNSEEN]
+        offsets = [index for index, item in enumerate(self.items) if item.route is Route.UNSEEN]
+        if configs or offsets:
+            self._settle(configs, offsets)
+
+    async def _look_for_awaited(
+        self, name: str, configs: Sequence[int], offsets: Sequence[int]
+    ) -> tuple[set[int], set[int]]:
+        """Look for the earlier writes that items of an undo await, for a bounded time; return those that did not come.
+
+        Of those nothing is written, and they are unknown.
+        """
+        unseen_configs = {index for index in configs if self._plan.configs[index].awaits is not None}
+        unseen_offsets = {index for index in offsets if self._plan.items[index].awaits is not None}
+        failed: RmqctlError | None = None
+
+        async def look() -> bool:
+            nonlocal failed
+            try:
+                held, failed = await self._access.read(self._client, self._found.brokers[name]), None
+            except RmqctlError as error:
+                failed = error
+                return False
+            for index in list(unseen_configs):
+                now, awaits = held.fields, self._plan.configs[index].awaits
+                self.configs[index] = replace(self.configs[index], before=now, after=now, is_after_known=True)
+                if awaits is not None and is_config_seen(awaits, now):
+                    unseen_configs.remove(index)
+            for index in list(unseen_offsets):
+                stored, awaits = held.offsets.get(self.items[index].mq), self._plan.items[index].awaits
+                self.items[index] = replace(self.items[index], before=stored, after=stored, is_after_known=True)
+                if awaits is not None and awaits.target == stored:
+                    unseen_offsets.remove(index)
+            return not unseen_configs and not unseen_offsets
+
+        if (unseen_configs or unseen_offsets) and not await look():
+            await look_until_seen(self._client, look)
+        if failed is not None:
+            self._read_failures[name] = Failure(name, "what it holds now", failed)
+        self._note_never_seen(unseen_configs, unseen_offsets, failed)
+        return unseen_configs, unseen_offsets
+
+    def _note_never_seen(self, configs: Collection[int], offsets: Collection[int], failed: RmqctlError | None) -> None:
+        now_ms = self._client.clock.now_ms()
+        # Nothing was sent: there is nothing that could be taken back, and the target is where it is.
+        for index in configs:
+            config, awaits = self.configs[index], self._plan.configs[index].awaits
+            if awaits is not None:
+                state = _config_words(self._plan.configs[index].before, config.after)
+                note = unseen_again_note(awaits, state, failed, now_ms)
+                self.configs[index] = replace(config, target=config.before, result=Result.UNKNOWN, note=note)
+        for index in offsets:
+            item, awaits = self.items[index], self._plan.items[index].awaits
+            if awaits is not None:
+                note = unseen_again_note(awaits, stored_words(item.after), failed, now_ms)
+                self.items[index] = replace(item, target=item.before, result=Result.UNKNOWN, note=note)
+        self._settle(sorted(configs), sorted(offsets))
+
     def _is_open(self, configs: Sequence[int], offsets: Sequence[int]) -> bool:
         """Tell whether there is something that was not answered, or read back, and was not seen to have happened."""
         unknown = [(index, self.items[index]) for index in offsets] + [
@@ -121,13 +194,12 @@ class _Run:
         for index in configs:
             config, is_unanswered = self.configs[index], len(self.items) + index in self._unanswered
             if config.result is Result.UNKNOWN and is_unanswered and config.is_after_known:
-                state = "It is as before" if _is_as_before(config.before, config.after) else "It is not as it was sent"
-                self.configs[index] = replace(config, note=unseen_note(config.note, state, now_ms))
+                note = unseen_note(config.note, _config_words(config.before, config.after), now_ms)
+                self.configs[index] = replace(config, note=note)
         for index in offsets:
             item = self.items[index]
             if item.result is Result.UNKNOWN and index in self._unanswered and item.is_after_known:
-                state = f"{'No offset' if item.after is None else f'Offset {item.after}'} is stored"
-                self.items[index] = replace(item, note=unseen_note(item.note, state, now_ms))
+                self.items[index] = replace(item, note=unseen_note(item.note, stored_words(item.after), now_ms))
 
     def all_failures(self) -> tuple[Failure, ...]:
         """Return what failed, without what later turned out well."""
@@ -254,7 +326,7 @@ class _Run:
             note = "a member has come meanwhile, and brings it back"
         elif after is None and item.target is None and held.keeps_entries and self._plan.takes_offsets:
             note = "the broker still has entries of its offsets"
-        elif _holds(item.target, after):
+        elif holds(item.target, after):
             result, note = Result.CONFIRMED, ""
         elif _is_as_before(item.before, after) and number not in self._unanswered:
             result, note = Result.UNCHANGED, sent
@@ -273,9 +345,17 @@ class _Run:
         self.items[index] = replace(item, result=result, after=after, is_after_known=True, note=note)
 
 
-def _holds(target: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> bool:
-    return target is after if target is None or after is None else is_taken_over(target, after)
+def _first_note(item: PlanItem | ConfigItem) -> str:
+    return item.note if item.route is Route.UNSEEN else _NOTHING_SENT
+
+
+def _seen(items: Sequence[ReceiptItem | ConfigReceiptItem]) -> list[int]:
+    return [index for index, item in enumerate(items) if item.route is not Route.UNSEEN]
 
 
 def _is_as_before(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> bool:
     return before is after if before is None or after is None else not differing_names(before, after)
+
+
+def _config_words(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> str:
+    return "It is as before" if _is_as_before(before, after) else "It is neither as before nor as it was sent"

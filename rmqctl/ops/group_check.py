@@ -9,6 +9,7 @@ from rmqctl.admin.brokers import fetch_cluster
 from rmqctl.client.core import Client
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import ConfigItem, Plan
+from rmqctl.rules.drift import is_config_seen
 from rmqctl.rules.group_fields import differing_names, setting_words
 
 from .config_access import access_of
@@ -23,7 +24,7 @@ async def check_config_plan(client: Client, plan: Plan, *, strict: bool) -> Foun
     if gone:
         raise stale(gone)
     access = access_of(plan)
-    found = await access.find(client, tuple(plan.brokers))
+    found = await access.find(client, tuple(plan.brokers), plan.created_at_ms)
     drift = [
         *_broker_drift(plan, found),
         *_config_drift(plan, found, access.what),
@@ -48,8 +49,11 @@ def _broker_drift(plan: Plan, found: FoundConfig) -> Iterator[str]:
 
 def _config_drift(plan: Plan, found: FoundConfig, what: str) -> Iterator[str]:
     for item in plan.configs:
+        now = found.fields(item.broker_name)
+        if item.awaits is not None and is_config_seen(item.awaits, now):
+            continue
         if item.broker_name in found.brokers:
-            yield from _differing(item, found.fields(item.broker_name), what)
+            yield from _differing(item, now, what)
 
 
 def _differing(item: ConfigItem, now: Mapping[str, Any] | None, what: str) -> Iterator[str]:
@@ -79,10 +83,11 @@ def _member_drift(plan: Plan, found: FoundConfig, *, strict: bool) -> Iterator[s
 
 def _offset_drift(plan: Plan, found: FoundConfig) -> Iterator[str]:
     planned = {item.mq: item.before for item in plan.items}
+    awaited = {item.mq: item.awaits.target for item in plan.items if item.awaits is not None}
     extra = [mq for mq in found.offsets if mq not in planned] if plan.takes_offsets else []
     for mq in (*planned, *extra):
         if mq.broker_name not in found.brokers:
             continue
         was, now = planned.get(mq), found.offsets.get(mq)
-        if was != now:
+        if was != now and awaited.get(mq, was) != now:
             yield f"{mq}: its offset was {'none' if was is None else was} and is {'none' if now is None else now}."

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from rmqctl.admin.results import failed_by_name, not_found
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import ConfigItem, Consequence, Operation, PlanItem, Route
 from rmqctl.rules.group_names import require_no_system_group
 from rmqctl.rules.names import closest
-from rmqctl.rules.words import counted
+from rmqctl.rules.words import listed
 
 from .group_found import FoundConfig, find_config, find_own_topics, new_config_plan
 from .offset_plan import Planned
@@ -57,13 +58,14 @@ def deleted_offsets(found: FoundConfig, names: Iterable[str]) -> tuple[PlanItem,
 
 def _require_there(found: FoundConfig, *, with_offsets: bool) -> None:
     group = found.group
-    if any(group in table for table in found.tables.values()) or (with_offsets and found.keeping) or found.failures:
+    if any(group in table for table in found.tables.values()) or (with_offsets and found.keeping):
         return
-    if found.keeping:
+    if found.keeping and not found.failures:
         sentence = f"Group {group} is not configured; only offsets are left of it."
         raise NotFoundError("Group", group).reworded(sentence, hint="--with-offsets takes those away.")
     names = {name for table in found.tables.values() for name in table}
-    raise NotFoundError("Group", group, suggestions=closest(group, names))
+    error = NotFoundError("Group", group, suggestions=closest(group, names))
+    raise not_found(error, failed_by_name(found.failures))
 
 
 def require_nobody(found: FoundConfig, names: Iterable[str], *, assume_offline: bool) -> None:
@@ -94,14 +96,14 @@ async def describe_deletion(
 def _said(
     found: FoundConfig, configs: Collection[ConfigItem], topics: Mapping[str, Mapping[str, int]], *, with_offsets: bool
 ) -> Iterator[Consequence]:
-    group, count = found.group, len(found.offsets)
+    group, queues = found.group, found.queue_count()
     if configs:
         text = "A client that comes makes the group again, with the defaults (autoCreateSubscriptionGroup)."
         yield Consequence("COMES_AGAIN", text)
     if with_offsets:
-        yield Consequence("OFFSETS_GO", "All of its offsets go. Who comes begins as a new group (ConsumeFromWhere).")
-    elif count:
-        queues = counted(count, "queue")
+        what = f"All of its offsets at {listed(sorted(found.brokers))}" if found.failures else "All of its offsets"
+        yield Consequence("OFFSETS_GO", f"{what} go. Who comes begins as a new group (ConsumeFromWhere).")
+    elif queues:
         text = f"Offsets of {queues} stay (--with-offsets takes them along): who comes goes on from there."
         yield Consequence("OFFSETS_STAY", text)
     if topics:

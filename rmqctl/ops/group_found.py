@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -10,10 +10,10 @@ from msgspec import Struct
 from rmqctl.admin.brokers import fetch_cluster
 from rmqctl.admin.clients import fetch_connections, find_proxies
 from rmqctl.admin.group_writes import read_configs
-from rmqctl.admin.results import all_failed, ask_all
+from rmqctl.admin.results import all_failed, ask_all, not_found
 from rmqctl.admin.stored_offsets import fetch_group_table
 from rmqctl.client.core import Client
-from rmqctl.errors import NotFoundError
+from rmqctl.errors import NotFoundError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConfig, GroupConnections, GroupState
 from rmqctl.model.names import RETRY_PREFIX, dead_letter_topic
@@ -21,11 +21,12 @@ from rmqctl.model.plan import ConfigItem, Consequence, Operation, Plan, PlanItem
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, Result
-from rmqctl.model.route import Broker
+from rmqctl.model.route import Absence, Broker
 from rmqctl.rules.group_state import agreed, group_state, unseen_reason
 from rmqctl.rules.names import closest
+from rmqctl.rules.words import counted, listed
 
-from .plan_parts import cluster_label, new_id
+from .plan_parts import cluster_label, new_id, unseen_note
 
 
 class FoundConfig(Struct, frozen=True):
@@ -73,19 +74,26 @@ class FoundConfig(Struct, frozen=True):
         """Return the fields that a broker knows: it shows them of its own groups, which are always there."""
         return {field for config in self.tables[name].values() for field in config.fields}
 
+    def queue_count(self, names: Collection[str] | None = None) -> str:
+        """Return of how many queues these brokers store an offset, all without any, in a sentence's words."""
+        count = sum(names is None or mq.broker_name in names for mq in self.offsets)
+        return f"{'at least ' if self.failures else ''}{counted(count, 'queue')}" if count else ""
+
     def offsets_at(self, name: str) -> dict[MessageQueue, int]:
         """Return what one broker stores of the group."""
         return {mq: offset for mq, offset in sorted(self.offsets.items()) if mq.broker_name == name}
 
 
-async def find_config(client: Client, group: str, broker_names: Collection[str] = ()) -> FoundConfig:
-    """Read a group at these brokers, all without any.
+async def find_config(
+    client: Client, group: str, broker_names: Collection[str] = (), *, seen_ms: int | None = None
+) -> FoundConfig:
+    """Read a group at these brokers, all without any. Those of an earlier change were there then, at `seen_ms`.
 
-    Raises NotFoundError for a broker that there is not, and the brokers' error when none of them answers.
+    Raises NotFoundError for a broker that does not exist, and the brokers' error when none of them answers.
     """
     cluster = await fetch_cluster(client)
     every = {broker.broker_name: broker for broker in cluster.brokers}
-    chosen = choose_brokers(every, broker_names)
+    chosen = choose_brokers(every, broker_names, client.name_server_views.silent, seen_ms=seen_ms)
     tables = await ask_all(chosen, lambda name: read_configs(client, chosen[name]))
     if not tables.ok:
         raise all_failed(tables.failed.values())
@@ -117,12 +125,20 @@ async def find_config(client: Client, group: str, broker_names: Collection[str] 
     )
 
 
-def choose_brokers(every: Mapping[str, Broker], names: Collection[str]) -> dict[str, Broker]:
-    """Return these brokers, sorted by name, all without any. Raises NotFoundError for one that does not exist."""
+def choose_brokers(
+    every: Mapping[str, Broker], names: Collection[str], silent: Mapping[str, RmqctlError], *,
+    seen_ms: int | None = None,
+) -> dict[str, Broker]:  # fmt: skip
+    """Return these brokers, sorted by name, all without any.
+
+    One that does not exist is missing where it was there at `seen_ms`; else NotFoundError is raised for it, or the
+    error of a silent name server, which may list it.
+    """
     for name in names:
-        if name not in every:
-            raise NotFoundError("Broker", name, suggestions=closest(name, every))
-    return {name: every[name] for name in sorted(set(names) or every)}
+        if name not in every and seen_ms is None:
+            raise not_found(NotFoundError("Broker", name, suggestions=closest(name, every)), silent)
+    gone = {name: Broker("", name, {}, Absence(seen_ms)) for name in names if name not in every}
+    return {name: {**gone, **every}[name] for name in sorted(set(names) or every)}
 
 
 def _agreed(connected: Mapping[str, GroupConnections], name: str) -> str | None:
@@ -154,7 +170,7 @@ def new_config_plan(
     items: Iterable[PlanItem] = (), consequences: Iterable[Consequence] = (), *, asked: str, reason: str | None,
     route: Route = Route.GROUP_CONFIG, takes_offsets: bool = False,
 ) -> Plan:  # fmt: skip
-    """Return the plan of these items, for a group as it was found."""
+    """Return the plan of these items, for a group as it was found. Brokers that were not read have an item each."""
     now_ms, configs, items = client.clock.now_ms(), tuple(configs), tuple(items)
     names = {item.broker_name for item in configs} | {item.mq.broker_name for item in items}
     return Plan(
@@ -172,7 +188,23 @@ def new_config_plan(
         message_model=found.message_model,
         client_ids=found.client_ids,
         items=items,
-        configs=configs,
+        configs=(*configs, *_unseen_configs(found)),
         takes_offsets=takes_offsets,
-        consequences=tuple(dict.fromkeys(consequences)),
+        consequences=tuple(dict.fromkeys((*consequences, *_not_read(found)))),
     )
+
+
+def _unseen_configs(found: FoundConfig) -> Iterator[ConfigItem]:
+    """Yield an item for each broker that could not be read; nothing will be sent there."""
+    reasons: dict[str, str] = {}
+    for failure in found.failures:
+        reasons.setdefault(failure.broker_name or "", failure.error.sentence)
+    for name, why in sorted(reasons.items()):
+        yield ConfigItem(name, None, None, unseen_note(why), Route.UNSEEN)
+
+
+def _not_read(found: FoundConfig) -> Iterator[Consequence]:
+    names = sorted({failure.broker_name or "" for failure in found.failures})
+    if names:
+        text = f"{listed(names)} could not be read: nothing will be changed there, and members there are unknown."
+        yield Consequence("NOT_READ", text)

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from rmqctl.admin.results import failed_by_name, not_found
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError, RmqctlError, UsageError
 from rmqctl.model.names import RETRY_PREFIX
@@ -15,7 +16,6 @@ from rmqctl.rules.group_effects import describe_effects
 from rmqctl.rules.group_fields import Changes, changed, default_config, differing_names, is_taken_over, setting_words
 from rmqctl.rules.group_names import require_new_name, require_no_system_group
 from rmqctl.rules.names import closest
-from rmqctl.rules.words import counted
 
 from .group_found import FoundConfig, find_config, find_own_topics, new_config_plan
 from .offset_plan import Planned
@@ -116,16 +116,13 @@ def _beginning(found: FoundConfig, name: str, source: str | None) -> Mapping[str
 
 def _unknown(found: FoundConfig, group: str) -> RmqctlError:
     """Return what to raise for a group that no broker has."""
-    if found.failures:
-        silent = ", ".join(sorted({failure.broker_name or "" for failure in found.failures}))
-        sentence = f"Group {group} is not configured at the brokers that answered, and {silent} did not answer."
-        return found.failures[0].error.reworded(sentence)
     names = {name for table in found.tables.values() for name in table}
-    if group == found.group and found.offsets:
+    if group == found.group and found.offsets and not found.failures:
         sentence = f"Group {group} is not configured; only offsets are left of it."
         hint = f"rmqctl group create {group} makes it, rmqctl group delete {group} --with-offsets takes them away."
         return NotFoundError("Group", group).reworded(sentence, hint=hint)
-    return NotFoundError("Group", group, suggestions=closest(group, names - {group}))
+    error = NotFoundError("Group", group, suggestions=closest(group, names - {group}))
+    return not_found(error, failed_by_name(found.failures))
 
 
 def _require_equal(
@@ -159,9 +156,9 @@ async def find_effects(client: Client, found: FoundConfig, configs: Collection[C
 
 def _leftovers(found: FoundConfig, configs: Collection[ConfigItem]) -> Iterator[Consequence]:
     made = {item.broker_name for item in configs}
-    count = sum(mq.broker_name in made for mq in found.offsets)
-    if count:
-        text = f"Offsets of {counted(count, 'queue')} are stored under this name: who comes goes on from there."
+    queues = found.queue_count(made)
+    if queues:
+        text = f"Offsets of {queues} are stored under this name: who comes goes on from there."
         yield Consequence("OFFSETS_THERE", text)
     lacking = found.others if made else ()
     if lacking:

@@ -7,8 +7,9 @@ from typing import Any
 
 from rmqctl.client.core import Client
 from rmqctl.errors import RefusedError
-from rmqctl.model.plan import ConfigItem, Consequence, Operation, PlanItem, Route
-from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem
+from rmqctl.model.plan import Awaited, ConfigItem, Consequence, Operation, PlanItem, Route
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
 from rmqctl.rules.group_changes import WAYS_BACK
 from rmqctl.rules.group_fields import differing_names, taken_back
 from rmqctl.rules.words import counted
@@ -16,7 +17,9 @@ from rmqctl.rules.words import counted
 from .group_delete import deleted_offsets, describe_deletion, require_nobody
 from .group_found import FoundConfig, changed_configs, find_config, new_config_plan
 from .group_plan import find_effects
+from .late_writes import awaited_writes, describe_awaited, describe_never_seen
 from .offset_plan import Planned
+from .plan_items import awaiting, awaiting_config
 from .plan_parts import NOT_LOOKED_UP
 
 
@@ -31,15 +34,25 @@ async def plan_group_undo(client: Client, receipt: Receipt, *, assume_offline: b
     names = sorted({*changed, *(item.mq.broker_name for item in offsets)})
     if not names:
         raise RefusedError(f"There is nothing to undo in {receipt.id}: no broker was changed.")
-    found = await find_config(client, receipt.group, names)
-    targets = {name: _before(item, found.fields(name)) for name, item in changed.items() if name in found.brokers}
-    configs = [
-        ConfigItem(name, found.fields(name), target)
-        for name, target in targets.items()
-        if not _is_so(found, name, target)
-    ]
+    found = await find_config(client, receipt.group, names, seen_ms=receipt.started_at_ms)
+    awaited = awaited_writes(receipt, client.clock.now_ms())
+    configs, left = [], []
+    for name, item in changed.items():
+        if name not in found.brokers:
+            continue
+        now, target = found.fields(name), _before(item, found.fields(name))
+        if not _is_so(now, target):
+            configs.append(ConfigItem(name, now, target))
+        elif name in awaited:
+            configs.append(awaiting_config(name, now, awaited[name]))
+        elif item.result is Result.UNKNOWN:
+            left.append(name)
     operation = WAYS_BACK[receipt.operation]
-    items, consequences = await _offsets_back(client, found, operation, configs, offsets, assume_offline=assume_offline)
+    items, consequences = await _offsets_back(
+        client, found, operation, [item for item in configs if item.awaits is None], offsets, awaited,
+        assume_offline=assume_offline,
+    )  # fmt: skip
+    consequences += [*describe_awaited((*configs, *items)), *describe_never_seen(left, receipt.id)]
     plan = new_config_plan(
         client, found, operation, configs, items, consequences, asked=f"undo {receipt.id}", reason=reason,
         takes_offsets=any(item.target is None for item in items),
@@ -54,16 +67,13 @@ def _before(item: ConfigReceiptItem, now: Mapping[str, Any] | None) -> Mapping[s
     return taken_back(item.before, item.target, now)
 
 
-def _is_so(found: FoundConfig, name: str, target: object) -> bool:
-    now = found.fields(name)
-    if now is None or not isinstance(target, dict):
-        return now is None and target is None
-    return not differing_names(now, target)
+def _is_so(now: Mapping[str, Any] | None, target: Mapping[str, Any] | None) -> bool:
+    return now is target if now is None or target is None else not differing_names(now, target)
 
 
 async def _offsets_back(
     client: Client, found: FoundConfig, operation: Operation, configs: Collection[ConfigItem],
-    changed: Collection[ReceiptItem], *, assume_offline: bool,
+    changed: Collection[ReceiptItem], awaited: Mapping[MessageQueue | str, Awaited], *, assume_offline: bool,
 ) -> tuple[tuple[PlanItem, ...], list[Consequence]]:  # fmt: skip
     """Return the offsets that belong to the way back, and what follows from it."""
     if operation is Operation.GROUP_DELETE:
@@ -71,6 +81,7 @@ async def _offsets_back(
         # Offsets that the undone change had stored again; those that the group has made since stay.
         with_offsets = bool(changed) and all(item.before is None for item in changed)
         items = deleted_offsets(found, sorted({item.mq.broker_name for item in changed})) if with_offsets else ()
+        items += _awaiting(found, changed, awaited, Route.GROUP_CONFIG)
         return items, await describe_deletion(client, found, configs, with_offsets=with_offsets)
     effects = await find_effects(client, found, configs)
     back = tuple(
@@ -82,8 +93,21 @@ async def _offsets_back(
         and item.before is not None
         and found.offsets.get(item.mq) != item.before
     )  # fmt: skip
-    if back:
+    late = _awaiting(found, changed, awaited, Route.BROKER_WRITE)
+    if back or late:
         require_nobody(found, found.brokers, assume_offline=assume_offline)
+    if back:
         text = f"Offsets of {counted(len(back), 'queue')} are stored again: who comes goes on from there."
         effects.append(Consequence("OFFSETS_BACK", text))
-    return back, effects
+    return (*back, *late), effects
+
+
+def _awaiting(
+    found: FoundConfig, changed: Collection[ReceiptItem], awaited: Mapping[MessageQueue | str, Awaited], route: Route
+) -> tuple[PlanItem, ...]:
+    """Return the items of offsets that are as before, while the write of them may still take effect."""
+    return tuple(
+        awaiting(PlanItem(item.mq, item.before, item.before, route, reasons=NOT_LOOKED_UP), awaited[item.mq])
+        for item in sorted(changed, key=lambda item: item.mq)
+        if item.mq in awaited and item.mq.broker_name in found.brokers and found.offsets.get(item.mq) == item.before
+    )

@@ -235,17 +235,6 @@ class Journal:
             rows = connection.execute(query, storable((cluster, group, -1 if limit is None else limit)))
             return [read_change(row, _state(row)) for row in rows]
 
-    def seen_queues(self, since_ms: int) -> list[tuple[str, str, str, int, int]]:
-        """Return (cluster, broker_name, topic, highest queue id, when) of all that changes were about since then."""
-        query = (
-            "SELECT changes.cluster, items.broker_name, items.topic, max(items.queue_id), max(changes.started_at_ms) "
-            "FROM items JOIN changes ON changes.number = items.change "
-            "WHERE changes.started_at_ms >= ?1 AND items.topic IS NOT NULL AND items.route != ?2 "
-            "GROUP BY changes.cluster, items.broker_name, items.topic"
-        )
-        with self._file.transaction() as connection:
-            return [tuple(row) for row in connection.execute(query, (since_ms, Route.UNSEEN.value))]
-
     def last_attempt(self, brokers: Mapping[str, str], group: str) -> tuple[int, int] | None:
         """Return when the newest change of a group at one of these brokers that attempted anything did so.
 

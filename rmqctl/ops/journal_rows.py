@@ -114,7 +114,7 @@ def identity(item: PlanItem | ConfigItem | ReceiptItem | ConfigReceiptItem) -> t
     """Return (broker_name, topic, queue_id, route)."""
     if isinstance(item, PlanItem | ReceiptItem):
         return item.mq.broker_name, item.mq.topic, item.mq.queue_id, item.route.value
-    return item.broker_name, None, None, None
+    return item.broker_name, None, None, item.route.value
 
 
 def read_change(row: sqlite3.Row, state: ChangeState) -> Change:
@@ -187,7 +187,7 @@ def read_receipt(
         items=tuple(
             _read_item(item, note, messages.get(item["number"], ())) for item in items if item["topic"] is not None
         ),
-        configs=tuple(_read_config(item, note) for item in items if item["topic"] is None),
+        configs=tuple(_read_config(item, note, Route(row["route"])) for item in items if item["topic"] is None),
     )
 
 
@@ -228,7 +228,7 @@ def _read_item(row: sqlite3.Row, unsettled_note: str, messages: Sequence[ReturnR
     )
 
 
-def _read_config(row: sqlite3.Row, unsettled_note: str) -> ConfigReceiptItem:
+def _read_config(row: sqlite3.Row, unsettled_note: str, route: Route) -> ConfigReceiptItem:
     result, note = _outcome(row, unsettled_note)
     return ConfigReceiptItem(
         broker_name=row["broker_name"],
@@ -238,6 +238,7 @@ def _read_config(row: sqlite3.Row, unsettled_note: str) -> ConfigReceiptItem:
         after=_read_mapping(row["after"]),
         is_after_known=bool(row["is_after_known"]),
         note=note,
+        route=Route(row["route"] or route),  # journals of older releases have the whole change's alone
     )
 
 

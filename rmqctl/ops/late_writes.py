@@ -6,12 +6,16 @@ back at once proves nothing but that the write has not happened yet.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, NotAuthorisedError, RefusedError, RmqctlError
+from rmqctl.model.plan import Awaited, ConfigItem, Consequence, PlanItem
+from rmqctl.model.queue import MessageQueue
+from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
 from rmqctl.net.clock import pause
 from rmqctl.rules.times import iso_time
+from rmqctl.rules.words import listed
 
 # A broker that was stopped by a collection or a slow disk goes on within some seconds, and first works off its queue.
 # None of its limits ends that wait: it cleans expired requests out of other queues, not out of that of offsets.
@@ -19,6 +23,11 @@ LOOK_AGAIN_S = 15.0
 _FIRST_INTERVAL_S = 0.5
 _LONGEST_INTERVAL_S = 2.0
 _GROWTH = 1.5
+# A broker works its queue off within minutes of going on, or is restarted, which loses the queue: what was not seen so
+# long after its change ended does not come any more.
+IN_FLIGHT_MS = 3_600_000
+LOOKING = f"Looking for up to {LOOK_AGAIN_S:g} s for writes that were not seen and may still take effect..."
+_MAY_COME = "write may still take effect."
 
 # The broker answered that it did nothing, or nothing was asked of it.
 _REFUSALS = (BrokerError, NotAuthorisedError, RefusedError)
@@ -42,9 +51,64 @@ async def look_until_seen(client: Client, look: Callable[[], Awaitable[bool]]) -
         interval_s = min(interval_s * _GROWTH, _LONGEST_INTERVAL_S)
 
 
+def stored_words(queue_offset: int | None) -> str:
+    """Say which offset was read last."""
+    return f"{'No offset' if queue_offset is None else f'Offset {queue_offset}'} is stored"
+
+
 def unseen_note(note: str, state: str, now_ms: int) -> str:
     """Return the note of a write without an answer: `note` says why, `state` what was read last, at now_ms."""
-    return joined(note, f"{state} at {iso_time(now_ms)}; the write may still take effect.")
+    return joined(note, f"{state} (last read at {iso_time(now_ms)}). The {_MAY_COME}")
+
+
+def awaited_writes(receipt: Receipt, now_ms: int) -> dict[MessageQueue | str, Awaited]:
+    """Return the writes of a change that were not seen and may still take effect, by queue or by broker's name."""
+    if now_ms - (receipt.ended_at_ms or receipt.started_at_ms) > IN_FLIGHT_MS:
+        return {}
+    items: tuple[ReceiptItem | ConfigReceiptItem, ...] = (*receipt.items, *receipt.configs)
+    return {
+        item.mq if isinstance(item, ReceiptItem) else item.broker_name: Awaited(receipt.id, item.target)
+        for item in items
+        if item.result is Result.UNKNOWN
+        # A change that was interrupted had not looked to the end.
+        and (receipt.ended_at_ms is None or not item.is_after_known or item.note.endswith(_MAY_COME))
+    }
+
+
+def unseen_again_note(awaits: Awaited, state: str, error: RmqctlError | None, now_ms: int) -> str:
+    """Return the note of an item of an undo whose earlier write was not seen.
+
+    `state` is what was read last, at now_ms; `error` is why it could not be read.
+    """
+    said = f"{state} (last read at {iso_time(now_ms)})" if error is None else f"It could not be read: {error.sentence}"
+    more = f"The write of {awaits.receipt_id} was not seen and may still take effect: run the same undo again later"
+    return joined(said, more)
+
+
+def describe_awaited(items: Iterable[PlanItem | ConfigItem]) -> tuple[Consequence, ...]:
+    """Say of which items of an undo the earlier write was not seen yet, and what that means."""
+    awaiting = [item for item in items if item.awaits is not None]
+    if not awaiting:
+        return ()
+    receipt_id = awaiting[0].awaits.receipt_id if awaiting[0].awaits is not None else ""
+    text = (
+        f"The write of {receipt_id} is not seen yet and may still take effect: {_places(awaiting)}. "
+        f"The undo looks for it for up to {LOOK_AGAIN_S:g} s and takes it back. "
+        "If it is not seen, the exit code is 9: run the same undo again later."
+    )
+    return (Consequence("NOT_SEEN_YET", text),)
+
+
+def describe_never_seen(places: Sequence[object], receipt_id: str) -> tuple[Consequence, ...]:
+    """Say where nothing is left to take back, though nobody saw what a write had done."""
+    if not places:
+        return ()
+    text = f"As before: {listed(places)}. Whether {receipt_id} ever took effect there was not seen."
+    return (Consequence("NEVER_SEEN", text),)
+
+
+def _places(items: Sequence[PlanItem | ConfigItem]) -> str:
+    return listed(item.mq if isinstance(item, PlanItem) else item.broker_name for item in items)
 
 
 def joined(*sentences: str) -> str:

@@ -54,7 +54,12 @@ async def apply_offsets(
     outcomes = Outcomes(client, plan, checked, journal, new_id(now_ms))
     await outcomes.look_before()
     journal.begin(outcomes.receipt_id, plan, plan_text, plan_sha256, now_ms=now_ms, who=who)
-    await OffsetWriter(client, plan, checked, outcomes).write()
+    writer = OffsetWriter(client, plan, checked, outcomes)
+    awaiting = {index for index, item in enumerate(plan.items) if item.awaits is not None}
+    await writer.write(leave=awaiting)
+    if awaiting:
+        seen = await outcomes.look_for_awaited(awaiting, report)
+        await writer.write(leave=outcomes.items.keys() - seen)
     await outcomes.find(wait_s, report)
     ended_at_ms = client.clock.now_ms()
     outcomes.end(ended_at_ms)

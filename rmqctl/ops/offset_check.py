@@ -8,12 +8,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rmqctl.admin.group_names import fetch_configs
+from rmqctl.admin.offset_writes import require_master
+from rmqctl.admin.results import Answers, all_or_failed, ask_all
+from rmqctl.admin.time_search import fetch_message_at
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, StaleError
-from rmqctl.model.plan import Operation, Plan, Route
+from rmqctl.model.group import GroupConfig
+from rmqctl.model.plan import Operation, Plan, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
-from rmqctl.rules.drift import Moved, Now, count_moved, find_drift
+from rmqctl.rules.drift import Moved, Now, compared_times, count_moved, find_drift, is_seen
 from rmqctl.rules.plan_consequences import CLIENTS_AHEAD, describe_ahead, narrowing
 from rmqctl.rules.pop_handles import normal_topic
 from rmqctl.rules.reset_route import choose_route
@@ -38,29 +42,34 @@ class Checked(Struct, frozen=True):
     today: Plan
 
 
-async def check_plan(client: Client, plan: Plan, *, strict: bool) -> Checked:
-    """Return what stands now. Raises StaleError when the plan no longer holds, and what find_group raises."""
+async def find_planned(client: Client, plan: Plan) -> Found:
+    """Return the group as it is, where a plan is about it. Raises what find_group raises."""
     # Name servers learn of a retry topic of pops up to 30 s late.
     named = {
         normal_topic(plan.group, item.mq.topic) if item.route is Route.POP_ACK else item.mq.topic
         for item in plan.items
         if item.route is not Route.UNSEEN
     }
-    topics = tuple(sorted(named))
+    if plan.operation is Operation.OFFSET_DELETE:
+        return await find_stored(client, plan.group)
+    return await find_group(client, plan.group, tuple(sorted(named)))
+
+
+async def check_plan(client: Client, plan: Plan, *, strict: bool) -> Checked:
+    """Return what stands now. Raises StaleError when the plan no longer holds, and what find_group raises."""
     try:
-        is_deletion = plan.operation is Operation.OFFSET_DELETE
-        found = await (find_stored(client, plan.group) if is_deletion else find_group(client, plan.group, topics))
+        found = await find_planned(client, plan)
     except NotFoundError as error:
         raise StaleError(f"The plan no longer holds. {error.sentence}", hint=error.hint) from None
     found.require_settings(plan.brokers)
-    now = _now(plan, found, await _lacking_config(client, plan, found))
-    drift = find_drift(plan, now, strict=strict)
-    if drift:
-        has_moved = any(now.brokers.get(name, address) != address for name, address in plan.brokers.items())
-        raise stale(drift, has_moved=has_moved)
+    tables = await fetch_configs(client, found.brokers if plan.configured_at else {})
+    now = _now(plan, found, tables)
+    _require_no_drift(plan, now, strict=strict)
     for name, silence in client.silent_masters.items():
         if name in plan.brokers:
             raise silence.reworded(f"The master of {name} does not answer, and its slave's copy of offsets can be old.")
+    now = replace(now, store_times_ms=await _store_times_ms(client, compared_times(plan, now), found))
+    _require_no_drift(plan, now, strict=strict)
     return Checked(
         offsets=now.offsets,
         moved=count_moved(plan, now),
@@ -71,21 +80,35 @@ async def check_plan(client: Client, plan: Plan, *, strict: bool) -> Checked:
     )
 
 
-async def _lacking_config(client: Client, plan: Plan, found: Found) -> set[str]:
-    """Return the plan's brokers that do not have the group configured any more."""
-    if not plan.configured_at:
-        return set()
-    tables = await fetch_configs(client, found.brokers)
-    return {name for name in plan.configured_at if name in tables.ok and plan.group not in tables.ok[name]}
+def _require_no_drift(plan: Plan, now: Now, *, strict: bool) -> None:
+    drift = find_drift(plan, now, strict=strict)
+    if drift:
+        has_moved = any(now.brokers.get(name, address) != address for name, address in plan.brokers.items())
+        raise stale(drift, has_moved=has_moved)
+
+
+async def _store_times_ms(client: Client, items: Collection[PlanItem], found: Found) -> dict[MessageQueue, int]:
+    """Return when the message at each target was stored, by one pull per queue. Raises a broker's error.
+
+    One that is gone, by retention or compaction, is left out.
+    """
+    addresses = {item.mq: require_master(found.brokers[item.mq.broker_name]) for item in items}
+    targets = {item.mq: item.target or 0 for item in items}
+    answers = await ask_all(targets, lambda mq: fetch_message_at(client, addresses[mq], mq, targets[mq]))
+    return {
+        mq: message.stored_at_ms
+        for mq, message in all_or_failed(answers).items()
+        if message is not None and message.queue_offset == targets[mq]
+    }
 
 
 def _today(plan: Plan, found: Found) -> Plan:
-    if not found.rows or plan.operation is Operation.CLEAN_EXPIRED:
+    if plan.operation in (Operation.OFFSET_DELETE, Operation.CLEAN_EXPIRED):
         return plan  # deletions tell no numbers, and what is cleaned depends on who has it in hand
     items = tuple(
-        item_today(item, found.rows[item.mq], is_consumed=found.is_consumed(item.mq.topic))
-        if item.mq in found.rows and item.route is not Route.UNSEEN
-        else item
+        item
+        if item.mq not in found.rows or item.route is Route.UNSEEN or _is_awaiting(item, found)
+        else item_today(item, found.rows[item.mq], is_consumed=found.is_consumed(item.mq.topic))
         for item in plan.items
     )
     ahead = describe_ahead(items, [found.rows[item.mq] for item in items if item.mq in found.rows])
@@ -94,7 +117,12 @@ def _today(plan: Plan, found: Found) -> Plan:
     return replace(plan, items=items, consequences=(*others, *ahead), filters=filters)
 
 
-def _now(plan: Plan, found: Found, lacking_config: Collection[str]) -> Now:
+def _is_awaiting(item: PlanItem, found: Found) -> bool:
+    """Tell whether an item still waits for an earlier write, so that nothing is changed so far."""
+    return item.awaits is not None and not is_seen(item.awaits, item.before, found.offsets.get(item.mq))
+
+
+def _now(plan: Plan, found: Found, tables: Answers[str, dict[str, GroupConfig]]) -> Now:
     # A plan for a group that may have members was made with the operator's word that it has none.
     assume_offline = any(item.route is Route.BROKER_WRITE for item in plan.items)
     return Now(
@@ -115,5 +143,6 @@ def _now(plan: Plan, found: Found, lacking_config: Collection[str]) -> Now:
             for mq, row in found.rows.items()
             if row.min_offset is not None and row.max_offset is not None
         },
-        lacking_config=lacking_config,
+        lacking_config={name for name, table in tables.ok.items() if plan.group not in table},
+        untold_config=tables.failed.keys(),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from rmqctl.admin.results import ask_all
 from rmqctl.admin.topic_status import fetch_topic_config
@@ -11,11 +11,13 @@ from rmqctl.errors import NotFoundError, RefusedError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import Consequence, Operation, PlanItem, Route
+from rmqctl.model.progress import Unknown
+from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.reset import NONE_STORED
 
-from .offset_found import Found, find_stored, require_configured
+from .offset_found import Found, find_stored, find_untold, require_configured
 from .offset_plan import Planned, new_plan
-from .plan_parts import NOT_LOOKED_UP
+from .plan_parts import NOT_LOOKED_UP, reason_words, unseen_item
 
 
 async def plan_deletion(
@@ -34,30 +36,49 @@ async def plan_deletion(
         raise RefusedError(sentence, hint="Stop them first.")
     gone, untold = await _find_gone(client, found)
     wanted = {*topics} | (gone if leftovers else set())
-    items = tuple(
-        PlanItem(
-            mq, before, None, Route.BROKER_WRITE, note="its topic is gone" if mq.topic in gone else "",
-            reasons=NOT_LOOKED_UP | {"target": "NONE_STORED"},
-        )
-        for mq, before in sorted(found.offsets.items())
-        if mq.topic in wanted and before is not None
-    )  # fmt: skip
+    named = {mq: before for mq, before in sorted(found.offsets.items()) if mq.topic in wanted and before is not None}
+    silent, hidden = await find_untold(client, found, {mq.broker_name for mq in named})
+    failures = (*found.failures, *untold, *silent.values())
+    items = (
+        *(_item(mq, before, gone) for mq, before in named.items() if mq.broker_name not in silent),
+        *_unseen(found, {mq: before for mq, before in named.items() if mq.broker_name in silent}, wanted, failures),
+    )
     without = sorted({*topics} - {item.mq.topic for item in items})
-    failures = (*found.failures, *untold)
     if without and not failures:
         raise NotFoundError("Offset", group).reworded(f"Group {group} has no offsets in {', '.join(without)}.")
     if not items and not failures:
         raise NotFoundError("Offset", group).reworded(f"Group {group} has no offsets of topics that are gone.")
     hint = f"Delete all that is left of it: rmqctl group delete {group} --with-offsets"
-    await require_configured(client, found, {item.mq.broker_name for item in items}, hint=hint)
+    await require_configured(client, found, {mq.broker_name for mq in named}, hint=hint)
     consequences = (
         Consequence("NONE_STORED", f"{NONE_STORED}."),
         Consequence("BEGINS_ANEW", "Who comes begins where clients begin without an offset (ConsumeFromWhere)."),
+        *hidden,
     )
     plan = await new_plan(
         client, found, items, consequences, operation=Operation.OFFSET_DELETE, asked=asked, reason=reason
     )
     return Planned(plan, failures)
+
+
+def _item(mq: MessageQueue, before: int, gone: Collection[str]) -> PlanItem:
+    note = "its topic is gone" if mq.topic in gone else ""
+    reasons = NOT_LOOKED_UP | {"target": "NONE_STORED"}
+    return PlanItem(mq, before, None, Route.BROKER_WRITE, note=note, reasons=reasons)
+
+
+def _unseen(
+    found: Found, silent: Mapping[MessageQueue, int | None], topics: Collection[str], failures: Sequence[Failure]
+) -> Iterator[PlanItem]:
+    """Yield the items of queues at brokers that told nothing: of the group (`silent`), or of its offsets."""
+    reasons = {failure.broker_name: reason_words(failure) for failure in reversed(failures)}
+    befores: dict[MessageQueue, int | None] = {**silent} | {
+        mq: row.consumer_offset for mq, row in found.rows.items() if mq.topic in topics
+    }
+    for mq, before in sorted(befores.items()):
+        row = found.rows.get(mq)
+        reason = str(Unknown.NOT_REPORTED if row is None else row.reasons.get("maxOffset", Unknown.NOT_REPORTED))
+        yield unseen_item(mq, reasons.get(mq.broker_name, ""), reason=reason, before=before)
 
 
 async def _find_gone(client: Client, found: Found) -> tuple[set[str], list[Failure]]:

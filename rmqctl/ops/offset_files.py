@@ -13,16 +13,19 @@ import csv
 import io
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rmqctl.errors import UsageError
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.file_claims import require_fit, require_kind
 from rmqctl.rules.words import counted
+
+from .offset_file_gaps import not_read_words, take_comments
 
 API_VERSION = "rmqctl/v1"
 EXPORT, LIST = "OffsetExport", "OffsetList"
@@ -40,7 +43,7 @@ _HEADING_HINT = (
 
 
 class OffsetEntry(Struct, frozen=True, gc=False):
-    """One queue and its offset, None for "none is stored".
+    """One queue and its offset, None for "none is stored", or for one that was not read: `unread` then says why.
 
     `broker_name` is None where the file has a bare partition; `line` is None in JSON, which has no lines of its own.
     """
@@ -50,17 +53,20 @@ class OffsetEntry(Struct, frozen=True, gc=False):
     queue_id: int
     offset: int | None
     line: int | None
+    unread: str | None = None
 
 
 class OffsetFile(Struct, frozen=True):
     """What a file says: at least one entry, no queue twice.
 
-    `group` is None and `clusters` is empty where the file names none.
+    `group` is None and `clusters` is empty where the file names none. `not_read` is what could not be read when it was
+    made, in words.
     """
 
     group: str | None
     entries: tuple[OffsetEntry, ...]
     clusters: tuple[str, ...] = ()
+    not_read: tuple[str, ...] = ()
 
     def settle_group(self, asked: str | None) -> str:
         """Return the group that the offsets are for. Raises UsageError for none and for two."""
@@ -87,9 +93,11 @@ def parse_offsets(data: bytes) -> OffsetFile:
         raise UsageError("The file is empty.", hint=_HINT)
     if start[0] in "{[":
         return _read_json(data)
-    if start[0] == '"' or "," in start.split("\n", 1)[0]:
-        return _collect(_read_rows(_csv_rows(text)))
-    return _collect(_read_rows(_text_rows(text)))
+    not_read, text = take_comments(text)
+    start = text.lstrip()
+    is_csv = start.startswith('"') or "," in start.split("\n", 1)[0]
+    rows = _csv_rows(text) if is_csv else _text_rows(text)
+    return replace(_collect(_read_rows(rows)), not_read=not_read)
 
 
 def _line_of(data: bytes, position: int) -> int:
@@ -150,10 +158,17 @@ class _Item(Struct, frozen=True, rename="camel", gc=False):
     reasons: dict[str, str] = {}
 
 
+class _Error(Struct, frozen=True, rename="camel"):
+    what: str = ""
+    message: str = ""
+    broker_name: str | None = None
+
+
 class _Document(Struct, frozen=True):
     items: list[_Item]
     group: str | None = None
     cluster: str | None = None
+    errors: list[_Error] = []
 
 
 def _read_json(data: bytes) -> OffsetFile:
@@ -168,22 +183,21 @@ def _read_json(data: bytes) -> OffsetFile:
     except (msgspec.DecodeError, RecursionError) as error:
         raise UsageError(_malformed(data, str(error)), hint=_HINT) from None
     clusters = tuple(document.cluster.split(",")) if document.cluster else ()
-    return _collect(_json_entries(document), document.group, clusters)
+    words = (not_read_words(error.broker_name, error.what, error.message) for error in document.errors)
+    not_read = tuple(text for text in words if text is not None)
+    return replace(_collect(_json_entries(document), document.group, clusters), not_read=not_read)
 
 
 def _json_entries(document: _Document) -> Iterator[_Found]:
     for number, item in enumerate(document.items, 1):
         reason = item.reasons.get("consumerOffset", Unknown.NEVER_COMMITTED)
+        unread = None
         if item.consumer_offset is None and reason != Unknown.NEVER_COMMITTED:
-            mq = MessageQueue(item.topic, item.broker_name, item.queue_id)
-            raise UsageError(
-                f"Item {number}: the offset of {mq} could not be read when the file was made ({reason}).",
-                hint="Make the file anew, or take the item out of it.",
-            )
+            unread = f"not read when the file was made ({reason})"
         _require_between(item.queue_id, "queue", _MAX_QUEUE_ID, f"Item {number}")
         if item.consumer_offset is not None:
             _require_between(item.consumer_offset, "offset", _MAX_OFFSET, f"Item {number}")
-        yield item.group, OffsetEntry(item.topic, item.broker_name, item.queue_id, item.consumer_offset, None)
+        yield item.group, OffsetEntry(item.topic, item.broker_name, item.queue_id, item.consumer_offset, None, unread)
 
 
 def _one_based(message: str) -> str:
@@ -339,9 +353,11 @@ def _number(cell: str, what: str, most: int, line: int) -> int:
 
 
 def resolve_brokers(
-    entries: Iterable[OffsetEntry], read_queue_counts: Mapping[tuple[str, str], int]
-) -> list[tuple[MessageQueue, int | None]]:
-    """Return each entry's queue and offset. `read_queue_counts` are by (topic, broker name), of all topics named.
+    entries: Iterable[OffsetEntry], read_queue_counts: Mapping[tuple[str, str], int], missing: Collection[str] = ()
+) -> dict[MessageQueue, OffsetEntry]:
+    """Return the entries by queue. `read_queue_counts` are by (topic, broker name), of all topics named.
+
+    Which queues brokers that are `missing` have is not known where they have no count.
 
     A bare partition is settled only where the topic lives on one broker. Raises UsageError for one that could be of
     several, for a queue that is not there, and for one that turns out to be named twice.
@@ -352,12 +368,16 @@ def resolve_brokers(
             counts.setdefault(topic, {})[broker_name] = count
     resolved: dict[MessageQueue, OffsetEntry] = {}
     for entry in entries:
-        mq = _resolve(entry, counts.get(entry.topic, {}))
+        there = counts.get(entry.topic, {})
+        is_missing = entry.broker_name in missing and entry.broker_name not in there
+        mq = (
+            MessageQueue(entry.topic, entry.broker_name or "", entry.queue_id) if is_missing else _resolve(entry, there)
+        )
         other = resolved.setdefault(mq, entry)
         if other is not entry:
             at = "" if entry.line is None else f" (lines {other.line} and {entry.line})"
             raise UsageError(f"{mq} is named twice{at}.")
-    return [(mq, entry.offset) for mq, entry in resolved.items()]
+    return resolved
 
 
 def _resolve(entry: OffsetEntry, counts: Mapping[str, int]) -> MessageQueue:

@@ -14,19 +14,22 @@ from rmqctl.admin.offsets import read_group
 from rmqctl.admin.results import all_failed, ask_all
 from rmqctl.admin.stored_offsets import fetch_group_table
 from rmqctl.client.core import Client
-from rmqctl.errors import NotRegisteredError, RefusedError, RmqctlError
+from rmqctl.errors import NotAuthorisedError, NotRegisteredError, RefusedError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import BROADCASTING, CONSUME_ACTIVELY, GroupState, Proxies
 from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.plan import Consequence
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.versions import V5_0_0
 from rmqctl.rules.cluster_memory import may_hold
-from rmqctl.rules.group_state import agreed, group_state, unseen_reason
+from rmqctl.rules.group_state import agreed, group_state, reason_of, unseen_reason
 from rmqctl.rules.reset_route import Situation
 from rmqctl.rules.words import counted, listed
+
+from .plan_parts import GROUPS
 
 _SERVER_SIDE = "useServerSideResetOffset"
 
@@ -66,9 +69,29 @@ class Found(Struct, frozen=True):
 
 
 async def find_configured(client: Client, found: Found) -> frozenset[str]:
-    """Return the brokers that have the group configured; those that do not tell are left out."""
+    """Return the brokers that have the group configured; find_untold() names those that do not tell."""
     tables = await fetch_configs(client, found.brokers)
     return frozenset(name for name, table in tables.ok.items() if found.situation.group in table)
+
+
+async def find_untold(
+    client: Client, found: Found, names: Iterable[str]
+) -> tuple[dict[str, Failure], tuple[Consequence, ...]]:
+    """Return by name those of these brokers that did not tell whether they have the group configured.
+
+    Nothing is changed there: no check would see that the group was deleted since. A broker that refuses to tell this
+    account refuses it always, so it is only named, in a consequence.
+    """
+    asked = {name: found.brokers[name] for name in names if name in found.brokers}
+    tables = await fetch_configs(client, asked)
+    refused = sorted(name for name, error in tables.failed.items() if isinstance(error, NotAuthorisedError))
+    untold = {
+        name: Failure(name, GROUPS, error) for name, error in sorted(tables.failed.items()) if name not in refused
+    }
+    if not refused:
+        return untold, ()
+    text = f"{listed(refused)} does not let this account list groups: a group deleted there since is not noticed."
+    return untold, (Consequence("CONFIGURATION_HIDDEN", text),)
 
 
 async def require_configured(client: Client, found: Found, names: Iterable[str], *, hint: str) -> None:
@@ -125,8 +148,7 @@ async def find_group(client: Client, group: str, topics: Sequence[str]) -> Found
 
 def _may_hold(client: Client, reading: Reading, name: str) -> bool:
     """Tell whether a broker has queues of the topics that were read, or may have as far as anybody can tell."""
-    routes = [reading.routes[topic] for topic in reading.topics if topic in reading.routes]
-    if any(data.broker_name == name for route in routes for data in (*route.queue_data, *route.missing)):
+    if any(reading.has_queues(topic, name) for topic in reading.topics):
         return True
     is_missing = isinstance(reading.failed_brokers.get(name), NotRegisteredError)
     return is_missing and any(may_hold(topic, name, client.expectation) for topic in reading.topics)
@@ -169,6 +191,8 @@ def _situation(group: str, progress: GroupProgress, reading: Reading) -> Situati
         message_model=_agreed_unless(BROADCASTING, [found.message_model for found in connected]),
         is_popping=any(Unknown.POP in row.reasons.values() for row in progress.rows),
         languages=frozenset(member.language for found in connected for member in found.members),
+        unheard=tuple(sorted(reading.failed_brokers)),
+        unheard_reason=reason_of(reading.failed_brokers.values()) if reading.failed_brokers else None,
     )
 
 
@@ -180,15 +204,14 @@ def _agreed_unless(refused: str, told: Collection[str]) -> str | None:
 async def find_stored(client: Client, group: str) -> Found:
     """Read a group with every offset that brokers store of it, also of topics that there are no more.
 
-    Raises what find_group raises.
+    Its rows are those of brokers that did not tell their offsets. Raises what find_group raises.
     """
     found = await find_group(client, group, ())
-
     tables = await ask_all(found.brokers, lambda name: fetch_group_table(client, found.brokers[name], group))
     failures = [Failure(name, "all stored offsets", error) for name, error in tables.failed.items()]
     return replace(
         found,
-        rows={},
+        rows={mq: row for mq, row in found.rows.items() if mq.broker_name not in tables.ok},
         offsets={mq: offset for table in tables.ok.values() for mq, offset in table.offsets.items()},
         failures=(*found.failures, *failures),
     )

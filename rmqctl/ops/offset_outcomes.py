@@ -23,10 +23,20 @@ from rmqctl.net.clock import pause
 from rmqctl.observe.sampling import GroupSampler
 from rmqctl.observe.wait_stable import wait_until_confirmed
 from rmqctl.rules.confirmation import Outcome, Verdict, Written, push_quiet_s
+from rmqctl.rules.drift import is_seen
 
 from .applied import note_down
 from .journal import Journal
-from .late_writes import LOOK_AGAIN_S, is_refusal, joined, look_until_seen, unseen_note
+from .late_writes import (
+    LOOK_AGAIN_S,
+    LOOKING,
+    is_refusal,
+    joined,
+    look_until_seen,
+    stored_words,
+    unseen_again_note,
+    unseen_note,
+)
 from .offset_check import Checked
 
 # Go clients stop for 10 s also where a pull sends them, and take the queue again when they share next, within 20 s.
@@ -118,9 +128,7 @@ class Outcomes:
 
     async def read_back(self, indexes: Collection[int]) -> None:
         """Read what is stored now where something was sent, and conclude what can be concluded from it."""
-        by_broker: dict[str, list[int]] = {}
-        for index in sorted(indexes):
-            by_broker.setdefault(self._plan.items[index].mq.broker_name, []).append(index)
+        by_broker = self._by_broker(indexes)
         answers = await ask_all(by_broker, lambda name: self._stored(name, by_broker[name]))
         for name, part in by_broker.items():
             for index in part:
@@ -182,9 +190,49 @@ class Outcomes:
         for index in filter(is_open, left):
             item = self.items[index]
             if item.is_after_known:
-                state = f"{'No offset' if item.after is None else f'Offset {item.after}'} is stored"
-                self.note(index, unseen_note(item.note, state, now_ms))
+                self.note(index, unseen_note(item.note, stored_words(item.after), now_ms))
         self.settle(left)
+
+    async def look_for_awaited(self, indexes: Collection[int], report: Callable[[str], None]) -> set[int]:
+        """Look for the earlier writes that items of an undo await, for a bounded time; return those that were seen.
+
+        For the others nothing is written, and they are unknown.
+        """
+        report(LOOKING)
+        seen: set[int] = set()
+        failed: dict[str, RmqctlError] = {}
+
+        async def look() -> bool:
+            nonlocal failed
+            by_broker = self._by_broker(index for index in indexes if index not in seen)
+            answers = await ask_all(by_broker, lambda name: self._stored(name, by_broker[name]))
+            failed = dict(answers.failed)
+            for index in (index for name in answers.ok for index in by_broker[name]):
+                planned = self._plan.items[index]
+                now = answers.ok[planned.mq.broker_name][planned.mq]
+                self.items[index] = replace(self.items[index], before=now, after=now, is_after_known=True)
+                if planned.awaits is not None and is_seen(planned.awaits, planned.before, now):
+                    seen.add(index)
+            return seen >= set(indexes)
+
+        if not await look():
+            await look_until_seen(self._client, look)
+        for index in sorted(set(indexes) - seen):
+            item, awaits = self.items[index], self._plan.items[index].awaits
+            if awaits is not None:
+                error, now_ms = failed.get(item.mq.broker_name), self._client.clock.now_ms()
+                note = unseen_again_note(awaits, stored_words(item.after), error, now_ms)
+                # Nothing was sent: there is nothing that could be taken back.
+                self.items[index] = replace(item, target=item.before, result=Result.UNKNOWN, note=note)
+        self._read_failures |= {name: Failure(name, "what is stored now", error) for name, error in failed.items()}
+        self.settle(set(indexes) - seen)
+        return seen
+
+    def _by_broker(self, indexes: Iterable[int]) -> dict[str, list[int]]:
+        by_broker: dict[str, list[int]] = {}
+        for index in sorted(indexes):
+            by_broker.setdefault(self._plan.items[index].mq.broker_name, []).append(index)
+        return by_broker
 
     async def _stored(self, name: str, indexes: Iterable[int]) -> dict[MessageQueue, int | None]:
         broker = self._checked.brokers[name]

@@ -11,16 +11,18 @@ from msgspec.structs import replace
 from rmqctl.admin.brokers import fetch_cluster
 from rmqctl.admin.offset_writes import require_master
 from rmqctl.admin.queues import QueueChoice
-from rmqctl.admin.results import ask_all
+from rmqctl.admin.results import ask_all, failed_by_name, not_found
 from rmqctl.admin.time_search import fetch_message_at, find_first_since
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError, RmqctlError, UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
 from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX
-from rmqctl.model.plan import Consequence, Operation, Plan, PlanItem, Route
-from rmqctl.model.progress import QueueProgress
+from rmqctl.model.plan import Awaited, Consequence, Operation, Plan, PlanItem, Route
+from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.cluster_memory import not_registered
+from rmqctl.rules.drift import is_unseen_yet
 from rmqctl.rules.plan_consequences import (
     describe_ahead,
     describe_delayed,
@@ -36,17 +38,19 @@ from rmqctl.rules.times import iso_time
 from rmqctl.rules.words import counted, listed
 
 from .broker_times import resolve_ago
-from .offset_found import Found, find_configured, find_group, require_configured
-from .plan_items import new_item
-from .plan_parts import cluster_label, describe_unseen, new_id, unseen_item
+from .offset_found import Found, find_configured, find_group, find_untold, require_configured
+from .plan_items import awaiting, new_item
+from .plan_parts import cluster_label, describe_unseen, new_id, reason_words, unseen_item
 from .retry_topics import describe_waiting, find_retry_routes
 
 
 class Wish(Struct, frozen=True):
     """What is to be changed: `topics`, all that the group consumes without any; `queues` of them, all without any.
 
-    `given` are offsets by queue for Aim.GIVEN, None for none stored there. `expect_queues` is how many queues the plan
-    must be about, None for any number.
+    `given` are offsets by queue for Aim.GIVEN, None for none stored there; `awaits` are writes that an undo has to wait
+    for where its queue is as before. `expect_queues` is how many queues the plan must be about, None for any number.
+    `unread` are queues of which no offset could be read where they were to come from, and why; `failures` and
+    `consequences` are what came of reading there.
     """
 
     operation: Operation
@@ -54,6 +58,10 @@ class Wish(Struct, frozen=True):
     topics: tuple[str, ...] = ()
     queues: tuple[QueueChoice, ...] = ()
     given: Mapping[MessageQueue, int | None] = {}
+    awaits: Mapping[MessageQueue, Awaited] = {}
+    unread: Mapping[MessageQueue, str] = {}
+    failures: tuple[Failure, ...] = ()
+    consequences: tuple[Consequence, ...] = ()
     with_retry: bool = False
     assume_offline: bool = False
     expect_queues: int | None = None
@@ -79,11 +87,14 @@ async def plan_offsets(client: Client, group: str, wish: Wish) -> Planned:
     Raises NotFoundError for a group or topic that there is not, RefusedError for a group that can't be changed, and the
     brokers' error when none of them answers.
     """
-    found = await _find_group(client, group, await _topics(client, wish))
+    wish = await _readable(client, wish)
+    found = await _find_group(client, group, wish.topics)
     if wish.with_retry:
         found, wish = await _with_retry(client, found, wish)
     rows = _chosen(found, wish)
-    readable = [row for row in rows if row.min_offset is not None and row.max_offset is not None]
+    readable = [
+        row for row in rows if row.mq in found.offsets and row.min_offset is not None and row.max_offset is not None
+    ]
     names = sorted({row.mq.broker_name for row in readable or rows})
     found.require_settings(names)
     require_resettable(
@@ -92,26 +103,23 @@ async def plan_offsets(client: Client, group: str, wish: Wish) -> Planned:
         is_server_side=[found.is_server_side.get(name, False) for name in names],
     )
     await require_configured(client, found, names, hint=f"rmqctl group create {group} configures it.")
+    untold, hidden = await find_untold(client, found, names)
+    readable = [row for row in readable if row.mq.broker_name not in untold and row.mq not in wish.unread]
     brokers = {name: found.brokers[name] for name in names if name in found.brokers}
     spec, of_clocks = await resolve_ago(client, brokers, wish.spec)
     since = "" if spec.ago_ms is None else f" (since {iso_time(spec.value)})"
     wish = replace(wish, spec=spec, asked=f"{wish.asked}{since}")
     looked, failures = await _look_up(client, found, wish, readable)
+    known = {failure.broker_name for failure in found.failures if failure.broker_name is not None}
+    failures += [*untold.values(), *(each for each in wish.failures if each.broker_name not in known)]
     _require_count(wish, len(looked))
-    seen = tuple(
-        new_item(
-            row, looked[row.mq].choice.target, _route(row.mq.broker_name, found, wish),
-            note=looked[row.mq].note, first_store_time_ms=looked[row.mq].first_store_time_ms,
-            is_consumed=found.is_consumed(row.mq.topic),
-        )
-        for row in readable
-        if row.mq in looked and not looked[row.mq].choice.is_left
-    )  # fmt: skip
+    seen = _seen_items(found, wish, readable, looked)
     _require_pushable(found, seen)
     unseen = _unseen_items(found, wish, [row for row in rows if row.mq not in looked], (*failures, *found.failures))
     items = (*seen, *unseen)
     routes = {item.route for item in seen}
-    left = Counter(each.choice.note for each in looked.values() if each.choice.is_left)
+    planned = {item.mq for item in seen}
+    left = Counter(each.choice.note for mq, each in looked.items() if mq not in planned)
     consequences = (
         *describe_routes(found.situation, routes),
         *describe_ahead(items, readable),
@@ -121,6 +129,8 @@ async def plan_offsets(client: Client, group: str, wish: Wish) -> Planned:
         *_time_ahead(client, wish),
         *describe_targets({mq: each.order for mq, each in looked.items()}),
         *of_clocks,
+        *hidden,
+        *wish.consequences,
         *_unsubscribed(found, {row.mq.topic for row in rows}),
         *await _retry_left(client, found, wish),
     )
@@ -141,7 +151,8 @@ async def new_plan(
     now_ms, situation = client.clock.now_ms(), found.situation
     seen = [item for item in items if item.route is not Route.UNSEEN]
     routes = {item.route for item in seen} or {Route.UNSEEN}
-    topics, names = {item.mq.topic for item in items}, sorted({item.mq.broker_name for item in seen})
+    # Of topics of which nothing was seen the check reads nothing.
+    topics, names = {item.mq.topic for item in seen}, sorted({item.mq.broker_name for item in seen})
     return Plan(
         id=new_id(now_ms),
         operation=operation,
@@ -166,11 +177,35 @@ async def new_plan(
     )
 
 
-async def _topics(client: Client, wish: Wish) -> tuple[str, ...]:
-    """Return the topics to read: what an undo can't find any more must not hide the rest."""
-    routes = await ask_all(wish.topics if wish.spec.aim is Aim.BEFORE else (), client.route)
+async def _readable(client: Client, wish: Wish) -> Wish:
+    """Return a wish for the topics that can be read: what an undo can't find any more must not hide the rest.
+
+    Nor must topics all of whose brokers are missing: their queues are unread.
+    """
+    routes = await ask_all(wish.topics, client.route)
     gone = {topic for topic, error in routes.failed.items() if isinstance(error, NotFoundError)}
-    return tuple(topic for topic in wish.topics if topic not in gone)
+    shut = {topic: route for topic, route in routes.ok.items() if not route.queue_data}
+    left = tuple(topic for topic in wish.topics if topic not in shut)
+    if wish.spec.aim is Aim.BEFORE:
+        left = tuple(topic for topic in left if topic not in gone)
+    if not shut or not left:
+        return replace(wish, topics=left or tuple(shut))  # of which reading says why
+    now_ms = client.clock.now_ms()
+    errors = {broker.broker_name: not_registered(broker, now_ms) for route in shut.values() for broker in route.brokers}
+    is_given = wish.spec.aim in (Aim.GIVEN, Aim.BEFORE)
+    unread = {
+        mq: errors[mq.broker_name].sentence
+        for route in shut.values()
+        for mq in route.missing_queues()
+        if mq in wish.given or not is_given
+    }
+    return replace(
+        wish,
+        topics=left,
+        given={mq: offset for mq, offset in wish.given.items() if mq not in unread},
+        unread={**wish.unread, **unread},
+        failures=(*wish.failures, *(Failure(name, "offsets", error) for name, error in sorted(errors.items()))),
+    )
 
 
 async def _with_retry(client: Client, found: Found, wish: Wish) -> tuple[Found, Wish]:
@@ -217,15 +252,41 @@ def _require_count(wish: Wish, count: int) -> None:
         raise RefusedError(sentence, hint="rmqctl offset show GROUP lists them; rmqctl doctor checks the brokers.")
 
 
+def _seen_items(
+    found: Found, wish: Wish, rows: Sequence[QueueProgress], looked: Mapping[MessageQueue, _Looked]
+) -> tuple[PlanItem, ...]:
+    items = []
+    for row in rows:
+        if row.mq not in looked:
+            continue
+        each, route = looked[row.mq], _route(row.mq.broker_name, found, wish)
+        item = new_item(
+            row, each.choice.target, route, note=each.note, first_store_time_ms=each.first_store_time_ms,
+            is_consumed=found.is_consumed(row.mq.topic),
+        )  # fmt: skip
+        awaits = wish.awaits.get(row.mq) if row.mq in found.offsets else None
+        if awaits is not None and is_unseen_yet(awaits, wish.given[row.mq], item.before, route):
+            items.append(awaiting(item, awaits))
+        elif not each.choice.is_left:
+            items.append(item)
+    return tuple(items)
+
+
 def _unseen_items(
     found: Found, wish: Wish, rows: Sequence[QueueProgress], failures: Sequence[Failure]
 ) -> list[PlanItem]:
     """Return the items of queues that could not be read, and of given ones that do not exist now."""
-    reasons = {failure.broker_name: failure.error.sentence for failure in failures}
-    items = [unseen_item(row.mq, reasons.get(row.mq.broker_name, ""), row) for row in rows]
-    gone = [mq for mq in wish.given if mq not in found.rows]
+    reasons = {failure.broker_name: reason_words(failure) for failure in failures}
+    items = [
+        unseen_item(
+            row.mq, wish.unread.get(row.mq) or reasons.get(row.mq.broker_name, ""), before=row.consumer_offset,
+            reason=str(row.reasons.get("maxOffset", Unknown.NOT_REPORTED)),
+        )
+        for row in rows
+    ]  # fmt: skip
+    gone = [mq for mq in (*wish.given, *wish.unread) if mq not in found.rows]
     return items + [
-        unseen_item(mq, reasons.get(mq.broker_name, "it does not exist now"))
+        unseen_item(mq, wish.unread.get(mq) or reasons.get(mq.broker_name, "it does not exist now"))
         for mq in sorted(gone)
         if not wish.queues or any(choice.has(mq) for choice in wish.queues)
     ]
@@ -255,15 +316,16 @@ def _chosen(found: Found, wish: Wish) -> list[QueueProgress]:
     ]
     if not rows:
         sentence = f"Group {found.situation.group} has no queue to change: it has no offsets, and no subscription."
-        raise NotFoundError("Queue", found.situation.group).reworded(
+        error = NotFoundError("Queue", found.situation.group).reworded(
             sentence, hint="--topic names one that it will read."
         )
+        raise not_found(error, failed_by_name(found.failures))
     for choice in wish.queues:
         if not any(choice.has(row.mq) for row in rows):
             there = ", ".join(sorted({row.mq.broker_name for row in rows}))
             raise UsageError(f"--queue {choice}: there is no such queue.", hint=f"Brokers here: {there}.")
     if wish.spec.aim in (Aim.GIVEN, Aim.BEFORE):
-        rows = [row for row in rows if row.mq in wish.given]
+        rows = [row for row in rows if row.mq in wish.given or row.mq in wish.unread]
     return [row for row in rows if not wish.queues or any(choice.has(row.mq) for choice in wish.queues)]
 
 
@@ -302,8 +364,6 @@ async def _look_up(
 
     async def look_up(row: QueueProgress) -> _Looked:
         min_offset, max_offset = row.min_offset or 0, row.max_offset or 0
-        if row.mq not in found.offsets:
-            return _Looked(Choice(None, "the stored offset could not be read"))
         address = require_master(found.brokers[row.mq.broker_name])
         first, order = None, TimeOrder.RISING
         if wish.spec.aim is Aim.TIME:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
-from rmqctl.model.plan import PlanItem, Route
+from rmqctl.model.plan import Awaited, ConfigItem, PlanItem, Route
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.rules.reset import Ahead, Range, find_effects
 
@@ -38,6 +39,31 @@ def new_item(
         reasons=reasons,
         **effects,
     )
+
+
+def awaiting(item: PlanItem, awaits: Awaited) -> PlanItem:
+    """Return an item that stays where it is, unless the write that it awaits is seen: then it comes back there."""
+    counts = ("reconsumed", "reconsumed_min", "reconsumed_max", "skipped", "skipped_min", "skipped_max")
+    return replace(
+        item,
+        target=item.before,
+        awaits=awaits,
+        note=_awaits_words(awaits),
+        first_store_time_ms=None,
+        reasons={**item.reasons, "firstStoreTimestamp": "NOT_LOOKED_UP"},
+        **dict.fromkeys(counts, None if item.before is None else 0),
+    )
+
+
+def awaiting_config(
+    broker_name: str, now: Mapping[str, Any] | None, awaits: Awaited, route: Route = Route.GROUP_CONFIG
+) -> ConfigItem:
+    """Return an item as awaiting() does, of a configuration."""
+    return ConfigItem(broker_name, now, now, _awaits_words(awaits), route, awaits)
+
+
+def _awaits_words(awaits: Awaited) -> str:
+    return f"awaits the write of {awaits.receipt_id}"
 
 
 def item_today(item: PlanItem, row: QueueProgress, *, is_consumed: bool) -> PlanItem:

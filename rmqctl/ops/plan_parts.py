@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -9,7 +10,6 @@ from datetime import UTC, datetime
 from rmqctl.errors import StaleError
 from rmqctl.model.failure import Failure
 from rmqctl.model.plan import Plan, PlanItem, Route
-from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
 from rmqctl.rules.words import counted
@@ -29,15 +29,32 @@ _HARMLESS = ("first message", "master, its slave answered")
 _SHOWN = 5
 
 
-def unseen_item(mq: MessageQueue, why: str, row: QueueProgress | None = None) -> PlanItem:
+def is_harmless(failure: Failure) -> bool:
+    """Tell whether what failed leaves no part of the group unseen."""
+    return failure.what.startswith(_HARMLESS)
+
+
+_NOT_SEEN = "not seen"
+# What a broker did not tell whose offsets could be read: whether it has the group configured.
+GROUPS = "configurations of groups"
+
+
+def reason_words(failure: Failure) -> str:
+    """Return why a queue's broker counts as not seen."""
+    return f"{failure.what}: {failure.error.sentence}" if failure.what == GROUPS else failure.error.sentence
+
+
+def unseen_note(why: str) -> str:
+    """Return the note of what should be there and could not be read."""
+    return f"{_NOT_SEEN}: {why.rstrip('.')}" if why else _NOT_SEEN
+
+
+def unseen_item(mq: MessageQueue, why: str, *, reason: str = "NOT_THERE", before: int | None = None) -> PlanItem:
     """Return the item of a queue that should be there and could not be read; nothing will be sent for it."""
-    before = None if row is None else row.consumer_offset
-    reason = "NOT_THERE" if row is None else str(row.reasons.get("maxOffset", Unknown.NOT_REPORTED))
     reasons = dict.fromkeys((*NOT_LOOKED_UP, "target"), reason)
     if before is None:
         reasons["before"] = reason
-    note = f"not seen: {why.rstrip('.')}" if why else "not seen"
-    return PlanItem(mq, before, None, Route.UNSEEN, note=note, reasons=reasons)
+    return PlanItem(mq, before, None, Route.UNSEEN, note=unseen_note(why), reasons=reasons)
 
 
 def describe_unseen(plan: Plan, failures: Sequence[Failure]) -> str | None:
@@ -48,15 +65,23 @@ def describe_unseen(plan: Plan, failures: Sequence[Failure]) -> str | None:
         if item.route is Route.UNSEEN:
             name = item.mq.broker_name
             counts[name] = counts.get(name, 0) + 1
-            notes.setdefault(name, item.note.removeprefix("not seen: "))
+            notes.setdefault(name, _reason(item.note))
     said = [f"{counted(count, 'queue')} at {name} ({notes[name]})" for name, count in sorted(counts.items())]
+    for config in plan.configs:
+        if config.route is Route.UNSEEN and config.broker_name not in counts:
+            said.append(f"configuration at {config.broker_name} ({_reason(config.note)})")
+            counts[config.broker_name] = 0
     said += [
         f"{failure.what}{'' if failure.broker_name is None else f' at {failure.broker_name}'} "
         f"({failure.error.sentence.rstrip('.')})"
         for failure in failures
-        if not failure.what.startswith(_HARMLESS) and failure.broker_name not in counts
+        if not is_harmless(failure) and failure.broker_name not in counts
     ]
     return "; ".join(dict.fromkeys(said)) or None
+
+
+def _reason(note: str) -> str:
+    return note.removeprefix(_NOT_SEEN).removeprefix(": ") or _NOT_SEEN
 
 
 def stale(drift: Sequence[str], *, has_moved: bool = False) -> StaleError:
@@ -95,6 +120,11 @@ def write_batches(queues: Mapping[int, MessageQueue], known_topics: Collection[s
 def new_id(now_ms: int) -> str:
     """Return a new id, which sorts by time."""
     return f"{datetime.fromtimestamp(now_ms / 1000, UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+
+
+def is_id(text: str) -> bool:
+    """Tell whether a text has the form of what new_id() returns."""
+    return re.fullmatch(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{6}", text) is not None
 
 
 def cluster_label(brokers: Iterable[Broker], name_servers: Sequence[str]) -> str:

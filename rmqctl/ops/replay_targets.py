@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rmqctl.admin.results import ask_all
+from rmqctl.admin.results import ask_all, not_found
 from rmqctl.client.core import Client
 from rmqctl.client.fresh_routes import FreshRoutes
+from rmqctl.client.partial_answers import find_untold
 from rmqctl.client.producer import master_of
 from rmqctl.consumer.retry_guard import RetryGuard, explain
-from rmqctl.errors import NotAuthorisedError, RefusedError, RmqctlError, UnreachableError
+from rmqctl.errors import NotAuthorisedError, NotFoundError, RefusedError, RmqctlError, UnreachableError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import TopicRoute
 from rmqctl.protocol import headers
@@ -42,7 +43,10 @@ class Targets:
         NotAuthorisedError or UnreachableError where no broker reports the ends of its queues.
         """
         failed = {name for known, name in self._failed if known == topic}
-        route = await self._routes.route(topic, again=bool(failed))
+        try:
+            route = await self._routes.route(topic, again=bool(failed))
+        except NotFoundError as error:
+            raise not_found(error, await find_untold(self._client, topic)) from None
         queues = await self._free_queues(route)
         unread = await self._find_ends(route, [mq for mq in queues if mq not in self.ends])
         there = [mq for mq in queues if mq in self.ends]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from rmqctl.client.core import Client
 from rmqctl.model.names import dead_letter_topic
 from rmqctl.model.plan import Consequence, Operation
-from rmqctl.model.receipt import Receipt, Result
+from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
 from rmqctl.rules.group_changes import is_group_change
+from rmqctl.rules.group_fields import holds
 from rmqctl.rules.words import counted, listed
 
 from .dead_letter_permission import plan_permission_undo
@@ -20,6 +23,8 @@ from .journal_rows import Change
 from .offset_plan import Planned
 from .offset_undo import plan_undo
 from .same_cluster import follow_receipt
+
+_Item = TypeVar("_Item", ReceiptItem, ConfigReceiptItem)
 
 
 async def plan_way_back(
@@ -37,8 +42,26 @@ async def plan_way_back(
     else:
         make = plan_group_undo if is_group_change(receipt.operation) else plan_undo
         planned = await make(client, receipt, assume_offline=assume_offline, reason=reason)
-    consequences = (*planned.plan.consequences, *moved, *_sent_back(receipt), *_later_changes(later))
+    consequences = (
+        *planned.plan.consequences,
+        *moved,
+        *_not_attempted(receipt),
+        *_sent_back(receipt),
+        *_later_changes(later),
+    )
     return replace(planned, plan=replace(planned.plan, consequences=consequences))
+
+
+def _not_attempted(receipt: Receipt) -> tuple[Consequence, ...]:
+    """Name what the change left alone: its way back leaves it alone as well, and is whole all the same."""
+    counts = Counter(item.mq.broker_name for item in receipt.items if item.result is Result.NOT_ATTEMPTED)
+    parts = [f"{counted(count, 'queue')} at {name}" for name, count in sorted(counts.items())]
+    configs = [item.broker_name for item in receipt.configs if item.result is Result.NOT_ATTEMPTED]
+    parts += [f"the configuration at {name}" for name in sorted(configs)]
+    if not parts:
+        return ()
+    text = f"{receipt.id} did not attempt {listed(parts)}: there is nothing to take back there."
+    return (Consequence("NOT_ATTEMPTED", text),)
 
 
 def _sent_back(receipt: Receipt) -> tuple[Consequence, ...]:
@@ -68,6 +91,35 @@ def find_later(journal: Journal, receipt: Receipt) -> list[str]:
     return found
 
 
+def with_later_sights(journal: Journal, receipt: Receipt) -> Receipt:
+    """Return a receipt in which an unknown write is confirmed where a later change of this machine found its target.
+
+    So it is after an undo that saw the write and took it back.
+    """
+    results = [item.result for item in receipt.items] + [item.result for item in receipt.configs]
+    if Result.UNKNOWN not in results:
+        return receipt
+    others = [journal.receipt(change.receipt_id) for change in _since(journal.history(group=receipt.group), receipt)]
+    offsets = {(item.mq, item.before) for other in others if other is not None for item in other.items}
+    configs = [item for other in others if other is not None for item in other.configs]
+    return replace(
+        receipt,
+        items=tuple(_seen(item) if (item.mq, item.target) in offsets else item for item in receipt.items),
+        configs=tuple(
+            _seen(item)
+            if any(other.broker_name == item.broker_name and holds(item.target, other.before) for other in configs)
+            else item
+            for item in receipt.configs
+        ),
+    )
+
+
+def _seen(item: _Item) -> _Item:
+    if item.result is not Result.UNKNOWN or item.before == item.target:
+        return item
+    return replace(item, result=Result.CONFIRMED, after=item.target, is_after_known=True)
+
+
 def _since(changes: Sequence[Change], receipt: Receipt) -> Sequence[Change]:
     """Return the changes that the journal noted after a receipt's, the newest first.
 
@@ -89,4 +141,8 @@ def _changed(receipt: Receipt) -> set[tuple[str, str, int]]:
         topic, queue_id = dead_letter_topic(receipt.group), -1
     return {
         (item.mq.broker_name, item.mq.topic, item.mq.queue_id) for item in receipt.items if item.may_have_changed
-    } | {(item.broker_name, topic, queue_id) for item in receipt.configs if item.result in done}
+    } | {
+        (item.broker_name, topic, queue_id)
+        for item in receipt.configs
+        if item.result in done and item.before != item.target
+    }

@@ -14,6 +14,7 @@ from rmqctl.model.progress import QueueProgress, QueueReading, Unknown
 from rmqctl.model.sample import GroupSample, QueueSample
 from rmqctl.observe.recording import QueueDetail, RecordedSample
 from rmqctl.rules.progress import compute_progress
+from rmqctl.rules.totals import total
 
 from .table_files import TableFiles
 from .tables import OFFSET_SNAPSHOTS, PARTITIONS, SCHEMAS, replace_partitions
@@ -212,16 +213,18 @@ def arrow_rows(rows: Sequence[tuple[Any, ...]]) -> pyarrow.Table:
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
 
-def summary_row(group: str, state: str, queues: Sequence[QueueProgress]) -> dict[str, Any]:
-    """Sum up a group; a sum with an unknown part is None, as that of no queue at all."""
-    known = [row.lag for row in queues if row.lag is not None]
+def summary_row(
+    group: str, state: str, queues: Sequence[QueueProgress], hidden: Unknown | None = None
+) -> dict[str, Any]:
+    """Sum up a group; `hidden` is why there may be queues without a row."""
+    lag = total(((row.lag, str(row.reasons.get("lag"))) for row in queues), hidden=hidden, nothing="NEVER_COMMITTED")
     return {
         "group": group,
         "state": state,
         "queueCount": len(queues),
-        "lag": sum(known) if queues and len(known) == len(queues) else None,
-        "lagAtLeast": sum(known),
-        "unknownCount": len(queues) - len(known),
+        "lag": lag.value,
+        "lagAtLeast": lag.at_least,
+        "unknownCount": sum(row.lag is None for row in queues),
     }
 
 

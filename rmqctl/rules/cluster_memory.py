@@ -14,8 +14,8 @@ from rmqctl.model.topic import READ, WRITE
 
 from .times import short_time
 
-# Older sightings are dropped from the memory; until then `doctor` still notes them.
-_FORGOTTEN_MS = 30 * 86_400_000
+# So many brokers that are gone are remembered, those seen last: not for so long, for a clock that jumps would end that.
+_MAX_GONE = 100
 
 
 def merge_memories(memories: Collection[ClusterMemory]) -> ClusterMemory:
@@ -84,7 +84,9 @@ def with_missing_brokers(live: ClusterInfo, expectation: Expectation) -> Cluster
 
 
 def _absence(seen: SeenBroker | None, *, is_named: bool) -> Absence:
-    return Absence(None, None, is_named) if seen is None else Absence(seen.last_seen_ms, seen.address, is_named)
+    if seen is None:
+        return Absence(None, None, is_named)
+    return Absence(seen.last_seen_ms, seen.address, is_named, is_held=seen.is_held)
 
 
 def without_broker(route: TopicRoute) -> set[str]:
@@ -123,6 +125,8 @@ def not_registered(broker: Broker, now_ms: int) -> NotRegisteredError:
         hint = f"rmqctl topic route {absence.topics[0]} shows which name servers name it."
     elif seen_ms is None:
         reason = "not registered with the name servers, though the context names it"
+    elif absence.is_held:
+        reason = f"not registered, though members held queues of it at {short_time(seen_ms, now_ms)}"
     else:
         reason = f"registered until {short_time(seen_ms, now_ms)}, not registered now"
     if absence.is_named:
@@ -214,11 +218,11 @@ def remember(memory: ClusterMemory, seen: Sightings, now_ms: int) -> ClusterMemo
 
     A topic's queues on a registered broker that the route no longer names were removed on purpose, and are forgotten;
     those on brokers that are not registered stay. While brokers are missing no new topic is learned: it may be on those
-    as well. A queue that only members hold makes its broker one that was there.
+    as well. A queue that only members hold makes its broker one that was there, unless the operator said that it is
+    gone: members learn that later than others.
     """
-    brokers = {
-        name: each for name, each in memory.brokers.items() if now_ms - each.last_seen_ms < _FORGOTTEN_MS
-    } | seen.brokers
+    gone = sorted(memory.brokers.keys() - seen.brokers.keys(), key=lambda name: memory.brokers[name].last_seen_ms)
+    brokers = {name: memory.brokers[name] for name in gone[-_MAX_GONE:]} | seen.brokers
     topics = {topic: dict(by_broker) for topic, by_broker in memory.topics.items()}
     for topic, by_broker in seen.topics.items():
         if seen.has_missing and topic not in topics:
@@ -230,7 +234,10 @@ def remember(memory: ClusterMemory, seen: Sightings, now_ms: int) -> ClusterMemo
             topics[topic] = topics.get(topic, {}) | by_broker
     for topic, counts in seen.held.items():
         for name, count in counts.items():
-            brokers.setdefault(name, SeenBroker("", None, now_ms))
+            if name in memory.forgotten and name not in brokers:
+                continue
+            if name not in brokers or brokers[name].is_held:
+                brokers[name] = SeenBroker("", None, now_ms, is_held=True)
             topics.setdefault(topic, {}).setdefault(name, SeenQueues(count, count, READ | WRITE, now_ms))
     known = {
         topic: kept
@@ -254,8 +261,23 @@ def forget_broker(memory: ClusterMemory, name: str, now_ms: int) -> ClusterMemor
     )
 
 
+def not_after(memory: ClusterMemory, now_ms: int) -> ClusterMemory:
+    """Return the memory of which nothing was seen later than now: it was written while the clock was ahead."""
+    return replace(
+        memory,
+        brokers={
+            name: seen if seen.last_seen_ms <= now_ms else replace(seen, last_seen_ms=now_ms)
+            for name, seen in memory.brokers.items()
+        },
+        forgotten={name: min(at_ms, now_ms) for name, at_ms in memory.forgotten.items()},
+    )
+
+
 def is_much_newer(before: ClusterMemory, after: ClusterMemory, step_ms: int) -> bool:
-    """Tell whether a memory is worth writing: its content changed, or it is newer by `step_ms`."""
+    """Tell whether a memory is worth writing: its content changed, or its times did by `step_ms`.
+
+    Back as well: the clock was ahead.
+    """
     if _shape(before) != _shape(after):
         return True
     pairs = [(before.brokers[name].last_seen_ms, seen.last_seen_ms) for name, seen in after.brokers.items()]
@@ -264,7 +286,7 @@ def is_much_newer(before: ClusterMemory, after: ClusterMemory, step_ms: int) -> 
         for topic, by_broker in after.topics.items()
         for name, seen in by_broker.items()
     ]
-    return any(now_ms - then_ms >= step_ms for then_ms, now_ms in pairs)
+    return any(abs(now_ms - then_ms) >= step_ms for then_ms, now_ms in pairs)
 
 
 def _shape(memory: ClusterMemory) -> Any:
@@ -273,4 +295,4 @@ def _shape(memory: ClusterMemory) -> Any:
         topic: {name: (seen.read_queue_count, seen.write_queue_count, seen.perm) for name, seen in by_broker.items()}
         for topic, by_broker in memory.topics.items()
     }
-    return brokers, topics
+    return brokers, topics, set(memory.forgotten)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 from msgspec import Struct
 
 from rmqctl.model.group import GroupState
-from rmqctl.model.plan import Plan, PlanItem, Route
+from rmqctl.model.plan import Awaited, Plan, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.group_fields import holds
+from rmqctl.rules.times import iso_time
 from rmqctl.rules.words import counted
 
 
@@ -17,7 +20,8 @@ class Now(Struct, frozen=True):
 
     `offsets` are stored offsets of the plan's queues, None for none; a queue that could not be read is not there.
     `routes` are the ways that would be chosen now, by broker name. `bounds` are the smallest and the next offset of the
-    plan's queues, where they were read. `lacking_config` are brokers that do not have the group configured.
+    plan's queues, where they were read, and `store_times_ms` of the first message at their targets.
+    `lacking_config` are brokers that do not have the group configured, `untold_config` those that did not tell.
     """
 
     state: GroupState
@@ -29,6 +33,8 @@ class Now(Struct, frozen=True):
     routes: Mapping[str, Route]
     bounds: Mapping[MessageQueue, tuple[int, int]] = {}
     lacking_config: Collection[str] = ()
+    untold_config: Collection[str] = ()
+    store_times_ms: Mapping[MessageQueue, int] = {}
 
 
 class Moved(Struct, frozen=True):
@@ -49,14 +55,16 @@ def find_drift(plan: Plan, now: Now, *, strict: bool) -> list[str]:
 
 
 def count_moved(plan: Plan, now: Now) -> Moved:
-    """Return how far the queues have moved on since."""
+    """Return how far the queues have moved on since, but for those that are where the plan sends them."""
     moves = [
         after - item.before
         for item in plan.items
         if item.before is not None
         and item.route is not Route.UNSEEN
+        and item.awaits is None
         and (after := now.offsets.get(item.mq)) is not None
         and after > item.before
+        and (item.before == item.target or (after != item.target and not is_there(item, after)))
     ]
     return Moved(sum(moves), len(moves))
 
@@ -86,6 +94,8 @@ def _broker_drift(plan: Plan, now: Now) -> Iterator[str]:
                 yield f"Broker {name} would be changed by {route}, and now by {now.routes[name]}."
         if name in now.lacking_config and name in plan.configured_at:
             yield f"Group {plan.group} was configured at {name} and no longer is."
+        elif name in now.untold_config and name in plan.configured_at:
+            yield f"Group {plan.group} was configured at {name}, which did not tell whether it still is."
     topics = {topic for topic, _ in plan.read_queue_counts}
     places = plan.read_queue_counts.keys() | {place for place in now.read_queue_counts if place[0] in topics}
     for topic, name in sorted(places):
@@ -127,11 +137,60 @@ def _out_of_bounds(item: PlanItem, now: Now) -> str | None:
         )
     if item.target is not None and item.target < min_offset and item.target != item.before:
         return f"its target {item.target} is deleted: the first message is {min_offset} now."
+    stored_at_ms = now.store_times_ms.get(item.mq, item.first_store_time_ms)
+    if stored_at_ms != item.first_store_time_ms:
+        return (
+            f"the message at its target {item.target} was stored at {iso_time(item.first_store_time_ms)}, and now one "
+            f"of {iso_time(stored_at_ms)} is there: the topic was deleted and created again, or its broker lost "
+            "messages."
+        )
     return None
+
+
+def compared_times(plan: Plan, now: Now) -> list[PlanItem]:
+    """Return the items whose message at the target shows whether the queue is still that of the plan.
+
+    An end that went back shows it too, until as many messages came again. The end of a queue has no message.
+    """
+    return [
+        item
+        for item in plan.items
+        if item.first_store_time_ms is not None
+        and item.before != item.target
+        and item.mq in now.bounds
+        and (target := item.target) is not None
+        and now.bounds[item.mq][0] <= target < now.bounds[item.mq][1]
+    ]
+
+
+def is_seen(awaits: Awaited, before: int | None, now: int | None) -> bool:
+    """Tell whether an offset shows that an earlier write took effect since the queue was at `before`."""
+    target = awaits.target
+    if now == target:
+        return now != before
+    if before is None or now is None or not isinstance(target, int):
+        return False
+    return now >= target if target > before else now < before
+
+
+def is_config_seen(awaits: Awaited, now: Mapping[str, Any] | None) -> bool:
+    """Tell whether a broker holds what an earlier write leaves there."""
+    return not isinstance(awaits.target, int) and holds(awaits.target, now)
+
+
+def is_unseen_yet(awaits: Awaited, before: int | None, now: int | None, route: Route) -> bool:
+    """Tell whether an offset that was `before` when a write was sent goes on as if nothing had been written."""
+    if now == before:
+        return True
+    if route is Route.BROKER_WRITE or before is None or now is None:
+        return False
+    return now > before and not is_seen(awaits, before, now)
 
 
 def is_there(item: PlanItem, after: int | None) -> bool:
     """Tell whether nothing is to be written: the queue is where it was to go, or has gone on from there by itself."""
+    if item.awaits is not None:
+        return False
     if item.route is Route.BROKER_WRITE:
         return after == item.target
     if item.route is Route.UNSEEN:
@@ -144,6 +203,10 @@ def is_there(item: PlanItem, after: int | None) -> bool:
 def _moved(item: PlanItem, after: int | None, *, strict: bool) -> str | None:
     before, target = item.before, item.target
     if after == before:
+        return None
+    if item.awaits is not None and (
+        after == item.awaits.target or (item.route is not Route.BROKER_WRITE and is_seen(item.awaits, before, after))
+    ):
         return None
     said = f"its offset was {'none' if before is None else before} and is {'none' if after is None else after}"
     if not strict and item.route is Route.BROKER_WRITE and after == target:

@@ -55,6 +55,7 @@ class Backlog(Struct, frozen=True):
 
     `beyond_max_count` are queues whose offset is beyond their end; `unreadable_count` messages in queues that no
     consumer can read, which the lag leaves out; they can be read when readQueueNums is `unreadable_end`.
+    `uncommitted_count` are messages in queues without a stored offset, which the lag leaves out as well.
     """
 
     lag: int
@@ -65,6 +66,7 @@ class Backlog(Struct, frozen=True):
     unreadable_queue_count: int
     unreadable_end: int
     behind: tuple[Behind, ...]
+    uncommitted_count: int = 0
 
 
 # The weightiest first.
@@ -73,7 +75,7 @@ _REASONS = (Unknown.BROKER_UNREACHABLE, Unknown.NOT_AUTHORISED, Unknown.OFFSET_B
 
 def sum_backlog(parts: Iterable[TopicPart]) -> Backlog:
     """Sum up what brokers told of the topics that a group consumes."""
-    lag = lost = beyond_max_count = 0
+    lag = lost = beyond_max_count = uncommitted_count = 0
     unreadable: list[Unreadable] = []
     found: set[Unknown | None] = set()
     behind = []
@@ -90,6 +92,7 @@ def sum_backlog(parts: Iterable[TopicPart]) -> Backlog:
             elif consumer_offset is None:
                 if queue.max_offset > queue.min_offset:
                     found.add(Unknown.NEVER_COMMITTED)
+                    uncommitted_count += queue.max_offset - queue.min_offset
             elif consumer_offset > queue.max_offset:
                 found.add(Unknown.OFFSET_BEYOND_MAX)
                 beyond_max_count += 1
@@ -114,6 +117,7 @@ def sum_backlog(parts: Iterable[TopicPart]) -> Backlog:
         unreadable_queue_count=sum(each.count > 0 for each in unreadable),
         unreadable_end=max((each.queue_id + 1 for each in unreadable if each.count), default=0),
         behind=tuple(behind),
+        uncommitted_count=uncommitted_count,
     )
 
 
@@ -130,6 +134,7 @@ def merge_backlogs(parts: Iterable[Backlog]) -> Backlog:
         unreadable_queue_count=sum(part.unreadable_queue_count for part in every),
         unreadable_end=max((part.unreadable_end for part in every), default=0),
         behind=tuple(behind for part in every for behind in part.behind),
+        uncommitted_count=sum(part.uncommitted_count for part in every),
     )
 
 

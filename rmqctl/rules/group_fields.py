@@ -193,6 +193,11 @@ def is_taken_over(target: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     return all(_value(target, name) == _value(after, name) for name in target)
 
 
+def holds(target: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> bool:
+    """Tell whether a broker holds what it was sent, or nothing where that was asked for."""
+    return target is after if target is None or after is None else is_taken_over(target, after)
+
+
 def _value(config: Mapping[str, Any], name: str) -> Any:
     value = config.get(name)
     return FIELDS[name].default if value is None and name in FIELDS else value

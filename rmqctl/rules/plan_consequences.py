@@ -116,7 +116,14 @@ def describe_clocks(skews: Mapping[str, SkewBounds], untold: Collection[str]) ->
         text = f"{listed(sorted(untold))} did not report the time: it is counted back from this machine's clock."
         yield Consequence("CLOCK_UNKNOWN", text)
     elif max(skew.low_ms for skew in skews.values()) - min(skew.high_ms for skew in skews.values()) > _SKEW_LIMIT_MS:
-        yield Consequence("CLOCKS_DIFFER", "The brokers' clocks differ: the time is counted back from their middle.")
+        middles_ms = {name: skew.middle_ms for name, skew in sorted(skews.items())}
+        apart_ms = max(middles_ms.values()) - min(middles_ms.values())
+        counting = next(name for name, middle_ms in middles_ms.items() if middle_ms == middle_skew_ms(skews))
+        text = (
+            f"The brokers' clocks differ by {short_duration(apart_ms)}: the time is counted back from that of "
+            f"{counting}, {'the slower one' if len(skews) == 2 else 'which is in the middle'}."
+        )
+        yield Consequence("CLOCKS_DIFFER", text)
 
 
 def middle_skew_ms(skews: Mapping[str, SkewBounds]) -> int:

@@ -48,6 +48,13 @@ def compute_lag(min_offset: int | None, max_offset: int, consumer_offset: int) -
     return max_offset - consumer_offset - lost, lost
 
 
+def uncommitted_count(row: QueueProgress) -> int:
+    """Count the messages of a queue of which the group has no offset stored."""
+    if row.reasons.get("consumerOffset") is not Unknown.NEVER_COMMITTED:
+        return 0
+    return max(0, (row.max_offset or 0) - (row.min_offset or 0)) if row.min_offset is not None else 0
+
+
 def _lag(reading: QueueReading, reasons: dict[str, Unknown], *, is_broadcasting: bool) -> tuple[int | None, int | None]:
     consumer_offset, max_offset, min_offset = reading.consumer_offset, reading.max_offset, reading.min_offset
     if is_broadcasting:

@@ -11,11 +11,15 @@ from rmqctl.model.group import BROADCASTING, CONSUME_ACTIVELY, CPP, GO, GroupSta
 from rmqctl.model.plan import Consequence, Route
 from rmqctl.model.progress import Unknown
 
+from .words import listed
+
 
 class Situation(Struct, frozen=True):
     """How a group was found. `consume_type` and `message_model` are None where members differ or nobody says.
 
     `languages` are those of its members; `unseen_reason` says why there may be members although nobody is seen.
+    `unheard` are brokers that were not heard, and `unheard_reason` why: members there, if any, consume nothing of the
+    other brokers' queues.
     """
 
     group: str
@@ -25,6 +29,8 @@ class Situation(Struct, frozen=True):
     message_model: str | None = None
     is_popping: bool = False
     languages: frozenset[str] = frozenset()
+    unheard: tuple[str, ...] = ()
+    unheard_reason: Unknown | None = None
 
 
 def require_resettable(situation: Situation, *, assume_offline: bool, is_server_side: Collection[bool]) -> None:
@@ -78,9 +84,11 @@ def describe_routes(situation: Situation, routes: Collection[Route]) -> tuple[Co
     found: list[Consequence] = []
     if Route.BROKER_WRITE in routes:
         said = (
-            "The group has no members"
-            if situation.state is GroupState.EMPTY
-            else "The group is assumed to have no members (--assume-offline)"
+            "The group is assumed to have no members (--assume-offline)"
+            if situation.state is not GroupState.EMPTY
+            else "No member is connected to the brokers that answered"
+            if situation.unheard
+            else "The group has no members"
         )
         text = f"{said}. Offsets are written to the brokers; the next member starts from them."
         found.append(Consequence("OFFLINE", text))
@@ -112,5 +120,8 @@ def describe_routes(situation: Situation, routes: Collection[Route]) -> tuple[Co
         found.append(Consequence("POPPED_COME_BACK", text))
     if situation.state is GroupState.UNKNOWN:
         text = f"It is unknown whether the group has members ({situation.unseen_reason})."
+        found.append(Consequence("MEMBERS_UNSEEN", text))
+    if situation.state is GroupState.EMPTY and situation.unheard:
+        text = f"Members at {listed(situation.unheard)} are unknown ({situation.unheard_reason})."
         found.append(Consequence("MEMBERS_UNSEEN", text))
     return tuple(found)

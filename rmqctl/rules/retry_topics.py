@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container
 
-from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX, pop_retry_topics
+from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX, is_pop_retry_topic, pop_retry_topics
 
 
 def own_retry_topics(
@@ -22,3 +22,14 @@ def own_retry_topics(
                 name for name in pop_retry_topics(group, topic) if name.removeprefix(RETRY_PREFIX) not in other_groups
             )
     return frozenset(names.intersection(known))
+
+
+def owner_of_retry_topic(topic: str, groups: Collection[str], topics: Collection[str]) -> str | None:
+    """Return the group whose failed messages a topic holds, None for a topic of no known group."""
+    if not topic.startswith(RETRY_PREFIX):
+        return None
+    name = topic.removeprefix(RETRY_PREFIX)
+    if name in groups:
+        return name
+    popping = [group for group in groups if name.startswith(group) and is_pop_retry_topic(group, topic, topics)]
+    return max(popping, key=len, default=None)

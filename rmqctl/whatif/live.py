@@ -70,11 +70,17 @@ def make_scene(
     rates: Mapping[MessageQueue, float] | None,
 ) -> Scene:
     """Make the scene of what was read of a group; `configs` are by broker, `rates` messages a second by queue."""
-    queues = _queues(_shared_topics(progress.group, reading), reading)
+    shared = _shared_topics(progress.group, reading)
+    queues = _queues(shared, reading)
     views = {
         name: tuple(member.client_id for member in view.connections.members) if view.connections is not None else ()
         for name, view in reading.views.items()
     }
+    # Members tell all topics that they want. Without any, a silent broker may have offsets of more.
+    wanted = sorted(shared) if any(views.values()) else [*sorted(shared), ""]
+    reasons = [progress.hidden[topic] for topic in wanted if topic in progress.hidden]
+    # Clients do not share what a missing broker had, until it is back.
+    reasons += [Unknown.BROKER_NOT_REGISTERED for topic in shared if reading.routes[topic].missing]
     live = LiveGroup(
         group=progress.group,
         members={client_id: _member(info) for client_id, info in reading.running.ok.items()},
@@ -88,6 +94,7 @@ def make_scene(
         configs=configs,
         silent_brokers=tuple(sorted(reading.failed_brokers)),
         unseen_reason=progress.unseen_reason,
+        hidden=next(iter(reasons), None),
     )
     return Scene(queues, _client_ids(views.values()), live, _strangers(queues, views))
 

@@ -85,7 +85,8 @@ class Places(Struct, frozen=True):
 class GroupView(Struct, frozen=True):
     """A group that consumes topics of the broker. `topics` are its queues there by topic.
 
-    `modes` are those of members that told; `silent_reason` says why others did not.
+    `modes` are those of members that told; `silent_reason` says why others did not. `is_connected`: members are
+    connected to the broker; else the group has members only elsewhere, if any.
     """
 
     group: str
@@ -98,6 +99,7 @@ class GroupView(Struct, frozen=True):
     modes: frozenset[Mode]
     silent_reason: Unknown | None
     places: Places
+    is_connected: bool = True
 
 
 class Effect(Struct, frozen=True):
@@ -111,14 +113,16 @@ class Effect(Struct, frozen=True):
 class Readonly(Struct, frozen=True):
     """What taking write permission from a broker does. `is_read_only`: it has none already; None when it is not told.
 
-    `unwritable_topics` are those that producers could not send to any more. `wiped_topics` are those for which the name
-    server has already taken it, out of `writable_count` that the broker would take messages for.
+    `missing_names` are brokers of its cluster that should be registered and are not; `is_only_broker` does not count
+    them. `unwritable_topics` are those that producers could not send to any more. `wiped_topics` are those for which
+    the name server has already taken it, out of `writable_count` that the broker would take messages for.
     """
 
     broker: Broker
     way: Way
     is_read_only: bool | None
     is_only_broker: bool
+    missing_names: tuple[str, ...]
     effects: tuple[Effect, ...]
     unwritable_topics: tuple[str, ...]
     wiped_topics: tuple[str, ...]
@@ -177,10 +181,10 @@ def find_places(route: TopicRoute, broker_name: str, group: str, others: Mapping
 
 def decide(view: GroupView, way: Way) -> Effect:
     """Say what would become of a group's failed messages, and never more than is known."""
-    if view.state is GroupState.EMPTY:
-        return Effect(view, Verdict.UNKNOWN, Unknown.NO_MEMBERS)
     if view.state is GroupState.UNKNOWN:
         return Effect(view, Verdict.UNKNOWN, view.unseen_reason or Unknown.BROKER_UNREACHABLE)
+    if view.state is GroupState.EMPTY or not view.is_connected:
+        return Effect(view, Verdict.UNKNOWN, Unknown.NO_MEMBERS)
     sending = {Mode.ORDERLY} if way is Way.WIPE_WRITE_PERM else {Mode.CONCURRENT, Mode.ORDERLY}
     places = view.places
     if view.modes & sending and not places.writable and places.reason is None:

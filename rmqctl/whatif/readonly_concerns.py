@@ -32,7 +32,10 @@ def _already(found: Readonly, others: Mapping[str, Other]) -> Iterator[Concern]:
         of = f"{len(found.wiped_topics)} of {counted(found.writable_count, 'topic')}"
         yield Concern("ALREADY_WIPED", f"Name servers have no write permission for {of} of {name}: {text}")
     if found.is_only_broker:
-        yield Concern("ONLY_BROKER", f"Broker {name} is the only one of cluster {found.broker.cluster}.")
+        registered = " registered" if found.missing_names else ""
+        missing = f" {_named(found.missing_names)} should be there too." if found.missing_names else ""
+        text = f"Broker {name} is the only{registered} one of cluster {found.broker.cluster}.{missing}"
+        yield Concern("ONLY_BROKER", text)
     lacking = sorted(other for other, told in others.items() if told.is_writable is False)
     if lacking:
         yield Concern("OTHERS_READ_ONLY", f"Without write permission already: {_named(lacking)}.")

@@ -8,9 +8,15 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from rmqctl.admin.brokers import fetch_cluster, fetch_settings
-from rmqctl.admin.clients import RELAYED_AT_ONCE, ask_running_info, fetch_placed_connections, find_proxies
+from rmqctl.admin.clients import (
+    RELAYED_AT_ONCE,
+    ask_running_info,
+    fetch_connections,
+    fetch_placed_connections,
+    find_proxies,
+)
 from rmqctl.admin.group_names import fetch_all_offsets, fetch_configs, pick
-from rmqctl.admin.results import Answers, ask_all, slave_failures
+from rmqctl.admin.results import Answers, ask_all, not_found, slave_failures
 from rmqctl.admin.topics import fetch_all_configs
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError
@@ -40,7 +46,8 @@ async def fetch_readonly(
     brokers = {broker.broker_name: broker for broker in cluster.brokers}
     broker = brokers.get(broker_name)
     if broker is None:
-        raise NotFoundError("Broker", broker_name, suggestions=closest(broker_name, brokers))
+        error = NotFoundError("Broker", broker_name, suggestions=closest(broker_name, brokers))
+        raise not_found(error, client.name_server_views.silent)
     tables, configs, settings = await asyncio.gather(
         _fetch_tables(client, broker),
         fetch_configs(client, brokers),
@@ -56,13 +63,16 @@ async def fetch_readonly(
         find_proxies(client, [brokers[name] for name in configs.ok]),
     )
     connected = {group: found for group, (_, found) in seen.ok.items()}
+    # Who is in a group is asked of all brokers, as by group list.
+    unseen = [(group, name) for group in looked_at if connected.get(group) is None for name in configs.ok]
+    seen_elsewhere = await ask_all(unseen, lambda place: fetch_connections(client, brokers[place[1]], place[0]))
     consuming = {group: topics for group in looked_at if (topics := topics_of(group, tables, connected.get(group)))}
     running, retry_routes = await asyncio.gather(
         _fetch_running(client, {group: seen.ok[group] for group in consuming if group in seen.ok}),
         ask_all(consuming, lambda group: client.route(f"{RETRY_PREFIX}{group}")),
     )
     reading = Reading(
-        broker, brokers, tables, configs, settings, seen, running, retry_routes, topic_routes, proxies
+        broker, brokers, tables, configs, settings, seen, seen_elsewhere, running, retry_routes, topic_routes, proxies
     )  # fmt: skip
     found = _conclude(reading, consuming, way)
     failures = [*reading.failures(), *slave_failures(client)]
@@ -77,15 +87,14 @@ def _conclude(reading: Reading, consuming: Mapping[str, Mapping[str, int]], way:
     broker, routes = reading.broker, reading.topic_routes.ok
     name = broker.broker_name
     is_writable = reading.is_writable(name)
+    others = [other for other in reading.brokers.values() if other.cluster == broker.cluster and other != broker]
     wiped = tuple(topic for topic, route in routes.items() if is_writable and is_wiped(route, name))
     return Readonly(
         broker=broker,
         way=way,
         is_read_only=None if is_writable is None else not is_writable,
-        is_only_broker=not any(
-            other.cluster == broker.cluster and other.broker_name != name and other.absence is None
-            for other in reading.brokers.values()
-        ),
+        is_only_broker=all(other.absence is not None for other in others),
+        missing_names=tuple(other.broker_name for other in others if other.absence is not None),
         effects=by_verdict(decide(reading.view(group, topics), way) for group, topics in consuming.items()),
         unwritable_topics=tuple(topic for topic, route in routes.items() if not is_writable_elsewhere(route, name)),
         wiped_topics=wiped,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from rmqctl.admin.results import Answers
-from rmqctl.errors import NotFoundError, RmqctlError
+from rmqctl.errors import NotFoundError, NotRegisteredError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConfig, GroupConnections, GroupState, Proxies, RunningInfo
 from rmqctl.model.names import RETRY_PREFIX
@@ -30,7 +30,8 @@ class Tables(Struct, frozen=True):
 class Reading(Struct, frozen=True):
     """Everything that was asked. `configs` and `settings` are by broker name, the rest is the one broker's.
 
-    `seen` is by group: the address that told, and who is connected, None for nobody. `running` is by group and client
+    `seen` is by group: the address that told, and who is connected, None for nobody; `seen_elsewhere` of those without
+    anybody there by group and broker. `running` is by group and client
     id, `retry_routes` by group, `topic_routes` by topic that producers may send to.
     """
 
@@ -40,6 +41,7 @@ class Reading(Struct, frozen=True):
     configs: Answers[str, dict[str, GroupConfig]]
     settings: Answers[str, dict[str, str]]
     seen: Answers[str, tuple[str, GroupConnections | None]]
+    seen_elsewhere: Answers[tuple[str, str], GroupConnections | None]
     running: Answers[tuple[str, str], RunningInfo]
     retry_routes: Answers[str, TopicRoute]
     topic_routes: Answers[str, TopicRoute]
@@ -48,9 +50,13 @@ class Reading(Struct, frozen=True):
     def view(self, group: str, topics: Mapping[str, int]) -> GroupView:
         """Return a group that consumes topics of the broker."""
         connections = self.connections(group)
-        unseen = unseen_reason([self.seen.failed[group]] if group in self.seen.failed else [], self.proxies)
         client_ids = {member.client_id for member in connections.members} if connections is not None else set()
-        state = group_state(unseen, has_members=bool(client_ids))
+        every_id = client_ids | self._ids_elsewhere(group)
+        silent_at = [error for (each, _), error in self.seen_elsewhere.failed.items() if each == group]
+        untold = [*self.configs.failed.values(), *silent_at]
+        untold += [self.seen.failed[group]] if group in self.seen.failed else []
+        unseen = unseen_reason(untold, self.proxies)
+        state = group_state(unseen, has_members=bool(every_id))
         told = told_mode(connections) if connections is not None else None
         asked = client_ids if told is None else set()
         infos = [info for client_id in asked if (info := self.running.ok.get((group, client_id))) is not None]
@@ -60,14 +66,19 @@ class Reading(Struct, frozen=True):
             group=group,
             state=state,
             unseen_reason=unseen,
-            member_count=None if state is GroupState.UNKNOWN else len(client_ids),
+            member_count=None if state is GroupState.UNKNOWN else len(every_id),
             consume_type=connections.consume_type if connections is not None and client_ids else None,
             message_model=connections.message_model if connections is not None and client_ids else None,
             topics=topics,
             modes=frozenset(mode for mode in modes if mode is not None),
             silent_reason=Unknown.CLIENT_SILENT if len(infos) < len(asked) else silent,
             places=self._places(group),
+            is_connected=bool(client_ids),
         )
+
+    def _ids_elsewhere(self, group: str) -> set[str]:
+        told = [found for (each, _), found in self.seen_elsewhere.ok.items() if each == group and found is not None]
+        return {member.client_id for found in told for member in found.members}
 
     def connections(self, group: str) -> GroupConnections | None:
         """Return who of a group is connected to the broker, None for nobody and where it did not tell."""
@@ -96,7 +107,9 @@ class Reading(Struct, frozen=True):
         if route is not None:
             return find_places(route, self.broker.broker_name, group, self.others())
         error = self.retry_routes.failed[group]
-        return Places(reason=Why.NO_RETRY_TOPIC if isinstance(error, NotFoundError) else reason_of([error]))
+        missing = [each for each in self.configs.failed.values() if isinstance(each, NotRegisteredError)]
+        is_none = isinstance(error, NotFoundError) and not missing
+        return Places(reason=Why.NO_RETRY_TOPIC if is_none else reason_of(missing or [error]))
 
     def failures(self) -> list[Failure]:
         """Return what could not be read, many things that fail for one reason once."""
@@ -109,6 +122,9 @@ class Reading(Struct, frozen=True):
             if other not in self.configs.failed
         ]
         failures += _first(name, {f"members of {group}": error for group, error in self.seen.failed.items()})
+        for other in self.brokers:
+            untold = {group: error for (group, at), error in self.seen_elsewhere.failed.items() if at == other}
+            failures += _first(other, {f"members of {group}": error for group, error in untold.items()})
         silent = {f"running info of {client_id}": error for (_, client_id), error in self.running.failed.items()}
         routes = {f"route of {RETRY_PREFIX}{group}": error for group, error in self.retry_routes.failed.items()}
         routes |= {f"route of {topic}": error for topic, error in self.topic_routes.failed.items()}

@@ -41,7 +41,7 @@ class LiveGroup(Struct, frozen=True):
     that came while it was measured, None where nothing was; `views` the client ids that each broker names,
     `silent_brokers` those that did not answer. `unseen_reason` says why there may be members although nobody is seen.
     `pop_share_count` is how many more clients a queue is popped by (popShareQueueNum), None where brokers differ in it
-    or nobody pops.
+    or nobody pops. `hidden` is why there may be queues that nobody knows of.
     """
 
     group: str
@@ -57,6 +57,7 @@ class LiveGroup(Struct, frozen=True):
     silent_brokers: tuple[str, ...] = ()
     unseen_reason: Unknown | None = None
     pop_share_count: int | None = None
+    hidden: Unknown | None = None
 
     @property
     def is_popping(self) -> bool:

@@ -203,6 +203,8 @@ def test_what_one_broker_does_not_tell_is_unknown_and_said_once() -> None:
     assert (row.min_offset, row.max_offset, row.consumer_offset, row.lag) == (None, None, None, None)
     assert row.reasons["consumerOffset"] is Unknown.BROKER_UNREACHABLE
     assert {group.group: group.state for group in fleet.groups}["zero"] is GroupState.UNKNOWN
+    # It may have queues that no row stands for.
+    assert {group.hidden_anywhere for group in fleet.groups} == {Unknown.BROKER_UNREACHABLE}
     told = [(failure.broker_name, failure.what) for failure in fleet.failures if failure.broker_name == "broker-b"]
     assert told == [("broker-b", "names of groups"), ("broker-b", "offsets of busy and 7 more groups")]
 

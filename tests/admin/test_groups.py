@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from rmqctl.admin.groups import GroupList, GroupSummary, fetch_group_list
@@ -12,9 +14,10 @@ from rmqctl.model.names import PROXY_GROUP
 from rmqctl.model.progress import Unknown
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
+from rmqctl.protocol.command import Command
 from tests.scripted import V4_9_7, V5_4_0, Reply, ok, passing, refused, run
 
-from .cluster import BrokerState, Cluster, Group, Queue, running
+from .cluster import HOUR_MS, NOW_MS, BrokerState, Cluster, Group, Queue, running
 from .test_offsets import HOSTILE
 
 
@@ -343,12 +346,143 @@ def test_what_the_tables_tell_for_sure_needs_attention() -> None:
     b.groups["G"] = Group({"c1": running()}, message_model="BROADCASTING")
     assert _findings(a, b) == {"MEM003"}
     del b.groups["G"]
+    assert _findings(a, b) == {"ALO003"}
+    b.groups["G"] = a.groups["G"]
     a.topics["T"] = [Queue(100, 50), Queue(3)]
     a.offsets["G"]["T"][1] = 4
     assert _findings(a, b) == {"OFF001", "OFF002"}
     a.topics["T"], a.offsets["G"] = [Queue(100)], {"T": {0: 100, 7: 1}}
     a.group_configs["G"] = {"retryQueueNums": 0, "consumeEnable": False}
     assert _findings(a, b) == {"PUL001", "RTY001", "CFG001", "OFF003"}
+
+
+def test_queues_of_a_broker_without_members_have_no_owner() -> None:
+    a, b = _brokers()
+    b.topics["U"] = [Queue(10)]
+    a.groups["G"] = Group({"c1": running()}, ("T", "%RETRY%G"))
+    a.topics["%RETRY%G"] = b.topics["%RETRY%G"] = [Queue()]
+    assert _group(_fetch(Cluster(a, b))).unserved_brokers == {"T": ("broker-b",)}
+    b.topic_configs["T"] = {"perm": 2}
+    assert _group(_fetch(Cluster(a, b))).unserved_brokers == {}
+    del b.topic_configs["T"]
+    cluster = Cluster(a, b)
+    cluster.servers["broker-b"].table[Q.GET_CONSUMER_CONNECTION_LIST] = refused(R.SYSTEM_BUSY)
+    assert _group(_fetch(cluster)).unserved_brokers == {}
+    b.groups["G"] = Group({}, ("T",))
+    assert "ALO003" in _findings(a, b)
+    del a.groups["G"]
+    assert _findings(a, b) == {"OFF005"}
+
+
+@pytest.mark.parametrize("offset", [None, 1])
+def test_messages_to_be_retried_that_no_member_reads_need_attention(offset: int | None) -> None:
+    a, b = _brokers()
+    a.offsets["G"]["T"][0] = b.offsets["G"]["T"][0] = 100
+    a.topics["%RETRY%G"] = [Queue(3)]
+    if offset is not None:
+        a.offsets["G"]["%RETRY%G"] = {0: offset}
+    assert _findings(a, b) == {"OFF005"}
+    a.groups["G"] = b.groups["G"] = Group({"c1": running()}, consume_type="CONSUME_ACTIVELY")
+    assert _findings(a, b) == {"RTY006"}
+    a.groups["G"] = b.groups["G"] = Group({"c1": running()}, message_model="BROADCASTING")
+    assert _findings(a, b) == {"RTY006"}
+    a.groups["G"] = b.groups["G"] = Group({"c1": running()}, ("T", "%RETRY%G"))
+    assert _findings(a, b) == set()
+
+
+def test_messages_of_a_popping_group_that_wait_for_their_retry_need_attention_without_members() -> None:
+    a, b = _brokers()
+    a.offsets["G"]["T"][0] = b.offsets["G"]["T"][0] = 100
+    a.topics["%RETRY%G_T"] = [Queue(3)]
+    assert _findings(a, b) == {"OFF005"}
+    # Brokers read it for who pops.
+    a.groups["G"] = b.groups["G"] = Group({"c1": running()})
+    assert _findings(a, b) == set()
+
+
+def test_dead_letters_that_arrive_need_attention() -> None:
+    a, b = _brokers()
+    a.groups["G"] = b.groups["G"] = Group({"c1": running()})
+    b.topics["%DLQ%G"] = [Queue(3, last_update_ms=NOW_MS - HOUR_MS)]
+    assert _findings(a, b) == {"DLQ001"}
+    a.topics["%DLQ%G"] = [Queue(1, last_update_ms=NOW_MS - 60_000)]
+    assert _findings(a, b) == {"DLQ001", "DLQ002"}
+    a.topics["%DLQ%G"] = b.topics["%DLQ%G"] = [Queue(3, 3, last_update_ms=NOW_MS)]
+    assert _findings(a, b) == set()
+
+
+def _asked_letters(cluster: Cluster) -> list[str]:
+    return [
+        request.ext_fields["topic"]
+        for server in cluster.servers.values()
+        for request in server.asked
+        if request.code == Q.GET_TOPIC_STATS_INFO and request.ext_fields["topic"].startswith("%DLQ%")
+    ]
+
+
+def test_dead_letters_are_asked_for_where_there_is_a_topic_of_them_with_a_bounded_number_of_requests() -> None:
+    a, b = _brokers()
+    b.topics["%DLQ%G"] = [Queue(3)]
+    cluster = Cluster(a, b)
+    assert _group(_fetch(cluster)).unchecked == {}
+    assert _asked_letters(cluster) == ["%DLQ%G"]
+    for number in range(300):
+        a.offsets[f"g{number:03}"] = {}
+        a.configured.add(f"g{number:03}")
+        a.topics[f"%DLQ%g{number:03}"] = [Queue(1)]
+    a.groups["g299"] = Group({"c1": running()})
+    cluster = Cluster(a, b)
+    groups = _fetch(cluster)
+    assert len(_asked_letters(cluster)) == 200
+    # Dead letters arrive where there are members.
+    assert _group(groups, "g299").unchecked == {"MEMBERS": "NOT_ASKED"}
+    assert _group(groups, "g298").unchecked == {"DEAD_LETTERS": "NOT_ASKED"}
+
+
+# What was not looked at
+
+
+def _refuse(cluster: Cluster, code: Q, topic: str = "") -> None:
+    usual = cluster.servers["broker-b"].table[code]
+
+    def reply(request: Command) -> Reply:
+        is_meant = not topic or request.ext_fields["topic"] == topic
+        return refused(R.SYSTEM_ERROR, "broken") if is_meant else usual
+
+    cluster.servers["broker-b"].table[code] = reply
+
+
+_UNTOLD: dict[str, tuple[Callable[[Cluster], None], set[str]]] = {
+    "all is told": (lambda cluster: None, set()),
+    "a broker is down": (lambda cluster: cluster.stop("broker-b"), {"BROKERS", "MEMBERS"}),
+    "its topics are not told": (lambda cluster: _refuse(cluster, Q.GET_ALL_TOPIC_CONFIG), {"BROKERS"}),
+    "the ends of queues are not told": (lambda cluster: _refuse(cluster, Q.GET_TOPIC_STATS_INFO, "T"), {"BROKERS"}),
+    "dead letters are not told": (lambda cluster: _refuse(cluster, Q.GET_TOPIC_STATS_INFO, "%DLQ%G"), {"BROKERS"}),
+    "another group's dead letters are not told": (
+        lambda cluster: _refuse(cluster, Q.GET_TOPIC_STATS_INFO, "%DLQ%H"), set(),
+    ),
+    "a queue that was cut off is not told": (lambda cluster: _refuse(cluster, Q.GET_MAX_OFFSET), {"BROKERS"}),
+    "members are not told": (
+        lambda cluster: _refuse(cluster, Q.GET_CONSUMER_CONNECTION_LIST), {"BROKERS", "MEMBERS"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", _UNTOLD)
+@pytest.mark.parametrize("has_members", [False, True])
+def test_what_was_not_looked_at_is_named(what: str, *, has_members: bool) -> None:
+    a, b = _brokers()
+    b.configured.add("H")
+    b.topics |= {"%DLQ%G": [Queue()], "%DLQ%H": [Queue()]}
+    b.offsets["G"]["T"][3] = 1
+    b.cut_queues = {("T", 3): Queue(1)}
+    if has_members:
+        a.groups["G"] = Group({"c1": running()})
+    break_it, expected = _UNTOLD[what]
+    cluster = Cluster(a, b)
+    break_it(cluster)
+    group = _group(_fetch(cluster))
+    assert set(map(str, group.unchecked)) == expected | ({"MEMBERS"} if has_members else set())
 
 
 @pytest.mark.parametrize("version", [V4_9_7, V5_4_0])

@@ -10,6 +10,7 @@ import pytest
 
 from rmqctl.cli.cluster_memory import forget, note_sightings, read_memory
 from rmqctl.model.cluster_memory import ClusterMemory, SeenBroker, SeenQueues, Sightings
+from rmqctl.net.file_lock import lock_file
 
 from .calls import call
 from .change.seeded import seeded
@@ -25,35 +26,87 @@ def _sightings() -> Sightings:
     )
 
 
+def _read(*servers: str) -> ClusterMemory:
+    memory, problems = read_memory(servers, NOW_MS)
+    assert problems == []
+    return memory
+
+
 def test_a_memory_is_read_as_it_was_written_by_any_of_its_name_servers(tmp_path: Path) -> None:
     note_sightings(("ns:1", "ns:2"), _sightings(), NOW_MS)
     for servers in (["ns:1"], ["ns:2"], ["ns:2", "ns:1"]):
-        memory = read_memory(servers)
+        memory = _read(*servers)
         assert (memory.brokers, dict(memory.topics)) == (_sightings().brokers, _sightings().topics)
-    assert read_memory(["ns:3"]) == ClusterMemory()
-    files = list((tmp_path / "cache").glob("cluster-*.json"))
+    assert _read("ns:3") == ClusterMemory()
+    files = list((tmp_path / "state").glob("cluster-*.json"))
     assert len(files) == 2
     assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
     assert forget(["ns:1"], "broker-a", NOW_MS)
     assert not forget(["ns:1"], "broker-a", NOW_MS)
-    assert read_memory(["ns:1"]).brokers == {}
+    assert _read("ns:1").brokers == {}
+
+
+def test_names_of_this_machine_are_one_name_server() -> None:
+    note_sightings(("localhost:9876",), _sightings(), NOW_MS)
+    for spelling in ("LOCALHOST:9876", "127.0.0.1:9876", "[::1]:9876", "::1:9876"):
+        assert list(_read(spelling).brokers) == ["broker-a"], spelling
+    assert _read("localhost:9877") == ClusterMemory()
+
+
+def test_while_another_run_writes_what_this_one_saw_is_left_out(tmp_path: Path) -> None:
+    note_sightings(("ns:1",), _sightings(), NOW_MS)
+    (file,) = (tmp_path / "state").glob("cluster-*.json")
+    descriptor = os.open(file.with_suffix(".lock"), os.O_RDWR)
+    lock_file(descriptor)
+    other = Sightings(brokers={"broker-b": SeenBroker("C", "b:1", NOW_MS)})
+    assert note_sightings(("ns:1",), other, NOW_MS) == []
+    assert list(_read("ns:1").brokers) == ["broker-a"]
+    os.close(descriptor)
+    assert note_sightings(("ns:1",), other, NOW_MS) == []
+    assert list(_read("ns:1").brokers) == ["broker-a", "broker-b"]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"brokers": 7}', "\x00" * 100, "[" * 100_000])
-def test_a_file_that_is_none_is_nothing_to_expect(text: str, tmp_path: Path) -> None:
-    note_sightings(("ns:1",), _sightings(), NOW_MS)
-    (file,) = (tmp_path / "cache").glob("cluster-*.json")
-    file.write_text(text)
-    assert read_memory(["ns:1"]) == ClusterMemory()
-    note_sightings(("ns:1",), _sightings(), NOW_MS)
-    assert list(read_memory(["ns:1"]).brokers) == ["broker-a"]
+def test_a_damaged_memory_is_told_by_every_command_until_it_is_deleted(
+    text: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with seeded(brokers=2) as sandbox:
+        monkeypatch.setenv("NAMESRV_ADDR", sandbox.addr)
+        assert call(capsys, "cluster", "list").code == 0
+        (file,) = (tmp_path / "state").glob("cluster-*.json")
+        file.write_text(text)
+        for words in (("cluster", "list"), ("offset", "show", "G"), ("cluster", "list")):
+            assert f"{file} is damaged" in call(capsys, *words).err, words
+        rows = json.loads(call(capsys, "doctor", "-o", "json").out)["items"]
+        assert [(row["status"], str(file) in row["found"]) for row in rows if row["check"] == "memory"] == [
+            ("WARN", True)
+        ]
+        refused = call(capsys, "doctor", "--forget-broker", "broker-b")
+        assert (refused.code, "is damaged" in refused.err, "is forgotten" in refused.err) == (2, True, False)
+        assert file.read_text() == text
+        file.unlink()
+        assert call(capsys, "cluster", "list").err == ""
 
 
-def test_where_nothing_can_be_written_nothing_is_expected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RMQCTL_CACHE", os.devnull)
-    note_sightings(("ns:1",), _sightings(), NOW_MS)
-    assert read_memory(["ns:1"]) == ClusterMemory()
-    assert not forget(["ns:1"], "broker-a", NOW_MS)
+def test_a_memory_that_cannot_be_written_is_told_by_every_command(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with seeded(brokers=2) as sandbox:
+        monkeypatch.setenv("NAMESRV_ADDR", sandbox.addr)
+        assert call(capsys, "cluster", "list").code == 0
+        sandbox.stop_broker("broker-b")
+        # A file stands where the lock would: nobody writes there, root neither.
+        (file,) = (tmp_path / "state").glob("cluster-*.json")
+        file.with_suffix(".lock").unlink()
+        file.with_suffix(".lock").mkdir()
+        refused = call(capsys, "doctor", "--forget-broker", "broker-b")
+        assert (refused.code, "can't be used" in refused.err, "is forgotten" in refused.err) == (2, True, False)
+        assert call(capsys, "cluster", "list").code == 8
+        monkeypatch.setenv("RMQCTL_STATE", os.devnull)
+        for words in (("cluster", "list"), ("offset", "show", "G")):
+            assert f"{os.devnull} is no folder" in call(capsys, *words).err, words
+        monkeypatch.setenv("RMQCTL_MEMORY", "0")
+        assert call(capsys, "cluster", "list").err == ""
 
 
 def test_a_broker_that_was_there_is_named_until_it_is_forgotten(
@@ -85,18 +138,20 @@ def test_a_broker_that_was_there_is_named_until_it_is_forgotten(
         assert call(capsys, "offset", "show", "G").code == 0
 
 
-def test_a_change_remembers_by_its_journal_what_the_cache_has_lost(
-    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+def test_reads_and_changes_expect_the_same_whatever_was_emptied(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RMQCTL_CACHE", os.devnull)
+    reset = ("offset", "reset", "G", "--topic", "T", "--to-offset")
     with seeded(brokers=2) as sandbox:
         monkeypatch.setenv("NAMESRV_ADDR", sandbox.addr)
-        reset = ("offset", "reset", "G", "--topic", "T", "--to-offset")
         assert call(capsys, *reset, "2", "--yes").code == 0
         sandbox.stop_broker("broker-b")
+        monkeypatch.setenv("RMQCTL_CACHE", str(tmp_path / "another"))
+        assert call(capsys, "offset", "show", "G").code == 8
         result = call(capsys, *reset, "4", "--yes")
         assert result.code == 1
         assert "only partly seen: 2 queues at broker-b (broker-b: registered until " in result.err
         assert call(capsys, *reset, "4", "--yes", "--partial").code == 8
-        # Reading does not open the journal.
-        assert call(capsys, "offset", "show", "G").code == 0
+        assert call(capsys, "doctor", "--forget-broker", "broker-b").code == 0
+        for words in (("offset", "show", "G"), ("doctor",), (*reset, "3", "--yes"), ("cluster", "list")):
+            assert call(capsys, *words).code == 0, words

@@ -265,7 +265,7 @@ def test_that_a_group_never_consumed_is_said_only_when_all_brokers_answered(caps
     assert render(_matching(cluster, "G"), Display()) == 8
     err = capsys.readouterr().err
     assert "never consumed" not in err
-    assert err.startswith("What was read has no offsets and no subscription of group G. Not everything was read.\n")
+    assert err.startswith("In what was read: group G has no offsets and no subscription.\n")
 
 
 def test_groups_that_are_not_behind_can_be_left_out(capsys: Captured) -> None:
@@ -325,11 +325,13 @@ def test_one_rule_for_queues_that_no_consumer_can_read(capsys: Captured) -> None
         broker.topics["T"] += [Queue(7), Queue(5)]
         broker.topic_configs["T"] = {"readQueueNums": 4, "writeQueueNums": 6}
         broker.offsets["G"]["T"] |= {0: 2101, 1: 0, 2: 100, 3: 10}
+        broker.groups["G"] = Group({"c1": running()})
     (group,) = [item for item in _json(_groups(cluster), capsys)["items"] if item["group"] == "G"]
     document = _json(_offsets(cluster), capsys)
     # A queue with the offset 0 was committed.
     assert group["lag"] == document["summary"]["lag"] == 400
     assert (group["unreadableMessageCount"], group["attention"]) == (24, ["OFF004"])
+    assert group["unchecked"] == [{"part": "MEMBERS", "reason": "NOT_ASKED"}]
     assert {item["queueId"] for item in document["items"]} == {0, 1, 2, 3}
     assert sum(queue["messageCount"] for queue in document["unreadableQueues"]) == 24
     for form in ("plain", "csv", "json"):
@@ -375,3 +377,40 @@ def test_why_groups_need_attention_is_said_below_the_table(capsys: Captured) -> 
     assert "! OFF005 (left0, left1, left2 and 2 more): messages wait, and no broker sees a member.\n" in err
     render(_groups(cluster), Display(format="csv"))
     assert "OFF001" not in capsys.readouterr().err
+
+
+def _marks(cluster: Cluster, capsys: Captured) -> tuple[dict[str, str], str]:
+    """Return the mark of each group, and the note about those that were not looked at."""
+    render(_groups(cluster), Display(format="plain", columns=("group", "attention")))
+    shown = capsys.readouterr()
+    rows = [line.split() for line in shown.out.splitlines()[1:]]
+    notes = [line for line in shown.err.splitlines() if line.startswith("?")]
+    return dict(rows), "\n".join(notes)
+
+
+def test_a_group_whose_members_were_not_asked_is_not_shown_as_fine(capsys: Captured) -> None:
+    cluster = _cluster()
+    for broker in cluster.brokers.values():
+        broker.configured |= {"fine", "unseen", "left"}
+        broker.offsets |= {name: {"T": {0: 2201, 1: 100, 2: 100, 3: 10}} for name in ("fine", "unseen")}
+        broker.offsets["left"] = {"T": {0: 2200, 1: 100, 2: 100, 3: 10}}
+        broker.groups["unseen"] = Group({"c1": running()})
+    marks, note = _marks(cluster, capsys)
+    assert marks == {"G": "!", "fine": "-", "idle": "-", "left": "!", "unseen": "?"}
+    assert "1 group" in note
+    assert "members are not asked here" in note
+    assert "rmqctl diagnose GROUP" in note
+    assert "rmqctl group describe GROUP" in note
+    cluster.stop("broker-b")
+    marks, note = _marks(cluster, capsys)
+    assert marks == {"G": "!", "fine": "?", "idle": "?", "left": "?", "unseen": "?"}
+    assert "a part of the brokers' tables is missing" in note
+
+
+def test_without_a_group_that_was_not_looked_at_there_is_no_note_about_it(capsys: Captured) -> None:
+    cluster = _cluster()
+    for broker in cluster.brokers.values():
+        broker.groups.clear()
+        broker.offsets["G"] = {"T": {0: 2201, 1: 100, 2: 100, 3: 10}}
+    marks, note = _marks(cluster, capsys)
+    assert (marks, note) == ({"G": "-", "idle": "-"}, "")

@@ -187,7 +187,7 @@ def test_kafkas_csv_names_the_broker_where_there_are_several(cluster: Cluster, c
     assert result.out.splitlines() == ["lone,0,0", "orders,broker-a:0,60", "orders,broker-b:0,60"]
     counts = {("lone", "broker-a"): 1, ("orders", "broker-a"): 2, ("orders", "broker-b"): 2}
     resolved = resolve_brokers(parse_offsets(result.out.encode()).entries, counts)
-    assert [(*mq, offset) for mq, offset in resolved] == _STORED
+    assert [(*mq, entry.offset) for mq, entry in resolved.items()] == _STORED
 
 
 def test_kafkas_csv_goes_by_the_route_and_not_by_the_rows(cluster: Cluster, capsys: Captured) -> None:
@@ -415,7 +415,7 @@ def test_csv_reads_back(rows: dict[tuple[str, str, int], int | None]) -> None:
 def test_kafkas_csv_reads_back(rows: dict[tuple[str, str, int], int | None]) -> None:
     file = parse_offsets(_written(rows, "csv", is_kafka=True))
     counts = {(topic, broker_name): 1 << 31 for topic, broker_name, _ in rows}
-    resolved = [(*mq, offset) for mq, offset in resolve_brokers(file.entries, counts)]
+    resolved = [(*mq, entry.offset) for mq, entry in resolve_brokers(file.entries, counts).items()]
     assert _sorted(resolved) == _sorted([(*place, offset) for place, offset in rows.items()])
 
 

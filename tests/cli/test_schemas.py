@@ -47,7 +47,13 @@ _OPTIONAL = {
     "DeadLetterList item": {"bodyBase64"},
     "MessageList": {"group", "topic", "isComplete", "readCount", "timesInOrder", "queues"},
     "MessageList item": {"position", "bodyBase64", "waits"},
-    "TopicList item": {"messageCount", "topicPutTps", "lastUpdateTimestamp", "lastUpdateTimestampIso"},
+    "TopicList item": {
+        "messageCount",
+        "messageCountAtLeast",
+        "topicPutTps",
+        "lastUpdateTimestamp",
+        "lastUpdateTimestampIso",
+    },
 }
 every_kind = pytest.mark.parametrize("kind", kinds())
 

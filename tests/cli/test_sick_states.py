@@ -6,6 +6,7 @@ doctor asks for everything that the lists ask for, so it is never healthy where 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -27,7 +28,7 @@ LISTS = ("cluster list", "group list", "topic list")
 JUDGES = ("doctor", *LISTS)
 
 
-def _cluster(version: int) -> Cluster:
+def two_brokers(version: int) -> Cluster:
     brokers = [BrokerState(name, version) for name in ("broker-a", "broker-b")]
     for broker in brokers:
         broker.topics = {"T": [Queue(10)], "SELF_TEST_TOPIC": [Queue()]}
@@ -37,7 +38,7 @@ def _cluster(version: int) -> Cluster:
     return Cluster(*brokers)
 
 
-def _run(capsys: Captured, words: str, *argv: str) -> tuple[int, str]:
+def run_words(capsys: Captured, words: str, *argv: str) -> tuple[int, str]:
     result = call(capsys, *words.split(), *argv)
     return result.code, result.out + result.err
 
@@ -59,7 +60,7 @@ def _a(cluster: Cluster) -> str:
     return f'0:"{cluster.addresses["broker-a"]}"'
 
 
-def _only_a(cluster: Cluster) -> None:
+def forget_b(cluster: Cluster) -> None:
     """Let the name server forget broker-b, and all of its queues."""
     _listed(cluster, broker_a=_a(cluster))
     del cluster.brokers["broker-b"]
@@ -74,7 +75,7 @@ def _routed_only(cluster: Cluster) -> None:
         ],
         "queueDatas": [{"brokerName": name, **data} for name in ("broker-a", "broker-b")],
     }
-    _only_a(cluster)
+    forget_b(cluster)
     cluster.name_server.table[Q.GET_ROUTEINFO_BY_TOPIC] = ok(json.dumps(route).encode())
 
 
@@ -87,8 +88,15 @@ def _without_address(cluster: Cluster) -> None:
 
 
 def _remembered(cluster: Cluster, capsys: Captured) -> None:
-    assert _run(capsys, "cluster list")[0] == 0
-    _only_a(cluster)
+    assert run_words(capsys, "cluster list")[0] == 0
+    forget_b(cluster)
+
+
+def _named_by_context(cluster: Cluster, capsys: Captured) -> None:
+    forget_b(cluster)
+    settings = (f"namesrv={os.environ['NAMESRV_ADDR']}", "brokers=broker-a,broker-b")
+    assert run_words(capsys, "context set here", *settings)[0] == 0
+    os.environ["RMQCTL_CONTEXT"] = "here"
 
 
 def _plain(change: Callable[[Cluster], None]) -> Callable[[Cluster, Captured], None]:
@@ -102,7 +110,10 @@ STATES: dict[str, Callable[[Cluster, Captured], None]] = {
     "named by a route only": _plain(_routed_only),
     "its slave is alive, its master is gone": _plain(_without_master),
     "registered without an address": _plain(_without_address),
+    "gone, and named by a context": lambda cluster, capsys: _named_by_context(cluster, capsys),
 }
+# Those in which nothing tells what queues it has.
+HIDING = ("dead, forgotten by the name server, remembered", "gone, and named by a context")
 
 
 def _judges(state: str) -> tuple[str, ...]:
@@ -111,12 +122,14 @@ def _judges(state: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def _standing(state: str, version: int, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    cluster = _cluster(version)
+def standing(state: str, version: int, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    cluster = two_brokers(version)
     if state == "dead, and still registered":
         _dead(cluster)
     with served(cluster) as address:
         monkeypatch.setenv("NAMESRV_ADDR", address)
+        # Of a state that sets it nothing is left for the next test.
+        monkeypatch.setenv("RMQCTL_CONTEXT", "")
         STATES[state](cluster, capsys)
         yield cluster
 
@@ -126,9 +139,9 @@ def _standing(state: str, version: int, capsys: Captured, monkeypatch: pytest.Mo
 def test_every_command_names_the_broker_and_none_exits_0(
     state: str, version: int, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with _standing(state, version, capsys, monkeypatch):
+    with standing(state, version, capsys, monkeypatch):
         for words in _judges(state):
-            code, said = _run(capsys, words, "-q")
+            code, said = run_words(capsys, words, "-q")
             assert (code, "broker-b" in said) == (6 if words == "doctor" else 8, True), (words, said)
         failed = [item for item in json.loads(call(capsys, "doctor", "-o", "json").out)["items"] if item["error"]]
         assert {(item["subject"].partition("/")[0], item["status"]) for item in failed} == {("broker-b", "FAIL")}
@@ -138,6 +151,7 @@ def test_every_command_names_the_broker_and_none_exits_0(
         if "slave" not in state:
             # The slave has told the rest.
             assert (group["lag"], group["lagAtLeast"], group["state"]) == (None, 6, "UNKNOWN")
+            assert {each["part"] for each in group["unchecked"]} == {"BROKERS", "MEMBERS"}
 
 
 @pytest.mark.parametrize(
@@ -146,7 +160,7 @@ def test_every_command_names_the_broker_and_none_exits_0(
 def test_a_broker_that_only_a_route_names_is_named_by_all_that_ask_for_the_route(
     words: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with _standing("named by a route only", V5_4_0, capsys, monkeypatch):
+    with standing("named by a route only", V5_4_0, capsys, monkeypatch):
         result = call(capsys, *words.split(), "-q", "-o", "json")
     assert result.code == 8
     errors = [(error["brokerName"], error["name"]) for error in json.loads(result.out)["errors"]]
@@ -165,7 +179,7 @@ FILTERS = {
 def test_a_filter_that_hides_the_row_hides_neither_the_broker_nor_the_exit_code(
     state: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with _standing(state, V5_4_0, capsys, monkeypatch):
+    with standing(state, V5_4_0, capsys, monkeypatch):
         for words in _judges(state):
             for form in ("plain", "csv", "name"):
                 result = call(capsys, *words.split(), "-q", "-o", form, *FILTERS[words])
@@ -174,33 +188,33 @@ def test_a_filter_that_hides_the_row_hides_neither_the_broker_nor_the_exit_code(
 
 
 def test_a_whole_cluster_is_whole_everywhere(capsys: Captured) -> None:
-    with served(_cluster(V5_4_0)) as address:
+    with served(two_brokers(V5_4_0)) as address:
         for words in JUDGES:
-            assert _run(capsys, words, "-n", address)[0] == 0, words
+            assert run_words(capsys, words, "-n", address)[0] == 0, words
 
 
 def test_a_cluster_without_any_broker_is_a_failure_everywhere(capsys: Captured) -> None:
     with served(Cluster()) as address:
         for words in JUDGES:
-            code, said = _run(capsys, words, "-n", address)
+            code, said = run_words(capsys, words, "-n", address)
             assert (code, "registered" in said) == (6, True), words
 
 
 def test_a_broker_that_only_members_name_makes_every_group_unknown_and_is_then_known_to_all(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = _cluster(V5_4_0)
+    cluster = two_brokers(V5_4_0)
     cluster.brokers["broker-a"].groups = {"H": Group({"c1": running({("T", "broker-x", 0): held()})})}
     cluster.brokers["broker-a"].configured |= {"H"}
     with served(cluster) as address:
         monkeypatch.setenv("NAMESRV_ADDR", address)
         # Brokers alone were seen then: that tells of no queue, and members are looked at all the same.
-        assert _run(capsys, "cluster list")[0] == 0
+        assert run_words(capsys, "cluster list")[0] == 0
         result = call(capsys, "group", "list", "-o", "json")
         states = {item["group"]: (item["state"], item["lag"]) for item in json.loads(result.out)["items"]}
         assert (result.code, states["G"]) == (8, ("UNKNOWN", None))
         for words in ("cluster list", "doctor", "group list"):
-            code, said = _run(capsys, words)
+            code, said = run_words(capsys, words)
             assert (code, "broker-x" in said) == (6 if words == "doctor" else 8, True), words
 
 
@@ -210,7 +224,7 @@ def test_a_broker_that_only_members_name_makes_every_group_unknown_and_is_then_k
 @contextmanager
 def _two_name_servers(capsys: Captured) -> Iterator[tuple[str, Cluster]]:
     """Serve a cluster with a second name server that lists broker-a only."""
-    whole, half = _cluster(V5_4_0), _cluster(V5_4_0)
+    whole, half = two_brokers(V5_4_0), two_brokers(V5_4_0)
     with ExitStack() as stack:
         first = stack.enter_context(served(whole))
         half.addresses |= whole.addresses
@@ -223,7 +237,7 @@ def test_a_name_server_with_an_older_view_is_named_everywhere(capsys: Captured) 
     with _two_name_servers(capsys) as (addresses, _):
         behind = addresses.partition(";")[2]
         for words in JUDGES:
-            code, said = _run(capsys, words, "-n", addresses)
+            code, said = run_words(capsys, words, "-n", addresses)
             assert (code, behind in said, "does not list broker-b" in said) == (
                 1 if words == "doctor" else 8, True, True,
             ), (words, said)  # fmt: skip
@@ -231,21 +245,21 @@ def test_a_name_server_with_an_older_view_is_named_everywhere(capsys: Captured) 
 
 def test_a_dead_name_server_is_named_everywhere(capsys: Captured) -> None:
     """Lists are whole without it, and say so with their exit code; doctor judges the server."""
-    with served(_cluster(V5_4_0)) as address:
+    with served(two_brokers(V5_4_0)) as address:
         dead = closed_address()
         for words in JUDGES:
-            code, said = _run(capsys, words, "-n", f"{address};{dead}", "-q")
+            code, said = run_words(capsys, words, "-n", f"{address};{dead}", "-q")
             assert (code, dead in said) == (6 if words == "doctor" else 0, True), (words, said)
 
 
 def test_a_dead_slave_is_named_everywhere(capsys: Captured) -> None:
     """group list is whole by the master; the row of the slave itself is not."""
-    cluster = _cluster(V5_4_0)
+    cluster = two_brokers(V5_4_0)
     with served(cluster) as address:
         dead = closed_address()
         _listed(cluster, broker_a=f'{_a(cluster)},1:"{dead}"', broker_b=f'0:"{cluster.addresses["broker-b"]}"')
         for words, expected in (("doctor", 6), ("cluster list", 8), ("group list", 0)):
-            code, said = _run(capsys, words, "-n", address, "-q")
+            code, said = run_words(capsys, words, "-n", address, "-q")
             assert (code, dead in said) == (expected, True), (words, said)
 
 
@@ -273,7 +287,7 @@ def test_doctor_fails_for_a_table_without_which_a_list_is_partial(
     code: int, answer: str, version: int, capsys: Captured
 ) -> None:
     assert version >= V5_0_0 or version == V4_9_7
-    cluster = _cluster(version)
+    cluster = two_brokers(version)
     reply, doctor_code, list_code = ANSWERS[answer]
     cluster.servers["broker-b"].table[code] = reply
     with served(cluster) as address:
@@ -288,7 +302,7 @@ def test_doctor_fails_for_a_table_without_which_a_list_is_partial(
 
 
 def test_findings_are_those_of_the_rows_that_are_shown(capsys: Captured) -> None:
-    cluster = _cluster(V5_4_0)
+    cluster = two_brokers(V5_4_0)
     for broker in cluster.brokers.values():
         broker.configured |= {"beyond", "fine"}
         broker.offsets |= {"beyond": {"T": {0: 99}}, "fine": {"T": {0: 10}}}

@@ -66,10 +66,10 @@ def _route(cluster: Cluster) -> Listing:
     return _await(cluster, fetch())
 
 
-def _status(cluster: Cluster) -> Listing:
+def _status(cluster: Cluster, topic: str = "orders") -> Listing:
     async def fetch() -> Listing:
         async with cluster.client() as client:
-            return topic_status.to_listing(await fetch_topic_status(client, "orders"))
+            return topic_status.to_listing(await fetch_topic_status(client, topic))
 
     return _await(cluster, fetch())
 
@@ -268,6 +268,22 @@ def test_who_consumes_a_topic_is_not_known_while_a_broker_is_silent(capsys: Capt
     assert "Consumed by g, and perhaps others: broker-b did not tell." in _lines(_status(cluster), capsys)[1]
     cluster.brokers["broker-a"].groups.clear()
     assert "No group is known to consume it: broker-b did not tell." in _lines(_status(cluster), capsys)[1]
+
+
+@pytest.mark.parametrize("topic", ["%RETRY%left", "%RETRY%left_orders", "%RETRY%left+orders"])
+def test_a_retry_topic_that_no_member_reads_is_its_groups(topic: str, capsys: Captured) -> None:
+    cluster = _cluster()
+    a, b = cluster.brokers.values()
+    a.topics[topic] = b.topics[topic] = [Queue(20)]
+    assert "No group consumes it." in _lines(_status(cluster, topic), capsys)[1]
+    a.configured.add("left")
+    notes = _lines(_status(cluster, topic), capsys)[1]
+    assert "It holds failed messages of group left; no member subscribes to it" in notes
+    assert "No group consumes it." not in notes
+    cluster.stop("broker-b")
+    assert "is not known: broker-b did not tell." in _lines(_status(cluster, topic), capsys)[1]
+    a.offsets["left"] = {topic: {0: 1}}
+    assert "Consumed by left" in _lines(_status(cluster, topic), capsys)[1]
 
 
 def test_a_broker_is_shown_in_full(capsys: Captured) -> None:

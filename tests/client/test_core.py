@@ -153,6 +153,11 @@ def test_the_deadline_bounds_everything_that_is_asked_through_one_client() -> No
     run(scenario())
 
 
+@pytest.mark.parametrize(("deadline_s", "said"), [(0.999961, "1"), (0.05, "0.05"), (10.0, "10"), (3600.0, "3600")])
+def test_a_deadline_is_told_as_it_was_given(deadline_s: float, said: str) -> None:
+    assert f"deadline of {said} s was over" in NotAskedError("a:1", deadline_s).sentence
+
+
 def test_connecting_counts_against_the_deadline_as_well() -> None:
     async def scenario() -> None:
         clock, network = _network()
@@ -381,6 +386,21 @@ def test_a_web_server_in_place_of_a_name_server_is_named_with_its_address() -> N
                 await client.ask_name_server(Command(ASK))
         assert caught.value.sentence.startswith("Name server web:80: The peer announced a frame of ")
         assert "It may not be RocketMQ." in caught.value.sentence
+
+    run(scenario())
+
+
+def test_an_answer_that_is_no_name_servers_is_named_with_its_address() -> None:
+    async def scenario() -> None:
+        _, network = _network()
+        for address in ("web:80", "web:81"):
+            network.add(address, {RequestCode.GET_BROKER_CLUSTER_INFO: Command(0, {}, b'{"brokerAddrTable":[],"a":')})
+        async with network.client("web:80", "web:81") as client:
+            with pytest.raises(RemoteProtocolError) as caught:
+                await client.cluster()
+        assert caught.value.sentence.startswith("Name server web:80: ")
+        assert caught.value.sentence.endswith(". None of the 2 name servers answered.")
+        assert caught.value.hint == "Check that it is the address of a RocketMQ name server (-n, NAMESRV_ADDR)."
 
     run(scenario())
 

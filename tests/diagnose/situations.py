@@ -47,6 +47,7 @@ STATES = (
     ("most messages fail", "RTY004"),
     ("dead letters", "DLQ001 DLQ002"),
     ("no queue for retries", "RTY001 RTY002 RTY003"),
+    ("messages that failed, and no member that reads them", "RTY006 ALO003 OFF005"),
     ("a group that may not consume", "PUL001 PUL002 PUL003 PUL004"),
     ("brokers configured differently", "CFG001 CFG002 CFG003"),
     ("messages deleted unread, or about to be", "OFF001 OFF007"),

@@ -271,6 +271,39 @@ SICK: list[tuple[str, Change, set[str]]] = [
         {"RTY005"},
     ),
     (
+        "members that pull leave messages that failed unread",
+        both(
+            members(c1=member(PROP_CONSUME_TYPE="CONSUME_ACTIVELY"), c2=member(PROP_CONSUME_TYPE="CONSUME_ACTIVELY")),
+            groups_of(consume_type="CONSUME_ACTIVELY", topics=("T",)),
+            at_a(lambda broker: broker.topics.update({"%RETRY%G": [Queue(20)]})),
+        ),
+        {"RTY006"},
+    ),
+    (
+        "members that broadcast leave messages that failed unread",
+        both(
+            members(c1=member("a0", "a1", "b0", "b1", **_BROADCAST), c2=member("a0", "a1", "b0", "b1", **_BROADCAST)),
+            groups_of(message_model="BROADCASTING", topics=("T",)),
+            at_a(lambda broker: broker.topics.update({"%RETRY%G": [Queue(20)]})),
+        ),
+        {"OFF011", "RTY006"},
+    ),
+    (
+        "no member holds the retry queue, and messages that failed are in it",
+        at_a(lambda broker: broker.topics.update({"%RETRY%G": [Queue(20)]})),
+        {"ALO003"},
+    ),
+    (
+        "messages that failed, and no members",
+        both(
+            at_a(lambda broker: broker.topics.update({"%RETRY%G": [Queue(20)]})),
+            lambda cluster: _no_offsets(cluster) or [
+                broker.offsets["G"].update(T={0: 100, 1: 100}) for broker in cluster.brokers.values()
+            ],
+        ),
+        {"OFF005"},
+    ),
+    (
         "a lock is lost",
         members(c1=member("a0", "a1", fields={"locked": False}, **_ORDERLY), c2=member("b0", "b1", **_ORDERLY)),
         {"ORD001"},

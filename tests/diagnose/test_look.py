@@ -145,8 +145,17 @@ def test_a_message_that_rests_between_two_readings_is_stuck() -> None:
         return {code for code in _codes(look(cluster(reply), sample_s=sample_s)) if code.startswith("PRG")}  # type: ignore[arg-type]
 
     assert found(resting(quiet_ms=120_000)) == {"PRG001"}
-    assert found(resting(quiet_ms=120_000), sample_s=0) == set()
+    assert found(resting(), sample_s=0) == set()
     assert found(after(resting(5), resting(6))) == set()
+
+
+def test_a_message_that_nothing_was_finished_before_is_stuck_at_one_reading() -> None:
+    one = look(cluster(resting(quiet_ms=120_000)))
+    assert [code for code in _codes(one) if code.startswith("PRG")] == ["PRG001"]
+    # Also where the second reading fails.
+    lost = look(_closed_later(cluster(resting(quiet_ms=120_000))), sample_s=2).diagnoses[0]
+    assert "PRG001" in {finding.code for finding in lost.findings}
+    assert Need.MOTION in lost.unknown
 
 
 def test_groups_without_members_are_read_once() -> None:
@@ -168,8 +177,8 @@ def _silent_later() -> Cluster:
     return sick(members(c1=member("a0", "a1"), c2=after(member("b0", "b1"), refused(ResponseCode.SYSTEM_ERROR))))
 
 
-def _closed_later() -> Cluster:
-    servers = healthy()
+def _closed_later(servers: Cluster | None = None) -> Cluster:
+    servers = servers or healthy()
     for server in servers.servers.values():
         table = {**server.table, RequestCode.GET_CONSUME_STATS: refused(ResponseCode.SYSTEM_ERROR)}
         servers.clock.call_later(1, lambda server=server, table=table: setattr(server, "table", table))

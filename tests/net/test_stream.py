@@ -253,6 +253,13 @@ def _silent(host: str, port: int = 0) -> Iterator[int]:
         yield number
 
 
+@pytest.mark.parametrize(("address", "named"), [("", "(empty)"), ("nonsense", "nonsense"), (":10911", ":10911")])
+def test_what_a_cluster_gives_out_as_an_address_and_is_none_is_said_once(address: str, named: str) -> None:
+    with pytest.raises(UnreachableError) as caught:
+        asyncio.run(connect_tcp(address, SystemClock(), 60.0))
+    assert caught.value.sentence == f"{named}: this is not a host:port address."
+
+
 @pytest.mark.parametrize("is_there", [True, False])
 def test_an_address_that_is_silent_does_not_hide_the_next_one(monkeypatch: pytest.MonkeyPatch, is_there: bool) -> None:
     with _silent("127.0.0.1") as port, socket.socket() as listener:

@@ -88,14 +88,17 @@ def test_a_group_without_dead_letters_is_not_found(case: Case) -> None:
         case.open_dead_letters("g")
     assert caught.value.suggestions == ("G",)
     case.cluster.stop("broker-c")
-    with pytest.raises(UnreachableError, match="broker-c did not answer"):
+    with pytest.raises(UnreachableError, match="broker-c did not tell"):
         case.open_dead_letters("other")
 
 
 def test_a_broker_that_does_not_answer_is_a_failure(case: Case) -> None:
     case.cluster.stop("broker-b")
     planned = case.open_dead_letters()
-    assert [item.broker_name for item in planned.plan.configs] == ["broker-a"]
+    assert [(item.broker_name, item.route) for item in planned.plan.configs] == [
+        ("broker-a", Route.TOPIC_CONFIG),
+        ("broker-b", Route.UNSEEN),
+    ]
     assert [failure.broker_name for failure in planned.failures] == ["broker-b"]
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from rmqctl.errors import UsageError
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import (
+    Awaited,
     Cleaning,
     ConfigItem,
     Consequence,
@@ -37,9 +38,10 @@ _REASONS = st.dictionaries(st.sampled_from(["before", "lost", "firstStoreTimesta
 _CONFIGS = st.none() | st.dictionaries(_NAMES, st.none() | st.booleans() | st.integers(-5, 5) | _NAMES, max_size=3)
 # Popped messages are acknowledged by their handles, which stand in an item's messages.
 _ROUTES = [route for route in Route if route is not Route.POP_ACK]
+_CONFIG_ROUTES = (Route.GROUP_CONFIG, Route.TOPIC_CONFIG, Route.UNSEEN)
 _PLAN_ITEMS = st.builds(
     PlanItem, _QUEUES, _OFFSETS, _OFFSETS, st.sampled_from(_ROUTES), _OFFSETS, _OFFSETS, _OFFSETS, _OFFSETS, _OFFSETS,
-    _OFFSETS, _NAMES, _REASONS,
+    _OFFSETS, _NAMES, _REASONS, awaits=st.none() | st.builds(Awaited, _NAMES, _OFFSETS),
 )  # fmt: skip
 
 
@@ -73,7 +75,18 @@ _PLANS = st.builds(
     client_ids=st.lists(_NAMES, max_size=3).map(tuple),
     read_queue_counts=st.dictionaries(st.tuples(_NAMES, _NAMES), st.integers(0, 1024), max_size=3),
     items=st.lists(_PLAN_ITEMS, max_size=3).map(tuple),
-    configs=st.lists(st.builds(ConfigItem, _NAMES, _CONFIGS, _CONFIGS, _NAMES), max_size=2).map(tuple),
+    configs=st.lists(
+        st.builds(
+            ConfigItem,
+            _NAMES,
+            _CONFIGS,
+            _CONFIGS,
+            _NAMES,
+            st.sampled_from(_CONFIG_ROUTES),
+            st.none() | st.builds(Awaited, _NAMES, _CONFIGS),
+        ),
+        max_size=2,
+    ).map(tuple),
     consequences=st.lists(st.builds(Consequence, _NAMES, _NAMES), max_size=2).map(tuple),
 ).map(_known)
 _RESULTS = st.sampled_from(Result)
@@ -99,7 +112,11 @@ _RECEIPTS = st.builds(
         max_size=3,
     ).map(tuple),
     configs=st.lists(
-        st.builds(ConfigReceiptItem, _NAMES, _CONFIGS, _CONFIGS, _RESULTS, _CONFIGS, st.booleans(), _NAMES), max_size=2
+        st.builds(
+            ConfigReceiptItem, _NAMES, _CONFIGS, _CONFIGS, _RESULTS, _CONFIGS, st.booleans(), _NAMES,
+            st.sampled_from(_CONFIG_ROUTES),
+        ),
+        max_size=2,
     ).map(tuple),
 ).map(_known)  # fmt: skip
 

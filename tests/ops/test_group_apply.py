@@ -258,7 +258,7 @@ def test_an_answer_that_is_lost_is_found_out_by_reading(case: Case) -> None:
     assert results(applied) == {"broker-a": Result.UNKNOWN}
     note = applied.receipt.configs[0].note
     assert "no answer" in note
-    assert "It is as before at " in note
+    assert "It is as before (last read at 2" in note
     assert applied.exit_code == 9
     assert [failure.attempt for failure in applied.failures] == [Attempt.UNANSWERED_WRITE]
     assert case.noted(applied.receipt) == applied.receipt
@@ -285,7 +285,7 @@ def test_offsets_that_come_back_with_a_group_are_unknown_where_nothing_was_answe
     assert results(applied)["T@broker-a:0"] is Result.UNKNOWN
     assert results(applied)["T@broker-b:0"] is Result.CONFIRMED
     item = next(item for item in applied.receipt.items if item.mq.broker_name == "broker-a")
-    assert "No offset is stored at " in item.note
+    assert "No offset is stored (last read at 2" in item.note
     assert item.may_have_changed
 
 

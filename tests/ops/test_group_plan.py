@@ -170,10 +170,15 @@ def test_the_retry_topic_is_held_against_each_broker(case: Case) -> None:
 def test_a_broker_that_does_not_answer_is_a_failure(case: Case) -> None:
     case.cluster.stop("broker-b")
     planned = case.update("G", "retryMaxTimes=3")
-    assert [item.broker_name for item in planned.plan.configs] == ["broker-a"]
+    assert [(item.broker_name, item.route, item.note) for item in planned.plan.configs] == [
+        ("broker-a", Route.GROUP_CONFIG, ""),
+        ("broker-b", Route.UNSEEN, "not seen: b:1: connection refused"),
+    ]
+    assert planned.plan.brokers == {"broker-a": "a:1"}
+    assert text_of(planned, "NOT_READ").startswith("broker-b could not be read")
     assert [(failure.broker_name, failure.what) for failure in planned.failures] == [("broker-b", "configuration")]
     assert planned.unseen == "configuration at broker-b (b:1: connection refused)"
-    with pytest.raises(UnreachableError, match="broker-b did not answer"):
+    with pytest.raises(UnreachableError, match="broker-b did not tell"):
         case.update("H", "retryMaxTimes=3")
     case.cluster.stop("broker-a")
     with pytest.raises(UnreachableError):
@@ -262,8 +267,13 @@ def test_a_broker_that_tells_nothing_of_members_hides_them(case: Case) -> None:
 def test_offsets_that_can_not_be_read_are_not_taken_away(case: Case) -> None:
     case.cluster.servers["broker-b"].table[Q.GET_ALL_CONSUMER_OFFSET] = SILENCE
     planned = case.delete("G", with_offsets=True)
-    assert [item.broker_name for item in planned.plan.configs] == ["broker-a"]
+    assert [(item.broker_name, item.route) for item in planned.plan.configs] == [
+        ("broker-a", Route.GROUP_CONFIG),
+        ("broker-b", Route.UNSEEN),
+    ]
     assert [failure.what for failure in planned.failures] == ["stored offsets"]
+    assert text_of(planned, "OFFSETS_GO").startswith("All of its offsets at broker-a go.")
+    assert "Offsets of at least 1 queue stay" in text_of(case.delete("G"), "OFFSETS_STAY")
 
 
 def test_rocketmqs_own_groups_are_not_touched(case: Case) -> None:

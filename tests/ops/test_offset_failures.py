@@ -12,7 +12,7 @@ import pytest
 
 from rmqctl.errors import RmqctlError, StaleError, UnreachableError
 from rmqctl.model.failure import Attempt
-from rmqctl.model.plan import Route
+from rmqctl.model.plan import Awaited, Route
 from rmqctl.model.receipt import Result
 from rmqctl.net.clock import pause
 from rmqctl.ops.apply import apply_plan
@@ -109,8 +109,8 @@ def test_a_broker_that_breaks_off_leaves_it_open_what_it_stored_until_it_is_seen
     assert failure.attempt is Attempt.UNANSWERED_WRITE
     item = outcome(applied, 1)
     assert (item.after, item.is_after_known, item.may_have_changed) == (60, True, True)
-    assert "Offset 60 is stored at " in item.note
-    assert item.note.endswith("; the write may still take effect.")
+    assert "Offset 60 is stored (last read at 2" in item.note
+    assert item.note.endswith("). The write may still take effect.")
     assert journaled() == applied.receipt
 
 
@@ -162,14 +162,11 @@ def test_a_write_that_takes_effect_after_the_last_look_is_unknown_and_can_be_und
         )
 
     # Not yet there: only what was seen goes back. Then it comes, and goes back as well.
-    assert {str(item.mq) for item in undo().plan.items if item.before != item.target} == {
-        "T@broker-b:0", "T@broker-b:1"
-    }  # fmt: skip
-    (said,) = [each.text for each in undo().plan.consequences if each.code == "NOT_SEEN_YET"]
-    assert said == (
-        "The broker has not carried out the write of 2 queues so far: T@broker-a:0, T@broker-a:1. "
-        "If it does later, undo it again."
-    )
+    back = undo().plan
+    assert [item.awaits for item in back.items] == [Awaited(receipt.id, 20)] * 2 + [None] * 2
+    assert [item.before == item.target for item in back.items] == [True, True, False, False]
+    (said,) = [each.text for each in back.consequences if each.code == "NOT_SEEN_YET"]
+    assert said.startswith(f"The write of {receipt.id} is not seen yet and may still take effect: T@broker-a:0, T@b")
     ask(cluster, lambda client: pause(client.clock, 20.0))
     assert stored(cluster) == {0: 20, 1: 20}
     del cluster.servers["broker-a"].table[Q.UPDATE_CONSUMER_OFFSET]
@@ -190,7 +187,7 @@ def test_a_reset_that_a_broker_does_not_answer_is_not_called_unchanged() -> None
     assert (set(results(applied).values()), applied.exit_code) == ({"UNKNOWN"}, 9)
     item = outcome(applied)
     assert (item.after, item.is_pending, item.may_have_changed) == (60, False, True)
-    assert "the write may still take effect" in item.note
+    assert "The write may still take effect." in item.note
     assert journaled() == applied.receipt
 
 

@@ -443,11 +443,11 @@ def test_a_first_message_that_can_not_be_read_is_told_and_costs_nothing_else() -
 
 
 @pytest.mark.parametrize("code", [Q.GET_TOPIC_STATS_INFO, Q.QUERY_CONSUMER_OFFSET])
-def test_a_queue_of_which_something_is_not_known_is_left_and_told(code: int) -> None:
+def test_a_queue_of_which_something_is_not_known_is_not_seen(code: int) -> None:
     cluster = _offline()
     cluster.servers["broker-b"].table[code] = refused(R.SYSTEM_ERROR, "boom")
     result = planned(cluster)
-    assert _unseen_names(result.plan) == ({"broker-b"} if code == Q.GET_TOPIC_STATS_INFO else set())
+    assert _unseen_names(result.plan) == {"broker-b"}
     assert any("boom" in failure.error.sentence for failure in result.failures)
 
 

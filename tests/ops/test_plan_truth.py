@@ -20,11 +20,23 @@ from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
 from rmqctl.rules.reset import Aim, Spec
-from tests.admin.cluster import Cluster, Group, Queue, held, running, subscribed
-from tests.admin.message_store import NOW_MS
+from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running, subscribed
+from tests.admin.message_store import NOW_MS, MessageStore
 from tests.scripted import V4_9_7, V5_4_0, ok, refused
 
-from .changing import apply, ask, instead, join, message_cluster, planned, store, stored, targets, the_item
+from .changing import (
+    apply,
+    ask,
+    instead,
+    join,
+    message_cluster,
+    planned,
+    store,
+    stored,
+    targets,
+    the_item,
+    written_count,
+)
 
 both = pytest.mark.parametrize("version", [V4_9_7, V5_4_0])
 
@@ -240,11 +252,21 @@ def test_a_time_back_is_never_ahead_whatever_this_machines_clock_says() -> None:
     assert _texts(plan, "TIME_AHEAD") == []
 
 
-def test_brokers_whose_clocks_differ_are_told_and_their_middle_counts() -> None:
-    plan = _back(_telling(_stores(3), 0, 20_000, 90_000), 1_000)
-    assert _texts(plan, "CLOCKS_DIFFER") == ["The brokers' clocks differ: the time is counted back from their middle."]
+@pytest.mark.parametrize(
+    ("skews_ms", "counting_ms", "said"),
+    [
+        ((0, 90_000, 20_000), 20_000, "that of broker-c, which is in the middle."),
+        ((3_600_000, 0), 0, "that of broker-b, the slower one."),
+    ],
+)
+def test_brokers_whose_clocks_differ_are_told_and_whose_counts(
+    skews_ms: tuple[int, ...], counting_ms: int, said: str
+) -> None:
+    plan = _back(_telling(_stores(len(skews_ms)), *skews_ms), 1_000)
+    (text,) = _texts(plan, "CLOCKS_DIFFER")
+    assert text.endswith(f": the time is counted back from {said}")
     assert plan.time_ms is not None
-    assert abs(plan.time_ms - (plan.created_at_ms + 19_000)) < 10_000
+    assert abs(plan.time_ms - (plan.created_at_ms + counting_ms - 1_000)) < 10_000
 
 
 def test_brokers_that_do_not_tell_leave_this_machines_clock() -> None:
@@ -280,6 +302,34 @@ def test_a_topic_that_was_made_again_is_drift(version: int, offsets: dict[str, d
     told = _stale(cluster, plan)
     assert "T@broker-a:0: its end went back from 100 to 0: the topic was deleted and created again" in told
     assert "T@broker-a:1: its end went back from 100 to 99" in told
+
+
+@both
+@pytest.mark.parametrize("offsets", [{}, {"T": {0: 20, 1: 20}}])
+def test_a_topic_that_was_made_again_and_filled_past_the_end_is_drift(
+    version: int, offsets: dict[str, dict[int, int]]
+) -> None:
+    """4.9 keeps the group's offsets of a deleted topic, so that only the message at the target tells."""
+    cluster = message_cluster(store(version=version, counts={"T": (50, 50)}, offsets=offsets))
+    plan = planned(cluster, Aim.OFFSET, 40).plan
+    assert ask(cluster, lambda client: look_again(client, plan, strict=True)).id == plan.id
+    again = MessageStore(BrokerState("broker-a", version))
+    for queue_id in (0, 1):
+        for number in range(65):
+            again.put("T", queue_id, at_ms=NOW_MS + 3_600_000 + number * 1000)
+    cluster.brokers["broker-a"].topics["T"] = again.state.topics["T"]
+    cluster.servers["broker-a"].table |= again.table()
+    told = _stale(cluster, plan)
+    assert "T@broker-a:0: the message at its target 40 was stored at 2026-11-21T" in told
+    assert written_count(cluster) == 0
+
+
+def test_the_end_of_a_queue_and_a_message_that_is_gone_have_no_time_to_compare() -> None:
+    cluster = message_cluster(store(offsets={"T": {0: 60, 1: 100}}))
+    plan = planned(cluster, Aim.LATEST).plan
+    pulls = cluster.servers["broker-a"].codes().count(Q.PULL_MESSAGE)
+    ask(cluster, lambda client: look_again(client, plan, strict=False))
+    assert cluster.servers["broker-a"].codes().count(Q.PULL_MESSAGE) == pulls
 
 
 def test_a_target_that_retention_deleted_is_drift() -> None:

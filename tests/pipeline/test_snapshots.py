@@ -202,6 +202,8 @@ def test_groups_are_summed_up_and_the_largest_lag_stands_first() -> None:
         {"group": "a", "state": "ONLINE", "queueCount": 2, "lag": 3, "lagAtLeast": 3, "unknownCount": 0},
     ]
     assert most_behind(rows, 9)[-1]["lag"] is None
+    partial = summary_row("d", "UNKNOWN", [one, two], Unknown.BROKER_NOT_REGISTERED)
+    assert (partial["lag"], partial["lagAtLeast"], partial["unknownCount"]) == (None, 3, 0)
 
 
 def _file(dt: str, hr: str, part: str, name: str = "x.parquet") -> TableFile:

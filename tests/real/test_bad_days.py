@@ -37,7 +37,8 @@ def test_a_group_that_does_not_exist(rmqctl: Rmqctl, group: str) -> None:
     result = rmqctl("offset", "show", "BadDayGruop")
 
     assert (result.exit_code, result.stdout) == (5, "")
-    assert result.stderr == "rmqctl: Group BadDayGruop does not exist.\n        Did you mean BadDayGroup?\n"
+    # Groups of other tests may be as close.
+    assert result.stderr.startswith("rmqctl: Group BadDayGruop does not exist.\n        Did you mean BadDayGroup")
 
 
 def test_a_topic_that_does_not_exist(rmqctl: Rmqctl, group: str) -> None:

@@ -67,7 +67,7 @@ def test_every_form_reads_back_to_what_is_stored(
         result = rmqctl("offset", "export", exported_group, *form, "--file", str(path))
         assert (result.exit_code, result.stdout) == (0, ""), result.stderr
         read = resolve_brokers(parse_offsets(path.read_bytes()).entries, counts)
-        assert {tuple(mq): offset for mq, offset in read if offset is not None} == stored, form
+        assert {tuple(mq): entry.offset for mq, entry in read.items() if entry.offset is not None} == stored, form
 
 
 def test_kafkas_form_names_brokers_only_where_there_are_two(rmqctl: Rmqctl, exported_group: str) -> None:

@@ -19,6 +19,7 @@ from rmqctl.protocol.writes import update_consumer_offset
 
 from .harness.cluster import Cluster
 from .harness.rmqctl import Rmqctl
+from .harness.waiting import wait_until
 
 
 def _store(address: str, group: str, topic: str, queue_id: int, offset: int) -> None:
@@ -228,3 +229,30 @@ def test_a_trace_says_what_its_broker_has_deleted(tmp_path: Path) -> None:
         assert "older records are deleted. The trace may be incomplete." in stderr
     finally:
         cluster.stop()
+
+
+def test_what_waits_and_who_hangs_is_marked(cluster: Cluster, rmqctl: Rmqctl) -> None:
+    """truth N9, N10: failed messages in a retry topic that nobody reads, and listeners that never come back."""
+    cluster.create_topic("Marked", queue_count=4)
+    with _members(cluster, "marked-hung", one={"topic": "Marked", "stuck": "X", "from": "first"}):
+        cluster.java.consume("marked-failing", "marked-failing", "Marked", fail="X", **{"from": "first"})
+        cluster.java.produce("Marked", 20, prefix="X")
+        cluster.java.wait_started("marked-failing", 20)
+        wait_until(lambda: _waiting(rmqctl, "marked-failing"), why=lambda: _group(rmqctl, "marked-failing"))
+        cluster.java.stop("marked-failing")
+        wait_until(lambda: "OFF005" in _group(rmqctl, "marked-failing")["attention"], 90)
+        shown = rmqctl("topic", "status", "%RETRY%marked-failing")
+        assert "No group consumes it" not in shown.stdout + shown.stderr
+        # Members are not asked by a list: it says so, and whoever asks is told.
+        assert {each["part"] for each in _group(rmqctl, "marked-hung")["unchecked"]} == {"MEMBERS"}
+        wait_until(lambda: "PRG001" in _codes(rmqctl, "marked-hung"), 120, why=lambda: _codes(rmqctl, "marked-hung"))
+
+
+def _codes(rmqctl: Rmqctl, group: str) -> set[str]:
+    (item,) = rmqctl.items("group", "describe", group)
+    return {finding["code"] for finding in item["findings"]}
+
+
+def _waiting(rmqctl: Rmqctl, group: str) -> bool:
+    shown = rmqctl("topic", "status", f"%RETRY%{group}", "-o", "json")
+    return shown.exit_code == 0 and sum(item["messageCount"] or 0 for item in shown.document["items"]) >= 20

@@ -130,8 +130,8 @@ def test_a_change_that_happens_after_its_time_out_is_never_called_unchanged(clus
     assert (code, {item["result"] for item in receipt["items"]}) == (9, {"UNKNOWN"})
     for item in receipt["items"]:
         assert (item["before"], item["after"], item["isAfterKnown"]) == (10, 10, True)
-        assert "Offset 10 is stored at 20" in item["note"]
-        assert item["note"].endswith("the write may still take effect.")
+        assert "Offset 10 is stored (last read at 20" in item["note"]
+        assert item["note"].endswith("The write may still take effect.")
     assert [(error["brokerName"], error["attempt"]) for error in receipt["errors"]] == [(_BROKER, "UNANSWERED_WRITE")]
     (change,) = rmqctl.items("offset", "history", later)
     assert (change["id"], change["unknownCount"]) == (receipt["id"], 2)

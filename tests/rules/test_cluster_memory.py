@@ -12,6 +12,7 @@ from rmqctl.rules.cluster_memory import (
     master_missing,
     may_hold,
     merge_memories,
+    not_after,
     not_registered,
     remember,
     topics_of_missing,
@@ -169,16 +170,40 @@ def test_what_brokers_tell_is_added_and_takes_nothing_away() -> None:
 def test_queues_that_only_members_hold_make_their_broker_one_that_was_there() -> None:
     seen = Sightings(brokers={"broker-a": _seen()}, held={"T": {"broker-x": 3}})
     after = remember(ClusterMemory(), seen, NOW_MS)
-    assert after.brokers["broker-x"] == SeenBroker("", None, NOW_MS)
+    assert after.brokers["broker-x"] == SeenBroker("", None, NOW_MS, is_held=True)
     assert after.topics == {"T": {"broker-x": SeenQueues(3, 3, 6, NOW_MS)}}
+    (missing,) = with_missing_brokers(ClusterInfo((A,)), _expect(after)).missing[-1:]
+    reason = "not registered, though members held queues of it at 08:00:00 UTC"
+    assert not_registered(missing, NOW_MS).reason == reason
+    later = remember(after, seen, NOW_MS + 1)
+    assert later.brokers["broker-x"].last_seen_ms == NOW_MS + 1
+    # Members that have not heard of it yet do not bring back what the operator says is gone.
+    forgotten = forget_broker(after, "broker-x", NOW_MS + 2)
+    again = remember(forgotten, seen, NOW_MS + 3)
+    assert (list(again.brokers), again.topics, again.forgotten) == (["broker-a"], {}, forgotten.forgotten)
 
 
-def test_a_broker_is_forgotten_with_its_queues_and_by_itself_after_a_month() -> None:
+def test_a_broker_is_forgotten_with_its_queues() -> None:
     after = forget_broker(MEMORY, "broker-b", NOW_MS)
     assert list(after.brokers) == ["broker-a"]
     assert after.topics == {"T": {"broker-a": _queues()}, "U": {"broker-a": _queues()}}
-    old = ClusterMemory({"broker-b": _seen(31 * DAY_MS)}, {"T": {"broker-b": _queues()}})
-    assert remember(old, Sightings(brokers={"broker-a": _seen()}), NOW_MS).topics == {}
+
+
+def test_of_many_brokers_that_are_gone_those_seen_last_are_remembered_however_long_ago() -> None:
+    old = ClusterMemory({f"old-{number:03}": _seen((400 - number) * DAY_MS) for number in range(150)})
+    after = remember(old, Sightings(brokers={"broker-a": _seen()}), NOW_MS)
+    assert sorted(after.brokers) == ["broker-a", *(f"old-{number:03}" for number in range(50, 150))]
+
+
+def test_what_was_noted_while_the_clock_was_ahead_was_seen_by_now() -> None:
+    ahead = ClusterMemory({"broker-a": _seen(-3_600_000), "broker-b": _seen(60_000)}, {}, {"broker-c": NOW_MS + 1})
+    back = not_after(ahead, NOW_MS)
+    assert {name: seen.last_seen_ms for name, seen in back.brokers.items()} == {
+        "broker-a": NOW_MS,
+        "broker-b": NOW_MS - 60_000,
+    }
+    assert back.forgotten == {"broker-c": NOW_MS}
+    assert is_much_newer(ahead, back, 5_000)
 
 
 def test_what_was_forgotten_counts_nowhere_until_it_is_seen_again() -> None:

@@ -239,6 +239,14 @@ def test_how_far_a_group_has_come() -> None:
     assert count_moved(plan, _now(plan, offsets={})) == Moved(0, 0)
 
 
+@pytest.mark.parametrize(("target", "after"), [(20, 20), (100, 100), (100, 107)])
+def test_what_a_first_run_of_the_plan_did_is_not_the_group_that_has_come_further(target: int, after: int) -> None:
+    plan = _plan(items=(PlanItem(_MQ, 12, target, Route.SERVER_SIDE, 0, 100),))
+    assert count_moved(plan, _now(plan, offsets={_MQ: after})) == Moved(0, 0)
+    stays = _plan(items=(PlanItem(_MQ, 12, 12, Route.SERVER_SIDE, 0, 100),))
+    assert count_moved(stays, _now(stays, offsets={_MQ: 15})) == Moved(3, 1)
+
+
 _OFFSET = st.none() | st.integers(0, 30)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from rmqctl.model.progress import Unknown
 from rmqctl.model.stats import ConsumeTimeSpan, TopicOffset
 from rmqctl.model.topic import TopicConfig
-from rmqctl.rules.group_backlog import Behind, TopicPart, find_leftovers, oldest_age_ms, sum_backlog
+from rmqctl.rules.group_backlog import Behind, TopicPart, find_leftovers, merge_backlogs, oldest_age_ms, sum_backlog
 
 
 def _config(read_count: int, write_count: int) -> TopicConfig:
@@ -22,6 +22,12 @@ def test_queues_beyond_the_read_queues_count_apart() -> None:
     assert found.behind == (Behind("broker-a", "T", (0,), ()),)
     # Without the configuration all count, as far as they can be.
     assert sum_backlog([_part(queues, {0: 4, 1: 10})]).reason is Unknown.NEVER_COMMITTED
+
+
+def test_messages_of_queues_without_an_offset_count_apart() -> None:
+    found = sum_backlog([_part({0: (0, 10), 1: (3, 10), 2: (5, 5)}, {0: 4})])
+    assert (found.lag, found.uncommitted_count, found.reason) == (6, 7, Unknown.NEVER_COMMITTED)
+    assert merge_backlogs([found, found]).uncommitted_count == 14
 
 
 def test_queues_to_begin_anew_are_told_from_those_to_read_on_from() -> None:

@@ -10,7 +10,7 @@ from msgspec import structs
 from rmqctl.model.group import ProcessQueue
 from rmqctl.model.progress import PulledSource, QueueProgress, QueueReading, TimeLagSource, Unknown
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.progress import compute_lag, compute_progress, pull_window, pulled_to, retention_ms
+from rmqctl.rules.progress import compute_lag, compute_progress, pull_window, pulled_to, retention_ms, uncommitted_count
 
 MQ = MessageQueue("T", "broker-a", 0)
 HOUR_MS = 3_600_000
@@ -414,3 +414,16 @@ def test_a_client_that_holds_more_than_the_broker_noted_is_believed() -> None:
     held = ProcessQueue(cached_count=3, cached_min_offset=50, cached_max_offset=99, commit_offset=50, dropped=False)
     assert pulled_to(50, held, 200, 2_032) == (100, PulledSource.CLIENT)
     assert pulled_to(100, held, 200, 2_032) == (100, PulledSource.BROKER)
+
+
+@pytest.mark.parametrize(
+    ("given", "count"),
+    [
+        ({}, 0),
+        ({"consumer_offset": None, "reasons": {"consumerOffset": Unknown.NEVER_COMMITTED}}, 200),
+        ({"consumer_offset": None, "reasons": {"consumerOffset": Unknown.BROKER_UNREACHABLE}}, 0),
+        ({"consumer_offset": None, "min_offset": None, "reasons": {"consumerOffset": Unknown.NEVER_COMMITTED}}, 0),
+    ],
+)
+def test_messages_without_a_stored_offset_are_counted_where_that_is_known(given: dict[str, Any], count: int) -> None:
+    assert uncommitted_count(compute_progress(_reading(**given))) == count

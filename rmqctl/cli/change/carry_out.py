@@ -52,7 +52,6 @@ def check_consent(invocation: Invocation, consent: Consent, *, is_group_change: 
 
     Commands ask this before they ask the cluster.
     """
-    invocation.is_change = True
     plan_columns, receipt_columns = (
         (CONFIG_PLAN_COLUMNS, CONFIG_RECEIPT_COLUMNS) if is_group_change else (PLAN_COLUMNS, RECEIPT_COLUMNS)
     )

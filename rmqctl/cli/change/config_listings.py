@@ -11,7 +11,7 @@ from rmqctl.model.receipt import Result
 from rmqctl.ops.documents import PLAN, RECEIPT, plan_document, receipt_document
 from rmqctl.rules.group_fields import differing_names, setting_words
 
-from .parts import count_results, extra_keys
+from .parts import count_results, extra_keys, look_again_note, unseen_count
 
 if TYPE_CHECKING:
     from rmqctl.model.failure import Failure
@@ -67,21 +67,26 @@ def _is_offset(item: Item) -> bool:
 def _receipt_notes(receipt: Receipt) -> Iterator[str]:
     results = [item.result for item in receipt.configs] + [item.result for item in receipt.items]
     yield f"Group {receipt.group}: {count_results(results)}."
-    if Result.CONFIRMED in results or Result.UNKNOWN in results:
+    if results.count(Result.CONFIRMED) + results.count(Result.UNKNOWN) > unseen_count(receipt):
         yield f"To go back: rmqctl offset undo {receipt.id}"
+    yield from look_again_note(receipt)
 
 
 def _cell(key: str) -> Callable[[Item], str]:
     """Show one state of a configuration: the fields in which its states differ, as --set takes them."""
 
     def show(item: Item) -> str:
-        if key == "after" and not item["isAfterKnown"]:
+        if item.get("route") == Route.UNSEEN.value or (key == "after" and not item["isAfterKnown"]):
             return "-"
         value = item[key]
         if value is None or _is_offset(item):
             return "none" if value is None else str(value)
         states = [item["before"], item["target"], *([item["after"]] if item.get("isAfterKnown") else [])]
-        return " ".join(setting_words(value, differing_names(*states))) or "defaults"
+        if item.get("awaits"):
+            states.append(item["awaits"]["target"])
+        return " ".join(setting_words(value, differing_names(*states))) or (
+            "defaults" if None in states else "as it is"
+        )
 
     return show
 

@@ -14,7 +14,7 @@ from rmqctl.rules.group_changes import is_group_change
 from rmqctl.rules.words import counted
 
 from .config_listings import config_plan_listing, config_receipt_listing
-from .parts import count_results, extra_keys
+from .parts import count_results, extra_keys, look_again_note
 
 if TYPE_CHECKING:
     from rmqctl.model.failure import Failure
@@ -27,7 +27,9 @@ _NOTHING = "Nothing would be changed."
 def plan_listing(plan: Plan, failures: Sequence[Failure] = (), *, headings: Sequence[str] = ()) -> Listing:
     """Show what would be done, queue by queue, with its consequences."""
     if is_group_change(plan.operation):
-        return replace(config_plan_listing(plan, failures), headings=headings)
+        listing = config_plan_listing(plan, failures)
+        nothing = () if is_changing(plan) or not plan.configs else (_NOTHING,)
+        return replace(listing, headings=headings, notes=[*listing.notes, *nothing])
     document = plan_document(plan)
     return Listing(
         kind="Plan",
@@ -68,12 +70,17 @@ def _plan_notes(plan: Plan) -> Iterator[str]:
     known = [item for item in plan.items if item.reconsumed_bounds is not None]
     unknown = len(plan.items) - len(known)
     if known:
+        is_whole = not unknown and not any(each.code == "NOT_READ" for each in plan.consequences)
+        at_least = "" if is_whole else "at least "
         again = _sum(item.reconsumed_bounds for item in known)
         skipped = _sum(item.skipped_bounds for item in known)
         noun = "message" if again == "1" else "messages"
         lost_count = sum(item.lost or 0 for item in known)
         lost = f"; {lost_count} {'is' if lost_count == 1 else 'are'} deleted already" if lost_count else ""
-        yield f"{again} {noun}{_before_filters(plan)} would be redelivered, {skipped} skipped{lost}."
+        said = (
+            f"{at_least}{again} {noun}{_before_filters(plan)} would be redelivered, {at_least}{skipped} skipped{lost}."
+        )
+        yield f"{said[0].upper()}{said[1:]}"
     if unknown:
         yield f"How many messages of {counted(unknown, 'queue')} would be redelivered or skipped is unknown."
     if plan.items and not is_changing(plan):
@@ -101,8 +108,10 @@ def _before_filters(plan: Plan) -> str:
 
 def is_changing(plan: Plan) -> bool:
     """Tell whether a plan would write anything: a queue that is where it is to go is left alone."""
-    return bool(plan.configs) or any(
-        item.route is Route.POP_ACK or (item.before != item.target and item.route is not Route.UNSEEN)
+    return any(config.route is not Route.UNSEEN for config in plan.configs) or any(
+        item.route is Route.POP_ACK
+        or item.awaits is not None
+        or (item.before != item.target and item.route is not Route.UNSEEN)
         for item in plan.items
     )
 
@@ -120,6 +129,7 @@ def _receipt_notes(receipt: Receipt) -> Iterator[str]:
         yield f"At least {counted(again, 'message')} {'is' if again == 1 else 'are'} redelivered, before any filter."
     if any(item.may_have_changed for item in receipt.items):
         yield f"To go back: rmqctl offset undo {receipt.id}"
+    yield from look_again_note(receipt)
 
 
 def _offset(key: str) -> Callable[[Item], str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rmqctl.model.receipt import Result
+from rmqctl.model.plan import Operation
+from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
 
 _OWN_KEYS = ("apiVersion", "kind", "items")
 _WORDS = {
@@ -26,3 +27,17 @@ def count_results(results: Iterable[Result]) -> str:
     """Say how often each result is there."""
     counts = Counter(results)
     return ", ".join(f"{counts[result]} {word}" for result, word in _WORDS.items() if counts[result]) or "nothing to do"
+
+
+def unseen_count(receipt: Receipt) -> int:
+    """Return for how many items an undo awaited an earlier write that it did not see, so that it wrote nothing."""
+    if receipt.operation is not Operation.OFFSET_UNDO and not receipt.asked.startswith("undo "):
+        return 0
+    items: tuple[ReceiptItem | ConfigReceiptItem, ...] = (*receipt.items, *receipt.configs)
+    return sum(item.result is Result.UNKNOWN and item.before == item.target for item in items)
+
+
+def look_again_note(receipt: Receipt) -> Iterator[str]:
+    """Say how to look again for a write that an undo did not see; `asked` names the change that it takes back."""
+    if unseen_count(receipt):
+        yield f"To look again: rmqctl offset undo {receipt.asked.removeprefix('undo ').partition(' ')[0]}"

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from rmqctl.errors import UsageError
 from rmqctl.rules.durations import parse_duration_ms
@@ -111,9 +110,7 @@ async def resolve(client: Client, invocation: Invocation, asked: Asked, file: Of
     from rmqctl.ops.given_offsets import offsets_of_file, offsets_of_group
 
     if asked.group is not None:
-        given = await offsets_of_group(client, invocation.full_name(asked.group), wish.topics)
-        return replace(wish, given=given)
+        return (await offsets_of_group(client, invocation.full_name(asked.group), wish.topics)).wish(wish)
     if file is not None:
-        topics, given = await offsets_of_file(client, file, wish.topics, wish.queues)
-        return replace(wish, given=given, topics=topics)
+        return (await offsets_of_file(client, file, wish.topics, wish.queues)).wish(wish)
     return wish

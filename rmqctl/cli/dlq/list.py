@@ -9,10 +9,12 @@ import typer
 
 from rmqctl.cli.durations import duration_option_ms
 from rmqctl.cli.invocation import Invocation
-from rmqctl.cli.output.listing import Column, Listing, show_at_least
+from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.cli.output.totals import show_total, total_items, total_reasons
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.topics import permission_words
+from rmqctl.rules.totals import total
 from rmqctl.rules.words import counted, listed
 
 if TYPE_CHECKING:
@@ -89,17 +91,11 @@ def _is_closed(held: "HeldLetters") -> bool:
 
 def _item(group: "GroupLetters") -> dict[str, Any]:
     held = group.held
-    reasons: dict[str, str] = {}
-
-    def total(key: str, values: list[int | None]) -> dict[str, int | None]:
-        known = sum(value for value in values if value is not None)
-        if None in values:
-            reasons[key] = next(_unknown(each) for each, value in zip(held, values, strict=True) if value is None)
-            return {key: None, f"{key}AtLeast": known}
-        return {key: known, f"{key}AtLeast": known}
-
-    counts = total("count", [each.count for each in held])
-    counts |= total("newCount", [each.new_count for each in held])
+    totals = {
+        "count": total((each.count, _unknown(each)) for each in held),
+        "newCount": total((each.new_count, _unknown(each)) for each in held),
+    }
+    reasons = total_reasons(totals)
     filled = [each for each in held if each.count]
     times = {
         "earliestTimestamp": min((each.oldest_at_ms for each in filled if each.oldest_at_ms is not None), default=None),
@@ -116,7 +112,7 @@ def _item(group: "GroupLetters") -> dict[str, Any]:
         is_readable, reasons["isReadable"] = None, reasons["count"]
     return {
         "group": group.group,
-        **counts,
+        **total_items(totals),
         **{name: at for key, value in times.items() for name, at in ((key, value), (f"{key}Iso", iso_time(value)))},
         "isReadable": is_readable,
         "brokers": [_broker(each) for each in held],
@@ -150,10 +146,8 @@ def _broker(held: "HeldLetters") -> dict[str, Any]:
 
 COLUMNS = (
     Column("GROUP", "group"),
-    Column("COUNT", "count", show=show_at_least("count"), is_number=True),
-    Column(
-        "NEW", "newCount", show=show_at_least("newCount"), is_number=True, is_alarm=lambda item: item["newCount"] != 0
-    ),
+    Column("COUNT", "count", show=show_total("count"), is_number=True),
+    Column("NEW", "newCount", show=show_total("newCount"), is_number=True, is_alarm=lambda item: item["newCount"] != 0),
     Column("OLDEST", "earliestTimestamp", is_time=True, gives_way=True),
     Column("NEWEST", "lastTimestamp", is_time=True),
     Column("KEPT-UNTIL", "keptUntilTimestamp", is_time=True),

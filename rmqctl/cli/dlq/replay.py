@@ -108,7 +108,6 @@ def command(
     from rmqctl.rules.replay import Target, TargetKind, retry_target
 
     invocation = Invocation(ctx)
-    invocation.is_change = True
     if not dry_run:
         require_file_locks("Replaying dead letters")
     check_display(

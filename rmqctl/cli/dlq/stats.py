@@ -2,7 +2,7 @@
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,10 +12,12 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.body import BodyStyle
 from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.cli.output.totals import total_items, total_reasons, total_words
 from rmqctl.errors import UsageError
+from rmqctl.model.failure import Failure
 from rmqctl.rules.dead_letters import given_up, origin_topic
 from rmqctl.rules.times import iso_time
-from rmqctl.rules.words import counted
+from rmqctl.rules.totals import total
 
 from .reading import (
     Contains,
@@ -108,12 +110,12 @@ def command(
         properties=properties, contains=contains, body_match=body_match,
     )  # fmt: skip
     tallies: dict[str, dict[str | int | None, _Count]] = {kind: {} for kind in kinds}
-    total = _Count()
+    every = _Count()
 
     def take(found: "list[Letter]") -> None:
         for letter in found:
             at_ms = letter.message.stored_at_ms
-            _add(total, at_ms)
+            _add(every, at_ms)
             for kind, tally in tallies.items():
                 _add(tally.setdefault(_KINDS[kind](letter), _Count()), at_ms)
 
@@ -121,7 +123,8 @@ def command(
         lambda client: read_letters(client, wanted, take, with_progress=invocation.display.with_notes),
         open_ended=True,
     )
-    return render(to_listing(wanted, tallies, total, outcome), invocation.display)
+    of_run = invocation.display.findings.failures
+    return render(to_listing(wanted, tallies, every, outcome, of_run), invocation.display)
 
 
 def _add(count: _Count, at_ms: int) -> None:
@@ -131,23 +134,28 @@ def _add(count: _Count, at_ms: int) -> None:
 
 
 def to_listing(
-    wanted: Wanted, tallies: dict[str, dict[str | int | None, _Count]], total: _Count, outcome: Outcome
-) -> Listing:
-    """Make the listing of all counts."""
+    wanted: Wanted, tallies: dict[str, dict[str | int | None, _Count]], every: _Count, outcome: Outcome,
+    of_run: Sequence[Failure],
+) -> Listing:  # fmt: skip
+    """Make the listing of all counts. `of_run` are failures of the run beside those of the reading."""
+    hidden = next((each.error.name for each in (*outcome.failures, *of_run)), None)
+    totals = {"count": total([(every.count, "")], hidden=hidden)}
+    reasons = {"reasons": total_reasons(totals)}
+    summary = _times(every) | total_items(totals) | {"readCount": outcome.read_count} | reasons
     return Listing(
         kind="DeadLetterStats",
         columns=COLUMNS,
-        items=[item for kind, tally in tallies.items() for item in _items(kind, tally, total.count)],
+        items=[item for kind, tally in tallies.items() for item in _items(kind, tally, every.count)],
         name=lambda item: f"{item['by']}={item['value']}",
         failures=outcome.failures,
-        extra={"group": wanted.group, "summary": _times(total) | {"readCount": outcome.read_count}},
-        notes=[f"Group {wanted.group}: {counted(total.count, 'dead letter')}."],
+        extra={"group": wanted.group, "summary": summary},
+        notes=[f"Group {wanted.group}: {total_words(summary, 'count', 'dead letter')}."],
         warnings=unfit_notes(wanted),
         empty=f"Group {wanted.group} has no dead letters{' that meet the conditions' if wanted.is_narrowed else ''}.",
     )
 
 
-def _items(kind: str, tally: dict[str | int | None, _Count], total: int) -> Iterator[dict[str, Any]]:
+def _items(kind: str, tally: dict[str | int | None, _Count], every_count: int) -> Iterator[dict[str, Any]]:
     def order(pair: tuple[str | int | None, _Count]) -> Any:
         value, count = pair
         return value if kind in _IN_ORDER else (-count.count, str(value))
@@ -157,7 +165,7 @@ def _items(kind: str, tally: dict[str | int | None, _Count], total: int) -> Iter
             "by": kind,
             "value": None if value is None else str(value),
             **_times(count),
-            "percent": round(100 * count.count / total, 1),
+            "percent": round(100 * count.count / every_count, 1),
             "reasons": {"value": "NOT_SET"} if value is None else {},
         }
 

@@ -2,21 +2,24 @@
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rmqctl.cli.invocation import Invocation
-from rmqctl.cli.offset.show import show_tps, sum_known, summarise
-from rmqctl.cli.output.listing import Column, Item, Listing, Section, show_at_least
+from rmqctl.cli.offset.show import show_tps, sum_rows, summarise
+from rmqctl.cli.output.listing import Column, Item, Listing, Section
 from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.cli.output.totals import show_total, total_items, total_reasons, total_words
 from rmqctl.cli.output.unreadable import unreadable_items
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import CONSUME_PASSIVELY, GroupState
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.rules.durations import short_duration
 from rmqctl.rules.member_settings import limit_words, retry_limit
+from rmqctl.rules.totals import total
 from rmqctl.rules.words import by_value, counted, listed
 
 from .config import COLUMNS as CONFIG_COLUMNS
@@ -37,7 +40,8 @@ Examples:
   rmqctl group describe my-group -o json | jq '.items[0].findings[] | {code, sentence}'
 
 Progress by topic, members, subscriptions, configuration, dead letters, and under "Attention" what the checks of
-`rmqctl diagnose` find at one look (known defects of versions aside). `rmqctl offset show` has the queues one by one."""
+`rmqctl diagnose` find at one reading (known defects of versions aside): a message that is stuck for a minute, but not
+lag that grows. `rmqctl offset show` has the queues one by one."""
 
 _GROUPS_AT_ONCE = 4
 
@@ -101,9 +105,11 @@ def _item(details: "GroupDetails") -> dict[str, Any]:
         "consumeFromWhere": next(iter(starts)) if len(starts) == 1 else None,
         "strategies": sorted({member["strategy"] for member in members if member["strategy"]}),
         "clientVersions": sorted({member["clientVersion"] for member in members}),
-        "deadLetterCount": details.dead_letter_count,
+        **total_items({"deadLetterCount": details.dead_letters}),
         "popUnackedCount": sum(member["popUnackedCount"] or 0 for member in members),
-        "topics": [_topic_item(topic, rows) for topic, rows in _by_topic(progress.rows).items()],
+        "topics": [
+            _topic_item(topic, rows, progress.hidden.get(topic)) for topic, rows in _by_topic(progress.rows).items()
+        ],
         "members": members,
         "subscriptions": subscriptions,
         "configs": configs,
@@ -112,7 +118,7 @@ def _item(details: "GroupDetails") -> dict[str, Any]:
             {"topic": mq.topic, "brokerName": mq.broker_name, "queueId": mq.queue_id, "consumerOffset": offset}
             for mq, offset in details.leftovers.items()
         ],
-        "notes": list(progress.notes),
+        "notes": [*progress.notes, *_open_notes(details)],
     }
     # Known defects of a version are no state of the group.
     findings = diagnose(facts, [check for check in CHECKS if not check.code.startswith("VER")]).findings
@@ -124,9 +130,17 @@ def _item(details: "GroupDetails") -> dict[str, Any]:
     elif len(starts) > 1:
         told = {member["consumeFromWhere"] for member in members} - {None}
         item["reasons"]["consumeFromWhere"] = "MEMBERS_DIFFER" if len(told) > 1 else "BROKERS_DIFFER"
-    if details.dead_letter_count is None:
-        item["reasons"]["deadLetterCount"] = "BROKER_UNREACHABLE"
+    item["reasons"] |= total_reasons({"deadLetterCount": details.dead_letters})
     return item
+
+
+def _open_notes(details: "GroupDetails") -> list[str]:
+    """Say what one reading leaves open, where messages wait for members or are in their hands."""
+    progress = details.progress
+    in_hand = any(held.in_hand_count for info in details.running.ok.values() for held in info.process_queues.values())
+    if progress.state is not GroupState.ONLINE or not (in_hand or any(row.lag != 0 for row in progress.rows)):
+        return []
+    return [f"Two readings show what moves: rmqctl diagnose {shlex.quote(progress.group)}"]
 
 
 def _starts(details: "GroupDetails", members: list[dict[str, Any]]) -> set[str]:
@@ -148,43 +162,31 @@ def _by_topic(rows: tuple[QueueProgress, ...]) -> dict[str, list[QueueProgress]]
     return topics
 
 
-def _topic_item(topic: str, rows: list[QueueProgress]) -> dict[str, Any]:
+def _topic_item(topic: str, rows: list[QueueProgress], hidden: Unknown | None) -> dict[str, Any]:
+    """Sum up a topic's rows; `hidden` is why it may have queues without a row."""
+    totals = {
+        "queueCount": total([(len(rows), "")], hidden=hidden),
+        **sum_rows(rows, ("lag", "lost", "inflight", "duplicateRisk"), hidden=hidden),
+    }
     ages = [row.time_lag_ms for row in rows if row.time_lag_ms is not None]
+    ageless = [hidden] if hidden is not None else [row.reasons["timeLagMs"] for row in rows if row.time_lag_ms is None]
     # Who holds them is not known as long as a member doesn't tell, or may be behind a proxy.
     reasons = {row.reasons.get("clientId") for row in rows}
     untold = next((reason for reason in (Unknown.CLIENT_SILENT, Unknown.BEHIND_PROXY) if reason in reasons), None)
     return {
         "topic": topic,
-        "queueCount": len(rows),
+        **total_items(totals),
         "ownedQueueCount": sum(bool(row.client_ids) for row in rows) if untold is None else None,
         # Several members may pop from one queue.
         "sharedQueueCount": sum(
             len(row.client_ids) > 1 and row.reasons.get("inflight") is not Unknown.POP for row in rows
         ),
         "beyondMaxQueueCount": sum(row.reasons.get("lag") is Unknown.OFFSET_BEYOND_MAX for row in rows),
-        "lag": sum_known(row.lag for row in rows),
-        "lagAtLeast": sum(row.lag or 0 for row in rows),
-        "lost": sum_known(row.lost for row in rows),
-        "lostAtLeast": sum(row.lost or 0 for row in rows),
-        "inflight": sum_known(row.inflight for row in rows),
-        "duplicateRisk": sum_known(row.duplicate_risk for row in rows),
-        "timeLagMs": max(ages) if len(ages) == len(rows) else None,
-        "reasons": {
-            name: str(next(row.reasons[name] for row in rows if getattr(row, attribute) is None))
-            for name, attribute in _SUMMED.items()
-            if any(getattr(row, attribute) is None for row in rows)
-        }
+        "timeLagMs": None if ageless else max(ages),
+        "reasons": total_reasons(totals)
+        | ({"timeLagMs": str(ageless[0])} if ageless else {})
         | ({} if untold is None else {"ownedQueueCount": str(untold)}),
     }
-
-
-_SUMMED = {
-    "lag": "lag",
-    "lost": "lost",
-    "inflight": "inflight",
-    "duplicateRisk": "duplicate_risk",
-    "timeLagMs": "time_lag_ms",
-}
 
 
 def _sections(item: Item, is_wide: bool) -> list[Section]:
@@ -221,9 +223,8 @@ def _facts(item: Item) -> list[tuple[str, str]]:
         facts.append(("Strategy", ", ".join(item["strategies"])))
     if item["clientVersions"]:
         facts.append(("Clients", ", ".join(item["clientVersions"])))
-    lag = "unknown" if item["lag"] is None and not item["lagAtLeast"] else _at_least(item)
-    facts.append(("Lag", f"{lag}, {show_tps(item['consumeTps'])}"))
-    facts.append(("Dead letters", _or_dash(item["deadLetterCount"])))
+    facts.append(("Lag", f"{total_words(item, 'lag')}, {show_tps(item['consumeTps'])}"))
+    facts.append(("Dead letters", total_words(item, "deadLetterCount")))
     settled = [config for config in item["configs"] if config["isConfigured"]]
     if settled and not settled[0]["differingFields"]:
         count = settled[0]["retryQueueNums"]
@@ -255,10 +256,6 @@ def _limit_of(member: Item) -> int | None:
     return retry_limit(member["maxReconsumeTimes"], is_orderly=member["isOrderly"])
 
 
-def _at_least(item: Item) -> str:
-    return str(item["lag"]) if item["lag"] is not None else f"at least {item['lagAtLeast']}"
-
-
 def _or_dash(value: Any) -> str:
     return "-" if value is None else str(value)
 
@@ -277,17 +274,23 @@ def _show_age(item: Item) -> str:
 
 _TOPIC_COLUMNS = (
     Column("TOPIC", "topic"),
-    Column("QUEUES", "queueCount", is_number=True),
+    Column("QUEUES", "queueCount", show=show_total("queueCount"), is_number=True),
     Column(
         "HELD",
         "ownedQueueCount",
         is_number=True,
-        is_alarm=lambda item: item["ownedQueueCount"] not in (None, item["queueCount"]),
+        is_alarm=lambda item: item["ownedQueueCount"] not in (None, item["queueCountAtLeast"]),
     ),
-    Column("LAG", "lag", show=show_at_least("lag"), is_number=True, is_alarm=lambda item: bool(item["lagAtLeast"])),
-    Column("LOST", "lost", show=show_at_least("lost"), is_number=True, is_alarm=lambda item: bool(item["lostAtLeast"])),
-    Column("IN-FLIGHT", "inflight", is_number=True),
-    Column("DUP-RISK", "duplicateRisk", is_number=True, is_alarm=lambda item: bool(item["duplicateRisk"])),
+    Column("LAG", "lag", show=show_total("lag"), is_number=True, is_alarm=lambda item: bool(item["lagAtLeast"])),
+    Column("LOST", "lost", show=show_total("lost"), is_number=True, is_alarm=lambda item: bool(item["lostAtLeast"])),
+    Column("IN-FLIGHT", "inflight", show=show_total("inflight"), is_number=True),
+    Column(
+        "DUP-RISK",
+        "duplicateRisk",
+        show=show_total("duplicateRisk"),
+        is_number=True,
+        is_alarm=lambda item: bool(item["duplicateRiskAtLeast"]),
+    ),
     Column("TIME-LAG", "timeLagMs", show=_show_age, is_number=True),
 )
 
@@ -295,9 +298,9 @@ _COLUMNS = (
     Column("GROUP", "group"),
     Column("STATE", "state"),
     Column("MEMBERS", "memberCount", is_number=True),
-    Column("LAG", "lag", show=show_at_least("lag"), is_number=True),
-    Column("LOST", "lost", is_number=True),
-    Column("DEAD", "deadLetterCount", is_number=True),
+    Column("LAG", "lag", show=show_total("lag"), is_number=True),
+    Column("LOST", "lost", show=show_total("lost"), is_number=True),
+    Column("DEAD", "deadLetterCount", show=show_total("deadLetterCount"), is_number=True),
     Column("TYPE", "consumeType"),
     Column("MODEL", "messageModel"),
     Column("ATTENTION", "attention", show=lambda item: " ".join(item["attention"]) or "-"),

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmqctl.cli.invocation import Invocation
-from rmqctl.cli.output.listing import Column, Item, Listing, show_at_least
+from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.cli.output.totals import show_total
+from rmqctl.rules.attention import NOT_ASKED, Mark, Part, mark
 from rmqctl.rules.durations import short_duration
 from rmqctl.rules.words import agreeing, counted, listed
 
@@ -38,8 +40,9 @@ Columns:
   LAG       messages still to be consumed, before the group's filter, of the queues that have a stored offset
   LOST      messages that were deleted before the group read them
   TIME-LAG  age of the oldest unread message; asked for the groups that are furthest behind
-  !         the group needs attention: the notes below the table say why, with the codes of rmqctl diagnose; members
-            are not asked here
+  !         ! a finding: the notes below the table say which, with the codes of rmqctl diagnose
+            ? no finding so far: its members were not asked, or a part of it could not be read
+            - no finding, and everything was read
 
 Groups come from the brokers' own tables, so that those without a retry topic are there too."""
 
@@ -86,7 +89,7 @@ def to_listing(groups: "GroupList", *, only_with_lag: bool = False, slaves: Sequ
     if groups.hidden_system_count:
         count = groups.hidden_system_count
         notes.append(f"{count} of RocketMQ's own groups {agreeing(count, 'is')} not shown; --system shows them.")
-    unasked_count = sum(item["reasons"].get("timeLagMs") == "NOT_ASKED" for item in items)
+    unasked_count = sum(item["reasons"].get("timeLagMs") == NOT_ASKED for item in items)
     if unasked_count:
         notes.append(f"TIME-LAG of {counted(unasked_count, 'group')} was not asked for: their lags are not larger.")
     return Listing(
@@ -110,11 +113,28 @@ def _attention_notes(items: Sequence[Item]) -> list[str]:
     notes = [f"! {check.code} ({listed(names)}): {check.title}." for check, names in having.items() if names]
     if notes:
         notes.append("rmqctl diagnose GROUP shows more of each, rmqctl explain CODE what to do.")
-    if any(item["state"] == "ONLINE" and not item["attention"] for item in items):
+    open_items = [item for item in items if _mark(item) == Mark.UNCHECKED]
+    if open_items:
+        reasons = {(each["part"], each["reason"] == NOT_ASKED) for item in open_items for each in item["unchecked"]}
+        why = [words for (part, is_choice), words in _UNCHECKED.items() if (part, is_choice) in reasons]
         notes.append(
-            "- under ! means that the brokers' tables show nothing; rmqctl diagnose GROUP asks the members too."
+            f"? ({counted(len(open_items), 'group')}): no finding so far, but {', '.join(why)}: "
+            "rmqctl diagnose GROUP or rmqctl group describe GROUP."
         )
     return notes
+
+
+def _mark(item: Item) -> Mark:
+    return mark(item["attention"], item["unchecked"])
+
+
+# What was not looked at, and whether that is so because nobody asked.
+_UNCHECKED = {
+    (Part.MEMBERS, True): "members are not asked here",
+    (Part.MEMBERS, False): "whether there are members is not known",
+    (Part.BROKERS, False): "a part of the brokers' tables is missing",
+    (Part.DEAD_LETTERS, True): "dead letters of some are not counted here",
+}
 
 
 def _item(group: "GroupSummary", at_ms: int) -> dict[str, Any]:
@@ -134,6 +154,7 @@ def _item(group: "GroupSummary", at_ms: int) -> dict[str, Any]:
         "lostAtLeast": group.lost_at_least,
         "timeLagMs": group.time_lag_ms,
         "attention": list(dict.fromkeys(finding.code for finding in findings)),
+        "unchecked": [{"part": str(part), "reason": reason} for part, reason in group.unchecked.items()],
         "unreadableMessageCount": group.unreadable_count,
         "topicCount": len(group.topics),
         "topics": list(group.topics),
@@ -142,7 +163,7 @@ def _item(group: "GroupSummary", at_ms: int) -> dict[str, Any]:
         "clientVersion": group.client_version,
         "brokerNames": list(group.broker_names),
         "reasons": {name: str(reason) for name, reason in group.reasons.items()}
-        | ({} if group.is_age_asked or group.reasons.get("lag") else {"timeLagMs": "NOT_ASKED"}),
+        | ({} if group.is_age_asked or group.reasons.get("lag") else {"timeLagMs": NOT_ASKED}),
     }
 
 
@@ -162,24 +183,20 @@ def _show_age(item: Item) -> str:
     return "-" if item["timeLagMs"] is None else short_duration(item["timeLagMs"])
 
 
-def _needs_attention(item: Item) -> bool:
-    return bool(item["attention"])
-
-
 _COLUMNS = (
     Column("GROUP", "group"),
     Column("STATE", "state", is_alarm=lambda item: item["state"] != "ONLINE" and bool(item["lagAtLeast"])),
     Column("MEMBERS", "memberCount", is_number=True),
-    Column("LAG", "lag", show=show_at_least("lag"), is_number=True, is_alarm=lambda item: bool(item["lagAtLeast"])),
+    Column("LAG", "lag", show=show_total("lag"), is_number=True, is_alarm=lambda item: bool(item["lagAtLeast"])),
     Column(
         "LOST",
         "lost",
-        show=show_at_least("lost"),
+        show=show_total("lost"),
         is_number=True,
         is_alarm=lambda item: bool(item["lostAtLeast"]),
     ),
     Column("TIME-LAG", "timeLagMs", show=_show_age, is_number=True),
-    Column("!", "attention", show=lambda item: "!" if item["attention"] else "-", is_alarm=_needs_attention),
+    Column("!", "attention", show=_mark, is_alarm=lambda item: bool(item["attention"])),
     Column("TOPICS", "topicCount", is_number=True, gives_way=True),
     Column("TYPE", "consumeType", show=_show_type, gives_way=True),
     Column("MODEL", "messageModel", show=_show_model, gives_way=True),

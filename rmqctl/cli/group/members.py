@@ -78,7 +78,7 @@ def to_listing(members: "GroupMembers") -> Listing:
 
 def nobody(group: str, unseen_reason: Unknown | None) -> str:
     """Return the sentence for a group without a member that was seen."""
-    if unseen_reason is Unknown.BROKER_UNREACHABLE:
+    if unseen_reason in (Unknown.BROKER_UNREACHABLE, Unknown.BROKER_NOT_REGISTERED):
         return f"No member of {group} was seen, but not every broker answered."
     if unseen_reason is Unknown.NOT_AUTHORISED:
         return f"No broker shows a member of {group}, but this account may not see all that would tell."

@@ -123,9 +123,9 @@ def _require_one_way(
 
 async def _find_by_key(client: "Client", topic: str, key: str) -> "Lookup":
     from rmqctl.admin.message_filter import MessageFilter
-    from rmqctl.admin.message_lookup import Lookup
+    from rmqctl.admin.message_lookup import Lookup, not_indexed
     from rmqctl.admin.queues import fetch_route
-    from rmqctl.admin.results import all_failed, slave_failures
+    from rmqctl.admin.results import slave_failures
     from rmqctl.admin.waiting_messages import find_indexed_or_waiting
 
     route = await fetch_route(client, topic)
@@ -134,11 +134,9 @@ async def _find_by_key(client: "Client", topic: str, key: str) -> "Lookup":
     lookup.is_cut = indexed.is_cut
     lookup.found, lookup.failures = list(indexed.found), [*indexed.failures, *slave_failures(client)]
     if not lookup.found:
-        if indexed.failures:
-            raise all_failed(failure.error for failure in indexed.failures)
-        raise NotFoundError(
-            f"A message of {topic} with the key", key, hint=f"Keys are compared exactly.{indexed.waiting_hint}"
-        )
+        hint = f"Keys are compared exactly.{indexed.waiting_hint}"
+        error = NotFoundError(f"A message of {topic} with the key", key, hint=hint)
+        raise await not_indexed(client, error, topic, indexed.failures)
     return lookup
 
 

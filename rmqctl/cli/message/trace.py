@@ -51,7 +51,7 @@ def command(
     if (msg_id is None) == (key is None):
         raise UsageError("Name a message by its ID or by --key.", hint="See rmqctl message trace --help.")
     if msg_id is not None:
-        decode_id(msg_id)
+        decode_id(msg_id, hint="A business key is looked for with --key KEY.")
     invocation = Invocation(ctx)
     choose_columns(_COLUMNS, invocation.display)
     trace = invocation.ask(lambda client: fetch_trace(client, trace_topic, msg_id=msg_id, key=key))

@@ -33,8 +33,8 @@ Examples:
   rmqctl offset clone my-group new-group --topic orders
 
 The second group gets the stored offsets of the first, queue by queue; queues in which the first has none are left
-alone. It must be there: rmqctl group create makes it. The plan, the check, the journal and the exit codes are those
-of offset reset."""
+alone, and with --partial those in which it could not be read. It must be there: rmqctl group create makes it. The plan,
+the check, the journal and the exit codes are those of offset reset."""
 
 
 def command(
@@ -75,10 +75,10 @@ def command(
     async def make(client: "Client") -> Planned:
         given = await offsets_of_group(client, origin, topics)
         wish = Wish(
-            Operation.OFFSET_CLONE, Spec(Aim.GIVEN), tuple(sorted({mq.topic for mq in given})), given=given,
-            assume_offline=assume_offline, expect_queues=expect_queues, asked=f"from {origin}", reason=reason,
+            Operation.OFFSET_CLONE, Spec(Aim.GIVEN), assume_offline=assume_offline, expect_queues=expect_queues,
+            asked=f"from {origin}", reason=reason,
         )  # fmt: skip
-        return await plan_offsets(client, name, wish)
+        return await plan_offsets(client, name, given.wish(wish))
 
     planned = invocation.ask(make)
     return carry_out(invocation, planned, consent, strict=strict, wait_s=limit_s)

@@ -3,6 +3,7 @@
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
 import io
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Annotated, Any
@@ -45,7 +46,8 @@ Table formats of a context count as the default. jsonl, yaml, tsv, name and
 --columns are refused: offset import could not read them.
 
 Offsets are read from the brokers as in offset show, and nothing is changed anywhere. Those of a group with members go
-on moving meanwhile. What could not be read is told on stderr and by exit code 8; the rest is written."""
+on moving meanwhile. What could not be read is named on stderr and in the file (errors, or a comment at the end of CSV),
+and the exit code is 8; the rest is written."""
 
 
 class Export(Struct, frozen=True):
@@ -83,11 +85,11 @@ def command(
     export = invocation.ask(lambda client: fetch_export(client, name, topics))
     listing = to_csv_listing(export, is_kafka=kafka) if display.format == "csv" else to_listing(export)
     if target is None:
-        code = render(listing, display)
+        code = _write(listing, display)
     else:
         text = io.StringIO()
         with redirect_stdout(text):
-            code = render(listing, display)
+            code = _write(listing, display)
         write_file(target, text.getvalue(), is_forced=force, may_force=True)
     _say(listing, display)
     if target is not None and display.with_notes:
@@ -221,6 +223,18 @@ def _notes(progress: "GroupProgress") -> list[str]:
     if progress.state is GroupState.ONLINE:
         notes.append(f"Group {progress.group} has members: its offsets go on moving.")
     return notes
+
+
+def _write(listing: Listing, display: Display) -> int:
+    """Write the document; CSV, which has no place for errors, says in comments what it lacks."""
+    from rmqctl.ops.offset_file_gaps import not_read_comment, not_read_words
+
+    code = render(listing, display)
+    for failure in listing.failures if display.format == "csv" else ():
+        words = not_read_words(failure.broker_name, failure.what, failure.error.sentence)
+        if words is not None:
+            sys.stdout.write(f"{printable(not_read_comment(words))}\n")
+    return code
 
 
 def _say(listing: Listing, display: Display) -> None:

@@ -31,14 +31,20 @@ have been. rmqctl offset undo takes an id."""
 
 def command(
     ctx: typer.Context,
-    group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="Only this group.", show_default=False)] = None,
+    group: Annotated[
+        str | None, typer.Argument(metavar="[GROUP]", help="Only this group; or a change's id.", show_default=False)
+    ] = None,
     identity: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="One change, queue by queue; its beginning is enough.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1_000_000, help="So many at most.")] = 50,
 ) -> int:
     """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.ops.plan_parts import is_id
+
     invocation = Invocation(ctx)
+    if identity is None and group is not None and is_id(group):
+        identity = group  # every change prints its id, and no group is called so
     if identity is not None:
         from msgspec.structs import replace
 

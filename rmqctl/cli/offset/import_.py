@@ -37,7 +37,8 @@ Examples:
 Reads what offset export and offset show -o json write, Kafka's CSV (topic,partition,offset) and rpk's text (topic
 partition offset); a queue without its broker is enough where a topic is on one broker. CSV with other columns needs a
 heading that names them. A file of another group or cluster is refused, and one wrong line refuses the whole. Offsets of
-another group are copied by offset clone, or by a file that names no group. The plan, the check, the journal and the
+another group are copied by offset clone, or by a file that names no group. What could not be read when the file was
+made counts as not seen: --partial imports the rest. The plan, the check, the journal and the
 exit codes are those of offset reset."""
 
 
@@ -79,12 +80,12 @@ def command(
     topics = topic_names(invocation, topic)
 
     async def make(client: "Client") -> Planned:
-        named, given = await offsets_of_file(client, offsets, topics)
+        given = await offsets_of_file(client, offsets, topics)
         wish = Wish(
-            Operation.OFFSET_IMPORT, Spec(Aim.GIVEN), named, given=given, assume_offline=assume_offline,
-            expect_queues=expect_queues,            asked=f"from {file}", reason=reason,
+            Operation.OFFSET_IMPORT, Spec(Aim.GIVEN), assume_offline=assume_offline, expect_queues=expect_queues,
+            asked=f"from {file}", reason=reason,
         )  # fmt: skip
-        return await plan_offsets(client, name, wish)
+        return await plan_offsets(client, name, given.wish(wish))
 
     planned = invocation.ask(make)
     return carry_out(invocation, planned, consent, strict=strict, wait_s=limit_s)

@@ -3,7 +3,7 @@
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,12 +11,14 @@ import typer
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.cli.output.totals import total_items, total_reasons, total_words
 from rmqctl.cli.output.unreadable import unreadable_items, unreadable_sentences
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.rules.durations import short_duration
 from rmqctl.rules.times import iso_time
+from rmqctl.rules.totals import Total, total
 from rmqctl.rules.words import counted
 
 if TYPE_CHECKING:
@@ -98,7 +100,7 @@ def to_listing(
         warnings=unreadable_sentences(unreadable),
         empty="No queue is behind."
         if only_with_lag and items
-        else _never_consumed(groups, is_whole=not (failures or failed)),
+        else _no_offsets(groups, is_whole=not (failures or failed)),
     )
 
 
@@ -106,13 +108,10 @@ def _queue_name(item: Item) -> str:
     return f"{item['topic']}@{item['brokerName']}:{item['queueId']}"
 
 
-def _never_consumed(groups: list[str], *, is_whole: bool) -> str:
-    if not is_whole:
-        name = f"of group {groups[0]}" if len(groups) == 1 else "of these groups"
-        return f"What was read has no offsets and no subscription {name}. Not everything was read."
+def _no_offsets(groups: list[str], *, is_whole: bool) -> str:
     if len(groups) == 1:
-        return f"Group {groups[0]} has no offsets and no subscription: it has never consumed."
-    return "None of these groups has offsets or a subscription: they have never consumed."
+        return f"Group {groups[0]} has no offsets and no subscription{': it has never consumed' if is_whole else ''}."
+    return f"None of these groups has offsets or a subscription{': they have never consumed' if is_whole else ''}."
 
 
 def _item(group: str, row: QueueProgress) -> dict[str, Any]:
@@ -142,17 +141,15 @@ def _item(group: str, row: QueueProgress) -> dict[str, Any]:
 
 
 def summarise(progress: "GroupProgress") -> dict[str, Any]:
-    """Sum up; a sum with an unknown part is unknown, and `lagAtLeast` says what is known of it."""
+    """Sum up a group's rows."""
+    totals = sum_rows(progress.rows, ("lag", "lost", "inflight"), hidden=progress.hidden_anywhere)
     summary = {
         "state": progress.state,
         "memberCount": progress.member_count,
         "consumeType": progress.consume_type,
         "messageModel": progress.message_model,
         "consumeTps": None if progress.consume_tps is None else round(progress.consume_tps, 2),
-        "lag": sum_known(row.lag for row in progress.rows),
-        "lagAtLeast": sum(row.lag or 0 for row in progress.rows),
-        "lost": sum_known(row.lost for row in progress.rows),
-        "inflight": sum_known(row.inflight for row in progress.rows),
+        **total_items(totals),
     }
     unseen = progress.unseen_reason or Unknown.NO_MEMBERS
     if progress.state is GroupState.ONLINE:
@@ -160,12 +157,22 @@ def summarise(progress: "GroupProgress") -> dict[str, Any]:
     reasons = {key: str(unseen) for key in ("memberCount", "consumeType", "messageModel") if summary[key] is None}
     if progress.consume_tps is None:
         reasons["consumeTps"] = str(Unknown.BROKER_UNREACHABLE)
-    for key in ("lag", "lost", "inflight"):
-        if summary[key] is None:
-            unknown = Counter(str(row.reasons[key]) for row in progress.rows if getattr(row, key) is None)
-            nothing = Unknown.BROKER_UNREACHABLE if progress.failures else Unknown.NEVER_COMMITTED
-            reasons[key] = unknown.most_common(1)[0][0] if unknown else str(nothing)
-    return {**summary, "reasons": reasons}
+    return {**summary, "reasons": reasons | total_reasons(totals)}
+
+
+_ATTRIBUTES = {"duplicateRisk": "duplicate_risk"}
+
+
+def sum_rows(rows: Sequence[QueueProgress], keys: Sequence[str], *, hidden: Unknown | None) -> dict[str, Total]:
+    """Sum up what rows have under these keys; `hidden` is why there may be queues without a row."""
+    return {
+        key: total(
+            ((getattr(row, _ATTRIBUTES.get(key, key)), str(row.reasons.get(key))) for row in rows),
+            hidden=hidden,
+            nothing=Unknown.NEVER_COMMITTED,
+        )
+        for key in keys
+    }
 
 
 def show_tps(rate: float | None) -> str:
@@ -173,17 +180,9 @@ def show_tps(rate: float | None) -> str:
     return "rate unknown" if rate is None else f"{rate:g} msg/s"
 
 
-def sum_known(counts: Iterable[int | None]) -> int | None:
-    """Return the sum, None when a part of it is not known, or when there is nothing to sum up."""
-    known = list(counts)
-    return sum(count or 0 for count in known) if known and None not in known else None
-
-
 def _notes(progress: "GroupProgress") -> list[str]:
     summary = summarise(progress)
-    lag = summary["lag"]
-    if lag is None:
-        lag = f"at least {summary['lagAtLeast']}" if progress.rows else "unknown"
+    lag = total_words(summary, "lag")
     if progress.asked_topics:
         # The brokers' rate is that of the whole group.
         what = f"Group {progress.group} in {', '.join(progress.asked_topics)}"

@@ -35,8 +35,9 @@ Stores again what was stored before, in the queues that were changed or may have
 consumed again, or not, as the plan says. A queue that had no offset gets -1, which brokers and clients take for
 "none": RocketMQ can't take one offset away; with a group that runs it is left as it is. After a change of
 a group's configuration each broker gets back what it had in the fields that were changed, and a deleted group the
-offsets that went with it. The plan, the check, the journal and the exit codes are those of offset reset, and an undo
-can be undone."""
+offsets that went with it. A write that was not answered may still take effect within the next hour: the undo looks for
+it for up to 15 s and takes it back. If it is not seen, the exit code is 9, and the undo can be run again. The plan, the
+check, the journal and the exit codes are those of offset reset, and an undo can be undone."""
 
 
 def command(
@@ -60,7 +61,7 @@ def command(
     from rmqctl.cli.change.receipts import find_receipt
     from rmqctl.ops.journal import Journal
     from rmqctl.ops.offset_plan import Planned
-    from rmqctl.ops.undo import find_later, plan_way_back
+    from rmqctl.ops.undo import find_later, plan_way_back, with_later_sights
     from rmqctl.rules.group_changes import is_group_change
 
     invocation = Invocation(ctx)
@@ -72,6 +73,7 @@ def command(
     check_consent(invocation, consent, is_group_change=is_group_change(undone.operation))
     with Journal() as journal:
         later = find_later(journal, undone)
+        undone = with_later_sights(journal, undone)
 
     async def make(client: "Client") -> Planned:
         return await plan_way_back(

@@ -42,17 +42,6 @@ class Column(Struct, frozen=True):
         return _plain(item, f"{self.key}Iso" if self.is_time else self.key)
 
 
-def show_at_least(key: str) -> Callable[[Item], str]:
-    """Return what shows a count, or the part of it that is known."""
-
-    def show(item: Item) -> str:
-        if item[key] is not None:
-            return str(item[key])
-        return f">={item[f'{key}AtLeast']}" if item[f"{key}AtLeast"] else "-"
-
-    return show
-
-
 class Section(Struct, frozen=True):
     """A part of an item that is shown in full: lines of name and value, or a table."""
 

@@ -246,13 +246,20 @@ def _names(listing: Listing, columns: list[Column], display: Display) -> str:  #
 def _table(listing: Listing, columns: list[Column], display: Display) -> str:
     if not listing.items:
         if display.with_notes:
-            to_stderr(printable(listing.empty))
+            is_whole = all(failure.attempt is not Attempt.READ for failure in listing.failures)
+            to_stderr(printable(listing.empty if is_whole else _as_far_as_read(listing.empty)))
         return ""
     if listing.sections is None or display.columns:
         return _rows(listing.items, columns, display)
     is_wide = display.format == "wide"
     shown = [_section(part, display) for item in listing.items for part in listing.sections(item, is_wide)]
     return "\n".join(shown)
+
+
+def _as_far_as_read(sentence: str) -> str:
+    """Return a sentence that says of what was read only that there is nothing: the rest was not."""
+    first, second = sentence[:1], sentence[1:2]
+    return f"In what was read: {first.lower() if second.islower() else first}{sentence[1:]}"
 
 
 def _section(section: Section, display: Display) -> str:

@@ -11,10 +11,12 @@ import typer
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.cli.output.totals import show_total, total_items, total_reasons
 from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX
 from rmqctl.model.topic import TOPIC_FINDINGS, TopicConfig, TopicFinding
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.topics import permission_words
+from rmqctl.rules.totals import total
 from rmqctl.rules.words import counted
 
 if TYPE_CHECKING:
@@ -83,7 +85,7 @@ def to_listing(topics: "TopicList", *, with_stats: bool = False) -> Listing:
 
 def _notes(topics: "TopicList") -> list[str]:
     count = len(topics.topics)
-    notes = [f"{counted(count, 'topic')}."]
+    notes = [f"{counted(count, 'topic')}{' in what was read' if topics.failures else ''}."]
     if topics.hidden_count:
         hidden = counted(topics.hidden_count, "retry, dead-letter or system topic", "is")
         notes.append(f"{hidden} not shown; --system shows them.")
@@ -103,21 +105,20 @@ def _item(topic: "TopicSummary") -> dict[str, Any]:
         reasons[key] = "BROKERS_DIFFER" if values else nobody
         return None
 
-    def total(key: str, counts: Sequence[int]) -> int | None:
-        if counts and topic.is_whole:
-            return sum(counts)
-        reasons[key] = nobody
-        return None
-
     message_type = same("messageType", [config.attributes.get("message.type") for config in configs])
     if message_type is None:
         reasons.setdefault("messageType", "NOT_SET")
+    hidden = None if topic.is_whole else nobody
+    totals = {
+        "readQueueNums": total(((config.read_queue_count, "") for config in configs), hidden=hidden, nothing=nobody),
+        "writeQueueNums": total(((config.write_queue_count, "") for config in configs), hidden=hidden, nothing=nobody),
+    }
+    reasons |= total_reasons(totals)
     item = {
         "topic": topic.topic,
         "kind": topic.kind,
         "messageType": message_type,
-        "readQueueNums": total("readQueueNums", [config.read_queue_count for config in configs]),
-        "writeQueueNums": total("writeQueueNums", [config.write_queue_count for config in configs]),
+        **total_items(totals),
         "perm": same("perm", [config.perm for config in configs]),
         "order": same("order", [config.is_ordered for config in configs]),
         "atNameServer": topic.at_name_server,
@@ -146,9 +147,11 @@ def _stats(topic: "TopicSummary", reasons: dict[str, str]) -> dict[str, Any]:
     queues = [queue for stats in told.values() for queue in stats.queues.values()]
     rates = [stats.put_tps for stats in told.values()]
     written = [queue.last_update_at_ms for queue in queues if queue.last_update_at_ms is not None]
-    count = sum(max(queue.max_offset - queue.min_offset, 0) for queue in queues)
+    kept = ((max(queue.max_offset - queue.min_offset, 0), "") for queue in queues)
+    totals = {"messageCount": total(kept, hidden=None if is_whole else "BROKER_UNREACHABLE")}
+    reasons |= total_reasons(totals)
     if not is_whole:
-        reasons |= dict.fromkeys(("messageCount", "topicPutTps", "lastUpdateTimestamp"), "BROKER_UNREACHABLE")
+        reasons |= dict.fromkeys(("topicPutTps", "lastUpdateTimestamp"), "BROKER_UNREACHABLE")
     else:
         if None in rates:
             reasons["topicPutTps"] = "BROKER_TOO_OLD"
@@ -156,7 +159,7 @@ def _stats(topic: "TopicSummary", reasons: dict[str, str]) -> dict[str, Any]:
             reasons["lastUpdateTimestamp"] = "NO_MESSAGES"
     last_at_ms = max(written) if is_whole and written else None
     return {
-        "messageCount": count if is_whole else None,
+        **total_items(totals),
         "topicPutTps": sum(rate or 0 for rate in rates) if "topicPutTps" not in reasons else None,
         "lastUpdateTimestamp": last_at_ms,
         "lastUpdateTimestampIso": iso_time(last_at_ms),
@@ -164,12 +167,8 @@ def _stats(topic: "TopicSummary", reasons: dict[str, str]) -> dict[str, Any]:
 
 
 def _show_queues(item: Item) -> str:
-    reads = sum(broker["readQueueNums"] for broker in item["brokers"])
-    writes = sum(broker["writeQueueNums"] for broker in item["brokers"])
-    if not item["brokers"]:
-        return "-"
-    text = str(reads) if reads == writes else f"{reads}r/{writes}w"
-    return text if item["readQueueNums"] is not None else f">={text}"
+    reads, writes = (show_total(key)(item) for key in ("readQueueNums", "writeQueueNums"))
+    return reads if reads == writes else f"{reads}r/{writes.removeprefix('>=')}w"
 
 
 def _show_perm(item: Item) -> str:
@@ -199,12 +198,12 @@ _FIRST = (
     Column("KIND", "kind"),
     Column("TYPE", "messageType", gives_way=True),
     Column("QUEUES", "readQueueNums", show=_show_queues, is_number=True),
-    Column("WRITE-QUEUES", "writeQueueNums", is_number=True, is_wide=True),
+    Column("WRITE-QUEUES", "writeQueueNums", show=show_total("writeQueueNums"), is_number=True, is_wide=True),
     Column("PERM", "perm", show=_show_perm, is_alarm=lambda item: item["perm"] not in (6, 7)),
     Column("ORDER", "order", show=_show_order, is_wide=True),
 )
 _STATS = (
-    Column("MESSAGES", "messageCount", is_number=True),
+    Column("MESSAGES", "messageCount", show=show_total("messageCount"), is_number=True),
     Column("IN/S", "topicPutTps", show=_show_rate, is_number=True),
     Column("LAST-WRITE", "lastUpdateTimestamp", is_time=True, gives_way=True),
 )

@@ -10,10 +10,12 @@ from msgspec.structs import replace
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.cli.output.totals import total_items, total_words
 from rmqctl.model.route import MASTER_ID
 from rmqctl.model.topic import TOPIC_FINDINGS
 from rmqctl.rules.topics import permission_words
-from rmqctl.rules.words import counted
+from rmqctl.rules.totals import total
+from rmqctl.rules.words import counted, listed
 
 if TYPE_CHECKING:
     from rmqctl.admin.topic_route import RoutePart, RouteReport
@@ -95,12 +97,18 @@ def _item(part: "RoutePart") -> dict[str, Any]:
 
 
 def _notes(report: "RouteReport") -> list[str]:
-    there = [part for part in report.parts if part.name_servers]
-    read = sum(part.data.read_queue_count for part in there)
     notes = []
     if report.is_agreed:
-        written = sum(part.data.write_queue_count for part in there)
-        notes.append(f"Topic {report.topic}: {counted(read, 'queue')} to read, {written} to write.")
+        totals = total_items(
+            {
+                "read": total(((part.data.read_queue_count, "") for part in report.parts), hidden=report.hidden),
+                "write": total(((part.data.write_queue_count, "") for part in report.parts), hidden=report.hidden),
+            }
+        )
+        text = f"{total_words(totals, 'read', 'queue')} to read, {total_words(totals, 'write')} to write"
+        missing = [part.data.broker_name for part in report.parts if not part.name_servers]
+        lost = f", with those of {listed(missing)}, which no name server lists" if missing else ""
+        notes.append(f"Topic {report.topic}: {text}{lost}.")
     else:
         notes.append(
             f"Name servers differ about topic {report.topic}: each row has the addresses of those that say it."

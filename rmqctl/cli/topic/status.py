@@ -9,10 +9,12 @@ import typer
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
+from rmqctl.cli.output.totals import total_items, total_reasons, total_words
 from rmqctl.errors import NotRegisteredError
 from rmqctl.model.topic import TOPIC_FINDINGS
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.topics import permission_words
+from rmqctl.rules.totals import total
 from rmqctl.rules.words import counted, listed
 
 if TYPE_CHECKING:
@@ -142,8 +144,7 @@ def _groups(status: "TopicStatus") -> dict[str, list[str]]:
 
 
 def _summary(status: "TopicStatus") -> dict[str, Any]:
-    """Sum up; a sum with an unknown part is unknown, and `messageCountAtLeast` says what is known of it."""
-    counts = [row.message_count for row in status.queues]
+    """Sum up the queues."""
     rates = [item.put_tps for item in status.brokers if item.config is not None or item.error is not None]
     written = [row.offsets.last_update_at_ms or 0 for row in status.queues if row.offsets is not None]
     last_at_ms = max(written, default=0) or None
@@ -151,16 +152,25 @@ def _summary(status: "TopicStatus") -> dict[str, Any]:
     errors += [item.error.name for item in status.brokers if item.error is not None]
     if errors:
         last_at_ms = None  # a broker that is silent may have a newer one
-    reasons = {"messageCount": errors[0]} if errors else {}
+    # A broker without a row that does not tell may have queues too.
+    rows = {row.mq.broker_name for row in status.queues}
+    silent = [item.error.name for item in status.brokers if item.error is not None and item.broker_name not in rows]
+    hidden = silent[0] if silent else None
+    totals = {
+        "queueCount": total([(len(status.queues), "")], hidden=hidden),
+        "brokerCount": total([(len(rows), "")], hidden=hidden),
+        "messageCount": total(
+            ((row.message_count, row.error.name if row.error is not None else "NOT_REPORTED") for row in status.queues),
+            hidden=hidden,
+        ),
+    }
+    reasons = total_reasons(totals)
     if None in rates:
         reasons["topicPutTps"] = errors[0] if errors else "BROKER_TOO_OLD"
     if last_at_ms is None:
         reasons["lastUpdateTimestamp"] = errors[0] if errors else "NO_MESSAGES"
     return {
-        "queueCount": len(status.queues),
-        "brokerCount": len({row.mq.broker_name for row in status.queues}),
-        "messageCount": None if errors else sum(count or 0 for count in counts),
-        "messageCountAtLeast": sum(count or 0 for count in counts),
+        **total_items(totals),
         "topicPutTps": None if None in rates else sum(rate or 0 for rate in rates),
         "lastUpdateTimestamp": last_at_ms,
         "lastUpdateTimestampIso": iso_time(last_at_ms),
@@ -171,16 +181,15 @@ def _summary(status: "TopicStatus") -> dict[str, Any]:
 
 def _notes(status: "TopicStatus") -> list[str]:
     summary = _summary(status)
-    count = summary["messageCount"]
-    at_least = "at least " if count is None else ""
-    messages = at_least + counted(summary["messageCountAtLeast"] if count is None else count, "message")
+    messages = total_words(summary, "messageCount", "message")
     rate = "" if summary["topicPutTps"] is None else f", {summary['topicPutTps']:g} msg/s in"
-    where = f"{counted(summary['queueCount'], 'queue')} on {counted(summary['brokerCount'], 'broker')}"
+    where = f"{total_words(summary, 'queueCount', 'queue')} on {counted(summary['brokerCountAtLeast'], 'broker')}"
     notes = [f"Topic {status.topic}: {where}, {messages}{rate}."]
     having = [item.broker_name for item in status.brokers if item.config is not None]
     groups = _groups(status)
     told = [name if brokers == having else f"{name} (on {', '.join(brokers)})" for name, brokers in groups.items()]
-    notes.append(_consumers(told, [item.broker_name for item in status.brokers if item.groups is None]))
+    silent = [item.broker_name for item in status.brokers if item.groups is None]
+    notes.append(_consumers(told, silent) if status.retry_group is None else _unread(status.retry_group, silent))
     if status.is_static:
         notes.append("It is a static topic: the queues are the physical ones behind its logical queues.")
     notes += [f"{finding}: {TOPIC_FINDINGS[finding]}." for finding in status.findings]
@@ -201,6 +210,14 @@ def _consumers(told: list[str], silent: list[str]) -> str:
     if not told:
         return f"No group is known to consume it: {untold}"
     return f"Consumed by {listed(told, _SHOWN_GROUPS)}, and perhaps others: {untold}"
+
+
+def _unread(group: str, silent: list[str]) -> str:
+    """Say whose messages a retry topic holds that nobody is known to consume."""
+    start = f"It holds failed messages of group {group}; "
+    if silent:
+        return f"{start}whether a member reads it is not known: {', '.join(silent)} did not tell."
+    return f"{start}no member subscribes to it, and no offset of it is stored."
 
 
 def _words(item: "BrokerTopic") -> str:

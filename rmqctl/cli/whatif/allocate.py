@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqctl.cli.invocation import Invocation
-from rmqctl.errors import UsageError
+from rmqctl.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from rmqctl.model.failure import Failure
@@ -95,6 +95,7 @@ def command(
     ] = None,
 ) -> int:
     """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.admin.results import not_found
     from rmqctl.cli.output.render import choose_columns, render
     from rmqctl.plugin.loader import load_plugins, site_resolvers, strategies
     from rmqctl.whatif.changes import Changes, parse_names_or_count
@@ -102,7 +103,7 @@ def command(
 
     from .options import given_options, queue_words, strategy_words
     from .shares import COLUMNS, to_listing
-    from .sources import read_group, read_spec, require_one_source, sample_time_s, shaped
+    from .sources import read_group, read_spec, require_one_source, sample_time_s, shaped, untold_of
 
     invocation = Invocation(ctx, needs_cluster=group is not None)
     choose_columns(COLUMNS, invocation.display)
@@ -138,7 +139,10 @@ def command(
         questions = read_spec(spec)
     else:
         questions = [shaped(brokers, size, consumers)]
-    trials = try_all(questions, changes, words, options, custom=custom, resolvers=site_resolvers(manager))
+    try:
+        trials = try_all(questions, changes, words, options, custom=custom, resolvers=site_resolvers(manager))
+    except NotFoundError as error:
+        raise not_found(error, untold_of(questions[0].scene, failures)) from None
     display = invocation.display
     with_shares = display.format in ("json", "jsonl", "yaml") or bool(display.columns or display.conditions)
     listing = to_listing(trials, failures, group_count=len(questions), with_shares=with_shares)

@@ -73,13 +73,14 @@ def command(
     consumers: Annotated[int | None, typer.Option("--consumers", metavar="N", help="Its clients.")] = None,
 ) -> int:
     """Run the command; its help is the registry's line and HELP."""
+    from rmqctl.admin.results import not_found
     from rmqctl.cli.output.render import choose_columns, render
     from rmqctl.rules.allocate import sort_client_ids
     from rmqctl.rules.names import closest
     from rmqctl.whatif.churn import restarts
     from rmqctl.whatif.trying import Question, own_strategy, require_known, simulate_all
 
-    from .sources import read_group, read_spec, require_one_source, shaped
+    from .sources import read_group, read_spec, require_one_source, shaped, untold_of
 
     require_one_source("churn", group, spec, brokers, consumers)
     invocation = Invocation(ctx, needs_cluster=group is not None)
@@ -103,7 +104,8 @@ def command(
     ids = sort_client_ids(set(question.scene.client_ids))
     for client_id in client or ():
         if client_id not in ids:
-            raise NotFoundError("Client", client_id, suggestions=closest(client_id, ids))
+            error = NotFoundError("Client", client_id, suggestions=closest(client_id, ids))
+            raise not_found(error, untold_of(question.scene, failures))
     going = [client_id for client_id in ids if not client or client_id in client]
     if len(going) * times > _MOST_EVENTS:
         raise UsageError(

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rmqctl.cli.output.listing import Column, Item, Listing, Section
+from rmqctl.cli.output.totals import show_total, total_items, total_reasons, total_words
+from rmqctl.rules.totals import total
 from rmqctl.rules.words import counted
 
 if TYPE_CHECKING:
@@ -58,10 +60,11 @@ def _notes(items: Sequence[Item], group_count: int) -> Iterator[str]:
 def _item(trial: Trial, *, with_shares: bool) -> dict[str, Any]:
     outcome, looks, live = trial.outcome, trial.looks, trial.scene.live
     risks = [move.duplicate_risk for move in outcome.moved]
+    queues = {"queueCount": total([(len(trial.scene.queues), "")], hidden=None if live is None else live.hidden)}
     item: dict[str, Any] = {
         "group": None if live is None else live.group,
         "strategy": outcome.strategy,
-        "queueCount": len(trial.scene.queues),
+        **total_items(queues),
         "clientCount": len(outcome.after),
         "movedCount": len(outcome.moved),
         "mostMovedCount": trial.most_moved_count,
@@ -76,7 +79,9 @@ def _item(trial: Trial, *, with_shares: bool) -> dict[str, Any]:
         "concerns": [{"code": concern.code, "text": concern.text} for concern in trial.concerns],
     }  # fmt: skip
     has_members = live is not None and bool(live.members or live.silent)
-    item["reasons"] = _reasons(item, outcome, looks, is_live=live is not None, has_members=has_members)
+    nobody = None if has_members else str((live and live.unseen_reason) or "NO_MEMBERS")
+    reasons = _reasons(item, outcome, looks, is_live=live is not None, nobody=nobody)
+    item["reasons"] = reasons | total_reasons(queues)
     return item
 
 
@@ -122,7 +127,7 @@ def _shares(trial: Trial) -> dict[str, Any]:
 
 
 def _reasons(
-    item: Mapping[str, Any], outcome: Outcome, looks: Looks | None, *, is_live: bool, has_members: bool
+    item: Mapping[str, Any], outcome: Outcome, looks: Looks | None, *, is_live: bool, nobody: str | None
 ) -> dict[str, str]:
     """Say why a null is one."""
     reasons = _balance_reasons(outcome.balance)
@@ -136,13 +141,11 @@ def _reasons(
         unknown = [move.reason for move in outcome.moved if move.reason is not None]
         reasons["duplicateRisk"] = str(unknown[0]) if is_live and unknown else "NOT_LIVE"
     if item["isAsComputed"] is None:
-        reasons["isAsComputed"] = _why_not_compared(item, looks, has_members=has_members) if is_live else "NOT_LIVE"
+        reasons["isAsComputed"] = (nobody or _why_not_compared(item, looks)) if is_live else "NOT_LIVE"
     return reasons
 
 
-def _why_not_compared(item: Mapping[str, Any], looks: Looks | None, *, has_members: bool) -> str:
-    if not has_members:
-        return "NO_MEMBERS"
+def _why_not_compared(item: Mapping[str, Any], looks: Looks | None) -> str:
     if looks is not None and not looks.is_subscribed:
         return "NOT_SUBSCRIBED"
     codes = {concern["code"] for concern in item["concerns"]}
@@ -192,7 +195,7 @@ def _sections(item: Item, is_wide: bool) -> list[Section]:
         risk = item["duplicateRisk"]
         facts.append(("consumed twice", "unknown" if risk is None else f"up to {counted(risk, 'message')}"))
     name = item["strategy"] if item["group"] is None else f"{item['group']} by {item['strategy']}"
-    title = f"{name}: {counted(item['queueCount'], 'queue')}, {counted(item['clientCount'], 'client')}"
+    title = f"{name}: {total_words(item, 'queueCount', 'queue')}, {counted(item['clientCount'], 'client')}"
     sections = [Section(title, facts)]
     has_work = item["group"] is not None
     shares = (*item["allocation"].values(), *item["before"]["allocation"].values())
@@ -239,7 +242,8 @@ def _spread_facts(item: Item, name: str) -> str:
 def _real_facts(item: Item) -> str:
     like = f"; looks like {', '.join(item['looksLike'])}" if item["looksLike"] else ""
     if item["isAsComputed"] is None:
-        return f"{_UNCOMPARED[item['reasons']['isAsComputed']]}{like}"
+        reason = item["reasons"]["isAsComputed"]
+        return f"{_UNCOMPARED.get(reason, f'whether anybody is there is not known ({reason})')}{like}"
     if item["isAsComputed"]:
         return f"as the group's strategy gives it{like}"
     return f"{counted(len(item['differingClientIds']), 'client')} with other queues than computed{like}"
@@ -298,7 +302,7 @@ def _spread_column(heading: str, key: str, *, is_wide: bool = False, gives_way: 
 COLUMNS = (
     Column("GROUP", "group", is_wide=True),
     Column("STRATEGY", "strategy"),
-    Column("QUEUES", "queueCount", is_number=True),
+    Column("QUEUES", "queueCount", show=show_total("queueCount"), is_number=True),
     Column("CLIENTS", "clientCount", is_number=True),
     Column("MOVE", "movedCount", is_number=True),
     Column("TWICE", "duplicateRisk", is_number=True, is_alarm=lambda item: bool(item["duplicateRisk"])),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rmqctl.admin.results import all_failed
+from rmqctl.admin.results import failed_by_name, not_found
 from rmqctl.cli.durations import seconds_option
 from rmqctl.cli.invocation import Invocation
-from rmqctl.errors import NotFoundError, UsageError
+from rmqctl.errors import NotFoundError, RmqctlError, UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import BROADCASTING, GroupState
 from rmqctl.whatif.live import fetch_scene
@@ -49,20 +49,22 @@ def read_group(
     scene = live.scene
     if scene.live is not None and scene.live.message_model == BROADCASTING:
         raise UsageError(f"Group {group} broadcasts: every member reads all queues, so that none are shared.")
-    silent = scene.live.silent_brokers if scene.live is not None else ()
-    if silent and not (scene.queues and (scene.client_ids or may_be_empty)):
-        # What is missing may be there.
-        sentence = f"Brokers that answered know of no member of group {group}, and {', '.join(silent)} did not answer."
-        raise all_failed(failure.error for failure in live.failures).reworded(sentence)
     if not scene.queues:
         sentence = f"Group {group} has no topic with queues to share."
-        raise NotFoundError("Topic", group).reworded(sentence, hint="rmqctl group subscriptions shows what it wants.")
+        error = NotFoundError("Topic", group).reworded(sentence, hint="rmqctl group subscriptions shows what it wants.")
+        raise not_found(error, untold_of(scene, live.failures))
     if not scene.client_ids and not may_be_empty:
         seen = "no members that brokers can see"
         sentence = f"Group {group} has {seen}{f' ({live.unseen_reason})' if live.state is GroupState.UNKNOWN else ''}."
         hint = f"rmqctl whatif allocate {group} --add-clients N shows what N clients would get."
-        raise NotFoundError("Client", group).reworded(sentence, hint=hint)
+        raise not_found(NotFoundError("Client", group).reworded(sentence, hint=hint), untold_of(scene, live.failures))
     return scene, live.failures
+
+
+def untold_of(scene: Scene, failures: Sequence[Failure]) -> dict[str, RmqctlError]:
+    """Return the errors of brokers that may know more members and queues of a running group, by name."""
+    silent = () if scene.live is None else scene.live.silent_brokers
+    return failed_by_name(failure for failure in failures if failure.broker_name in silent)
 
 
 def read_spec(path: str) -> list[Question]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
 from rmqctl.diagnose.shares import may_lack_owner
-from rmqctl.rules.words import agreeing, counted
+from rmqctl.rules.words import agreeing, counted, listed
 
 
 @check(
@@ -21,10 +21,17 @@ from rmqctl.rules.words import agreeing, counted
     may_pass=True,
 )
 def unowned(facts: GroupFacts) -> Iterator[Symptom]:
-    """Look for readable queues that no member names among its own."""
+    """Look for readable queues that no member names among its own, or whose broker has no member connected."""
+    for topic, brokers in facts.unserved_brokers.items():
+        yield Symptom(
+            f"No member is connected to {listed(brokers)}: the queues of {topic} there have no owner.",
+            tuple(Evidence("connections", 0, name) for name in brokers),
+            command("group", "members", facts.group, "-o", "wide"),
+            topic,
+        )
     if not facts.knows_holders or facts.scene is None:
         return
-    owners = {row.mq: row.client_ids for row in facts.rows if not may_lack_owner(row.mq, row.lag)}
+    owners = {row.mq: row.client_ids for row in facts.rows if not may_lack_owner(row.mq, row)}
     by_topic: dict[str, list[str]] = {}
     totals = Counter(mq.topic for mq in facts.scene.queues)
     for mq in facts.scene.queues:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
-from rmqctl.rules.words import listed
+from rmqctl.rules.words import agreeing, counted, listed
 
 
 @check(
@@ -26,7 +26,8 @@ def leftovers(facts: GroupFacts) -> Iterator[Symptom]:
     if len(queues) == 1:
         sentence = f"An offset is stored of a queue that does not exist: {queues[0]}."
     elif queues:
-        sentence = f"Offsets are stored of {len(queues)} queues that do not exist: {listed(queues)}."
+        count = counted(len(queues), "queue")
+        sentence = f"Offsets are stored of {count} that {agreeing(len(queues), 'does')} not exist: {listed(queues)}."
     else:
         sentence = "Offsets are stored of queues that do not exist."
     yield Symptom(

@@ -126,7 +126,7 @@ def _take_snapshot(
         written = (Written(path, len(rows)),)
         if stale and files is not None:
             drop_run(spark, files, path, at.run_id, stale)
-    sums = [summary_row(group.group, group.state.value, group.rows) for group in fleet.groups]
+    sums = [summary_row(each.group, each.state.value, each.rows, each.hidden_anywhere) for each in fleet.groups]
     return Outcome(
         rows=most_behind(sums, options.limit or _LIMIT),
         row_count=len(sums),

@@ -169,10 +169,10 @@ class Consumer:
 
     async def _consume(self, queue: MessageQueue, held: HeldQueue) -> None:
         while True:
+            held.pulled_at_ms = self._now_ms()  # also where nothing comes (DefaultMQPushConsumerImpl.pullMessage)
             try:
                 answer = await self._pull(queue, held)
                 if answer.code == ResponseCode.SUCCESS:
-                    held.pulled_at_ms = self._now_ms()
                     held.cached += list(iter_messages(answer.body))
                     await self._work(queue, held)
             except RmqctlError:

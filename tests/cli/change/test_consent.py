@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rmqctl.ops.group_lock import group_lock
+from rmqctl.protocol.codes import RequestCode
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.threaded import ThreadedSandbox
@@ -75,11 +76,44 @@ def test_a_write_that_times_out_is_unknown_and_goes_back_when_it_comes_late(
     assert "., " not in result.out
     (change,) = document(call(capsys, "offset", "history", "-o", "json"))["items"]
     assert (change["unknownCount"], change["unchangedCount"]) == (2, 0)
+    undo = ("offset", "undo", change["id"], "--timeout", "10h")
+    shown = call(capsys, *undo, "--dry-run", "-o", "json")
+    assert (shown.code, document(shown)["items"][0]["awaits"]) == (0, {"receiptId": change["id"], "target": 2})
+    with leaping(sandbox, monkeypatch, strike_s=0, later_s=1):
+        early = call(capsys, *undo, "--yes")
+    assert (early.code, early.out.count("UNKNOWN"), stored(sandbox)) == (9, 2, {0: 6, 1: 6})
+    assert f"To look again: rmqctl offset undo {change['id']}" in early.err
+    assert "To go back" not in early.err
     sandbox.faults.clear()
     sandbox.advance(3600)
     assert stored(sandbox) == {0: 2, 1: 2}
     assert call(capsys, "offset", "undo", change["id"], "--yes").code == 0
     assert stored(sandbox) == {0: 6, 1: 6}
+
+
+def test_an_update_of_a_group_that_is_still_in_flight_is_not_undone_by_doing_nothing(
+    sandbox: ThreadedSandbox, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def retries() -> list[int]:
+        return [item["retryMaxTimes"] for item in document(call(capsys, "group", "config", "G", "-o", "json"))["items"]]
+
+    sandbox.faults.delay(3600, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, count=None)
+    with leaping(sandbox, monkeypatch, strike_s=10 * 3600 / 3, later_s=1):
+        assert call(capsys, "group", "update", "G", "--retries", "7", "--yes", "--timeout", "10h").code == 9
+    (change,) = document(call(capsys, "offset", "history", "-o", "json"))["items"]
+    undo = ("offset", "undo", change["id"], "--yes", "--timeout", "10h")
+    with leaping(sandbox, monkeypatch, strike_s=0, later_s=1):
+        early = call(capsys, *undo)
+    assert (early.code, early.out.count("UNKNOWN"), retries()) == (9, 1, [16])
+    assert f"To look again: rmqctl offset undo {change['id']}" in early.err
+    assert "To go back" not in early.err
+    sandbox.faults.clear()
+    sandbox.advance(3600)
+    assert retries() == [7]
+    assert (call(capsys, *undo).code, retries()) == (0, [16])
+    # Its journal knows that it came and went back: nothing is awaited again.
+    last = call(capsys, *undo)
+    assert (last.code, "Nothing would be changed." in last.err) == (0, True)
 
 
 def test_the_rest_is_done_by_asking_again(sandbox: ThreadedSandbox, capsys: Captured) -> None:
@@ -203,6 +237,26 @@ def test_a_contexts_namespace_stands_before_the_names_and_the_history_knows_it(
     for names in (("G", *words), ("G", "--namespace", "NS"), ("NS%G",)):
         items = document(call(capsys, "offset", "history", *names, "-o", "json"))["items"]
         assert [item["group"] for item in items] == ["NS%G"], names
+
+
+def test_the_id_that_a_change_prints_shows_it(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    assert call(capsys, *BACK, "--yes").code == 0
+    (change,) = document(call(capsys, "offset", "history", "-o", "json"))["items"]
+    shown, named = (call(capsys, "offset", "history", *words, change["id"]) for words in ((), ("--id",)))
+    assert (shown.code, shown.out, shown.err) == (0, named.out, named.err)
+    nowhere = call(capsys, "offset", "history", "20200101T000000-abcdef")
+    assert (nowhere.code, nowhere.out) == (5, "")
+
+
+def test_the_same_file_a_second_time_does_not_call_its_own_work_the_groups(
+    sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path
+) -> None:
+    path = tmp_path / "p.json"
+    _saved(capsys, path, "offset", "skip", "G", "--topic", "T")
+    for _ in range(2):
+        result = call(capsys, "apply", str(path), "--yes")
+        assert (result.code, "further" in result.err) == (0, False)
+    assert stored(sandbox) == {0: 10, 1: 10}
 
 
 # Columns, conditions, order

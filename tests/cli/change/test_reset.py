@@ -84,7 +84,7 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(
     assert (plan["kind"], plan["sha256"]) == ("Plan", sum_of(plan))
     assert [item["target"] for item in plan["items"]] == [2, 2]
     assert stored(sandbox) == {0: 6, 1: 6}
-    assert not (tmp_path / "state").exists()
+    assert not (tmp_path / "state" / "journal.db").exists()
     # What was printed can be applied.
     path = tmp_path / "printed.json"
     path.write_text(result.out)
@@ -103,7 +103,7 @@ def test_a_plan_with_nothing_in_it_is_a_document_too(
         result = call(capsys, "offset", "reset", "G", "--topic", "T", "--shift-by", "5", "--yes", "-n", empty.addr)
         assert (result.code, result.out) == (0, "")
         assert "Nothing would be changed." in result.err
-    assert not (tmp_path / "state").exists()
+    assert not (tmp_path / "state" / "journal.db").exists()
 
 
 # Saved plans
@@ -324,4 +324,4 @@ def test_without_a_change_the_history_is_empty_and_makes_no_file(capsys: Capture
     result = call(capsys, "offset", "history")
     assert (result.code, result.out) == (0, "")
     assert "Nothing was changed from this machine." in result.err
-    assert not (tmp_path / "state").exists()
+    assert not (tmp_path / "state" / "journal.db").exists()

@@ -250,7 +250,12 @@ def test_a_broker_that_is_down_makes_it_partial(monkeypatch: pytest.MonkeyPatch,
         for words in (["show", "G"], ["stats", "G"], ["list"]):
             result = call(capsys, "dlq", *words, "-o", "json")
             assert result.code == 8
-            assert {error["brokerName"] for error in json.loads(result.out)["errors"]} == {"broker-b"}
+            document = json.loads(result.out)
+            assert {error["brokerName"] for error in document["errors"]} == {"broker-b"}
+            if words[0] == "stats":
+                summary = document["summary"]
+                assert (summary["count"], summary["countAtLeast"], [*summary["reasons"]]) == (None, 3, ["count"])
+                assert "at least 3 dead letters" in call(capsys, "dlq", *words).err
         # Of H nothing is known to be there, and it may be on the other broker.
         items = {item["group"]: item for item in json.loads(result.out)["items"]}
         assert {group: (item["count"], item["countAtLeast"]) for group, item in items.items()} == {

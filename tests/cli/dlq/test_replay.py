@@ -301,6 +301,15 @@ def test_a_broker_that_refuses_is_passed_over(sandbox: ThreadedSandbox, capsys: 
     assert {item["brokerName"] for item in _found(capsys, "%RETRY%G")} == {"broker-b"}
 
 
+def test_a_target_that_a_missing_broker_may_have_is_not_called_missing(
+    sandbox: ThreadedSandbox, capsys: Captured
+) -> None:
+    assert call(capsys, "cluster", "list").code == 0
+    sandbox.stop_broker("broker-b")
+    result, _ = _replay(capsys, "--to-topic", "nowhere", "--yes")
+    assert (result.code, "broker-b did not tell" in result.error["message"]) == (6, True)
+
+
 def test_when_all_refuse_nothing_is_in_doubt(sandbox: ThreadedSandbox, capsys: Captured) -> None:
     sandbox.faults.answer(Q.SEND_MESSAGE_V2, R.SERVICE_NOT_AVAILABLE, count=None)
     result, _ = _replay(capsys, "--yes")

@@ -13,6 +13,8 @@ from rmqctl.model.names import PROXY_GROUP
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.command import Command
 from tests.admin.cluster import ON_TIME, Cluster, Group, Queue, held, running, subscribed
+from tests.observe.test_stuck_scan import cluster as stuck
+from tests.observe.test_stuck_scan import member
 from tests.scripted import SILENCE, ok
 
 from .groups import WORDS, healthy, offline, show_details, torn
@@ -174,7 +176,7 @@ def test_dead_letters_of_a_broker_that_is_not_registered_are_unknown(capsys: Cap
     for broker in cluster.brokers.values():
         broker.groups["G"].members["c3"] = gone
     item = _item(show_details(cluster), capsys)
-    assert (item["deadLetterCount"], item["reasons"]["deadLetterCount"]) == (None, "BROKER_UNREACHABLE")
+    assert (item["deadLetterCount"], item["reasons"]["deadLetterCount"]) == (None, "BROKER_NOT_REGISTERED")
     assert (item["consumeTps"], item["reasons"]["consumeTps"]) == (None, "BROKER_UNREACHABLE")
 
 
@@ -351,3 +353,27 @@ def test_failed_messages_are_lost_without_retry_queues_and_refused_by_a_read_onl
     lost, refused = _attention(cluster, capsys)
     assert lost == "broker-a has no retry queue for it: failed messages are acknowledged and lost."
     assert refused.startswith("broker-b is not writable (brokerPermission).")
+
+
+def test_a_stuck_message_needs_attention_at_one_reading(capsys: Captured) -> None:
+    cluster = stuck(member(quiet_ms=120_000))
+    item = _item(show_details(cluster), capsys)
+    (finding,) = [each for each in item["findings"] if each["code"].startswith("PRG")]
+    assert (finding["code"], finding["severity"], finding["isConfirmed"]) == ("PRG001", "ERROR", True)
+    assert "offset 5 of T@broker-a:0 in hand for at least 2m" in finding["sentence"]
+    # In hand for a moment only: a second reading would tell.
+    item = _item(show_details(stuck(member(quiet_ms=25_000))), capsys)
+    assert [each["code"] for each in item["findings"] if each["code"].startswith("PRG")] == []
+    assert "Two readings show what moves: rmqctl diagnose G" in item["notes"]
+
+
+def test_what_takes_two_readings_is_named_where_members_have_something_to_do(capsys: Captured) -> None:
+    def notes(cluster: Cluster) -> list[str]:
+        return [note for note in _item(show_details(cluster), capsys)["notes"] if "rmqctl diagnose" in note]
+
+    assert len(notes(healthy())) == 1
+    assert notes(offline()) == []
+    cluster = _set_members(healthy(), c1=_member("a0", "a1"), c2=_member("b0", "b1"))
+    for broker in cluster.brokers.values():
+        broker.offsets["G"]["T"] = {0: 100, 1: 100}
+    assert notes(cluster) == []

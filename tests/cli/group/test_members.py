@@ -135,7 +135,7 @@ def test_nobody_is_said_in_a_sentence_and_why_it_is_not_sure(capsys: Captured) -
     assert _document(show_members(cluster), capsys)["stateReason"] == "BEHIND_PROXY"
     cluster.stop("broker-b")
     assert render(show_members(cluster), Display(format="plain")) == 8
-    assert "No member of G was seen, but not every broker answered." in capsys.readouterr().err
+    assert "no member of G was seen, but not every broker answered." in capsys.readouterr().err
     document = _document(show_members(cluster), capsys)
     assert (document["state"], document["stateReason"], document["items"]) == ("UNKNOWN", "BROKER_UNREACHABLE", [])
 

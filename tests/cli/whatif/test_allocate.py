@@ -516,7 +516,7 @@ def test_nobody_seen_while_a_broker_is_down_is_no_absence(serve: Any, capsys: Ca
     cluster = group_cluster({})
     cluster.addresses["broker-b"] = closed_address()
     serve(cluster)
-    _assert_refused(_live(capsys), 6, "know of no member of group G, and broker-b did not answer.")
+    _assert_refused(_live(capsys), 6, "in what was read; broker-b did not tell.")
 
 
 def test_a_broadcasting_group_shares_nothing(serve: Any, capsys: Captured) -> None:

@@ -260,6 +260,17 @@ def test_a_broker_that_is_down_itself_can_t_be_told_of(cluster: Cluster, capsys:
     assert "connection refused" in result.err
 
 
+def test_a_group_with_members_elsewhere_is_online_and_nobody_fails_here(cluster: Cluster, capsys: Captured) -> None:
+    """The state is that of group list, which asks all brokers."""
+    cluster.brokers["broker-b"].groups["idle"] = Group({"c0": running(**_CONCURRENT)}, ("other",))
+    with served(cluster) as address:
+        items = {item["group"]: item for item in _document(capsys, "-n", address)["items"]}
+        listed = json.loads(call(capsys, "group", "list", "idle", "-n", address, "-o", "json").out)["items"]
+    assert (items["idle"]["state"], items["idle"]["memberCount"]) == ("ONLINE", 1)
+    assert (listed[0]["state"], listed[0]["memberCount"]) == ("ONLINE", 1)
+    assert (items["idle"]["verdict"], items["idle"]["why"]) == ("UNKNOWN", "NO_MEMBERS")
+
+
 def test_members_that_do_not_answer_leave_it_open(cluster: Cluster, capsys: Captured) -> None:
     members = cluster.brokers["broker-a"].groups["finds"].members
     members["c1"] = refused(R.CONSUME_MSG_TIMEOUT, "timeout")

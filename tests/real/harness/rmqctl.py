@@ -38,21 +38,22 @@ class Result:
 class Rmqctl:
     """rmqctl with NAMESRV_ADDR set, unless a test names other servers."""
 
-    def __init__(self, namesrv: str, *, cache: str = os.devnull, timeout: str = "") -> None:
-        """`cache` is the folder of what is remembered of clusters; by default nothing is.
+    def __init__(self, namesrv: str, *, state: str = "", timeout: str = "") -> None:
+        """`state` is the folder of the journal and of what is remembered of clusters; by default nothing is.
 
         `timeout` is the deadline of commands that name none; by default it is rmqctl's own.
         """
-        self.namesrv, self.cache, self.timeout = namesrv, cache, timeout
+        self.namesrv, self.state, self.timeout = namesrv, state, timeout
 
     def __call__(self, *args: str, namesrv: str | None = None, limit_s: float = 180) -> Result:
         """Run a command and return what it printed."""
         env = {name: value for name, value in os.environ.items() if name not in ("NAMESRV_ADDR", "NO_COLOR")}
         deadline = ("--timeout", self.timeout) if self.timeout and "--timeout" not in args else ()
+        memory = {"RMQCTL_STATE": self.state} if self.state else {"RMQCTL_MEMORY": "0"}
         started = time.monotonic()
         done = subprocess.run(
             [sys.executable, "-m", "rmqctl", *args, *deadline],
-            env={**env, "NAMESRV_ADDR": namesrv or self.namesrv, "RMQCTL_CACHE": self.cache},
+            env={**env, "NAMESRV_ADDR": namesrv or self.namesrv, "RMQCTL_CACHE": os.devnull, **memory},
             capture_output=True, text=True, timeout=limit_s, check=False,
         )  # fmt: skip
         seconds = time.monotonic() - started

@@ -1,0 +1,46 @@
+"""How sums over what was read stand in JSON, tables and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from rmqctl.rules.totals import Total
+from rmqctl.rules.words import counted
+
+from .listing import Item
+
+
+def total_items(totals: Mapping[str, Total]) -> dict[str, int | None]:
+    """Return sums as they stand in JSON: lag, and lagAtLeast for what is known of it."""
+    return {
+        name: count
+        for key, each in totals.items()
+        for name, count in ((key, each.value), (f"{key}AtLeast", each.at_least))
+    }
+
+
+def total_reasons(totals: Mapping[str, Total]) -> dict[str, str]:
+    """Return why sums are not known, by their keys in JSON."""
+    return {key: each.reason for key, each in totals.items() if each.reason is not None}
+
+
+def show_total(key: str) -> Callable[[Item], str]:
+    """Return what shows a sum of an item in a table."""
+    return lambda item: _shown(item, key, ">=") or "-"
+
+
+def total_words(item: Item, key: str, noun: str | None = None) -> str:
+    """Return a sum of an item within a sentence, with what it counts: 7, at least 7, at least 1 queue, unknown."""
+    known = _shown(item, key, "at least ")
+    if noun is None:
+        return known or "unknown"
+    things = counted(item[f"{key}AtLeast"], noun)
+    return things if item[key] is not None else f"at least {things}" if known else f"an unknown number of {noun}s"
+
+
+def _shown(item: Item, key: str, more: str) -> str:
+    """Return a sum that is known, or the part of it that is, if there is any."""
+    if item[key] is not None:
+        return str(item[key])
+    at_least = item[f"{key}AtLeast"]
+    return f"{more}{at_least}" if at_least else ""
