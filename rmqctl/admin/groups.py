@@ -144,7 +144,8 @@ class _Facts(Struct, frozen=True):
     def unserved_brokers(self, name: str) -> dict[str, tuple[str, ...]]:
         """Return by topic the brokers without any member, though members elsewhere subscribe to a topic they have."""
         found: dict[str, list[str]] = {}
-        topics = {topic for item in self.connected(name) if item.members for topic in item.subscriptions}
+        subscribed = {topic for item in self.connected(name) if item.members for topic in item.subscriptions}
+        topics = {topic for topic in subscribed if not topic.startswith(RETRY_PREFIX)}
         for broker, table in self.tables.items():
             seen = self.members.ok.get((broker, name))
             if (broker, name) in self.members.failed or (seen is not None and seen.members):
@@ -153,9 +154,7 @@ class _Facts(Struct, frozen=True):
                 config = (table.topics or {}).get(topic)
                 if config is not None and config.is_readable and config.read_queue_count > 0:
                     found.setdefault(topic, []).append(broker.broker_name)
-        return {
-            topic: tuple(sorted(names)) for topic, names in sorted(found.items()) if not topic.startswith(RETRY_PREFIX)
-        }
+        return {topic: tuple(sorted(names)) for topic, names in sorted(found.items())}
 
     def untold(self, name: str) -> Unknown | None:
         """Return why a part of what brokers know of a group is missing, None where nothing is."""

@@ -81,8 +81,8 @@ class Reading(Struct):
     """Everything that was read, by queue, broker name or client id. `stored` holds offsets that had to be asked for.
 
     `untold_bounds` and `untold_ages` say by broker and topic why smallest and largest offsets and ages of messages are
-    missing, `untold_stored` why stored offsets are. `unrouted` says by topic why name
-    servers did not tell its route; `hidden` is as in GroupProgress.
+    missing, `untold_stored` why stored offsets are. `unrouted` says by topic why name servers did not tell its route;
+    `hidden` is as in GroupProgress.
     """
 
     views: Mapping[str, BrokerView]

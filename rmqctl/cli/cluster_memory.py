@@ -58,7 +58,7 @@ def note_sightings(name_servers: Sequence[str], seen: Sightings, now_ms: int) ->
             before = _read(path)
             after = remember(not_after(before, now_ms), seen, now_ms)
             if is_much_newer(before, after, _STEP_MS):
-                with _writing(path, waits=False):
+                with _writing(path, waits=False):  # another run may have written since it was read
                     _write(path, remember(not_after(_read(path), now_ms), seen, now_ms))
         except BlockingIOError:
             continue

@@ -26,7 +26,7 @@ from rmqctl.rules.group_state import agreed, group_state, unseen_reason
 from rmqctl.rules.names import closest
 from rmqctl.rules.words import counted, listed
 
-from .plan_parts import cluster_label, new_id, unseen_note
+from .plan_parts import cluster_label, new_id, unseen_config
 
 
 class FoundConfig(Struct, frozen=True):
@@ -200,7 +200,7 @@ def _unseen_configs(found: FoundConfig) -> Iterator[ConfigItem]:
     for failure in found.failures:
         reasons.setdefault(failure.broker_name or "", failure.error.sentence)
     for name, why in sorted(reasons.items()):
-        yield ConfigItem(name, None, None, unseen_note(why), Route.UNSEEN)
+        yield unseen_config(name, why)
 
 
 def _not_read(found: FoundConfig) -> Iterator[Consequence]:

@@ -87,12 +87,16 @@ def unseen_again_note(awaits: Awaited, state: str, error: RmqctlError | None, no
 
 def describe_awaited(items: Iterable[PlanItem | ConfigItem]) -> tuple[Consequence, ...]:
     """Say of which items of an undo the earlier write was not seen yet, and what that means."""
-    awaiting = [item for item in items if item.awaits is not None]
-    if not awaiting:
+    awaited = {
+        item.mq if isinstance(item, PlanItem) else item.broker_name: item.awaits.receipt_id
+        for item in items
+        if item.awaits is not None
+    }
+    if not awaited:
         return ()
-    receipt_id = awaiting[0].awaits.receipt_id if awaiting[0].awaits is not None else ""
+    receipt_id = next(iter(awaited.values()))  # an undo is of one change
     text = (
-        f"The write of {receipt_id} is not seen yet and may still take effect: {_places(awaiting)}. "
+        f"The write of {receipt_id} is not seen yet and may still take effect: {listed(awaited)}. "
         f"The undo looks for it for up to {LOOK_AGAIN_S:g} s and takes it back. "
         "If it is not seen, the exit code is 9: run the same undo again later."
     )
@@ -105,10 +109,6 @@ def describe_never_seen(places: Sequence[object], receipt_id: str) -> tuple[Cons
         return ()
     text = f"As before: {listed(places)}. Whether {receipt_id} ever took effect there was not seen."
     return (Consequence("NEVER_SEEN", text),)
-
-
-def _places(items: Sequence[PlanItem | ConfigItem]) -> str:
-    return listed(item.mq if isinstance(item, PlanItem) else item.broker_name for item in items)
 
 
 def joined(*sentences: str) -> str:

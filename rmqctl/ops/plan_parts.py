@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from rmqctl.errors import StaleError
 from rmqctl.model.failure import Failure
-from rmqctl.model.plan import Plan, PlanItem, Route
+from rmqctl.model.plan import ConfigItem, Plan, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
 from rmqctl.rules.words import counted
@@ -55,6 +55,11 @@ def unseen_item(mq: MessageQueue, why: str, *, reason: str = "NOT_THERE", before
     if before is None:
         reasons["before"] = reason
     return PlanItem(mq, before, None, Route.UNSEEN, note=unseen_note(why), reasons=reasons)
+
+
+def unseen_config(broker_name: str, why: str) -> ConfigItem:
+    """Return the item of a broker that should be there and could not be read; nothing will be sent there."""
+    return ConfigItem(broker_name, None, None, unseen_note(why), Route.UNSEEN)
 
 
 def describe_unseen(plan: Plan, failures: Sequence[Failure]) -> str | None:

@@ -21,7 +21,7 @@ from rmqctl.rules.words import listed
 from .config_access import access_of
 from .offset_check import find_planned
 from .offset_plan import Planned
-from .plan_parts import GROUPS, is_harmless, new_id, reason_words, unseen_item, unseen_note
+from .plan_parts import GROUPS, is_harmless, new_id, reason_words, unseen_config, unseen_item
 
 
 async def leave_out_unseen(client: Client, plan: Plan) -> Planned:
@@ -45,10 +45,7 @@ async def leave_out_unseen(client: Client, plan: Plan) -> Planned:
         brokers={name: address for name, address in plan.brokers.items() if name not in lost},
         items=tuple(_unseen(item, lost) for item in plan.items),
         configs=tuple(_unseen_config(item, lost) for item in plan.configs),
-        consequences=(
-            *plan.consequences,
-            _left_out(lost),
-        ),
+        consequences=(*plan.consequences, _left_out(lost)),
     )
     topics = {item.mq.topic for item in left.items if item.route is not Route.UNSEEN}
     # The check compares the queues of all brokers; those that are left out have as many as they have.
@@ -109,4 +106,4 @@ def _unseen_config(item: ConfigItem, lost: Mapping[str, Failure]) -> ConfigItem:
     failure = lost.get(item.broker_name)
     if failure is None or item.route is Route.UNSEEN:
         return item
-    return ConfigItem(item.broker_name, None, None, unseen_note(reason_words(failure)), Route.UNSEEN)
+    return unseen_config(item.broker_name, reason_words(failure))
