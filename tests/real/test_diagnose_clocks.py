@@ -82,7 +82,7 @@ def test_clocks_of_members(cluster: Cluster, rmqctl: Rmqctl) -> None:
             probes.append(diagnose(rmqctl, "Clock-*", "--settle", "0s", "--only", "CLK", "--probe"))
             return all(_width(clock) <= 10 for group in _SKEWS_S for clock in _clocks(probes[-1], group).values())
 
-        wait_until(is_narrow, timeout_s=120, why=lambda: probes[-1].groups)
+        wait_until(is_narrow, timeout_s=240, why=lambda: probes[-1].groups)
     for group, skew_s in _SKEWS_S.items():
         for document in (busy, idle, probes[-1]):
             clocks = _clocks(document, group)
