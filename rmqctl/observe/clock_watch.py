@@ -24,9 +24,9 @@ _TICK_EARLY_MS, _TICK_LATE_MS = 20, 60
 _SELDOM_S, _OFTEN_S = 0.25, 0.001
 # A member that is busy pulls again soon.
 _OFTEN_COUNT = 20
-# Members that are asked often at a time wait for each other, and all change at the same tick: few of them at a time.
-# A probe sees five or more of the ticks at which a member changes.
-_OFTEN_AT_ONCE, _CHANCES = 4, 3
+# Members that are asked often at a time wait for each other, and all change at the same tick: as few of them at a time
+# as the ticks allow that a probe sees, of those at which a member changes.
+_OFTEN_AT_ONCE, _CHANCES = 2, 5
 
 
 class WatchedMember(Struct, frozen=True):
@@ -92,7 +92,7 @@ async def _watch(
         if len(looks) > 1:
             has_changed = written_times(looks[-1]) != written_times(looks[-2])
             alike_count = 0 if has_changed else alike_count + 1
-            width_ms = member_clock(looks[-2:]).width_ms
+            width_ms = member_clock(looks).width_ms if has_changed else None
             if width_ms is not None and width_ms <= NARROW_MS:
                 return tuple(looks)
             if has_changed:
