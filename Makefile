@@ -19,7 +19,7 @@ test: compiled
 	$(UNIT) -m "not by_the_clock"
 	$(PYTEST) -q -n 2 -m smoke -k 5.4.0 tests/real
 
-# Everything against real RocketMQ, both releases: make test-real K=reset picks by name.
+# Everything against real RocketMQ 5.4.0 and 4.9.7, and the core on 5.5.0: make test-real K=reset picks by name.
 REAL := $(PYTEST) -q -n 2 --dist loadfile tests/real
 test-real: compiled
 	$(REAL) $(if $(K),-k "$(K)")

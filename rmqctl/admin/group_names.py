@@ -11,6 +11,7 @@ from rmqctl.model.group import GroupConfig
 from rmqctl.model.names import is_system_group
 from rmqctl.model.route import Broker
 from rmqctl.protocol import bodies, headers
+from rmqctl.rules.lite_topics import bound_topic
 from rmqctl.rules.names import closest
 from rmqctl.rules.wildcards import is_pattern, require_matching
 
@@ -35,6 +36,13 @@ async def fetch_configs_at(client: Client, broker: Broker) -> dict[str, GroupCon
         return bodies.decode_groups(answer.command.body)
 
     return await client.once(("groups", broker.broker_name), ask)
+
+
+async def find_bound_topic(client: Client, group: str) -> str | None:
+    """Return the topic whose lite topics a group consumes, None for an ordinary one, by the brokers that answer."""
+    cluster = await fetch_cluster(client)
+    tables = await fetch_configs(client, {broker.broker_name: broker for broker in cluster.brokers})
+    return bound_topic(table.get(group) for table in tables.ok.values())
 
 
 async def fetch_all_offsets(client: Client, broker: Broker) -> Mapping[str, Mapping[str, Mapping[int, int]]]:

@@ -27,6 +27,7 @@ from rmqctl.rules.group_backlog import (
     sum_backlog,
 )
 from rmqctl.rules.group_state import agreed, group_state, reason_of, unseen_reason
+from rmqctl.rules.lite_topics import bound_topic
 from rmqctl.rules.retry_topics import own_retry_topics
 from rmqctl.rules.wildcards import is_pattern
 from rmqctl.rules.words import counted
@@ -57,6 +58,7 @@ class GroupSummary(Struct, frozen=True):
     `has_leftovers`: offsets are stored of queues that do not exist; `closed_brokers` are by topic the brokers where
     its permission lets no consumer read it, `unserved_brokers` those where no member is connected, though others have
     some. `letters` are its dead letters, None where they were not counted; `unchecked` is what was not looked at.
+    `lite_bind_topic` is the topic whose lite topics it consumes, None for other groups.
     """
 
     group: str
@@ -83,6 +85,7 @@ class GroupSummary(Struct, frozen=True):
     unchecked: Mapping[Part, str]
     broker_names: tuple[str, ...]
     reasons: Mapping[str, Unknown]
+    lite_bind_topic: str | None = None
 
 
 class GroupList(Struct, frozen=True):
@@ -403,4 +406,5 @@ def _summarise(
         unchecked=unchecked_parts(state, unseen, facts.untold(name), are_letters_asked=letters is not None),
         broker_names=tuple(sorted(broker.broker_name for broker in knowing)),
         reasons=reasons,
+        lite_bind_topic=bound_topic(table.configs.get(name) for table in tables.values()),
     )

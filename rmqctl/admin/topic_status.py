@@ -20,6 +20,7 @@ from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.rules.cluster_memory import may_hold
+from rmqctl.rules.lite_topics import bound_topic, is_parent
 from rmqctl.rules.names import closest
 from rmqctl.rules.retry_topics import owner_of_retry_topic
 from rmqctl.rules.topics import compare_with_route, config_findings
@@ -67,7 +68,8 @@ class BrokerTopic(Struct, frozen=True):
 class TopicStatus(Struct, frozen=True):
     """A topic's queues, sorted, its brokers, what does not fit, and what could not be read.
 
-    `retry_group` is the group whose failed messages it holds, where brokers name none that consumes it.
+    `retry_group` is the group whose failed messages it holds, where brokers name none that consumes it. `lite_groups`
+    consume its lite topics.
     """
 
     topic: str
@@ -77,6 +79,7 @@ class TopicStatus(Struct, frozen=True):
     failures: tuple[Failure, ...]
     is_static: bool
     retry_group: str | None = None
+    lite_groups: tuple[str, ...] = ()
 
 
 class _Told(Struct, frozen=True):
@@ -130,7 +133,17 @@ async def fetch_topic_status(client: Client, topic: str) -> TopicStatus:
         failures=(*failures, *slave_failures(client)),
         is_static=route is not None and route.is_static,
         retry_group=await _fetch_retry_group(client, topic, told) if is_unread else None,
+        lite_groups=await _fetch_lite_groups(client, topic, told),
     )
+
+
+async def _fetch_lite_groups(client: Client, topic: str, told: Mapping[Broker, _Told]) -> tuple[str, ...]:
+    """Return the groups that are bound to a topic of lite topics, sorted; none is bound to another topic."""
+    if not any(each.config is not None and is_parent(each.config) for each in told.values()):
+        return ()
+    tables = await fetch_configs(client, {broker.broker_name: broker for broker in told})
+    configs = (config for table in tables.ok.values() for config in table.values())
+    return tuple(sorted({config.group for config in configs if bound_topic([config]) == topic}))
 
 
 async def _fetch_retry_group(client: Client, topic: str, brokers: Iterable[Broker]) -> str | None:

@@ -26,6 +26,7 @@ from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.versions import V5_0_0
 from rmqctl.rules.cluster_memory import may_hold
 from rmqctl.rules.group_state import agreed, group_state, reason_of, unseen_reason
+from rmqctl.rules.lite_topics import bound_topic
 from rmqctl.rules.reset_route import Situation
 from rmqctl.rules.words import counted, listed
 
@@ -95,10 +96,17 @@ async def find_untold(
 
 
 async def require_configured(client: Client, found: Found, names: Iterable[str], *, hint: str) -> None:
-    """Raise RefusedError where brokers of 5.x do not have the group configured: they reject writes of its offsets."""
+    """Raise RefusedError where brokers of 5.x do not have the group configured: they reject writes of its offsets.
+
+    And for a group of lite topics: where it begins is each subscription's own choice, which no broker tells of.
+    """
     asked = {name: found.brokers[name] for name in names if name in found.brokers and found.versions[name] >= V5_0_0}
     tables = await fetch_configs(client, asked)
     group = found.situation.group
+    parent = bound_topic(table.get(group) for table in tables.ok.values())
+    if parent is not None:
+        sentence = f"Group {group} consumes lite topics of {parent}: its offsets can't be changed from outside."
+        raise RefusedError(sentence, hint="A client chooses where to begin when it subscribes to one (RIP-83).")
     lacking = sorted(name for name, table in tables.ok.items() if group not in table)
     if lacking:
         sentence = f"Group {group} is not configured at {listed(lacking)}, which would reject its offsets."

@@ -440,6 +440,16 @@ RESPONSE_NOTES: dict[ResponseCode, CodeNote] = {
         meaning=f"By its name, the controller has no record of when brokers were last alive. {_CONTROLLER}",
         advice=_LOOK_AT_CONTROLLER,
     ),
+    ResponseCode.LMQ_QUOTA_EXCEEDED: CodeNote(
+        meaning="The broker has as many light queues as it may, so that no lite topic can be added (since 5.5.0).",
+        advice="Lite topics expire (lite.topic.expiration of their parent). The broker's maxLmqConsumeQueueNum allows "
+        "more.",
+    ),
+    ResponseCode.LITE_SUBSCRIPTION_QUOTA_EXCEEDED: CodeNote(
+        meaning="A client, or all of them at a broker, have as many lite subscriptions as they may (since 5.5.0).",
+        advice="Unsubscribe from lite topics that are done with. lite.sub.client.quota of the group, and the broker's "
+        "maxLiteSubscriptionCount, allow more.",
+    ),
     ResponseCode.USER_NOT_EXIST: CodeNote(
         meaning="Access control (since 5.3.0): this user does not exist.",
         advice="Check the spelling of the user name; if it is right, have the user created.",

@@ -1,6 +1,6 @@
 """The numbers of RocketMQ's requests and answers, under RocketMQ's own names.
 
-Source: org.apache.rocketmq.remoting.protocol.RequestCode, ResponseCode and RemotingSysResponseCode of 5.4.0, and
+Source: org.apache.rocketmq.remoting.protocol.RequestCode, ResponseCode and RemotingSysResponseCode of 5.5.0, and
 org.apache.rocketmq.common.protocol.RequestCode of 4.9.7 for the ACL 1.0 requests 50 to 54, which 5.4.0 lacks.
 """
 
@@ -171,6 +171,16 @@ class RequestCode(IntEnum):
     NOTIFICATION = 200054
     POLLING_INFO = 200055
     POP_ROLLBACK = 200056
+    POP_LITE_MESSAGE = 200070
+    LITE_SUBSCRIPTION_CTL = 200071
+    ACK_LITE_MESSAGE = 200072
+    NOTIFY_UNSUBSCRIBE_LITE = 200073
+    GET_BROKER_LITE_INFO = 200074
+    GET_PARENT_TOPIC_INFO = 200075
+    GET_LITE_TOPIC_INFO = 200076
+    GET_LITE_CLIENT_INFO = 200077
+    GET_LITE_GROUP_INFO = 200078
+    TRIGGER_LITE_DISPATCH = 200079
     BATCH_ACK_MESSAGE = 200151
 
 
@@ -242,6 +252,8 @@ class ResponseCode(IntEnum):
     CONTROLLER_BROKER_ID_INVALID = 2014
     CONTROLLER_JRAFT_INTERNAL_ERROR = 2015
     CONTROLLER_BROKER_LIVE_INFO_NOT_EXISTS = 2016
+    LMQ_QUOTA_EXCEEDED = 2017
+    LITE_SUBSCRIPTION_QUOTA_EXCEEDED = 2018
     USER_NOT_EXIST = 3001
     POLICY_NOT_EXIST = 3002
     RPC_UNKNOWN = -1000

@@ -325,5 +325,19 @@ REQUEST_NOTES: dict[RequestCode, str] = {
     RequestCode.NOTIFICATION: "Waits until there is a message for POP (5.x).",
     RequestCode.POLLING_INFO: "Reads how many POP requests wait on a queue (5.x).",
     RequestCode.POP_ROLLBACK: "Makes a broker export the POP check-points from its key-value service (since 5.3.2).",
+    RequestCode.POP_LITE_MESSAGE: "Takes messages of the lite topics that a client subscribes to (since 5.5.0).",
+    RequestCode.LITE_SUBSCRIPTION_CTL: (
+        "Tells a broker, for a client, to which lite topics it subscribes or no longer does (since 5.5.0)."
+    ),
+    RequestCode.ACK_LITE_MESSAGE: "By its name, acknowledges a message of a lite topic (since 5.5.0).",
+    RequestCode.NOTIFY_UNSUBSCRIBE_LITE: (
+        "Sent by brokers: a lite topic was taken away from a client, as by another one that has it alone (since 5.5.0)."
+    ),
+    RequestCode.GET_BROKER_LITE_INFO: "Reads how many lite topics and subscriptions one broker has (since 5.5.0).",
+    RequestCode.GET_PARENT_TOPIC_INFO: "Reads how many lite topics a topic has, and its groups (since 5.5.0).",
+    RequestCode.GET_LITE_TOPIC_INFO: "Reads who subscribes to a lite topic, and its offsets (since 5.5.0).",
+    RequestCode.GET_LITE_CLIENT_INFO: "Reads to which lite topics a client subscribes (since 5.5.0).",
+    RequestCode.GET_LITE_GROUP_INFO: "Reads a group's lag in lite topics (since 5.5.0).",
+    RequestCode.TRIGGER_LITE_DISPATCH: "Makes a broker look again for messages of a group's lite topics (since 5.5.0).",
     RequestCode.BATCH_ACK_MESSAGE: "Acknowledges several messages that POP has handed out (since 5.1.3).",
 }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from rmqctl.protocol.codes import ResponseCode
 
+from .profile import Profile
 from .request import RefusalError
 
 _Check = Callable[[str], None]
@@ -32,15 +33,49 @@ def _between(low: int, high: int) -> _Check:
     return check
 
 
+def _any_text(_: str) -> None:
+    """Take any value (StringAttribute)."""
+
+
+def _boolean(value: str) -> None:
+    if value.lower() not in ("true", "false"):
+        raise _refusal("boolean attribute format is wrong.")
+
+
 # By name: whether it may change once it is set, and which values it takes. Sets stand in the order of Java's hashes.
 Schema = Mapping[str, tuple[bool, _Check]]
-TOPIC_ATTRIBUTES: Schema = {
+_TOPIC_ATTRIBUTES: Schema = {
     "queue.type": (False, _one_of("SimpleCQ", "BatchCQ")),
     "cleanup.policy": (False, _one_of("DELETE", "COMPACTION")),
     "message.type": (True, _one_of("UNSPECIFIED", "MIXED", "TRANSACTION", "PRIORITY", "FIFO", "DELAY", "NORMAL")),
     "reserve.time": (True, _between(-1, _MAX_LONG)),
 }
-GROUP_ATTRIBUTES: Schema = {"priority.factor": (True, _between(0, 100))}
+_GROUP_ATTRIBUTES: Schema = {"priority.factor": (True, _between(0, 100))}
+# Of lite topics (RIP-83, since 5.5).
+_TYPES_WITH_LITE = ("UNSPECIFIED", "MIXED", "TRANSACTION", "PRIORITY", "FIFO", "DELAY", "LITE", "NORMAL")
+_LITE_TOPIC_ATTRIBUTES: Schema = {
+    "message.type": (True, _one_of(*_TYPES_WITH_LITE)),
+    "lite.topic.expiration": (True, _between(-1, 30 * 24 * 60)),
+}
+_LITE_GROUP_ATTRIBUTES: Schema = {
+    "lite.bind.topic": (True, _any_text),
+    "lite.sub.model": (True, _one_of("Exclusive", "Shared")),
+    "lite.sub.reset.offset.exclusive": (True, _boolean),
+    "lite.sub.reset.offset.unsubscribe": (True, _boolean),
+    "lite.sub.client.quota": (True, _between(-1, _MAX_LONG)),
+    "lite.sub.client.max.event.cnt": (True, _between(10, _MAX_LONG)),
+    "lite.sub.wildcard": (True, _any_text),
+}
+
+
+def topic_attributes(profile: Profile) -> Schema:
+    """Return the attributes that topics of a release can have (TopicAttributes)."""
+    return {**_TOPIC_ATTRIBUTES, **(_LITE_TOPIC_ATTRIBUTES if profile.is_5_5 else {})}
+
+
+def group_attributes(profile: Profile) -> Schema:
+    """Return the attributes that groups of a release can have (SubscriptionGroupAttributes)."""
+    return {**_GROUP_ATTRIBUTES, **(_LITE_GROUP_ATTRIBUTES if profile.is_5_5 else {})}
 
 
 def parse_changes(text: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rmqctl.protocol.codes import ResponseCode
 
-from .attributes import GROUP_ATTRIBUTES, altered
+from .attributes import altered, group_attributes
 from .data_version import DataVersion
 from .group_configs import default_config, read_config
 from .name_rules import may_create_group
@@ -78,7 +78,7 @@ class GroupTable:
         before = self.groups.get(config["groupName"])
         current = {} if before is None else before["attributes"]
         try:
-            attributes = altered(GROUP_ATTRIBUTES, current, config["attributes"], is_new=before is None)
+            attributes = altered(group_attributes(self._profile), current, config["attributes"], is_new=before is None)
         except RefusalError as error:
             raise FailureError(f"java.lang.RuntimeException: {error.remark}") from None
         self.put({**config, "attributes": attributes})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
+from rmqctl.errors import RemoteProtocolError
 from rmqctl.protocol.java_json import loads
 
 from .data_version import DataVersion
@@ -15,18 +16,24 @@ _T = TypeVar("_T")
 
 def page(
     request: Request, table: Mapping[str, _T], version: DataVersion, *, seq_field: str, count_field: str,
-    default_count: int,
+    default_count: int, is_5_5: bool,
 ) -> dict[str, _T]:  # fmt: skip
     """Return the part of a table that a request asks for; all of it where no field of paging is sent.
 
     A page counts from the table as it was when the first page was read: with another version than the table's, a
-    request gets the first page again.
+    request gets the first page again. 5.5 takes one that it can't read for another.
     """
     asked = request.number(seq_field, None), request.number(count_field, None), request.text("dataVersion", None)
     if asked == (None, None, None):
         return dict(table)
     first, count = request.number(seq_field), request.number(count_field, default_count)
-    if not _is_current(request.text("dataVersion", ""), version):
+    try:
+        is_current = _is_current(request.text("dataVersion", ""), version)
+    except RemoteProtocolError:
+        if not is_5_5:
+            raise
+        is_current = False
+    if not is_current:
         first = 0
     if first < 0 or count < 1:
         raise FailureError(f"java.lang.ArrayIndexOutOfBoundsException: Index {first + min(count, 0) - 1} out of bounds")

@@ -9,11 +9,15 @@ from rmqctl.protocol.versions import version_ordinal
 
 
 class Profile(Struct, frozen=True):
-    """One release of RocketMQ. `is_5` tells the two families apart: that is where answers differ."""
+    """One release of RocketMQ. `is_5` tells the two families apart: that is where answers differ.
+
+    `is_5_5`: with what 5.5 added to that.
+    """
 
     name: str
     version: int
     is_5: bool
+    is_5_5: bool = False
 
     @property
     def advice(self) -> str:
@@ -28,6 +32,7 @@ class Profile(Struct, frozen=True):
 
 PROFILES = {
     "5.4.0": Profile("5.4.0", version_ordinal(5, 4, 0), is_5=True),
+    "5.5.0": Profile("5.5.0", version_ordinal(5, 5, 0), is_5=True, is_5_5=True),
     "4.9.7": Profile("4.9.7", version_ordinal(4, 9, 7), is_5=False),
 }
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from rmqctl.protocol.codes import ResponseCode
 
-from .attributes import TOPIC_ATTRIBUTES, altered, parse_changes
+from .attributes import altered, parse_changes, topic_attributes
 from .broker import Broker
 from .name_rules import check_no_system_topic, check_topic_name
 from .request import FailureError, RefusalError, Request
@@ -80,7 +80,7 @@ def _is_there(broker: Broker, wanted: Topic) -> bool:
 def _put(broker: Broker, wanted: Topic, *, is_told: bool = True) -> None:
     before = broker.topics.find(wanted.name)
     current = {} if before is None else before.attributes
-    attributes = altered(TOPIC_ATTRIBUTES, current, wanted.attributes, is_new=before is None)
+    attributes = altered(topic_attributes(broker.profile), current, wanted.attributes, is_new=before is None)
     broker.topics.put(replace(wanted, attributes=attributes), is_told=is_told)
 
 

@@ -159,7 +159,7 @@ def _enums(kind: str) -> list[set[str]]:
         ("OffsetList", PulledSource, {"None"}),
         ("OffsetList", TimeLagSource, {"None"}),
         ("OffsetList", GroupState, set()),
-        ("GroupList", Unknown, {"NOT_ASKED"}),
+        ("GroupList", Unknown, {"NOT_ASKED", "NOT_LITE"}),
         ("DeadLetterList", GivenUp, {"None"}),
         ("GroupDetails", Unknown, {"BROKERS_DIFFER"}),
         ("TopicList", TopicKind, set()),

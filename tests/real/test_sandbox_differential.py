@@ -9,11 +9,11 @@ import pytest
 
 from .differential.runner import Script, Target, compare, find_scripts, is_slow
 from .harness.cluster import Cluster, Reachable
-from .harness.jars import VERSIONS
+from .harness.jars import RELEASES
 from .harness.sandbox import SandboxProcess
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(scope="module", params=RELEASES)
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Run a cluster for these tests alone: scripts change settings and delete what others would miss."""
     folder = tmp_path_factory.mktemp(f"compared-{request.param}") / "home"

@@ -10,7 +10,8 @@ import pytest
 from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.sandbox import Sandbox
-from rmqctl.sandbox.attributes import TOPIC_ATTRIBUTES, altered, parse_changes
+from rmqctl.sandbox.attributes import altered, parse_changes, topic_attributes
+from rmqctl.sandbox.profile import find_profile
 from rmqctl.sandbox.request import RefusalError
 from tests.sandbox.peer import Peer, consumer_data, subscription
 from tests.scripted import run
@@ -189,7 +190,9 @@ def test_attributes_are_kept_through_changes_that_do_not_name_them() -> None:
 )
 def test_changes_of_attributes_that_can_not_be(changes: str, is_new: bool, remark: str) -> None:
     with pytest.raises(RefusalError) as caught:
-        altered(TOPIC_ATTRIBUTES, {"cleanup.policy": "DELETE"}, parse_changes(changes), is_new=is_new)
+        altered(
+            topic_attributes(find_profile("5.4.0")), {"cleanup.policy": "DELETE"}, parse_changes(changes), is_new=is_new
+        )
     assert (caught.value.code, caught.value.remark) == (ResponseCode.SYSTEM_ERROR, remark)
 
 

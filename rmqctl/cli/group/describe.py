@@ -18,6 +18,7 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.group import CONSUME_PASSIVELY, GroupState
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.rules.durations import short_duration
+from rmqctl.rules.lite_topics import NOT_LITE, bound_topic
 from rmqctl.rules.member_settings import limit_words, retry_limit
 from rmqctl.rules.totals import total
 from rmqctl.rules.words import by_value, counted, listed
@@ -102,6 +103,7 @@ def _item(details: "GroupDetails") -> dict[str, Any]:
     item: dict[str, Any] = {
         "group": progress.group,
         **summarise(progress),
+        "liteBindTopic": bound_topic(details.configs.values()),
         "consumeFromWhere": next(iter(starts)) if len(starts) == 1 else None,
         "strategies": sorted({member["strategy"] for member in members if member["strategy"]}),
         "clientVersions": sorted({member["clientVersion"] for member in members}),
@@ -131,6 +133,8 @@ def _item(details: "GroupDetails") -> dict[str, Any]:
         told = {member["consumeFromWhere"] for member in members} - {None}
         item["reasons"]["consumeFromWhere"] = "MEMBERS_DIFFER" if len(told) > 1 else "BROKERS_DIFFER"
     item["reasons"] |= total_reasons({"deadLetterCount": details.dead_letters})
+    if item["liteBindTopic"] is None:
+        item["reasons"]["liteBindTopic"] = NOT_LITE
     return item
 
 
@@ -218,6 +222,8 @@ def _facts(item: Item) -> list[tuple[str, str]]:
     ):
         if item[key] is not None:
             facts.append((heading, item[key]))
+    if item["liteBindTopic"] is not None:
+        facts.append(("Lite topics", f"of {item['liteBindTopic']} (RIP-83): each client subscribes to some by name"))
     facts += _start_facts(item)
     if item["strategies"]:
         facts.append(("Strategy", ", ".join(item["strategies"])))

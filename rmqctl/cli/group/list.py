@@ -13,6 +13,7 @@ from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.totals import show_total
 from rmqctl.rules.attention import NOT_ASKED, Mark, Part, mark
 from rmqctl.rules.durations import short_duration
+from rmqctl.rules.lite_topics import NOT_LITE
 from rmqctl.rules.words import agreeing, counted, listed
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ Columns:
   LAG       messages still to be consumed, before the group's filter, of the queues that have a stored offset
   LOST      messages that were deleted before the group read them
   TIME-LAG  age of the oldest unread message; asked for the groups that are furthest behind
+  TYPE      how members consume; lite: the group is bound to a topic, and its clients to lite topics of that (RIP-83)
   !         ! a finding: the notes below the table say which, with the codes of rmqctl diagnose
             ? no finding so far: its members were not asked, or a part of it could not be read
             - no finding, and everything was read
@@ -158,12 +160,14 @@ def _item(group: "GroupSummary", at_ms: int) -> dict[str, Any]:
         "unreadableMessageCount": group.unreadable_count,
         "topicCount": len(group.topics),
         "topics": list(group.topics),
+        "liteBindTopic": group.lite_bind_topic,
         "consumeType": group.consume_type,
         "messageModel": group.message_model,
         "clientVersion": group.client_version,
         "brokerNames": list(group.broker_names),
         "reasons": {name: str(reason) for name, reason in group.reasons.items()}
-        | ({} if group.is_age_asked or group.reasons.get("lag") else {"timeLagMs": NOT_ASKED}),
+        | ({} if group.is_age_asked or group.reasons.get("lag") else {"timeLagMs": NOT_ASKED})
+        | ({} if group.lite_bind_topic is not None else {"liteBindTopic": NOT_LITE}),
     }
 
 
@@ -172,6 +176,8 @@ _TYPES = {"CONSUME_PASSIVELY": "push", "CONSUME_ACTIVELY": "pull", "CONSUME_POP"
 
 
 def _show_type(item: Item) -> str:
+    if item["liteBindTopic"] is not None:
+        return "lite"
     return "-" if item["consumeType"] is None else _TYPES.get(item["consumeType"], str(item["consumeType"]))
 
 

@@ -17,6 +17,7 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.rules.durations import short_duration
+from rmqctl.rules.lite_topics import describe_lite
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.totals import Total, total
 from rmqctl.rules.words import counted
@@ -194,7 +195,7 @@ def _notes(progress: "GroupProgress") -> list[str]:
         notes.append(f"{counted(lost, 'message', 'was')} deleted before this group read them.")
     unknown = Counter(str(row.reasons["lag"]) for row in progress.rows if row.lag is None)
     notes += [f"Lag is unknown on {_queues(count)}: {reason}." for reason, count in sorted(unknown.items())]
-    return [*notes, *progress.notes]
+    return [*notes, *describe_lite(row.mq.topic for row in progress.rows), *progress.notes]
 
 
 def _members(progress: "GroupProgress") -> str:

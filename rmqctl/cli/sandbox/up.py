@@ -46,7 +46,9 @@ def command(
     listen: Annotated[
         str, typer.Option("--listen", metavar="ADDR", help="The address that clients reach it at.")
     ] = "127.0.0.1",
-    plays: Annotated[str, typer.Option("--as", metavar="RELEASE", help="What it plays, 5.4.0 or 4.9.7.")] = "5.4.0",
+    plays: Annotated[
+        str, typer.Option("--as", metavar="RELEASE", help="What it plays: 5.5.0, 5.4.0 or 4.9.7.")
+    ] = "5.4.0",
     detach: Annotated[bool, typer.Option("--detach", help="Run on in the background.")] = False,
 ) -> int:
     """Run the command; its help is the registry's line and HELP."""

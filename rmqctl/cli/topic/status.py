@@ -175,6 +175,7 @@ def _summary(status: "TopicStatus") -> dict[str, Any]:
         "lastUpdateTimestamp": last_at_ms,
         "lastUpdateTimestampIso": iso_time(last_at_ms),
         "groups": [{"group": name, "brokerNames": brokers} for name, brokers in _groups(status).items()],
+        "liteGroups": list(status.lite_groups),
         "reasons": reasons,
     }
 
@@ -189,7 +190,10 @@ def _notes(status: "TopicStatus") -> list[str]:
     groups = _groups(status)
     told = [name if brokers == having else f"{name} (on {', '.join(brokers)})" for name, brokers in groups.items()]
     silent = [item.broker_name for item in status.brokers if item.groups is None]
-    notes.append(_consumers(told, silent) if status.retry_group is None else _unread(status.retry_group, silent))
+    if status.lite_groups:
+        notes.append(f"Its lite topics are consumed by {listed(status.lite_groups, _SHOWN_GROUPS)} (RIP-83).")
+    if told or not status.lite_groups:
+        notes.append(_consumers(told, silent) if status.retry_group is None else _unread(status.retry_group, silent))
     if status.is_static:
         notes.append("It is a static topic: the queues are the physical ones behind its logical queues.")
     notes += [f"{finding}: {TOPIC_FINDINGS[finding]}." for finding in status.findings]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rmqctl.admin.group_names import find_bound_topic
 from rmqctl.admin.results import failed_by_name, not_found
 from rmqctl.cli.durations import seconds_option
 from rmqctl.cli.invocation import Invocation
-from rmqctl.errors import NotFoundError, RmqctlError, UsageError
+from rmqctl.errors import NotFoundError, RefusedError, RmqctlError, UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import BROADCASTING, GroupState
 from rmqctl.whatif.live import fetch_scene
@@ -50,6 +51,9 @@ def read_group(
     if scene.live is not None and scene.live.message_model == BROADCASTING:
         raise UsageError(f"Group {group} broadcasts: every member reads all queues, so that none are shared.")
     if not scene.queues:
+        if (parent := invocation.ask(lambda client: find_bound_topic(client, group))) is not None:
+            sentence = f"Group {group} consumes lite topics of {parent}, which are not shared out by queue."
+            raise RefusedError(sentence, hint="Each of its clients subscribes to lite topics by name (RIP-83).")
         sentence = f"Group {group} has no topic with queues to share."
         error = NotFoundError("Topic", group).reworded(sentence, hint="rmqctl group subscriptions shows what it wants.")
         raise not_found(error, untold_of(scene, live.failures))

@@ -21,7 +21,7 @@ def handle(broker: Broker, request: Request) -> Command:
         return ok_json({**body, "topicConfigTable": topics})
     part = page(
         request, table.topics, table.version, seq_field="topicSeq", count_field="maxTopicNum",
-        default_count=broker.settings.number("splitMetadataSize"),
+        default_count=broker.settings.number("splitMetadataSize"), is_5_5=broker.profile.is_5_5,
     )  # fmt: skip
     mapping = {"mappingDataVersion": NEVER_CHANGED, "topicQueueMappingDetailMap": {}, "topicQueueMappingInfoMap": {}}
     topics = {name: topic.to_wire() for name, topic in part.items()}

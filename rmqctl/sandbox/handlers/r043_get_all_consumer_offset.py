@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rmqctl.protocol.command import Command
@@ -13,12 +14,16 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, _: Request) -> Command:
-    """Answer the table by topic@group; 5.x also says which topics a group has."""
+    """Answer the table by topic@group; 5.x also says which topics a group has, and 5.5 how far they pulled."""
     offsets = broker.offsets
-    body: dict[str, Any] = {
-        "offsetTable": {f"{topic}@{group}": queues for (topic, group), queues in offsets.stored.items()}
-    }
+    body: dict[str, Any] = {"offsetTable": _by_name(offsets.stored)}
     if broker.profile.is_5:
         body["dataVersion"] = offsets.version.to_wire(broker.profile)
         body["groupTopicMap"] = offsets.topics_by_group()
+    if broker.profile.is_5_5:
+        body["pullOffsetTable"] = _by_name(offsets.pulled)
     return ok_json(body)
+
+
+def _by_name(table: Mapping[tuple[str, str], dict[int, int]]) -> dict[str, dict[int, int]]:
+    return {f"{topic}@{group}": queues for (topic, group), queues in table.items()}

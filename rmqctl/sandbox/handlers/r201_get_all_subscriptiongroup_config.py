@@ -19,7 +19,7 @@ def handle(broker: Broker, request: Request) -> Command:
         return ok_json({"dataVersion": version, "subscriptionGroupTable": table.groups})
     part = page(
         request, table.groups, table.version, seq_field="groupSeq", count_field="maxGroupNum",
-        default_count=broker.settings.number("splitMetadataSize"),
+        default_count=broker.settings.number("splitMetadataSize"), is_5_5=broker.profile.is_5_5,
     )  # fmt: skip
     body = {"dataVersion": version, "forbiddenTable": table.forbidden_table(part), "subscriptionGroupTable": part}
     return ok_json(body, totalGroupNum=len(table.groups))

@@ -40,7 +40,11 @@ def test_a_healthy_group_needs_no_attention(capsys: Captured) -> None:
     item = _item(show_details(healthy()), capsys)
     assert (item["state"], item["memberCount"], item["lag"], item["deadLetterCount"]) == ("ONLINE", 2, 50, 0)
     assert (item["strategies"], item["clientVersions"]) == (["averagely"], ["5.4.0"])
-    assert (item["consumeFromWhere"], item["attention"], item["reasons"]) == ("CONSUME_FROM_LAST_OFFSET", [], {})
+    assert (item["consumeFromWhere"], item["attention"], item["reasons"]) == (
+        "CONSUME_FROM_LAST_OFFSET",
+        [],
+        {"liteBindTopic": "NOT_LITE"},
+    )
     (topic,) = item["topics"]
     assert (topic["topic"], topic["queueCount"], topic["ownedQueueCount"]) == ("T", 4, 4)
     assert (topic["lag"], topic["timeLagMs"], topic["lost"], topic["reasons"]) == (50, 5000, 0, {})

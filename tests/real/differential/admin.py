@@ -91,9 +91,10 @@ def script_attributes(ask: Asker) -> None:
     for changes in (
         "-message.type", "message.type=FIFO", "+message.type", "+message.type=", "+=1", "+", "-", "+nope=1",
         "+message.type=NOPE", "+message.type=MIXED", "+queue.type=x", "+cleanup.policy=x", "+reserve.time=-5",
-        "+reserve.time=x", "+message.type=FIFO,+message.type=DELAY",
+        "+reserve.time=x", "+message.type=FIFO,+message.type=DELAY", "+lite.topic.expiration=x",
+        "+lite.topic.expiration=43201", "+lite.topic.expiration=-1",
         "+message.type=FIFO,+reserve.time=100", "+message.type=DELAY", "", "-reserve.time", "-reserve.time",
-        "+queue.type=SimpleCQ", "+message.type=MIXED",
+        "+queue.type=SimpleCQ", "+message.type=MIXED", "+message.type=LITE", "+lite.topic.expiration=30",
     ):  # fmt: skip
         make_topic(ask, one, attributes=changes)
     look(ask, one)
@@ -174,6 +175,9 @@ def script_groups(ask: Asker) -> None:
         {"subscriptionDataSet": [{"topic": "T", "expressionType": "TAG", "expression": "*", "version": 3}]},
         {"attributes": {"+priority.factor": "1"}}, {"attributes": {"+priority.factor": "101"}},
         {"attributes": {"+x": "1"}}, {"attributes": {"x": "1"}}, {"attributes": {"-x": ""}}, {},
+        {"attributes": {"+lite.bind.topic": "P"}}, {"attributes": {"+lite.sub.model": "x"}},
+        {"attributes": {"+lite.sub.client.quota": "-2"}}, {"attributes": {"+lite.sub.reset.offset.exclusive": "x"}},
+        {"attributes": {"-lite.bind.topic": ""}}, {"attributes": {"+lite.sub.client.max.event.cnt": "9"}},
     ):  # fmt: skip
         ask("broker", GROUP, {"groupName": one, **more})
         ask("broker", ALL_GROUPS)

@@ -89,6 +89,14 @@ class GrpcConsumers(LineDriver):
         """Start a push consumer (expr, fail) of a topic that has messages of type NORMAL."""
         self.call("consume", id=consumer_id, group=group, topic=topic, **options)
 
+    def consume_lite(self, consumer_id: str, group: str, topic: str, names: str) -> None:
+        """Start a consumer of these lite topics of a parent topic to which its group is bound."""
+        self.call("consume-lite", id=consumer_id, group=group, topic=topic, lite=names)
+
+    def produce_lite(self, topic: str, name: str, count: int) -> None:
+        """Send so many messages to one lite topic."""
+        self.call("produce-lite", topic=topic, lite=name, count=count)
+
     def stop(self, consumer_id: str) -> None:
         """Shut a consumer down, which takes up to 20 s: it waits for its long poll."""
         super().stop(consumer_id)

@@ -11,15 +11,18 @@ import org.apache.rocketmq.client.apis.ClientConfiguration;
 import org.apache.rocketmq.client.apis.ClientServiceProvider;
 import org.apache.rocketmq.client.apis.consumer.ConsumeResult;
 import org.apache.rocketmq.client.apis.consumer.FilterExpression;
+import org.apache.rocketmq.client.apis.consumer.LitePushConsumer;
 import org.apache.rocketmq.client.apis.consumer.PushConsumer;
+import org.apache.rocketmq.client.apis.producer.Producer;
 
-/** Push consumers of the gRPC client, at one proxy. Reads and answers lines as Workbench does. */
+/** Push consumers and lite consumers of the gRPC client, at one proxy. Reads and answers lines as Workbench does. */
 public class GrpcConsumers {
     private static final Map<String, Consumer> CONSUMERS = new HashMap<>();
     private static final PrintStream ANSWERS = System.out;
 
     private static final class Consumer {
         PushConsumer push;
+        LitePushConsumer lite;
         final AtomicLong consumed = new AtomicLong();
     }
 
@@ -50,12 +53,53 @@ public class GrpcConsumers {
         }
         switch (words[0]) {
             case "consume": return consume(endpoint, options);
+            case "consume-lite": return consumeLite(endpoint, options);
+            case "produce-lite": return produceLite(endpoint, options);
             case "consumed": return String.valueOf(CONSUMERS.get(options.get("id")).consumed.get());
             case "stop": // waits for its long poll, up to 20 s
-                CONSUMERS.remove(options.get("id")).push.close();
+                Consumer stopped = CONSUMERS.remove(options.get("id"));
+                (stopped.push != null ? (java.io.Closeable) stopped.push : stopped.lite).close();
                 return "";
             default: throw new IllegalArgumentException("unknown command " + words[0]);
         }
+    }
+
+    private static ClientConfiguration configuration(String endpoint) {
+        return ClientConfiguration.newBuilder()
+            .setEndpoints(endpoint).enableSsl(false).setRequestTimeout(Duration.ofSeconds(10)).build();
+    }
+
+    /** id, group, topic (the parent), lite (names of lite topics, with commas). */
+    private static String consumeLite(String endpoint, Map<String, String> options) throws Exception {
+        Consumer consumer = new Consumer();
+        consumer.lite = ClientServiceProvider.loadService().newLitePushConsumerBuilder()
+            .setClientConfiguration(configuration(endpoint))
+            .setConsumerGroup(options.get("group"))
+            .bindTopic(options.get("topic"))
+            .setMessageListener(message -> {
+                consumer.consumed.incrementAndGet();
+                return ConsumeResult.SUCCESS;
+            })
+            .build();
+        for (String name : options.get("lite").split(",")) {
+            consumer.lite.subscribeLite(name);
+        }
+        CONSUMERS.put(options.get("id"), consumer);
+        return options.get("group");
+    }
+
+    /** topic (the parent), lite (the name of a lite topic), count. */
+    private static String produceLite(String endpoint, Map<String, String> options) throws Exception {
+        ClientServiceProvider provider = ClientServiceProvider.loadService();
+        String topic = options.get("topic");
+        try (Producer producer = provider.newProducerBuilder()
+                .setClientConfiguration(configuration(endpoint)).setTopics(topic).build()) {
+            for (int i = 0; i < Integer.parseInt(options.get("count")); i++) {
+                producer.send(provider.newMessageBuilder()
+                    .setTopic(topic).setLiteTopic(options.get("lite")).setBody(new byte[] {(byte) i}).build());
+            }
+        }
+        return "";
     }
 
     /** id, group, topic, [expr], [fail] (every message is to be delivered again); answers the client id. */
@@ -64,8 +108,7 @@ public class GrpcConsumers {
         boolean failing = options.containsKey("fail");
         ClientServiceProvider provider = ClientServiceProvider.loadService();
         consumer.push = provider.newPushConsumerBuilder()
-            .setClientConfiguration(ClientConfiguration.newBuilder()
-                .setEndpoints(endpoint).enableSsl(false).setRequestTimeout(Duration.ofSeconds(10)).build())
+            .setClientConfiguration(configuration(endpoint))
             .setConsumerGroup(options.get("group"))
             .setSubscriptionExpressions(Collections.singletonMap(
                 options.get("topic"), new FilterExpression(options.getOrDefault("expr", "*"))))
