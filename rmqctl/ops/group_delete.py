@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from rmqctl.admin.results import failed_by_name, not_found
+from rmqctl.admin.group_writes import makes_deleted_again
+from rmqctl.admin.results import ask_all, failed_by_name, not_found
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError
 from rmqctl.model.group import GroupState
@@ -31,6 +32,7 @@ async def plan_group_deletion(
     found = await find_config(client, group, broker_names)
     _require_there(found, with_offsets=with_offsets)
     require_nobody(found, found.brokers, assume_offline=assume_offline)
+    takes_offsets = with_offsets or await must_take_offsets(client, found)
     configs = [ConfigItem(name, fields, None) for name in found.brokers if (fields := found.fields(name)) is not None]
     items = deleted_offsets(found, found.brokers) if with_offsets else ()
     if with_offsets:
@@ -40,7 +42,7 @@ async def plan_group_deletion(
     plan = new_config_plan(
         client, found, Operation.GROUP_DELETE, configs, items,
         await describe_deletion(client, found, configs, with_offsets=with_offsets), asked=asked, reason=reason,
-        takes_offsets=with_offsets,
+        takes_offsets=takes_offsets,
     )  # fmt: skip
     return Planned(plan, found.failures)
 
@@ -54,6 +56,26 @@ def deleted_offsets(found: FoundConfig, names: Iterable[str]) -> tuple[PlanItem,
         for name in names
         for mq, before in found.offsets_at(name).items()
     )  # fmt: skip
+
+
+async def must_take_offsets(client: Client, found: FoundConfig) -> bool:
+    """Tell whether a group goes from its brokers only with its offsets, of which there are none.
+
+    Raises RefusedError where there are some: they were not to go.
+    """
+    answers = await ask_all(
+        [name for name in found.brokers if name in found.configs],
+        lambda name: makes_deleted_again(client, found.brokers[name]),
+    )
+    making = [name for name, makes in answers.ok.items() if makes]
+    if making and found.offsets:
+        sentence = (
+            f"{listed(making)} would make group {found.group} again at once, with the defaults: "
+            "brokers of 5.5 do so when a group is deleted without its offsets."
+        )
+        hint = f"rmqctl group delete {found.group} --with-offsets deletes both."
+        raise RefusedError(sentence, hint=hint)
+    return bool(making)
 
 
 def _require_there(found: FoundConfig, *, with_offsets: bool) -> None:

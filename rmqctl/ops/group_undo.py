@@ -14,7 +14,7 @@ from rmqctl.rules.group_changes import WAYS_BACK
 from rmqctl.rules.group_fields import differing_names, taken_back
 from rmqctl.rules.words import counted
 
-from .group_delete import deleted_offsets, describe_deletion, require_nobody
+from .group_delete import deleted_offsets, describe_deletion, must_take_offsets, require_nobody
 from .group_found import FoundConfig, changed_configs, find_config, new_config_plan
 from .group_plan import find_effects
 from .late_writes import awaited_writes, describe_awaited, describe_never_seen
@@ -53,9 +53,12 @@ async def plan_group_undo(client: Client, receipt: Receipt, *, assume_offline: b
         assume_offline=assume_offline,
     )  # fmt: skip
     consequences += [*describe_awaited((*configs, *items)), *describe_never_seen(left, receipt.id)]
+    takes_offsets = any(item.target is None for item in items)
+    if operation is Operation.GROUP_DELETE and not takes_offsets:
+        takes_offsets = await must_take_offsets(client, found)
     plan = new_config_plan(
         client, found, operation, configs, items, consequences, asked=f"undo {receipt.id}", reason=reason,
-        takes_offsets=any(item.target is None for item in items),
+        takes_offsets=takes_offsets,
     )  # fmt: skip
     return Planned(plan, found.failures)
 

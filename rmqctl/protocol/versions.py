@@ -10,6 +10,7 @@ from enum import IntEnum, unique
 
 V4_9_4 = 401  # the first client that a name server answers with standard JSON routes
 V5_0_0 = 413
+V5_5_0 = 513
 OUR_VERSION = 475  # V5_3_1: new enough for standard JSON routes, old enough not to be sent GO_AWAY (1500)
 
 _V4_0_0_SNAPSHOT = 212

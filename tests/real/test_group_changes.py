@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from .harness.cluster import Cluster
+from .harness.jars import RELEASES
 from .harness.queue_tables import wait_until
 from .harness.rmqctl import Rmqctl
 
@@ -197,13 +198,18 @@ def test_a_group_with_members_does_not_go(cluster: Cluster, rmqctl: Rmqctl) -> N
     stored = _stored(rmqctl, group, topic)
     assert sum(filter(None, stored.values())) == 10
 
-    kept = _changed(rmqctl, "group", "delete", group)
-    assert {each["code"] for each in rmqctl(*_LEFT, group, *_DRY).document["consequences"]} >= {
-        "OFFSETS_GO",
-        "TOPICS_STAY",
-    }
-    assert _stored(rmqctl, group, topic) == stored
-    assert rmqctl("offset", "undo", kept["id"], "--yes").exit_code == 0
+    if cluster.version == RELEASES[-1]:  # it would make the group again at once
+        refused = rmqctl("group", "delete", group, "--yes")
+        assert (refused.exit_code, "--with-offsets" in refused.stderr) == (1, True)
+        assert {each["retryMaxTimes"] for each in _settings(rmqctl, group).values()} == {7}
+    else:
+        kept = _changed(rmqctl, "group", "delete", group)
+        assert {each["code"] for each in rmqctl(*_LEFT, group, *_DRY).document["consequences"]} >= {
+            "OFFSETS_GO",
+            "TOPICS_STAY",
+        }
+        assert _stored(rmqctl, group, topic) == stored
+        assert rmqctl("offset", "undo", kept["id"], "--yes").exit_code == 0
 
     gone = _changed(rmqctl, "group", "delete", group, "--with-offsets")
     assert rmqctl("group", "config", group).exit_code == 5
@@ -233,10 +239,11 @@ def test_offsets_that_are_left_of_a_group_go(cluster: Cluster, rmqctl: Rmqctl) -
         printed = cluster.java.mqadmin("deleteSubGroup", "-b", address, "-g", group)
         assert "success" in printed
     left = rmqctl("group", "delete", group, "--yes")
-    assert left.exit_code == 5
+    # 5.5 has made the group again, with the defaults.
+    assert left.exit_code == (1 if cluster.version == RELEASES[-1] else 5)
     assert "--with-offsets" in left.stderr
     receipt = _changed(rmqctl, "group", "delete", group, "--with-offsets")
-    assert {item["topic"] for item in receipt["items"]} >= {topic}
+    assert topic in {item.get("topic") for item in receipt["items"]}
     assert rmqctl("offset", "show", group).exit_code == 5
 
 

@@ -16,6 +16,9 @@ def handle(broker: Broker, request: Request) -> Command:
     broker.groups.delete(group)
     if request.flag("cleanOffset" if broker.profile.is_5 else "removeOffset"):
         broker.offsets.delete(group=group)
+    elif broker.profile.is_5_5:
+        # Asking whether it was a group of lite topics makes it again.
+        broker.groups.find_or_create(group, may_create=broker.settings.flag("autoCreateSubscriptionGroup"))
     if broker.profile.is_5:
         broker.stats.forget(group=group)
         broker.pop.orders.forget(group=group)

@@ -278,3 +278,23 @@ def test_columns_of_a_groups_change_are_those_that_it_shows(sandbox: ThreadedSan
     assert [line.split() for line in result.out.splitlines()] == [
         ["BROKER", "BEFORE", "TARGET"], ["broker-a", "retryMaxTimes=16", "retryMaxTimes=3"]
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("sandbox", ["5.5.0"], indirect=True)
+def test_a_release_that_makes_a_deleted_group_again(sandbox: ThreadedSandbox, capsys: Captured) -> None:
+    """5.5 does, unless its offsets go with it or it makes no groups by itself."""
+    refused = call(capsys, "group", "delete", "G", "--yes")
+    assert (refused.code, "--with-offsets" in refused.err) == (1, True)
+    assert stored(sandbox) == {0: 6, 1: 6}
+    assert call(capsys, "group", "delete", "G", "--with-offsets", "--yes").code == 0
+    assert call(capsys, "group", "config", "G").code == 5
+    made = document(call(capsys, "group", "create", "H", "--yes", "-o", "json"))
+    assert call(capsys, "offset", "undo", made["id"], "--yes").code == 0
+    assert call(capsys, "group", "config", "H").code == 5
+    settings = sandbox.sandbox.brokers["broker-a"].settings
+    sandbox.call(lambda _: settings.update({"autoCreateSubscriptionGroup": "false"}))
+    made = document(call(capsys, "group", "create", "G", "--yes", "-o", "json"))
+    store(sandbox, 0, 3)
+    assert call(capsys, "group", "delete", "G", "--yes").code == 0
+    assert stored(sandbox) == {0: 3}
+    assert sandbox.call(lambda inner: "G" not in inner.brokers["broker-a"].groups.groups)
