@@ -92,10 +92,10 @@ async def _watch(
         if len(looks) > 1:
             has_changed = written_times(looks[-1]) != written_times(looks[-2])
             alike_count = 0 if has_changed else alike_count + 1
-            width_ms = member_clock(looks).width_ms if has_changed else None
-            if width_ms is not None and width_ms <= NARROW_MS:
-                return tuple(looks)
             if has_changed:
+                width_ms = member_clock(looks).width_ms
+                if width_ms is not None and width_ms <= NARROW_MS:
+                    return tuple(looks)
                 window = looks[-2].asked_at_ms or 0, looks[-1].answered_at_ms or 0
             elif alike_count > 1:
                 del looks[-2]  # of answers that are alike, the first and the last say it all

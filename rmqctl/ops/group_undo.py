@@ -53,9 +53,9 @@ async def plan_group_undo(client: Client, receipt: Receipt, *, assume_offline: b
         assume_offline=assume_offline,
     )  # fmt: skip
     consequences += [*describe_awaited((*configs, *items)), *describe_never_seen(left, receipt.id)]
-    takes_offsets = any(item.target is None for item in items)
-    if operation is Operation.GROUP_DELETE and not takes_offsets:
-        takes_offsets = await must_take_offsets(client, found)
+    takes_offsets = any(item.target is None for item in items) or (
+        operation is Operation.GROUP_DELETE and await must_take_offsets(client, found)
+    )
     plan = new_config_plan(
         client, found, operation, configs, items, consequences, asked=f"undo {receipt.id}", reason=reason,
         takes_offsets=takes_offsets,

@@ -19,7 +19,7 @@ from .harness.cluster import Cluster
 from .harness.discovery import NameServerPage
 from .harness.jars import RELEASES, VERSIONS, missing_tools
 from .harness.process import QUICK_START
-from .harness.proxy import Proxy
+from .harness.proxy import Proxy, behind_a_proxy
 from .harness.rmqctl import PATIENT, Rmqctl
 from .harness.sandbox import SandboxProcess
 from .harness.secured import SecuredCluster
@@ -147,15 +147,10 @@ def binary_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
 def proxy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
     """Run a proxy in front of a broker of its own, `proxy.cluster`."""
     folder = tmp_path_factory.mktemp("proxy") / "home"
-    behind = Cluster("5.4.0", folder)
     try:
-        running = Proxy(behind.wait())
-        try:
-            yield running.wait()
-        finally:
-            running.stop()
+        with behind_a_proxy(Cluster("5.4.0", folder)) as proxy:
+            yield proxy
     finally:
-        behind.stop()
         _keep_logs(request, folder, "proxy")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from .harness.cluster import Cluster
 from .harness.jars import RELEASES
-from .harness.proxy import Proxy
+from .harness.proxy import Proxy, behind_a_proxy
 from .harness.rmqctl import Rmqctl
 from .harness.waiting import wait_until
 
@@ -17,15 +17,8 @@ _SETTINGS = {"enableLmq": "true", "enableMultiDispatch": "true"}
 
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    cluster = Cluster(RELEASES[-1], tmp_path_factory.mktemp("lite") / "home", settings=_SETTINGS)
-    try:
-        running = Proxy(cluster.wait())
-        try:
-            yield running.wait()
-        finally:
-            running.stop()
-    finally:
-        cluster.stop()
+    with behind_a_proxy(Cluster(RELEASES[-1], tmp_path_factory.mktemp("lite") / "home", settings=_SETTINGS)) as proxy:
+        yield proxy
 
 
 def test_lite_topics_are_named_and_no_offset_of_theirs_is_changed(proxy: Proxy) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from .cluster import Cluster
@@ -70,6 +72,19 @@ class Proxy:
         if self._consumers is not None:
             self._consumers.close()
         self.java.kill()
+
+
+@contextmanager
+def behind_a_proxy(cluster: Cluster) -> Iterator[Proxy]:
+    """Wait for a cluster and run a proxy in front of it; both end with the block."""
+    try:
+        running = Proxy(cluster.wait())
+        try:
+            yield running.wait()
+        finally:
+            running.stop()
+    finally:
+        cluster.stop()
 
 
 class GrpcConsumers(LineDriver):
