@@ -6,8 +6,9 @@ PYTEST := $(BIN)/python -m pytest
 # PySpark is half a GB: what needs it has a virtual environment of its own.
 SPARK_VENV := .venv-spark
 SPARK_BIN := $(SPARK_VENV)/bin
+DOCS_VENV := .venv-docs
 
-.PHONY: demo test test-all test-real test-spark test-spark-smoke check check-spark format bench bench-spark soak readme completions lock clean compiled
+.PHONY: demo test test-all test-real test-spark test-spark-smoke check check-spark format bench bench-spark soak docs examples completions lock clean compiled
 
 demo: compiled
 	@$(BIN)/rmqctl demo
@@ -45,7 +46,7 @@ test-all: compiled $(SPARK_VENV)/.ready
 check-spark: $(SPARK_VENV)/.ready
 	$(SPARK_BIN)/mypy
 
-check: $(VENV)/.ready
+check: $(VENV)/.ready docs
 	$(BIN)/ruff format --check rmqctl tests
 	$(BIN)/ruff check rmqctl tests
 	$(BIN)/mypy
@@ -77,13 +78,22 @@ $(SPARK_VENV)/.ready: requirements-spark.lock pyproject.toml
 	@$(SPARK_BIN)/python -m compileall -q $(SPARK_VENV)/lib rmqctl > $(SPARK_VENV)/compiled.log || true
 	@touch $@
 
+$(DOCS_VENV)/.ready: requirements-docs.lock
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install -q --disable-pip-version-check -r requirements-docs.lock
+	@touch $@
+
 # As pip does when it installs: where PYTHONDONTWRITEBYTECODE is set, every start would compile the sources anew.
 compiled: $(VENV)/.ready
 	@$(BIN)/python -m compileall -q rmqctl
 
-# Runs README's examples against a real cluster and writes their output into it.
-readme: compiled
-	$(BIN)/python -m tests.real.readme_scenario
+# The manual as a site, in .site; any broken link is an error.
+docs: $(DOCS_VENV)/.ready
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build -q --strict
+
+# Runs the examples of README.md and docs/ on real clusters and writes their output: make examples P=docs/stuck.md for one page.
+examples: compiled
+	$(BIN)/python -m tests.real.docs_stage $(P)
 
 # Writes the completion scripts and the table of words behind them.
 completions: $(VENV)/.ready
@@ -98,7 +108,9 @@ lock:
 	.venv-lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-annotate --no-header --extra yaml --extra spark --group dev pyproject.toml -c requirements.lock \
 		--upgrade -o requirements-spark.lock
+	.venv-lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-annotate --no-header --group docs --upgrade -o requirements-docs.lock
 	rm -rf .venv-lock
 
 clean:
-	rm -rf $(VENV) $(SPARK_VENV) .venv-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis .real-logs .bench $(REPORT)
+	rm -rf $(VENV) $(SPARK_VENV) $(DOCS_VENV) .venv-lock .site .mypy_cache .ruff_cache .pytest_cache .hypothesis .real-logs .bench $(REPORT)

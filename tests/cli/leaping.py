@@ -51,6 +51,8 @@ def leaping(
     def watch() -> None:
         leapt_count = 0
         while not over.wait(_POLL_S):
+            if not leapers:
+                continue  # faults may have struck before the command has begun
             struck_count = sandbox.call(lambda inner: sum(fault.struck_count for fault in inner.faults.planned))
             seconds = (struck_count - leapt_count) * strike_s + (later_s if struck_count else 0.0)
             leapt_count = struck_count

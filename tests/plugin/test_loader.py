@@ -25,7 +25,7 @@ from rmqctl.plugin.loader import (
     site_resolvers,
     strategies,
 )
-from tests.readme import README
+from tests.docs import DOCS
 
 SHIPPED = Path(__file__).parent.parent.parent / "plugins"
 _HEAD = "from rmqctl.plugin.hookspecs import hookimpl\n@hookimpl\n"
@@ -172,8 +172,10 @@ def test_strategies_and_resolvers_follow_the_same_rules(
             asked(load_plugins(files, {}))
 
 
-def test_readmes_plugin_works(tmp_path: Path) -> None:
-    (text,) = re.findall(r"```python\n(from rmqctl\.plugin import .*?)```", README.read_text(), re.DOTALL)
+def test_the_manuals_plugin_works(tmp_path: Path) -> None:
+    (text,) = re.findall(
+        r"```python\n(from rmqctl\.plugin import .*?)```", (DOCS / "plugins.md").read_text(), re.DOTALL
+    )
     manager = load_plugins([_file(tmp_path, text)], {})
     queue = MessageQueue("T", "a", 0)
     assert strategies(manager)["all-to-first"]([queue], ["c1", "c2"], {}) == {"c1": [queue], "c2": []}

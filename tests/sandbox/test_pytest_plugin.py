@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import re
 import subprocess
 import sys
 import threading
 import time
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +19,7 @@ from rmqctl.errors import NotFoundError, UnreachableError, UsageError
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.sandbox.threaded import ThreadedSandbox
+from tests.docs import DOCS
 from tests.real.differential.asker import Asker
 
 _ROOT = Path(__file__).parents[2]
@@ -82,17 +86,39 @@ def test_what_there_is_not(rmq_sandbox):
 """
 
 
-def test_a_suite_of_somebody_else(tmp_path: Path) -> None:
-    (tmp_path / "test_suite.py").write_text(_SUITE)
+def _run_suite(folder: Path, text: str) -> str:
+    """Run a suite as other people do, with the plugin alone; return what pytest prints."""
+    (folder / "test_suite.py").write_text(text)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "--strict-markers", "-W", "error", "-p", "rmqctl.sandbox.pytest_plugin",
          "-p", "no:cacheprovider", "test_suite.py"],
-        cwd=tmp_path, env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(_ROOT)},
+        cwd=folder, env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(_ROOT)},
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
-    assert "6 passed, 2 errors" in done.stdout, done.stdout + done.stderr
-    assert "@pytest.mark.rmq_sandbox takes names and values, such as brokers=2." in done.stdout
-    assert "The sandbox can't play '3.0.0'." in done.stdout
+    return done.stdout + done.stderr
+
+
+def test_a_suite_of_somebody_else(tmp_path: Path) -> None:
+    output = _run_suite(tmp_path, _SUITE)
+    assert "6 passed, 2 errors" in output, output
+    assert "@pytest.mark.rmq_sandbox takes names and values, such as brokers=2." in output
+    assert "The sandbox can't play '3.0.0'." in output
+
+
+def test_the_manuals_suite_passes_as_printed(tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / "sandbox.md").read_text(), re.DOTALL)
+    (suite,) = (block for block in blocks if "@pytest.mark.rmq_sandbox" in block)
+    output = _run_suite(tmp_path, suite)
+    assert "2 passed" in output, output
+
+
+def test_the_manuals_coroutine_passes_as_printed() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / "sandbox.md").read_text(), re.DOTALL)
+    (code,) = (block for block in blocks if "async with Sandbox(" in block)
+    names: dict[str, Any] = {}
+    exec(code, names)  # as a reader would paste it
+    (coroutine,) = (made for name, made in names.items() if name.startswith("test_"))
+    asyncio.run(coroutine())
 
 
 def test_pytest_finds_it_by_itself() -> None:

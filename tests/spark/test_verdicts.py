@@ -1,4 +1,4 @@
-"""README's way from snapshots to a page, on real RocketMQ: Burrow's five verdicts, each reached and each avoided."""
+"""The example of docs/spark-jobs.md on real RocketMQ: Burrow's five verdicts, each reached and each avoided."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""README's way from snapshots to a page, on the sandbox: all jobs in one session, and what they print."""
+"""The example of docs/spark-jobs.md on the sandbox: all jobs in one session, and what they print."""
 
 from __future__ import annotations
 

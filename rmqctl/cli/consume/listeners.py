@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import importlib.util
 import json
@@ -119,7 +120,10 @@ def run_command(command: str, style: BodyStyle, *, timeout_s: float) -> Listener
         finally:
             if process.returncode is None:
                 os.killpg(process.pid, signal.SIGKILL)
-                await process.wait()
+            while process.returncode is None:
+                # A killed process ends at once, and is waited for however often this is cancelled meanwhile.
+                with contextlib.suppress(asyncio.CancelledError):
+                    await process.wait()
         if process.returncode != 0:
             raise RuntimeError(f"{words[0]} ended with exit code {process.returncode}")
         return ConsumeStatus.CONSUME_SUCCESS
