@@ -31,14 +31,15 @@ def progress(cluster: Reachable, group: str, topic: str) -> list[ProgressRow]:
     return sorted(rows)
 
 
-def wait_stored(cluster: Reachable, consumer_id: str, group: str, topic: str) -> None:
-    """Wait until brokers have the offsets of a consumer that is through with a topic.
+def wait_stored(cluster: Reachable, consumer_ids: str, group: str, topic: str) -> None:
+    """Wait until brokers have the offsets of consumers (blank-separated) that are through with a topic.
 
     A client that is stopped right after its last message may store the offset of the one before.
     """
 
     def is_stored() -> bool:
-        cluster.java.persist(consumer_id)
+        for consumer_id in consumer_ids.split():
+            cluster.java.persist(consumer_id)
         return sum(row.diff for row in progress(cluster, group, topic)) == 0
 
     wait_until(is_stored, "the offsets")

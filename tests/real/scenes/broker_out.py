@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from tests.real.docs_stage import Stage
-from tests.real.harness.queue_tables import progress
+from tests.real.harness.queue_tables import wait_stored
 from tests.real.harness.waiting import wait_until
+
+from .parts import send_to_each, wait_shared
 
 _BROKER = "broker-b"
 _HOSTS = ("10.1.0.7", "10.1.0.8")
@@ -17,24 +19,22 @@ def set_up(stage: Stage) -> None:
     cluster.create_topic("orders", queue_count=2)
     cluster.create_topic("ledger", queue_count=1, brokers=(_BROKER,))
     java.consume("reports", "reports", "orders", ip="10.1.0.5", instance="reports")
-    _settle(stage, "reports", "orders", 4, "reports")
+    wait_shared(stage, "reports", "orders", 4, "reports", retry_count=0)
     java.produce("ledger", 5)
-    for name in cluster.brokers:
-        for queue_id in range(2):
-            java.produce("orders", 10, queue=f"{name}:{queue_id}")
+    send_to_each(stage, "orders", 10)
     java.wait_consumed("reports", 40)
-    wait_until(lambda: _is_read(stage, "reports", "orders", "reports"))
+    wait_stored(stage.cluster, "reports", "reports", "orders")
     java.stop("reports")
     java.produce("orders", 3, queue=f"{_BROKER}:1")
     for host in _HOSTS:
         java.consume(host, "billing", "orders", ip=host, instance="billing", routes=1000)
     java.consume(_AUDITOR, "audit", "ledger", ip=_AUDITOR, instance="audit", routes=1000)
-    _settle(stage, "billing", "orders", 4, *_HOSTS)
-    _settle(stage, "audit", "ledger", 1, _AUDITOR)
+    wait_shared(stage, "billing", "orders", 4, *_HOSTS, retry_count=0)
+    wait_shared(stage, "audit", "ledger", 1, _AUDITOR, retry_count=0)
     java.wait_consumed(" ".join(_HOSTS), 43)
     java.wait_consumed(_AUDITOR, 5)
-    wait_until(lambda: _is_read(stage, "billing", "orders", *_HOSTS))
-    wait_until(lambda: _is_read(stage, "audit", "ledger", _AUDITOR))
+    wait_stored(stage.cluster, " ".join(_HOSTS), "billing", "orders")
+    wait_stored(stage.cluster, _AUDITOR, "audit", "ledger")
 
 
 def wipe(stage: Stage) -> None:
@@ -47,7 +47,7 @@ def drain(stage: Stage) -> None:
     java = stage.cluster.java
     java.consume("reports", "reports", "orders", ip="10.1.0.5", instance="reports", routes=1000)
     java.wait_consumed("reports", 3)
-    wait_until(lambda: _is_read(stage, "reports", "orders", "reports"))
+    wait_stored(stage.cluster, "reports", "reports", "orders")
 
 
 def kill(stage: Stage) -> None:
@@ -72,31 +72,10 @@ def start_again(stage: Stage) -> None:
     stage.cluster.wait()
     _let_write(stage, "addWritePerm")
     stage.cluster.wait_for_route("orders", 2)
-    _settle(stage, "billing", "orders", 4, *_HOSTS)
-    _settle(stage, "reports", "orders", 4, "reports")
+    wait_shared(stage, "billing", "orders", 4, *_HOSTS, retry_count=0)
+    wait_shared(stage, "reports", "orders", 4, "reports", retry_count=0)
 
 
 def _let_write(stage: Stage, command: str) -> None:
     said = stage.cluster.java.mqadmin(command, "-n", stage.cluster.namesrv, "-b", _BROKER)
     assert "OK" in said, said
-
-
-def _settle(stage: Stage, group: str, topic: str, queue_count: int, *hosts: str) -> None:
-    """Wait until the members share all queues evenly, none of them held twice."""
-    java = stage.cluster.java
-
-    def is_settled() -> bool:
-        for host in hosts:
-            java.call("rebalance", id=host)
-        held = [java.queues(host, topic) for host in hosts]
-        sizes = sorted(map(len, held))
-        return sum(sizes) == len(set().union(*held)) == queue_count and sizes[-1] - sizes[0] <= 1
-
-    wait_until(is_settled)
-
-
-def _is_read(stage: Stage, group: str, topic: str, *hosts: str) -> bool:
-    """Tell whether the brokers have the offsets of all queues at their ends."""
-    for host in hosts:
-        stage.cluster.java.persist(host)
-    return all(row.diff == 0 for row in progress(stage.cluster, group, topic))

@@ -6,7 +6,9 @@ import base64
 import json
 
 from tests.real.docs_stage import Stage
-from tests.real.harness.queue_tables import wait_until
+from tests.real.harness.waiting import wait_until
+
+from .parts import letter_count
 
 CLUSTER = {"broker_count": 1}
 _PAYMENTS = (("USD", 40), ("EUR", 25), ("USD", 310), ("USD", 95), ("EUR", 60), ("USD", 180))
@@ -24,7 +26,7 @@ def set_up(stage: Stage) -> None:
             "payments", 1, body64=base64.b64encode(body.encode()).decode(), key=f"pay-{number}",
             tag="card" if number % 3 else "bank",
         )  # fmt: skip
-    wait_until(lambda: _letter_count(stage) == 4, "the dead letters")
+    wait_until(lambda: letter_count(stage, "billing") == 4)
     java.stop("broken")
 
 
@@ -32,15 +34,10 @@ def fix(stage: Stage) -> None:
     """Start a consumer that fails on nothing and wait until it holds the retry queue."""
     java = stage.cluster.java
     java.consume("fixed", "billing", "payments")
-    wait_until(lambda: java.queues("fixed", "%RETRY%billing"), "the retry queue")
+    wait_until(lambda: java.queues("fixed", "%RETRY%billing"))
 
 
 def consumed(stage: Stage) -> None:
     """Wait until the consumer has finished what was replayed."""
     stage.cluster.java.wait_consumed("fixed", 4)
     stage.cluster.java.persist("fixed")
-
-
-def _letter_count(stage: Stage) -> int:
-    found = stage.run("rmqctl dlq list billing -o json")
-    return sum(item["count"] for item in json.loads(found[1])["items"])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.real.docs_stage import Stage
 from tests.real.harness.queue_tables import progress, wait_until
 
+from .parts import send_to_each
+
 
 def set_up(stage: Stage) -> None:
     """Let the group read all queues; the listener hangs on the eleventh message of one."""
@@ -12,12 +14,7 @@ def set_up(stage: Stage) -> None:
     cluster.create_topic("orders", queue_count=2)
     java.consume("billing", "billing", "orders", stuck="a0-10", once=1, ip="10.1.0.7")
     wait_until(lambda: len(java.queues("billing", "orders")) == 4, "the queues")
-    for name in cluster.brokers:
-        for queue_id in range(2):
-            java.produce(
-                "orders", 100, queue=f"{name}:{queue_id}", prefix=f"{name[-1]}{queue_id}-",
-                keys=f"order-{name[-1]}{queue_id}-",
-            )  # fmt: skip
+    send_to_each(stage, "orders", 100, prefix="{queue}-", keys="order-{queue}-")
     java.wait_consumed("billing", 399)
     java.persist("billing")
 

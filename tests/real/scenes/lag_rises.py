@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.real.docs_stage import Stage
 from tests.real.harness.waiting import wait_until
 
+from .parts import send_to_each, wait_found
+
 
 def set_up(stage: Stage) -> None:
     """Let all groups catch up, then stop what consumes, and send more; wait until a message counts as stuck."""
@@ -14,18 +16,18 @@ def set_up(stage: Stage) -> None:
     for group in ("billing", "mailing", "shipping"):
         cluster.create_topic(f"%RETRY%{group}", queue_count=1)
     java.consume("mailing", "mailing", "mails", stuck="a0-7", ip="10.1.0.9")
-    _send(stage, "mails", 40)
+    send_to_each(stage, "mails", 40, prefix="{queue}-")
     java.wait_consumed("mailing", 159)
-    _send(stage, "orders", 50)
+    send_to_each(stage, "orders", 50, prefix="{queue}-")
     java.consume("reports", "reports", "orders")
     java.wait_consumed("reports", 200)
     java.stop("reports")
     _pause_one_of_two(stage)
-    _send(stage, "orders", 30)
+    send_to_each(stage, "orders", 30, prefix="{queue}-")
     java.wait_consumed("billing-1 billing-2", 200 + 2 + 60)
     for name in ("billing-1", "billing-2", "mailing"):
         java.persist(name)
-    _wait_found(stage, "PRG001", "mailing")
+    wait_found(stage, "PRG001", "mailing")
 
 
 def _pause_one_of_two(stage: Stage) -> None:
@@ -48,8 +50,8 @@ def slow_listener(stage: Stage) -> None:
     java = stage.cluster.java
     java.consume("shipping", "shipping", "parcels", ip="10.1.0.5", instance="shipping", threads=2, each=200)
     wait_until(lambda: len(java.queues("shipping", "parcels")) == 4)
-    _send(stage, "parcels", 300)
-    _wait_found(stage, "PRG006", "shipping")
+    send_to_each(stage, "parcels", 300, prefix="{queue}-")
+    wait_found(stage, "PRG006", "shipping")
 
 
 def resume(stage: Stage) -> None:
@@ -58,13 +60,3 @@ def resume(stage: Stage) -> None:
     java.resume("billing-2")
     java.wait_consumed("billing-1 billing-2", 200 + 2 + 120)
     java.persist("billing-2")
-
-
-def _wait_found(stage: Stage, code: str, group: str) -> None:
-    wait_until(lambda: code in stage.run(f"rmqctl diagnose {group} --only {code} --settle 0s")[1], timeout_s=120)
-
-
-def _send(stage: Stage, topic: str, count: int) -> None:
-    for name in stage.cluster.brokers:
-        for queue_id in range(2):
-            stage.cluster.java.produce(topic, count, queue=f"{name}:{queue_id}", prefix=f"{name[-1]}{queue_id}-")

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import time
-from datetime import UTC, datetime
-
 from tests.real.docs_stage import Stage
+
+from .parts import mark_time, send_to_each, wait_shared
 
 
 def set_up(stage: Stage) -> None:
     """Fill the queues before and after the scene's time, let both groups read them, switch one off."""
     cluster, java = stage.cluster, stage.cluster.java
     cluster.create_topic("orders", queue_count=2)
-    queues = [f"{name}:{queue_id}" for name in cluster.brokers for queue_id in range(2)]
-    for queue in queues:
-        java.produce("orders", 60, queue=queue)
-    # No message has been stored in this millisecond or will be.
-    time.sleep(0.01)
-    now = datetime.now(UTC)
-    stage.time = f"{now:%Y-%m-%dT%H:%M:%S}.{now.microsecond // 1000:03}Z"
-    time.sleep(0.01)
-    for queue in queues:
-        java.produce("orders", 40, queue=queue)
-    for group in ("reports", "billing"):
-        java.consume(group, group, "orders")
-        java.wait_consumed(group, 400)
-        java.persist(group)
+    send_to_each(stage, "orders", 60)
+    mark_time(stage)
+    send_to_each(stage, "orders", 40)
+    java.consume("reports", "reports", "orders")
+    java.wait_consumed("reports", 400)
+    java.persist("reports")
     java.stop("reports")
+    # It begins at the end, and so slowly that a reset is seen before all is consumed again.
+    for command in ("group create billing", "offset skip billing --topic orders"):
+        said = stage.run(f"rmqctl {command} --yes")[1]
+        assert "confirmed" in said, said
+    java.consume("billing", "billing", "orders", threads=1, each=500)
+    wait_shared(stage, "billing", "orders", 4, "billing")
 
 
 def reports_runs(stage: Stage) -> None:

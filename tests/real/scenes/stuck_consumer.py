@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.real.docs_stage import Stage
 from tests.real.harness.waiting import wait_until
 
+from .parts import send_to_each, wait_found
+
 
 def set_up(stage: Stage) -> None:
     """Fill the queues, let the group read all but one message, and wait until that one counts as stuck."""
@@ -13,12 +15,10 @@ def set_up(stage: Stage) -> None:
     cluster.create_topic("%RETRY%billing", queue_count=1)
     java.consume("billing", "billing", "orders", stuck="a0-10", once=1, ip="10.1.0.7")
     wait_until(lambda: [len(java.queues("billing", topic)) for topic in ("orders", "%RETRY%billing")] == [4, 2])
-    for name in cluster.brokers:
-        for queue_id in range(2):
-            java.produce("orders", 100, queue=f"{name}:{queue_id}", prefix=f"{name[-1]}{queue_id}-", keys="o-")
+    send_to_each(stage, "orders", 100, prefix="{queue}-", keys="o-")
     java.wait_consumed("billing", 399)
     java.persist("billing")
-    wait_until(lambda: "PRG001" in stage.run("rmqctl diagnose billing --only PRG001 --settle 0s")[1], timeout_s=120)
+    wait_found(stage, "PRG001", "billing")
 
 
 def redelivered(stage: Stage) -> None:

@@ -8,6 +8,8 @@ from tests.real.docs_stage import Stage
 from tests.real.harness.cluster import Broker
 from tests.real.harness.faketime import by_a_clock
 
+from .parts import send_to_each
+
 
 class _ThreeHoursBehind(Broker):
     skew_s = -3 * 3600
@@ -23,7 +25,7 @@ def set_up(stage: Stage) -> None:
     """Send some, set the clocks right, send more; both groups read all of it, and one ends."""
     cluster = stage.cluster
     cluster.create_topic("orders", queue_count=2)
-    _send(stage, 60, "old-")
+    send_to_each(stage, "orders", 60, prefix="old-")
     # A producer that lives on may take up a route while its brokers are away.
     cluster.close_java()
     for broker in cluster.brokers.values():
@@ -33,14 +35,14 @@ def set_up(stage: Stage) -> None:
         broker.start()
     cluster.wait()
     cluster.wait_for_route("orders", 2)
-    _send(stage, 39, "new-")
+    send_to_each(stage, "orders", 39, prefix="new-")
     java = cluster.java
     java.consume("reports", "reports", "orders")
     java.consume("billing", "billing", "orders", ip="10.1.0.7")
     java.wait_consumed("billing", 396)
     java.stop("billing")
     # The broker still holds its last pulls, and would answer them, not those of the next member, with the reset.
-    _send(stage, 1, "last-")
+    send_to_each(stage, "orders", 1, prefix="last-")
     # This one takes its time with messages that are redelivered.
     java.consume("billing", "billing", "orders", stuck="new-0", ip="10.1.0.7")
     java.wait_consumed("billing", 4)
@@ -55,9 +57,3 @@ def redelivered(stage: Stage) -> None:
     java.release("billing")
     java.wait_consumed("billing", 164)
     java.persist("billing")
-
-
-def _send(stage: Stage, count: int, prefix: str) -> None:
-    for name in stage.cluster.brokers:
-        for queue_id in range(2):
-            stage.cluster.java.produce("orders", count, queue=f"{name}:{queue_id}", prefix=prefix)
