@@ -96,8 +96,8 @@ def normalised(text: str) -> str:
     """Return the text without what differs from run to run: times, ages, rates, ports, ids, column widths."""
     for pattern, replacement in _VOLATILE:
         text = re.sub(pattern, replacement, text)
-    # A member's own rates change every ten seconds.
+    # A member's own rates change every ten seconds, with as many digits as they come to.
     text = re.sub(
-        r"^<client>.*$", lambda line: re.sub(r"\b\d+(\.\d+)?\b", "<n>", line.group()), text, flags=re.MULTILINE
+        r"^<client>.*$", lambda line: re.sub(r"<rate>|\b\d+(\.\d+)?\b", "<n>", line.group()), text, flags=re.MULTILINE
     )
     return "\n".join(line.strip() for line in text.splitlines()).strip()
