@@ -8,7 +8,7 @@ SPARK_VENV := .venv-spark
 SPARK_BIN := $(SPARK_VENV)/bin
 DOCS_VENV := .venv-docs
 
-.PHONY: demo test test-all test-real test-spark test-spark-smoke check check-spark format bench bench-spark soak docs examples completions lock clean compiled
+.PHONY: demo test test-all test-real test-spark test-spark-smoke check check-spark format bench bench-spark soak docs examples completions man lock clean compiled
 
 demo: compiled
 	@$(BIN)/rmqctl demo
@@ -98,6 +98,10 @@ examples: compiled
 # Writes the completion scripts and the table of words behind them.
 completions: $(VENV)/.ready
 	$(BIN)/python -m rmqctl.cli.completion_table
+
+# The manual pages of all commands; a wheel brings them along (hatch_build.py).
+man: compiled
+	$(BIN)/python -m rmqctl.cli.man_pages build/man
 
 # Takes the newest versions that pyproject.toml allows. Run by hand; the result is committed.
 lock:

@@ -155,7 +155,7 @@ class NotAskedError(UnreachableError):
     name = "NOT_ASKED"
 
     def __init__(self, address: str, deadline_s: float) -> None:
-        reason = f"not asked: the command's deadline of {round(deadline_s, 2):g} s was over"
+        reason = f"not asked: the command's deadline of {round(deadline_s, 3):g} s was over"
         super().__init__(address, reason, hint="--timeout gives the command more time.")
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +25,13 @@ def _tree(root: type[RmqctlError]) -> list[type[RmqctlError]]:
 @pytest.mark.parametrize("error", _tree(RmqctlError))
 def test_every_error_is_drawn_in_the_tree_with_its_exit_code(error: type[RmqctlError]) -> None:
     assert re.search(rf"\b{error.__name__} +{error.exit_code}\b", errors.__doc__ or "")
+
+
+def test_every_name_is_in_the_schema_of_errors_and_in_the_manual() -> None:
+    root = Path(errors.__file__).parent
+    for text in ((root / "schemas" / "Error.json").read_text(), (root.parent / "docs" / "scripting.md").read_text()):
+        for error in _tree(RmqctlError):
+            assert re.search(rf"\b{error.name}\b", text), error.name
 
 
 def test_exit_codes_are_the_agreed_ones() -> None:

@@ -38,6 +38,8 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _run_root(argv: Sequence[str]) -> int:
+    if argv and argv[0] == "help":
+        argv = [*argv[1:], "--help"]
     state = RunState(as_json=_wants_json(argv))
     try:
         result = root().main(args=list(argv), prog_name="rmqctl", standalone_mode=False, obj=state)
@@ -62,7 +64,13 @@ def _run_root(argv: Sequence[str]) -> int:
 
 def root() -> LazyGroup:
     """Return the root of all commands."""
-    return LazyGroup("", name="rmqctl", help=_HELP, params=[version_param(), *global_params()])
+    return LazyGroup(
+        "",
+        name="rmqctl",
+        help=_HELP,
+        params=[version_param(), *global_params()],
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
 
 
 def _wants_json(argv: Sequence[str]) -> bool:

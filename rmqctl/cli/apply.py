@@ -23,8 +23,8 @@ HELP = """\b
 Examples:
   rmqctl apply plan.json
   rmqctl apply plan.json --yes -o json > receipt.json
-  rmqctl apply plan.json --strict                 any change since the plan is drift
-  rmqctl apply plan.json --dry-run                only look whether it still holds
+  rmqctl apply plan.json --strict                 # any change since the plan is drift
+  rmqctl apply plan.json --dry-run                # only look whether it still holds
 
 The cluster is read again first, and the plan is shown with today's numbers. A group that runs may have come further; a
 queue that went back or went over its target, another way of consuming, other queues or brokers, a topic that was

@@ -25,13 +25,13 @@ HELP = """\b
 Examples:
   rmqctl clean-expired my-group
   rmqctl clean-expired my-group --topic orders --queue broker-a:0-3
-  rmqctl clean-expired my-group --older-than 15m --for 15m     only what was in consumption for 15 minutes
+  rmqctl clean-expired my-group --older-than 15m --for 15m     # only what was in consumption for 15 minutes
   rmqctl clean-expired my-group -o json | jq '.items[] | select(.isStuck)'
-  rmqctl clean-expired my-group --older-than 15m --dry-run     what cleaning would do
-  rmqctl clean-expired my-group --older-than 15m --yes         send back, acknowledge
+  rmqctl clean-expired my-group --older-than 15m --dry-run     # what cleaning would do
+  rmqctl clean-expired my-group --older-than 15m --yes         # send back, acknowledge
   rmqctl clean-expired my-group --older-than 15m --to-dlq --yes
   rmqctl clean-expired my-group --older-than 15m --yes --watch --every 30s -o jsonl
-  rmqctl clean-expired my-pop-group --older-than 30s           messages popped and not acknowledged for 30 s
+  rmqctl clean-expired my-pop-group --older-than 30s           # messages popped and not acknowledged for 30 s
 
 The group is watched for 10 s. A queue is stuck when its client has had the same message in hand for longer than
 --older-than. Where 10 s do not decide, it is watched for up to a minute. Without --yes nothing is changed.

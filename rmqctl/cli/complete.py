@@ -112,13 +112,15 @@ def complete(words: Sequence[str]) -> list[str]:
 def _values(kind: str, current: str, line: _Line) -> list[str]:
     if kind == "FILE":
         return [FILES]
-    if kind == "COLUMN,":
+    if kind in ("COLUMN", "COLUMN,"):
         head, comma, last = current.rpartition(",")
         return [f"{head}{comma}{word}" for word in _beginning(last, (line.command or {}).get("columns", ()))]
     if kind in _table()["values"]:
         return _beginning(current, _table()["values"][kind])
     if kind == "CONTEXT":
         return _beginning(current, _configuration().get("contexts", {}))
+    if kind == "RECEIPT":
+        return _beginning(current, _receipts())
     if kind in _NAMES:
         from .names_cache import read_names
 
@@ -138,6 +140,19 @@ def _name_servers(given: dict[str, str]) -> str:
     configuration = _configuration()
     context = configuration.get("contexts", {}).get(wanted or configuration.get("current-context"), {})
     return context.get("namesrv") or environment
+
+
+def _receipts() -> list[str]:
+    """Return the newest changes of the journal. By hand: its own module takes 30 ms to import."""
+    import sqlite3
+    from contextlib import closing
+
+    given = os.environ.get("RMQCTL_STATE")
+    home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    path = (Path(given) if given else home / "rmqctl") / "journal.db"
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0.2)) as connection:
+        rows = connection.execute("SELECT receipt_id FROM changes ORDER BY number DESC LIMIT 50")
+        return [receipt_id for (receipt_id,) in rows]
 
 
 def _configuration() -> dict[str, Any]:

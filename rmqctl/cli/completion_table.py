@@ -19,7 +19,24 @@ _KINDS = {
     **{word: word for word in ("GROUP", "TOPIC", "BROKER", "FILE", "FORMAT", "SHELL", "SCENARIO", "RELEASE", "FAULT")},
     "DIR": "FILE",
 }
-_OF_OPTIONS = {"--context": "CONTEXT", "--tls-verify": "VERIFY", "--columns": "COLUMN,", "--sort": "COLUMN,"}
+_OF_OPTIONS = {
+    "--context": "CONTEXT", "--tls-verify": "VERIFY", "--columns": "COLUMN,", "--sort": "COLUMN,", "--where": "COLUMN",
+    "--broker": "BROKER", "--remove-brokers": "BROKER", "--queue": "BROKER", "--codec": "CODEC", "--body": "BODY",
+    "--strategy": "STRATEGY", "--compare": "STRATEGY", "--inner": "STRATEGY", "--severity": "SEVERITY",
+    "--fail-on": "SEVERITY", "--only": "FINDING", "--set": "FIELD", "--id": "RECEIPT",
+}  # fmt: skip
+_OF_COMMANDS = {("whatif readonly", "--by"): "WAY", ("dlq stats", "--by"): "LETTER_KEY"}
+# Arguments whose metavar is no kind; all of a command's, in their order.
+_ARGUMENTS = {
+    "offset clone": ["GROUP", "GROUP"],
+    "offset undo": ["RECEIPT"],
+    "consume run": ["GROUP", "TOPIC..."],
+    "pipeline run": ["JOB..."],
+    "explain": ["CODE"],
+    "topic list": ["TOPIC..."],
+    "schema": ["KIND"],
+    "sandbox fault": ["FAULT", "REQUEST..."],
+}
 
 
 def make_table() -> str:
@@ -34,8 +51,12 @@ def make_table() -> str:
     for words, (module_name, summary) in COMMANDS.items():
         module = import_module(module_name)
         params = load_command(words.split()[-1], module_name, summary).params
-        options = {name: kind for name, kind in _options(params).items() if name not in names}
-        arguments = [_argument(words, param) for param in params if param.param_type_name == "argument"]
+        options = {
+            name: _OF_COMMANDS.get((words, name), kind) for name, kind in _options(params).items() if name not in names
+        }
+        arguments = _ARGUMENTS.get(words) or [
+            _argument(words, param) for param in params if param.param_type_name == "argument"
+        ]
         columns: Any = getattr(module, "_COLUMNS", None) or getattr(module, "COLUMNS", ())
         keys = list(dict.fromkeys(column.key for column in columns))
         commands[words] = {"options": options, "arguments": arguments, "columns": keys}
@@ -46,8 +67,13 @@ def make_table() -> str:
         "KIND": _schema_kinds(),
         "SETTING": _settings(),
         **_sandbox_values(),
+        **_values(),
     }
-    table = {"globals": {**globals_, "--version": None, "--help": None}, "commands": commands, "values": values}
+    table = {
+        "globals": {**globals_, "--version": None, "-V": None, "--help": None, "-h": None},
+        "commands": commands,
+        "values": values,
+    }
     return json.dumps(table, indent=1) + "\n"
 
 
@@ -65,10 +91,6 @@ def _argument(words: str, param: Any) -> str:
     kind = _KINDS.get(bare, "")
     if words.startswith("context ") and bare == "NAME":
         kind = "CONTEXT"
-    elif words == "topic list":
-        kind = "TOPIC"
-    elif words == "schema":
-        kind = "KIND"
     elif bare.startswith("KEY=VALUE"):
         kind = "SETTING"
     return f"{kind}..." if param.nargs == -1 else kind
@@ -78,6 +100,36 @@ def _schema_kinds() -> tuple[str, ...]:
     from .output.schemas import kinds
 
     return tuple(kinds())
+
+
+def _values() -> dict[str, tuple[str, ...]]:
+    from rmqctl.diagnose.finding import SEVERITIES
+    from rmqctl.diagnose.table import CHECKS
+    from rmqctl.pipeline.jobs import JOBS
+    from rmqctl.plugin.builtin_codecs import rmqctl_body_codecs
+    from rmqctl.protocol.codes import RequestCode, ResponseCode
+    from rmqctl.rules.allocate.strategies import strategy_words
+    from rmqctl.rules.group_fields import FIELDS
+    from rmqctl.whatif.readonly import Way
+
+    from .dlq.stats import KINDS
+    from .output.body import MODES
+
+    findings = tuple(check.code for check in CHECKS)
+    requests = tuple(code.name for code in RequestCode)
+    return {
+        "BODY": MODES,
+        "CODEC": (*rmqctl_body_codecs(), "gbk", "gb18030", "big5", "shift_jis", "euc_kr", "utf-16", "latin-1"),
+        "STRATEGY": strategy_words(),
+        "SEVERITY": tuple(each.value.lower() for each in SEVERITIES),
+        "FINDING": findings,
+        "FIELD": tuple(f"{name}=" for name in FIELDS),
+        "JOB": tuple(JOBS),
+        "CODE": (*findings, *dict.fromkeys((*(code.name for code in ResponseCode), *requests))),
+        "REQUEST": requests,
+        "WAY": tuple(way.value for way in Way),
+        "LETTER_KEY": tuple(KINDS),
+    }
 
 
 def _sandbox_values() -> dict[str, tuple[str, ...]]:

@@ -28,11 +28,11 @@ Examples:
   rmqctl diagnose my-group --topic orders --severity warning
   rmqctl diagnose 'payments-*' --fail-on error
   rmqctl diagnose --all --only SUB,ALO002
-  rmqctl diagnose my-group --proxy 10.0.0.7:8080     also members that no broker sees; its remoting port
-  rmqctl diagnose my-group --only CLK --probe        each clock to 5 ms, within 120 s
-  rmqctl diagnose my-group -o wide                   also the evidence: what was read, who reported it, when
+  rmqctl diagnose my-group --proxy 10.0.0.7:8080     # also members that no broker sees; its remoting port
+  rmqctl diagnose my-group --only CLK --probe        # each clock to 5 ms, within 120 s
+  rmqctl diagnose my-group -o wide                   # also the evidence: what was read, who reported it, when
   rmqctl diagnose my-group -o json | jq '.items[] | {code, sentence, nextCommand}'
-  rmqctl diagnose my-group --html my-group.html      also a page to show to others: one file, nothing loaded
+  rmqctl diagnose my-group --html my-group.html      # also a page to show to others: one file, nothing loaded
   rmqctl explain SUB001
 
 \b

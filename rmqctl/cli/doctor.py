@@ -169,5 +169,5 @@ _COLUMNS = (
     Column("CHECK", "check"),
     Column("OF", "subject"),
     Column("FOUND", "found"),
-    Column("HINT", "hint", show=lambda item: item["hint"] or ""),
+    Column("HINT", "hint"),
 )

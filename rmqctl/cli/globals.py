@@ -10,7 +10,9 @@ from typer.core import TyperOption
 
 from rmqctl import __version__
 
-FORMATS = ("table", "wide", "plain", "json", "jsonl", "yaml", "csv", "tsv", "name")
+# Those that people read; the others are for programs.
+TABLE_FORMATS = ("table", "wide", "plain", "vertical", "markdown", "html")
+FORMATS = (*TABLE_FORMATS, "json", "jsonl", "yaml", "csv", "tsv", "name")
 
 # Where the given values are kept: each option hands its own to _store() as it is parsed, at the root or at the command.
 _KEY = "rmqctl.globals"
@@ -24,7 +26,11 @@ _OPTIONS: dict[str, tuple[tuple[str, ...], str | None, str]] = {
     "namespace": (("--namespace",), "NS", "Groups and topics are those of this namespace (NS%name)."),
     "output": (("-o", "--output"), "FORMAT", f"{', '.join(FORMATS)}."),
     "columns": (("--columns",), "A,B", "Columns to show, by their JSON names."),
-    "where": (("--where",), "KEY>VALUE", "Only rows that meet this; = != > < >= <= ~ !~. May be repeated."),
+    "where": (
+        ("--where",),
+        "CONDITION",
+        "Only rows that meet this, such as 'lag>0'; = != > < >= <= ~ !~. Repeatable.",
+    ),
     "sort": (("--sort",), "A,-B", "Order of the rows by JSON names; -B is the largest first."),
     "timeout": (("--timeout",), "TIME", "Deadline of the whole command. [default: 10s]"),
     "credentials": (("--credentials",), "FILE", "accessKey and secretKey. Env: RMQCTL_ACCESS_KEY, RMQCTL_SECRET_KEY."),
@@ -37,6 +43,7 @@ _OPTIONS: dict[str, tuple[tuple[str, ...], str | None, str]] = {
     "no_headers": (("--no-headers",), None, "Leave out the row of headings."),
     "quiet": (("-q", "--quiet"), None, "No notes, only data and warnings."),
     "no_color": (("--no-color",), None, "No colour. Env: NO_COLOR."),
+    "no_input": (("--no-input",), None, "Never ask: a change without --yes is refused, as in a script."),
     "debug": (("--debug",), None, "Show tracebacks."),
 }
 
@@ -92,7 +99,7 @@ def version_param() -> TyperOption:
             ctx.exit(0)
 
     return TyperOption(
-        param_decls=["version", "--version"],
+        param_decls=["version", "-V", "--version"],
         is_flag=True,
         is_eager=True,
         default=False,

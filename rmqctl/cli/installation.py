@@ -66,18 +66,21 @@ def _python() -> CheckResult:
 
 
 def _libraries() -> CheckResult:
-    versions, missing = [], []
+    versions: dict[str, str] = {}
+    missing = []
     for name in (*_LIBRARIES, *_OPTIONAL):
         try:
-            versions.append(f"{name} {version(name)}")
+            versions[name] = version(name)
         except PackageNotFoundError:
             if name not in _OPTIONAL:
                 missing.append(name)
-    found = ", ".join(versions)
+    found = f"{len(versions)} libraries"
+    measured = {"versions": versions}
     if missing:
         hint = "Install rmqctl again: it brings what it needs."
-        return CheckResult("libraries", "installation", Status.WARN, f"{found}; not found: {', '.join(missing)}", hint)
-    return CheckResult("libraries", "installation", Status.OK, found)
+        found += f", not found: {', '.join(missing)}"
+        return CheckResult("libraries", "installation", Status.WARN, found, hint, measured)
+    return CheckResult("libraries", "installation", Status.OK, found, measured=measured)
 
 
 def _terminal() -> CheckResult:

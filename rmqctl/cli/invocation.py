@@ -110,7 +110,7 @@ class Invocation:
         if output not in FORMATS:
             like = closest(output, FORMATS)
             hint = f"Did you mean {like[0]}?" if like else f"Known are {', '.join(FORMATS)}."
-            raise UsageError(f"{output!r} is no output format.", hint=hint)
+            raise UsageError(f"Invalid output format {output!r}.", hint=hint)
         return Display(
             format=output,
             columns=self._list("columns"),
@@ -132,7 +132,8 @@ class Invocation:
         try:
             return tuple(parse_condition(text) for text in self._given.get("where", ()))
         except ValueError as error:
-            raise UsageError(f"--where: {error}.") from None
+            # Without quotes the shell takes < and > away, and what follows them.
+            raise UsageError(f"--where: {error}.", hint="Quote the condition: --where 'lag>0'.") from None
 
     @property
     def timeout_ms(self) -> int:
@@ -187,6 +188,11 @@ class Invocation:
         return None if self._context is None else self._context.name
 
     @property
+    def may_ask(self) -> bool:
+        """Whether a question may be asked on a terminal: not with --no-input."""
+        return "no_input" not in self._given
+
+    @property
     def is_protected(self) -> bool:
         """Whether the name of what is changed must be typed."""
         return self._context is not None and self._context.protected
@@ -232,10 +238,12 @@ class Invocation:
         from rmqctl.net.file_limit import require_files
 
         from .cluster_memory import note_sightings
+        from .output.waiting import Waiting
 
         # asyncio would complain of its half-made event loop in words of its own.
         require_files()
-        return asyncio.run(run())
+        with Waiting("Asking the cluster", is_wanted=self.display.with_notes and not is_service):
+            return asyncio.run(run())
 
     async def _ask(self, client: Client, question: Callable[[Any], Awaitable[_T]], *, is_service: bool) -> _T:
         await self._check_map(client)

@@ -10,8 +10,25 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from rmqctl.errors import UsageError
+
 from .globals import global_params
 from .registry import COMMANDS, GROUPS
+
+# What other tools call something, and our words for it, the best first.
+_SYNONYMS = {
+    "show describe status info inspect view": "describe status show",
+    "list ls get": "list show get",
+    "delete remove rm stop": "delete down",
+    "create add new start": "create set up",
+    "edit alter modify set": "update set",
+    "query search grep": "find",
+    "follow watch consume": "tail run",
+    "produce publish": "send",
+    "resend redrive retry": "replay",
+    "seek rewind": "reset",
+    "revert rollback": "undo",
+}
 
 
 class LazyGroup(TyperGroup):
@@ -39,6 +56,13 @@ class LazyGroup(TyperGroup):
         entry = COMMANDS.get(f"{self.prefix} {cmd_name}".strip())
         return None if entry is None else load_command(cmd_name, *entry)
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands first, then the options; the root's help is where those of every command are listed."""
+        from .help import write_options
+
+        self.format_commands(ctx, formatter)
+        write_options(self, ctx, formatter, with_globals=not self.prefix)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
         """Write the list of commands from the registry's summaries, without importing any."""
         with formatter.section("Commands"):
@@ -55,26 +79,32 @@ class LazyGroup(TyperGroup):
         """Find the command of the first word; an unknown one gets a suggestion."""
         if args and not args[0].startswith("-") and args[0] not in self._summaries():
             words = f"{self.prefix} {args[0]}".strip()
-            alike = [f"{self.prefix} {known}".strip() for known in get_close_matches(args[0], self._summaries(), n=1)]
-            elsewhere = [known for known in COMMANDS if args[0] in known.split()]
-            known = f" Did you mean {(alike or elsewhere)[0]}?" if alike or elsewhere else ""
-            ctx.fail(f"No command {words!r}.{known}")
+            known = self._like(args[0])
+            where = f"See {ctx.command_path} --help."
+            raise UsageError(f"Unknown command {words!r}.", hint=f"Did you mean {known}? {where}" if known else where)
         return super().resolve_command(ctx, args)
+
+    def _like(self, word: str) -> str | None:
+        """Return a command that may have been meant; within a group only one of that group."""
+        own = self._summaries()
+        same = [known for theirs, ours in _SYNONYMS.items() if word in theirs.split() for known in ours.split()]
+        if found := [*(known for known in same if known in own), *get_close_matches(word, own, n=1)]:
+            return f"{self.prefix} {found[0]}".strip()
+        return None if self.prefix else next((known for known in COMMANDS if word in known.split()), None)
 
 
 class Command(TyperCommand):
-    """A command whose help tells its own options first, and then those that every command takes."""
+    """A command of the registry."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the words of the usage line, without typer's braces around required ones."""
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write both lists."""
-        shared = global_params()
-        every, self.params = self.params, [param for param in self.params if param not in shared]
-        try:
-            super().format_options(ctx, formatter)
-        finally:
-            self.params = every
-        with formatter.section("Options of every command"):
-            formatter.write_dl([record for param in shared if (record := param.get_help_record(ctx)) is not None])
+        """Write them under headings, with a line for those of every command."""
+        from .help import write_options
+
+        write_options(self, ctx, formatter)
 
 
 def load_command(name: str, module_name: str, summary: str) -> TyperCommand:

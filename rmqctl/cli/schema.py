@@ -14,10 +14,10 @@ from rmqctl.rules.names import closest
 
 HELP = """\b
 Examples:
-  rmqctl schema                             every kind of document
+  rmqctl schema                             # every kind of document
   rmqctl schema OffsetList > offsets.schema.json
-  rmqctl schema OffsetList --item           one line of -o jsonl
-  rmqctl schema OffsetList | jq '."$defs".item.properties.lag.description'
+  rmqctl schema OffsetList --item           # one line of -o jsonl
+  rmqctl schema OffsetList --item | jq '.properties | keys'
 
 The schemas are JSON Schema, draft 2020-12, and hold all that they refer to. They stand for whole documents, as -o json
 and -o yaml print them. With --columns an item has the chosen keys and "reasons" only, so that "required" does not hold

@@ -7,6 +7,8 @@ import re
 from rmqctl.errors import UsageError
 
 _PORT = re.compile(r"[0-9]{1,5}")
+_HOST = re.compile(r"[A-Za-z0-9._-]+")
+NAME_SERVER_PORT = 9876
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -15,8 +17,8 @@ def parse_address(text: str) -> tuple[str, int]:
     host = host.removeprefix("[").removesuffix("]")
     if not separator or not host or _PORT.fullmatch(port) is None or not 0 < int(port) < 65536:
         # A URL with a slash too few may hold a password.
-        shown = "What stands before and after an @" if "@" in text else repr(text)
-        raise UsageError(f"{shown} is no address.", hint="Write host:port, for example 10.0.0.5:9876.")
+        shown = "(with an @)" if "@" in text else repr(text)
+        raise UsageError(f"Invalid address {shown}.", hint="Write host:port, for example 10.0.0.5:9876.")
     return host, int(port)
 
 
@@ -25,9 +27,13 @@ def format_address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def parse_name_servers(text: str) -> tuple[str, ...]:
-    """Split a list of name servers at semicolons or commas, as RocketMQ's tools do. Raises UsageError."""
-    addresses = tuple(part.strip() for part in text.replace(",", ";").split(";") if part.strip())
+def parse_name_servers(text: str, *, default_port: int | None = NAME_SERVER_PORT) -> tuple[str, ...]:
+    """Split a list of name servers at semicolons or commas, as RocketMQ's tools do; a bare host gets `default_port`.
+
+    Raises UsageError, without a default port also for a bare host.
+    """
+    given = (part.strip() for part in text.replace(",", ";").split(";") if part.strip())
+    addresses = tuple(f"{part}:{default_port}" if default_port and _HOST.fullmatch(part) else part for part in given)
     if not addresses:
         raise UsageError("No name server is given.", hint="Write host:port[;host:port], for example 10.0.0.5:9876.")
     for address in addresses:

@@ -91,7 +91,7 @@ async def _fetch(client: httpx.AsyncClient, url: str, shown: str) -> tuple[str, 
                 raise RemoteProtocolError(f"{shown} answered more than {_MAX_BYTES // 1024} KiB, no name servers.")
     text = body.decode(errors="replace").strip()
     try:
-        return parse_name_servers(text)
+        return parse_name_servers(text, default_port=None)
     except UsageError:
         raise RemoteProtocolError(
             f"{shown} answered {_excerpt(text)} in place of name servers.",

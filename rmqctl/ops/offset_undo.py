@@ -25,7 +25,10 @@ async def plan_undo(client: Client, receipt: Receipt, *, assume_offline: bool, r
         sentence = f"{receipt.id} can't be undone: brokers cannot take back the acknowledgement of a popped message."
         raise RefusedError(sentence, hint="The copy of each message is redelivered through the group's retry topic.")
     if not given:
-        raise RefusedError(f"There is nothing to undo in {receipt.id}: no queue was changed.")
+        # A group that was sent back and has consumed up to where it was is where it was.
+        is_back = any(item.result is Result.CONFIRMED and item.before != item.target for item in receipt.items)
+        reason = "its queues are at the offsets of before" if is_back else "no queue was changed"
+        raise RefusedError(f"There is nothing to undo in {receipt.id}: {reason}.")
     awaited = awaited_writes(receipt, client.clock.now_ms())
     wish = Wish(
         Operation.OFFSET_UNDO, Spec(Aim.BEFORE), tuple(sorted({mq.topic for mq in given})), given=given,

@@ -22,7 +22,7 @@ def write_package(folder: Path) -> tuple[Path, Path]:
     """Write the archive and the script into a folder, which is made where there is none; return their paths.
 
     The archive holds rmqctl alone. Its libraries have parts in C, which Python can't import from an archive: each
-    executor's Python needs them (`pip install 'rmqctl[spark]'` brings them).
+    executor's Python needs them (`pip install '.[spark]'` brings them).
     """
     folder.mkdir(parents=True, exist_ok=True)
     root = Path(str(files("rmqctl")))

@@ -208,7 +208,7 @@ def explain(error: Exception) -> RmqctlError:
 _PACKAGE = re.compile(r"^(?:\w+\.)+(?=\w+: )")
 _LOST_TASK = re.compile(r"Lost task .*?\): (?:\w+\.)+(\w+: .+)")
 _NO_MODULE = (
-    "Executors need a Python with rmqctl's libraries: pip install 'rmqctl[spark]' there;"
+    "Executors need a Python with rmqctl's libraries: pip install '.[spark]' there;"
     " --conf spark.pyspark.python=FILE names it."
 )
 _KNOWN = (

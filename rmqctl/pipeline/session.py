@@ -24,6 +24,7 @@ from .packaging import write_package
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_INSTALL = "In a checkout of rmqctl: pip install '.[spark]'."
 _NAME = "rmqctl"
 # What a session is given unless it is told otherwise, and why.
 _DEFAULTS = {
@@ -134,7 +135,7 @@ def require_spark(remote: str | None = None) -> None:
     """Raise UsageError where PySpark or what it needs, or for a session of this machine Java, is missing."""
     for module, name in _MODULES.items():
         if find_spec(module) is None:
-            raise UsageError(f"{name} is not installed.", hint="pip install 'rmqctl[spark]' installs it.")
+            raise UsageError(f"{name} is not installed.", hint=_INSTALL)
     if not is_submitted() and (remote is None or remote.startswith("local")):
         _require_java()
 
@@ -233,5 +234,8 @@ def _explained(error: Exception, remote: str | None, master: str | None) -> Rmqc
         if "UNAVAILABLE" in said or "failed to connect" in said.lower():
             return UnreachableError(remote, "no Spark Connect server answers there")
         if isinstance(error, ImportError):
-            return UsageError("Spark Connect needs packages that are missing.", hint="pip install 'rmqctl[spark]'.")
+            return UsageError(
+                "Spark Connect needs packages that are missing.",
+                hint="In a checkout of rmqctl: pip install '.[spark]'.",
+            )
     return RmqctlError(f"Spark did not start: {said[:300]}")

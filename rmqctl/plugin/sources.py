@@ -22,6 +22,8 @@ from .hookspecs import PROJECT
 
 VARIABLE = "RMQCTL_PLUGINS"
 BUILT_IN = "rmqctl's own"
+# In a wheel, and in a checkout.
+_SHIPPED = (Path(__file__).parent / "shipped", Path(__file__).parent.parent.parent / "plugins")
 
 
 class Origin(StrEnum):
@@ -65,14 +67,24 @@ def _of_entry_point(point: EntryPoint) -> Source:
     return Source(point.name, label, Origin.INSTALLED, point.load, distribution=name, version=version)
 
 
+def shipped_plugins() -> dict[str, Path]:
+    """Return the files that come with rmqctl, by the name that --plugin accepts for each."""
+    return {path.stem: path for folder in _SHIPPED for path in sorted(folder.glob("*.py"))}
+
+
 def _of_file(given: str) -> Source:
-    path = Path(os.path.realpath(given))  # Path.resolve raises for links that go in a circle
+    shipped = shipped_plugins().get(given.removesuffix(".py")) if Path(given).name == given else None
+    chosen = shipped if shipped is not None and not Path(given).exists() else given
+    path = Path(os.path.realpath(chosen))  # Path.resolve raises for links that go in a circle
     return Source(path.stem, str(path), Origin.FILE, partial(_load_file, given, path), path=str(path))
 
 
 def _load_file(given: str, path: Path) -> ModuleType:
     if not path.is_file():
-        raise UsageError(f"There is no plugin file {given!r}.", hint=f"Named by --plugin or {VARIABLE}.")
+        known = " or ".join(shipped_plugins())
+        raise UsageError(
+            f"Plugin file {given!r} does not exist.", hint=f"--plugin and {VARIABLE} accept a file, or {known}."
+        )
     # Two files may have one name.
     name = f"rmqctl_plugin_{path.stem}_{crc32(os.fsencode(path)):08x}"
     spec = importlib.util.spec_from_file_location(name, path)

@@ -25,15 +25,13 @@ def parse_condition(text: str) -> Condition:
     """Read `KEY OPERATOR VALUE`. Raises ValueError with a sentence."""
     match = _CONDITION.fullmatch(text)
     if match is None:
-        raise ValueError(
-            f"{text!r} is no condition: write KEY, one of {' '.join(_OPERATORS)}, and a value, as in lag>0"
-        )
+        raise ValueError(f"{text!r} is not a condition: write KEY, one of {' '.join(_OPERATORS)}, and a value")
     key, operator, value = match.groups()
     if operator in ("~", "!~"):
         try:
             re.compile(value.strip())
         except re.error as error:
-            raise ValueError(f"{value.strip()!r} is no regular expression: {error}") from None
+            raise ValueError(f"{value.strip()!r} is not a regular expression: {error}") from None
     if operator == "=":
         value = value.removeprefix("=")  # as in most languages
     return Condition(key, operator, value.strip())

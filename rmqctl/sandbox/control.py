@@ -83,7 +83,7 @@ class Control:
             reply = Reply(error=ErrorReport(error.name, error.sentence, error.hint, error.exit_code))
         except Exception as error:  # noqa: BLE001 - whoever asked is told, and the sandbox goes on
             logger.warning("the control socket: %s failed: %r", line.decode(errors="replace").strip(), error)
-            sentence = f"The sandbox failed: {error!r}."
+            sentence = f"The sandbox failed: {type(error).__name__}: {error}."
             reply = Reply(error=ErrorReport(RmqctlError.name, sentence, None, RmqctlError.exit_code))
         return msgspec.json.encode(reply)
 

@@ -27,7 +27,7 @@ _CREDENTIALS = "accessKey: operator\nsecretKey: s3cret\n"
     [
         (("--map-address", "broker-a"), "--map-address 'broker-a' is no BROKER=HOST:PORT."),
         (("--map-address", "=a:1"), "--map-address '=a:1' is no BROKER=HOST:PORT."),
-        (("--map-address", "broker-a=nowhere"), "'nowhere' is no address."),
+        (("--map-address", "broker-a=nowhere"), "Invalid address 'nowhere'."),
         (("--tls-verify", "maybe"), "'maybe' is no way to verify certificates."),
         (("--tls-ca", "/no/such.pem"), "The CA certificate /no/such.pem can't be read: no such file or directory."),
         (("--tls-key", "/no/such.pem"), "A client key needs its certificate."),
@@ -50,7 +50,7 @@ def test_a_setting_that_can_not_be_used_is_one_sentence(argv: tuple[str, ...], s
         ('[contexts.c.tls]\nca = "gone.pem"', "gone.pem can't be read: no such file or directory."),
         ('[contexts.c.tls]\nca = "a\\u0000b"', "can't be read: this is no file's name."),
         ('[contexts.c.tls]\nca_file = "x"', "has an unknown setting 'ca_file' in tls of context c."),
-        ('[contexts.c.map-address]\nbroker-a = "nowhere"', "'nowhere' is no address."),
+        ('[contexts.c.map-address]\nbroker-a = "nowhere"', "Invalid address 'nowhere'."),
         ("[contexts.c.map-address]\nbroker-a = 5", "has a map-address in context c that is no table of texts."),
         ('credentials = "gone"', "gone can't be read: no such file or directory."),
         (

@@ -8,9 +8,11 @@ import pty
 import re
 import select
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ from rmqctl.cli.complete import FILES, complete
 from rmqctl.cli.completion_scripts import FILE_NAMES, SCRIPTS
 from rmqctl.cli.names_cache import cache_folder, read_names, remember_names
 from rmqctl.cli.registry import COMMANDS
+from rmqctl.ops.journal_rows import TABLES
 from tests.admin.cluster import BrokerState, Cluster, Queue
 
 from .calls import call, spawn
@@ -87,6 +90,20 @@ def test_there_is_none_for_other_shells(capsys: Captured) -> None:
         (["context", "set", "prod", "tls.v"], ["tls.verify="]),
         (["context", "set", "prod", "timeout=5s", "prot"], ["protected="]),
         (["explain", "206", ""], []),
+        (["explain", "CONSUMER_NOT"], ["CONSUMER_NOT_ONLINE"]),
+        (["explain", "OFF01"], ["OFF010", "OFF011", "OFF012", "OFF013", "OFF014"]),
+        (["pipeline", "run", "snapshot", "dl"], ["dlq-report"]),
+        (["whatif", "allocate", "--strategy", "cir"], ["circle"]),
+        (["whatif", "readonly", "--by", "w"], ["wipeWritePerm"]),
+        (["message", "get", "--codec", "ms"], ["msgpack"]),
+        (["message", "get", "--body", "h"], ["hex"]),
+        (["diagnose", "--fail-on", "e"], ["error"]),
+        (["diagnose", "--only", "PXY"], ["PXY001", "PXY002"]),
+        (["offset", "show", "--where", "consumer"], ["consumerOffset"]),
+        (["group", "update", "g", "--set", "retryMax"], ["retryMaxTimes="]),
+        (["sandbox", "fault", "ans"], ["answer"]),
+        (["sandbox", "fault", "answer", "SEND_BATCH"], ["SEND_BATCH_MESSAGE"]),
+        (["offset", "show", "-h"], ["-h"]),
         (["offset", "show", "--", "--on"], []),
         ([], [*dict.fromkeys(words.split()[0] for words in COMMANDS)]),
     ],
@@ -117,6 +134,31 @@ def test_names_are_those_of_the_cluster_that_the_line_means(config_file: Path, m
     assert complete(["--context", "dev", "offset", "show", ""]) == ["of-dev"]
     monkeypatch.setenv("RMQCTL_CONTEXT", "dev")
     assert complete(["offset", "show", ""]) == ["of-dev"]
+
+
+def test_names_stand_wherever_one_of_their_kind_is_meant() -> None:
+    for kind, name in (("groups", "payments"), ("topics", "orders"), ("brokers", "broker-a")):
+        remember_names("n:1", kind, [name])
+    n = ("-n", "n:1")
+    for words, name in (
+        (["offset", "clone", "x", "pay"], "payments"),
+        (["offset", "reset", "x", "--to-group", "pay"], "payments"),
+        (["consume", "run", "x", "ord"], "orders"),
+        (["message", "find", "x", "--queue", "bro"], "broker-a"),
+        (["whatif", "readonly", "--broker", "bro"], "broker-a"),
+    ):
+        assert complete([*n, *words]) == [name], words
+
+
+def test_changes_of_the_journal_are_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RMQCTL_STATE", str(tmp_path))
+    assert spawn("complete-words", "offset", "undo", "").stdout == ""
+    with closing(sqlite3.connect(tmp_path / "journal.db")) as connection, connection:
+        connection.execute("CREATE TABLE changes (number INTEGER, receipt_id TEXT)")
+        connection.executemany("INSERT INTO changes VALUES (?, ?)", [(1, "2026-a"), (2, "2026-b"), (3, "2027-c")])
+    assert complete(["offset", "undo", "2026"]) == ["2026-b", "2026-a"]
+    assert complete(["offset", "history", "--id", "2027"]) == ["2027-c"]
+    assert re.search(r"CREATE TABLE (IF NOT EXISTS )?changes \(.*\bnumber\b.*\breceipt_id\b", str(TABLES), re.DOTALL)
 
 
 _HOSTILE = [

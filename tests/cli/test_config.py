@@ -104,7 +104,7 @@ def test_a_named_context_without_a_name_server_never_leads_to_another_cluster(
 
 def test_a_contexts_settings_stand_below_the_flags(config_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config_file.write_text('[contexts.c]\nnamesrv = "127.0.0.1:9"\ntimeout = "0"\noutput = "zzz"\n')
-    assert "'zzz' is no output format" in call(capsys, "group", "list", "--context", "c").err
+    assert "Invalid output format 'zzz'" in call(capsys, "group", "list", "--context", "c").err
     assert "0 leaves no time" in call(capsys, "group", "list", "--context", "c", "-o", "json").err
     assert call(capsys, "group", "list", "--context", "c", "-o", "json", "--timeout", "1s").code == 6
 

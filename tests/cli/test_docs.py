@@ -8,6 +8,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -99,13 +100,21 @@ def test_a_wrong_command_line_is_seen() -> None:
             _parse(words)
 
 
+@pytest.mark.parametrize("words", COMMANDS)
+def test_the_examples_in_help_can_be_typed(words: str) -> None:
+    text = import_module(COMMANDS[words][0]).HELP.partition("Examples:\n")[2].partition("\n\n")[0]
+    assert text.startswith("  ")
+    for line in _command_lines(text):
+        _parse(line)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_commands_named_in_sentences_exist_with_their_options(page: Path) -> None:
     for text in _INLINE.findall(page.read_text()):
         first, _, rest = text.removeprefix("rmqctl ").partition(" ")
         second = re.match(r"[\w-]*", rest)
         words = f"{first} {second.group() if second else ''}".strip() if first in GROUPS else first
-        if words in GROUPS or first.startswith("-") or first.isupper():
+        if words in GROUPS or first.startswith("-") or first.isupper() or first == "help":
             continue
         assert words in COMMANDS, f"{page_id(page)}: {text}"
         for option in re.findall(r"(?<!\S)\[?(--[a-z-]+)", text):

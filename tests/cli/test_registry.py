@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from importlib import import_module
 from pathlib import Path
 
@@ -46,16 +47,35 @@ def test_a_command_has_a_function_and_help_with_examples(words: str) -> None:
     assert words.split(maxsplit=1)[0] in GROUPS or " " not in words
 
 
+_GLOBAL = ("--namesrv", "--context", "--output", "--timeout", "--columns", "--quiet", "--no-color", "--no-input")
+
+
 @pytest.mark.parametrize("words", COMMANDS)
-def test_a_commands_help_shows_its_summary_its_examples_and_the_global_options(
+def test_a_commands_help_shows_its_summary_its_examples_and_its_own_options(
     words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    result = call(capsys, *words.split(), "--help")
+    result = call(capsys, *words.split(), "-h")
     assert result.code == 0
     assert result.out.startswith(f"Usage: rmqctl {words}")
     assert COMMANDS[words][1].split(",")[0] in " ".join(result.out.split())
-    for text in ("Examples:", "--namesrv", "--context", "--output", "--timeout", "--columns", "--quiet", "--no-color"):
-        assert text in result.out
+    assert "Examples:" in result.out
+    assert "rmqctl --help lists" in result.out
+    assert not re.search(r"^  (-., )?--(namesrv|context|output|where|no-color)", result.out, re.MULTILINE)
+
+
+def test_the_roots_help_shows_the_options_of_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    out = call(capsys, "--help").out
+    for name in _GLOBAL:
+        assert name in out
+    assert call(capsys, "help").out == call(capsys, "-h").out == out
+    assert call(capsys, "help", "offset", "undo").out == call(capsys, "offset", "undo", "--help").out
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_long_lists_of_options_are_under_headings(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """No list of options is longer than a screen of 24 lines can show with its heading."""
+    lists = call(capsys, *words.split(), "-h").out.partition("Arguments:")[2].split("\n\n")
+    assert max((sum(line.startswith("  -") for line in part.splitlines()) for part in lists), default=0) <= 12
 
 
 def test_every_command_module_is_in_the_registry() -> None:
@@ -73,5 +93,6 @@ def test_no_command_word_shows_the_help_and_is_no_mistake(argv: list[str], capsy
 
 
 def test_version_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    result = call(capsys, "--version")
-    assert (result.code, result.out, result.err) == (0, f"rmqctl {rmqctl.__version__}\n", "")
+    for word in ("--version", "-V"):
+        result = call(capsys, word)
+        assert (result.code, result.out, result.err) == (0, f"rmqctl {rmqctl.__version__}\n", "")

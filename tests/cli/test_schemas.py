@@ -33,6 +33,7 @@ _PRINTED = re.compile(r'Listing\(\s*kind="(\w+)"|Stream\("(\w+)"|"apiVersion": "
 _OPTIONAL = {
     "Broker item": {"config", "runtime"},
     "Doctor item/measured": {
+        "versions",
         "kind",
         "version",
         "rttMs",

@@ -72,8 +72,12 @@ def test_an_empty_list_of_name_servers_is_a_usage_error(text: str) -> None:
 
 
 def test_one_bad_name_server_fails_the_whole_list() -> None:
-    with pytest.raises(UsageError, match="'nonsense' is no address"):
-        parse_name_servers("a:1;nonsense")
+    with pytest.raises(UsageError, match="Invalid address 'non sense'"):
+        parse_name_servers("a:1;non sense")
+
+
+def test_a_name_server_without_a_port_has_rocketmqs_own() -> None:
+    assert parse_name_servers("10.0.0.5,mq.example.org;a:1") == ("10.0.0.5:9876", "mq.example.org:9876", "a:1")
 
 
 @pytest.mark.parametrize("address", ["10.0.0.5:9876", "mq.example.org:1", "[::1]:9876"])

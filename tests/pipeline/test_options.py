@@ -91,7 +91,7 @@ def test_places(text: str, place: Place) -> None:
         ({"rocketmq__header": "XML"}, "The option rocketmq.header must be JSON or ROCKETMQ, not 'XML'."),
         ({"rocketmq__timeout": "soon"}, "The option rocketmq.timeout: 'soon' is no duration"),
         ({"rocketmq__addressMap": "broker-a"}, "The option rocketmq.addressMap: 'broker-a' is no BROKER=HOST:PORT."),
-        ({"rocketmq__addressMap": "broker-a=nowhere"}, "'nowhere' is no address."),
+        ({"rocketmq__addressMap": "broker-a=nowhere"}, "Invalid address 'nowhere'."),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said(more: dict[str, str], sentence: str) -> None:

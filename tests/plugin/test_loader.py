@@ -116,7 +116,7 @@ def test_a_plugins_codec_goes_before_an_encoding_of_its_name(tmp_path: Path) -> 
 
 
 def test_a_file_that_there_is_not_is_a_mistake_of_the_call() -> None:
-    with pytest.raises(UsageError, match=r"no plugin file 'nowhere\.py'"):
+    with pytest.raises(UsageError, match=r"Plugin file 'nowhere\.py'"):
         load_plugins(["nowhere.py"], {})
 
 
@@ -221,6 +221,14 @@ def test_the_shipped_plugin_is_not_hurt_by_a_bomb() -> None:
     for body in (gzip.compress(b" " * (70 * 1024 * 1024)), bomb + bomb):
         with pytest.raises(PluginError, match="larger than 67108864 bytes"):
             run_codec("gzip-json", codec, body, {}, "T")
+
+
+def test_a_shipped_plugin_needs_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("gzip_json", "gzip_json.py"):
+        assert "gzip-json" in body_codecs(load_plugins([name], {}))
+    (tmp_path / "gzip_json.py").write_text(_GOOD)
+    assert "gzip-json" not in body_codecs(load_plugins(["gzip_json.py"], {}))
 
 
 def test_every_shipped_plugin_can_be_loaded() -> None:

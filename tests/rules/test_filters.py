@@ -49,7 +49,7 @@ def test_a_condition_is_a_key_an_operator_and_a_value(text: str, condition: Cond
 
 @pytest.mark.parametrize("text", ["", "lag", ">0", "5>lag", "lag!5", "group~(", "group!~[", "größe>1"])
 def test_anything_else_is_none(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is no (condition|regular expression)"):
+    with pytest.raises(ValueError, match=r"is not a (condition|regular expression)"):
         parse_condition(text)
 
 

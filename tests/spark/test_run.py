@@ -212,7 +212,7 @@ def test_spark_s_texts_become_our_errors_again(spark: SparkSession) -> None:
 
 
 _LIBRARIES = (
-    "Executors need a Python with rmqctl's libraries: pip install 'rmqctl[spark]' there; "
+    "Executors need a Python with rmqctl's libraries: pip install '.[spark]' there; "
     "--conf spark.pyspark.python=FILE names it."
 )
 # As YARN's containers failed: a socket's path was too long, and a library was missing.

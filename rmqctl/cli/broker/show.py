@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 HELP = """\b
 Examples:
-  rmqctl broker show broker-a                       every replica
-  rmqctl broker show 10.0.0.7:10911                 one replica
-  rmqctl broker show broker-a --config              the whole configuration
-  rmqctl broker show broker-a --key '*Pop*'         settings and runtime values by name
-  rmqctl broker show broker-a --runtime             the whole runtime table
+  rmqctl broker show broker-a                       # every replica
+  rmqctl broker show 10.0.0.7:10911                 # one replica
+  rmqctl broker show broker-a --config              # the whole configuration
+  rmqctl broker show broker-a --key '*Pop*'         # settings and runtime values by name
+  rmqctl broker show broker-a --runtime             # the whole runtime table
   rmqctl broker show broker-a -o json | jq '.items[] | .settings.fileReservedTime'
 
 Shown are the settings that matter to consumers; one that is missing is not known to the broker's version. Values of

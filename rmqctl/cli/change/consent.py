@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from rmqctl.cli.confirm import confirm, confirm_by_name
+from rmqctl.cli.globals import TABLE_FORMATS
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.text import drop_rest, note_to_stderr, printable
 from rmqctl.errors import RmqctlError, UsageError
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
     from rmqctl.cli.invocation import Display, Invocation
     from rmqctl.cli.output.listing import Column, Listing
-
-_FOR_PEOPLE = ("table", "wide", "plain")
 
 
 def check_display(
@@ -46,19 +45,19 @@ def require_consent(invocation: Invocation, plan: Listing, name: str, *, yes: bo
     """
     display = invocation.display
     is_given = confirmed is not None if invocation.is_protected else yes
-    if display.format in _FOR_PEOPLE or not is_given:
+    if display.format in TABLE_FORMATS or not is_given:
         # For scripts only one document: the plan, or what came of it.
         _show(plan, replace(display, columns=(), sort_keys=()))
-        if display.format in _FOR_PEOPLE and not is_given and not display.with_notes:
+        if display.format in TABLE_FORMATS and not is_given and not display.with_notes:
             for line in plan.headings:  # -q silences notes, not what is asked about
                 note_to_stderr(printable(line))
-    if not is_given and display.format not in _FOR_PEOPLE:
+    if not is_given and display.format not in TABLE_FORMATS:
         option = f"--confirm {name}" if invocation.is_protected else "--yes"
         raise UsageError(f"Nothing was changed: with -o {display.format} this needs {option}.")
     if invocation.is_protected:
-        confirm_by_name(name, given=confirmed)
+        confirm_by_name(name, given=confirmed, may_ask=invocation.may_ask)
     else:
-        confirm((), is_confirmed=yes)
+        confirm((), is_confirmed=yes, may_ask=invocation.may_ask)
 
 
 def _show(plan: Listing, display: Display) -> None:

@@ -24,7 +24,7 @@ Examples:
   rmqctl consume run my-group 'orders:created || paid' --handler consume.py:handle --workers 50 --yes
   rmqctl consume run my-group orders 'payments:SQL92:price > 5' --exec ./handle.sh --yes
   rmqctl consume run smoke-group orders --print --from earliest --count 1 --for 30s --yes
-  rmqctl consume run my-group orders --print --strategy rooms-first --plugin plugins/rooms_first.py \\
+  rmqctl consume run my-group orders --print --strategy rooms-first --plugin rooms_first \\
       --strategy-option maxShare=1.2 --instance c1.east --yes
 
 It joins the group as any RocketMQ client does: other members give queues up to it, what it consumes is acknowledged,
@@ -180,10 +180,10 @@ def command(
         listener = print_to(Stream("MessageList", MESSAGE_COLUMNS, message_name, display), style, running.fail)
     invocation.require_writable()
     if invocation.is_protected:
-        confirm_by_name(name, given=confirm)
+        confirm_by_name(name, given=confirm, may_ask=invocation.may_ask)
     else:
         plan = [f"Joins group {name}: its queues are shared anew, and what is consumed here is acknowledged."]
-        ask_whether(() if yes else plan, is_confirmed=yes)
+        ask_whether(() if yes else plan, is_confirmed=yes, may_ask=invocation.may_ask)
 
     async def consume(client: "Client") -> int:
         return await running.run(client, listener)

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rmqctl.cli.change.options import Yes
 from rmqctl.cli.config import read_config
 from rmqctl.cli.config_place import config_path
 from rmqctl.cli.invocation import Invocation
@@ -23,7 +24,7 @@ Asks on a terminal; elsewhere it needs --yes. Files that the context names, such
 def command(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The context.", show_default=False)],
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    yes: Yes = False,
 ) -> int:
     """Run the command; its help is the registry's line and HELP."""
     from rmqctl.cli.config_edit import change_config
@@ -36,7 +37,7 @@ def command(
     plan = [f"Takes the context {name} out of {config_path()}."]
     if name == config.current:
         plan.append("It is the current context: afterwards there is none.")
-    confirm(plan, is_confirmed=yes)
+    confirm(plan, is_confirmed=yes, may_ask=invocation.may_ask)
 
     def change(document: Any) -> None:
         contexts = document.get("contexts", {})

@@ -28,8 +28,9 @@ brokers names the brokers that the cluster must have: one that is not registered
 rmqctl expects those that it saw within memory (24h; 0 expects none). proxies are the remoting addresses of 5.x proxies:
 diagnose asks them for members that no broker sees.
 
-An empty value takes a setting away. Files are relative to the folder of the configuration file. Secrets can't be set:
-accessKey and secretKey belong into the credentials file. Comments in the configuration file stay."""
+The first context becomes the current one. An empty value takes a setting away. Files are relative to the folder of the
+configuration file. Secrets can't be set: accessKey and secretKey belong into the credentials file. Comments in the
+configuration file stay."""
 
 
 def command(
@@ -46,14 +47,16 @@ def command(
     if not name.strip() or not name.isprintable():
         raise UsageError(f"{name!r} is no name for a context.")
     parsed = [parse_setting(text) for text in settings]
-    is_new = False
+    is_new = is_first = False
 
     def change(document: Any) -> None:
-        nonlocal is_new
+        nonlocal is_new, is_first
         import tomlkit
 
         contexts = document.setdefault("contexts", tomlkit.table(is_super_table=True))
-        is_new = name not in contexts
+        is_new, is_first = name not in contexts, not contexts and "current-context" not in document
+        if is_first:
+            document["current-context"] = name
         if is_new:
             contexts[name] = tomlkit.table()
         for setting in parsed:
@@ -62,5 +65,5 @@ def command(
     path = change_config(change)
     if invocation.display.with_notes:
         made = f"Made the context {name} in {path}." if is_new else f"Changed the context {name} in {path}."
-        to_stderr(printable(made))
+        to_stderr(printable(f"{made} It is the current context." if is_first else made))
     return 0

@@ -52,6 +52,9 @@ _FACTS = (
     ("Header", "header"),
     ("Timeout", "timeout"),
     ("Output", "output"),
+    ("Brokers", "brokers"),
+    ("Memory", "memory"),
+    ("Proxies", "proxies"),
 )
 
 

@@ -21,7 +21,7 @@ HELP = """\b
 Examples:
   rmqctl context test
   rmqctl context test prod dev
-  rmqctl context test -o wide                   a row a server
+  rmqctl context test -o wide                   # a row a server
   rmqctl context test prod && rmqctl --context prod group list
 
 \b

@@ -47,7 +47,7 @@ HELP = """\b
 Examples:
   rmqctl dlq export my-group --to letters.jsonl
   rmqctl dlq export my-group --to letters.csv --since 24h
-  rmqctl dlq export my-group --to letters.parquet            needs pyarrow
+  rmqctl dlq export my-group --to letters.parquet            # needs pyarrow
   rmqctl dlq export my-group --to - --topic orders | jq .body
 
 \b

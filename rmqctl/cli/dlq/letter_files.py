@@ -143,7 +143,7 @@ def _parquet(out: BinaryIO) -> LetterFile:
     try:
         from rmqctl.pipeline.letter_parquet import LetterParquet
     except ImportError:
-        hint = "Install it (pip install 'rmqctl[spark]'), or use --format jsonl."
+        hint = "In a checkout of rmqctl: pip install '.[spark]'. Or use --format jsonl."
         raise UsageError("Parquet needs pyarrow, which is not installed.", hint=hint) from None
     return _Parquet(LetterParquet(out))
 

@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 
 HELP = """\b
 Examples:
-  rmqctl dlq replay my-group --dry-run          what would be sent where, and the first five
-  rmqctl dlq replay my-group --yes              to the group's retry topic: only my-group consumes them
+  rmqctl dlq replay my-group --dry-run          # what would be sent where, and the first five
+  rmqctl dlq replay my-group --yes              # to the group's retry topic: only my-group consumes them
   rmqctl dlq replay my-group --since 2h --tag paid --max 100
-  rmqctl dlq replay my-group --to-origin        to the topics they came from: all their groups consume them
+  rmqctl dlq replay my-group --to-origin        # to the topics they came from: all their groups consume them
   rmqctl dlq replay my-group --to-topic repairs
   rmqctl dlq replay my-group --from-file letters.jsonl --rate 50
   rmqctl dlq replay my-group --transform fix-amounts --plugin fix.py

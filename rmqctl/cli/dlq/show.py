@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 
 HELP = """\b
 Examples:
-  rmqctl dlq show my-group                      the oldest 100
+  rmqctl dlq show my-group                      # the oldest 100
   rmqctl dlq show my-group --since 1h --topic orders
-  rmqctl dlq show my-group --id 7F000001000C...  one in full
+  rmqctl dlq show my-group --id 7F000001000C...  # one in full
   rmqctl dlq show my-group --body-match "customer.region == 'EU'"
   rmqctl dlq show my-group --body-match 'amount > `100`' -o json | jq '.items[].body'
   rmqctl dlq show my-group --limit 0 -o jsonl
-  rmqctl dlq show my-group --fix-permission     open a topic that is write-only
+  rmqctl dlq show my-group --fix-permission     # open a topic that is write-only
 
 All conditions must hold. Times are when the broker stored the dead letter. --body-match is a JMESPath expression, asked
 of bodies that are JSON, or of what --codec makes of them; texts stand in single quotes, numbers in backquotes.

@@ -68,7 +68,7 @@ class _Count(Struct):
     newest_at_ms: int = 0
 
 
-_KINDS: "dict[str, Callable[[Letter], str | int | None]]" = {
+KINDS: "dict[str, Callable[[Letter], str | int | None]]" = {
     "topic": lambda letter: origin_topic(letter.properties),
     "tag": lambda letter: letter.properties.get("TAGS"),
     "reconsume": lambda letter: letter.message.reconsume_times,
@@ -86,7 +86,7 @@ def command(
     group: Group,
     by: Annotated[
         list[str] | None,
-        typer.Option("--by", metavar="KIND", help=f"{', '.join(_KINDS)}. Repeatable. Default: {', '.join(_UNASKED)}."),
+        typer.Option("--by", metavar="KIND", help=f"{', '.join(KINDS)}. Repeatable. Default: {', '.join(_UNASKED)}."),
     ] = None,
     since: Since = None,
     until: Until = None,
@@ -103,8 +103,8 @@ def command(
     choose_columns(COLUMNS, invocation.display)
     kinds = tuple(dict.fromkeys(by or _UNASKED))
     for kind in kinds:
-        if kind not in _KINDS:
-            raise UsageError(f"Invalid value for --by: {kind!r}.", hint=f"Use one of: {', '.join(_KINDS)}.")
+        if kind not in KINDS:
+            raise UsageError(f"Invalid value for --by: {kind!r}.", hint=f"Use one of: {', '.join(KINDS)}.")
     wanted = wanted_letters(
         invocation, group, BodyStyle(), since=since, until=until, topics=topic, ids=ids, key=key, tag=tag,
         properties=properties, contains=contains, body_match=body_match,
@@ -117,7 +117,7 @@ def command(
             at_ms = letter.message.stored_at_ms
             _add(every, at_ms)
             for kind, tally in tallies.items():
-                _add(tally.setdefault(_KINDS[kind](letter), _Count()), at_ms)
+                _add(tally.setdefault(KINDS[kind](letter), _Count()), at_ms)
 
     outcome = invocation.ask(
         lambda client: read_letters(client, wanted, take, with_progress=invocation.display.with_notes),

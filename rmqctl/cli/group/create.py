@@ -25,9 +25,9 @@ HELP = """\b
 Examples:
   rmqctl group create my-group
   rmqctl group create my-group --retry-queues 4 --set consumeTimeoutMinute=30
-  rmqctl group create my-group --from other-group      as that one is, at each broker
-  rmqctl group create my-group --broker broker-b       where it is missing
-  rmqctl group create my-group --dry-run -o json       all fields
+  rmqctl group create my-group --from other-group      # as that one is, at each broker
+  rmqctl group create my-group --broker broker-b       # where it is missing
+  rmqctl group create my-group --dry-run -o json       # all fields
 
 Every master makes the group, or those that --broker names; where nothing is said of a field, with RocketMQ's default.
 A broker that has the group already is left alone if it has it just so; else nothing is done. group config shows what

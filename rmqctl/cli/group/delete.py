@@ -23,8 +23,8 @@ from rmqctl.cli.invocation import Invocation
 HELP = """\b
 Examples:
   rmqctl group delete my-group
-  rmqctl group delete my-group --with-offsets      also what is left of a group that is no longer configured
-  rmqctl group delete my-group --broker broker-b   only there
+  rmqctl group delete my-group --with-offsets      # also what is left of a group that is no longer configured
+  rmqctl group delete my-group --broker broker-b   # only there
 
 Nobody may consume meanwhile: a member that goes on makes the group again within seconds, with the defaults, and
 stores its offsets again. Without --with-offsets the offsets stay, and who comes under this name goes on from there.

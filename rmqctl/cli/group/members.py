@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 HELP = """\b
 Examples:
   rmqctl group members my-group
-  rmqctl group members my-group -o wide             also brokers, addresses, rates, settings
-  rmqctl group members my-group --where 'queueCount=0'      members without a queue
+  rmqctl group members my-group -o wide             # also brokers, addresses, rates, settings
+  rmqctl group members my-group --where 'queueCount=0'      # members without a queue
   rmqctl group members my-group -o json | jq '.items[] | {clientId, unseenAt}'
 
 \b

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HELP = """\b
 Examples:
   rmqctl group subscriptions my-group
-  rmqctl group subscriptions my-group -o wide       also who names each of them
+  rmqctl group subscriptions my-group -o wide       # also who names each of them
   rmqctl group subscriptions my-group --where agrees=false
 
 \b

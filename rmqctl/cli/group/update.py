@@ -24,10 +24,10 @@ from rmqctl.cli.invocation import Invocation
 HELP = """\b
 Examples:
   rmqctl group update my-group --retries 3
-  rmqctl group update my-group --no-consume                    let it stand still
+  rmqctl group update my-group --no-consume                    # let it stand still
   rmqctl group update my-group --set brokerId=1 --broker broker-a
   rmqctl group update my-group --set 'groupRetryPolicy={"type":"EXPONENTIAL"}'
-  rmqctl group update my-group --set +priority.factor=10       an attribute (5.x); -NAME takes it away
+  rmqctl group update my-group --set +priority.factor=10       # an attribute (5.x); -NAME takes it away
 
 Each broker has a copy of its own: it is read, only what is named is changed, and it is written back whole, so that
 nothing else falls back to a default. The plan shows each broker's copy, and says what follows. Brokers go by it at

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 HELP = """\b
 Examples:
-  rmqctl message find orders --since 1h         the oldest 100 of an hour
-  rmqctl message find orders --key o-1017       by the brokers' index of keys
+  rmqctl message find orders --since 1h         # the oldest 100 of an hour
+  rmqctl message find orders --key o-1017       # by the brokers' index of keys
   rmqctl message find orders --since 2h --until 90m --contains timeout
   rmqctl message find orders --tag 'created || paid' --queue broker-a:0-3
   rmqctl message find orders --sql "region = 'EU' AND amount > 100"

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 HELP = """\b
 Examples:
-  rmqctl message get 7F0000010000A4B100000000000002F1       by the broker's id
-  rmqctl message get 7F00000100A418... --topic orders       by its unique key
-  rmqctl message get --topic orders --key o-17              by a business key
+  rmqctl message get 7F0000010000A4B100000000000002F1       # by the broker's id
+  rmqctl message get 7F00000100A418... --topic orders       # by its unique key
+  rmqctl message get --topic orders --key o-17              # by a business key
   rmqctl message get --topic orders --queue broker-a:0 --offset 4711 --count 3
   rmqctl message get --topic orders --key o-17 -o json | jq '.items[].tags'
   rmqctl message get --topic orders --key o-17 --body hex
   rmqctl message get --topic orders --key o-17 \\
-      --plugin gzip_json.py --codec gzip-json
+      --plugin gzip_json --codec gzip-json
 
 \b
 Bodies:

@@ -30,10 +30,10 @@ HELP = """\b
 Examples:
   rmqctl message send orders '{"id":17}' --key o-17 --tag created
   rmqctl message send orders --file order.json --property region=EU
-  rmqctl message send orders --file orders.txt --lines     a message a line
+  rmqctl message send orders --file orders.txt --lines     # a message a line
   zcat orders.gz | rmqctl message send orders - --lines -o jsonl
-  rmqctl message send orders later --delay-level 3         in 10 s
-  rmqctl message send orders later --delay 90m             brokers of 5.0 on
+  rmqctl message send orders later --delay-level 3         # in 10 s
+  rmqctl message send orders later --delay 90m             # brokers of 5.0 on
   rmqctl message send orders x --queue broker-a:0 --count 10
   rmqctl message send orders x --dry-run
 
@@ -111,7 +111,7 @@ def command(
         OutgoingMessage(each, made) for each in _bodies(body, file, with_lines=lines, count=_checked(count, lines))
     ]
     if not dry_run and invocation.is_protected:
-        confirm_by_name(full_topic, given=confirm)
+        confirm_by_name(full_topic, given=confirm, may_ask=invocation.may_ask)
     sent, is_delayed = Sent(), delay is not None or delay_level is not None
     in_batches = lines and not is_delayed and not full_topic.startswith(RETRY_PREFIX)
 

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 HELP = """\b
 Examples:
-  rmqctl message tail orders                           what comes from now on
-  rmqctl message tail orders --last 10                 the last 10 first
-  rmqctl message tail orders --from 10m --tag created
-  rmqctl message tail orders --from earliest -o jsonl | jq .body
-  rmqctl message tail orders --count 1 --timeout 30s   one, or exit code 6
+  rmqctl message tail orders                           # what comes from now on
+  rmqctl message tail orders --last 10                 # the last 10 first
+  rmqctl message tail orders --since 10m --tag created
+  rmqctl message tail orders --since earliest -o jsonl | jq .body
+  rmqctl message tail orders --count 1 --timeout 30s   # one, or exit code 6
 
 It is no member of any group: nothing is committed, nobody's queues move. Queues that are added later are followed from
 their beginning; of a broker that appears later, what was stored since the start is shown. A broker that goes away is
@@ -51,7 +51,7 @@ def command(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)],
     tag: Annotated[str | None, typer.Option("--tag", metavar="'A||B'", help="With one of these tags.")] = None,
     start: Annotated[
-        str, typer.Option("--from", metavar="TIME", help="latest, earliest, or a time as for message find.")
+        str, typer.Option("--since", "--from", metavar="TIME", help="latest, earliest, or a time as for message find.")
     ] = "latest",
     last: Annotated[
         int | None, typer.Option("--last", metavar="N", help="Show the last N first.", show_default=False)
@@ -76,11 +76,11 @@ def command(
     stream = Stream("MessageList", MESSAGE_COLUMNS, message_name, invocation.display)
     style = body_style(body, codec, plugin or [], max_body)
     tags, choices = parse_tag_option(tag), parse_queues(queue)
-    when = parse_when("--from", start)
+    when = parse_when("--since", start)
     if (last is not None and not 0 <= last <= _MAX_LAST) or (count is not None and count < 1):
         raise UsageError(f"--last must be 0 to {_MAX_LAST}, and --count 1 or more.")
     if last is not None and when != Edge.LATEST:
-        raise UsageError("--last and --from can't be used together.")
+        raise UsageError("--last and --since can't be used together.")
     full_topic = invocation.full_name(topic)
 
     async def follow(client: "Client") -> int:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HELP = """\b
 Examples:
   rmqctl message trace 7F00000100A418B4AAC2692623890003
-  rmqctl message trace --key o-1017                  all messages with a key
+  rmqctl message trace --key o-1017                  # all messages with a key
   rmqctl message trace 7F00... --trace-topic orders-trace
   rmqctl message trace 7F00... -o json | jq '.items[] | .result'
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 HELP = """\b
 Examples:
   rmqctl offset delete my-group --topic old-orders
-  rmqctl offset delete my-group --leftovers            those of topics that are gone
+  rmqctl offset delete my-group --leftovers            # those of topics that are gone
 
 RocketMQ has no request for it: -1 is stored, which brokers and clients take for "none". Nobody may consume meanwhile.
 Who comes begins as a new group would. A whole group goes with rmqctl group delete. The plan, the check, the journal

@@ -30,8 +30,8 @@ HELP = """\b
 Examples:
   rmqctl offset export my-group > my-group.json
   rmqctl offset export my-group --topic orders --file orders.json
-  rmqctl offset export my-group -o csv     topic,brokerName,queueId,offset
-  rmqctl offset export my-group --kafka    topic,partition,offset
+  rmqctl offset export my-group -o csv     # topic,brokerName,queueId,offset
+  rmqctl offset export my-group --kafka    # topic,partition,offset
   rmqctl offset export my-group --where brokerName=broker-a
 
 \b

@@ -21,7 +21,7 @@ HELP = """\b
 Examples:
   rmqctl offset history
   rmqctl offset history my-group --limit 5
-  rmqctl offset history --id 20261121T200840-be3ab7     one change, queue by queue
+  rmqctl offset history --id 20261121T200840-be3ab7     # one change, queue by queue
   rmqctl offset history -o json | jq '.items[] | select(.state != "DONE")'
 
 Every change that this user made from this machine, the newest first, on any cluster; no cluster is asked. INTERRUPTED

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 HELP = """\b
 Examples:
-  rmqctl offset import offsets.json                    the group that it was exported from
-  rmqctl offset import offsets.csv --group my-group    CSV names no group
+  rmqctl offset import offsets.json                    # the group that it was exported from
+  rmqctl offset import offsets.csv --group my-group    # CSV names no group
   rmqctl offset import - --group my-group < kafka.csv
 
 Reads what offset export and offset show -o json write, Kafka's CSV (topic,partition,offset) and rpk's text (topic

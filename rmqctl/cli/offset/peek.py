@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 HELP = """\b
 Examples:
-  rmqctl offset peek my-group --topic orders             of each queue
+  rmqctl offset peek my-group --topic orders             # of each queue
   rmqctl offset peek my-group --topic orders --before 0 --after 0
   rmqctl offset peek my-group --topic orders --queue broker-a:0 --after 20
   rmqctl offset peek my-group --topic orders --where position=AT -o jsonl

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 HELP = """\b
 Examples:
   rmqctl offset reset my-group --topic orders --to-time 2026-11-21T03:00Z
-  rmqctl offset reset my-group --all-topics --by-duration 2h              two hours back
-  rmqctl offset reset my-group --topic orders --to-latest --yes           skip what is there
+  rmqctl offset reset my-group --all-topics --by-duration 2h              # two hours back
+  rmqctl offset reset my-group --topic orders --to-latest --yes           # skip what is there
   rmqctl offset reset my-group --topic orders --queue broker-a:0-3 --to-offset 1200
-  rmqctl offset reset my-group --topic orders --shift-by -100             the last 100 messages of each queue again
-  rmqctl offset reset my-group --topic orders --to-earliest --dry-run     only look
+  rmqctl offset reset my-group --topic orders --shift-by -100             # the last 100 messages of each queue again
+  rmqctl offset reset my-group --topic orders --to-earliest --dry-run     # only look
   rmqctl offset reset my-group --topic orders --to-earliest --plan p.json
   rmqctl offset reset my-group --all-topics --from-file offsets.json
 

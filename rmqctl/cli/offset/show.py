@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 HELP = """\b
 Examples:
-  rmqctl offset show my-group                     all topics of the group
-  rmqctl offset show my-group --topic orders      one topic
-  rmqctl offset show 'pay-*' --only-with-lag      every group that begins so, queues that are behind
-  rmqctl offset show my-group -o wide             every column
-  rmqctl offset show my-group --sort -lag         the largest lag first
+  rmqctl offset show my-group                     # all topics of the group
+  rmqctl offset show my-group --topic orders      # one topic
+  rmqctl offset show 'pay-*' --only-with-lag      # every group that begins so, queues that are behind
+  rmqctl offset show my-group -o wide             # every column
+  rmqctl offset show my-group --sort -lag         # the largest lag first
   rmqctl offset show my-group -o json | jq '[.items[] | select(.lag > 1000)]'
 
 \b
@@ -247,7 +247,7 @@ _COLUMNS = (
     Column("BROKER", "brokerName"),
     Column("Q", "queueId", is_number=True),
     Column("MIN", "minOffset", is_number=True, is_wide=True),
-    Column("MAX", "maxOffset", is_number=True),
+    Column("MAX", "maxOffset", is_number=True, gives_way=1),
     Column("CONSUMER", "consumerOffset", is_number=True),
     Column("PULL", "pullOffset", is_number=True, is_wide=True),
     Column("LAG", "lag", is_number=True, is_alarm=_is_behind),
@@ -258,6 +258,6 @@ _COLUMNS = (
     Column("LAST", "lastTimestamp", is_time=True, is_wide=True),
     Column("TIME-LAG", "timeLagMs", show=_show_duration("timeLagMs"), is_number=True),
     Column("MEASURED-BY", "timeLagSource", is_wide=True),
-    Column("KEPT", "retentionLeftMs", show=_show_kept, is_number=True, is_alarm=_is_soon_gone, gives_way=True),
-    Column("OWNER", "clientIds", show=_show_owner, gives_way=True),
+    Column("KEPT", "retentionLeftMs", show=_show_kept, is_number=True, is_alarm=_is_soon_gone, gives_way=1),
+    Column("OWNER", "clientIds", show=_show_owner, gives_way=2),
 )

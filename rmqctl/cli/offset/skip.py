@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 HELP = """\b
 Examples:
-  rmqctl offset skip my-group                          all topics, to the end of each queue
+  rmqctl offset skip my-group                          # all topics, to the end of each queue
   rmqctl offset skip my-group --topic orders --yes
   rmqctl offset skip my-group --topic orders --queue broker-a:3
-  rmqctl offset skip my-group --with-retry             what waits to be tried again, too
+  rmqctl offset skip my-group --with-retry             # what waits to be tried again, too
 
 What is skipped is never consumed. Messages that clients hold already may still be. The plan, the check, the journal
 and the exit codes are those of offset reset."""

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 HELP = """\b
 Examples:
   rmqctl offset history
-  rmqctl offset undo 20261121T200840-be3ab7     one of those, or its beginning
-  rmqctl offset undo receipt.json               what a change printed with -o json
+  rmqctl offset undo 20261121T200840-be3ab7     # one of those, or its beginning
+  rmqctl offset undo receipt.json               # what a change printed with -o json
 
 Stores again what was stored before, in the queues that were changed or may have been. What was consumed since is
 consumed again, or not, as the plan says. A queue that had no offset gets -1, which brokers and clients take for

@@ -22,7 +22,7 @@ class Column(Struct, frozen=True):
     """One column. `key` is the item's JSON key; `show` makes its cell, "-" standing for unknown.
 
     `is_time`: the key's time is shown as its UTC twin, the key with Iso behind it. `gives_way`: left out of a table for
-    which the terminal is too narrow. `is_sentence`: below its row there.
+    which the terminal is too narrow, those of 1 before those of 2; 0 stays. `is_sentence`: below its row there.
     """
 
     heading: str
@@ -31,7 +31,7 @@ class Column(Struct, frozen=True):
     is_number: bool = False
     is_time: bool = False
     is_wide: bool = False
-    gives_way: bool = False
+    gives_way: int = 0
     is_sentence: bool = False
     is_alarm: Callable[[Item], bool] | None = None
 

@@ -8,7 +8,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from .text import printable
+from .text import end_waiting, printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -59,5 +59,6 @@ class ScanProgress:
             TextColumn("{task.fields[rate]}"), TimeRemainingColumn(),
             console=console, transient=True, auto_refresh=False,
         )  # fmt: skip
+        end_waiting()
         progress.start()
         return progress, progress.add_task(printable(self._what), rate="")

@@ -21,7 +21,7 @@ from rmqctl.rules.words import counted
 
 from .listing import Column, Item, Listing, Section
 from .plain_table import plain_table
-from .text import note_to_stderr, printable, printable_json, to_stderr
+from .text import end_waiting, note_to_stderr, printable, printable_json, to_stderr
 
 _API_VERSION = "rmqctl/v1"
 
@@ -42,6 +42,7 @@ def render(listing: Listing, display: Display) -> int:
         for heading in listing.headings:
             note_to_stderr(printable(heading))
     text = write(listing, columns, display) if write is not None else _table(listing, columns, display)
+    end_waiting()
     sys.stdout.write(text)
     sys.stdout.flush()
     if write is None and display.with_notes:
@@ -113,7 +114,7 @@ def choose_columns(known: Sequence[Column], display: Display) -> list[Column]:
             raise UsageError(f"There is no column {key!r}.", hint=hint)
     if display.columns:
         return [by_key[key] for key in display.columns]
-    if display.format in ("table", "plain"):
+    if display.format in ("table", "plain", "markdown", "html"):
         return [column for column in known if not column.is_wide]
     return list(known)
 
@@ -197,7 +198,7 @@ def _yaml(listing: Listing, columns: list[Column], display: Display) -> str:
     try:
         import yaml
     except ImportError:
-        raise UsageError("-o yaml needs PyYAML.", hint="Install it with: pip install 'rmqctl[yaml]'.") from None
+        raise UsageError("-o yaml needs PyYAML.", hint="In a checkout of rmqctl: pip install '.[yaml]'.") from None
 
     class Dumper(yaml.SafeDumper):
         """Puts texts into double quotes that hold what is written as an escape."""
@@ -251,7 +252,7 @@ def _table(listing: Listing, columns: list[Column], display: Display) -> str:
         return ""
     if listing.sections is None or display.columns:
         return _rows(listing.items, columns, display)
-    is_wide = display.format == "wide"
+    is_wide = display.format in ("wide", "vertical")
     shown = [_section(part, display) for item in listing.items for part in listing.sections(item, is_wide)]
     return "\n".join(shown)
 
@@ -265,19 +266,29 @@ def _as_far_as_read(sentence: str) -> str:
 def _section(section: Section, display: Display) -> str:
     """Return one part of an item that is shown in full."""
     text = _heading(section.title, display) if section.title is not None else ""
-    text += plain_table([(printable(name), printable(value)) for name, value in section.facts], (False, False))
+    facts = [(printable(name), printable(value)) for name, value in section.facts]
+    if facts and display.format in ("markdown", "html"):
+        from .markup import markup_table
+
+        text += markup_table(("", ""), facts, (False, False), display.format)
+    elif facts:
+        text += plain_table(facts, (False, False))
     if section.items:
-        is_wide = display.format == "wide"
+        is_wide = display.format in ("wide", "vertical")
         columns = [column for column in section.columns if is_wide or not column.is_wide]
         text += _rows(section.items, columns, display)
     return text
 
 
 def _is_rich(display: Display) -> bool:
-    return display.format != "plain" and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    return display.format in ("table", "wide") and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def _heading(title: str, display: Display) -> str:
+    if display.format in ("markdown", "html"):
+        from .markup import markup_heading
+
+        return markup_heading(printable(title), display.format)
     if not _is_rich(display):
         return f"{printable(title)}\n"
     from .rich_table import rich_heading
@@ -290,6 +301,13 @@ def _rows(items: Sequence[Item], columns: Sequence[Column], display: Display) ->
         from .rich_table import rich_table
 
         return rich_table(items, columns, display)
-    rows = [[column.heading for column in columns]] if display.with_headers else []
-    rows += [[printable(column.cell(item)) for column in columns] for item in items]
-    return plain_table(rows, [column.is_number for column in columns])
+    rows = [[printable(column.cell(item)) for column in columns] for item in items]
+    headings = [column.heading for column in columns]
+    right_aligned = [column.is_number for column in columns]
+    if display.format == "vertical":
+        return "\n".join(plain_table(list(zip(headings, row, strict=True)), (False, False)) for row in rows)
+    if display.format in ("markdown", "html"):
+        from .markup import markup_table
+
+        return markup_table(headings if display.with_headers else (), rows, right_aligned, display.format)
+    return plain_table([headings, *rows] if display.with_headers else rows, right_aligned)

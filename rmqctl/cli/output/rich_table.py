@@ -24,12 +24,17 @@ _INDENT = 4  # of a sentence below its row
 
 
 def rich_table(items: Sequence[Item], columns: Sequence[Column], display: Display) -> str:
-    """Return a table for a terminal of the present width. Numbers are never wrapped nor cut: it is rather too wide."""
+    """Return a table for a terminal of the present width. Numbers are never wrapped nor cut: it is rather too wide.
+
+    With -o wide nothing is folded: lines are as long as they must be, for less -S or a wide window.
+    """
     width = max(shutil.get_terminal_size().columns, 20)
     columns = list(columns)
     widths = _widths(items, columns)
     below: list[Column] = []
-    if _total(columns, widths) > width:
+    if display.format == "wide":
+        width = max(width, _total(columns, widths))
+    elif _total(columns, widths) > width:
         below = [column for column in columns if column.is_sentence][: len(columns) - 1]
         columns = [column for column in columns if column not in below]
     if display.format == "table" and not display.columns:
@@ -103,16 +108,22 @@ def _widths(items: Sequence[Item], columns: list[Column]) -> dict[str, int]:
 
 def _fit(columns: list[Column], widths: Mapping[str, int], width: int, display: Display) -> list[Column]:
     """Leave out columns that give way until the rest fits, and say so."""
-    kept, left_out = list(columns), []
-    for column in reversed(columns):
-        if _total(kept, widths) <= width:
+    left_out: list[Column] = []
+
+    def total() -> int:
+        return _total([column for column in columns if column not in left_out], widths)
+
+    for column in sorted((each for each in reversed(columns) if each.gives_way), key=lambda each: each.gives_way):
+        if total() <= width:
             break
-        if column.gives_way:
-            kept.remove(column)
-            left_out.append(column.heading)
+        left_out.append(column)
+    for column in left_out[::-1]:  # of which a narrow one may still fit
+        if total() + widths[column.key] + _GAP <= width:
+            left_out.remove(column)
     if left_out and display.with_notes:
-        to_stderr(f"No room for {', '.join(reversed(left_out))}: -o wide shows all columns.")
-    return kept
+        named = ", ".join(column.heading for column in columns if column in left_out)
+        to_stderr(f"No room for {named}. All columns: -o vertical, or -o wide | less -S.")
+    return [column for column in columns if column not in left_out]
 
 
 def _total(columns: Sequence[Column], widths: Mapping[str, int]) -> int:

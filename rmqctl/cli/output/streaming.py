@@ -15,9 +15,9 @@ from rmqctl.rules.names import closest
 from .listing import Column, Item, Listing
 from .plain_table import plain_table
 from .render import choose_columns, render
-from .text import printable
+from .text import end_waiting, printable
 
-_WHOLE = ("json", "yaml")
+_WHOLE = ("json", "yaml", "markdown", "html")
 # A wider cell does not move the columns of the rows after it: keys of a message can have 32 KiB.
 _MOST_WIDTH = 64
 
@@ -53,6 +53,7 @@ class Stream:
         items = items[:at_most]
         if not items:
             return 0
+        end_waiting()
         display = replace(self._display, with_headers=self._with_headers, with_notes=False, conditions=())
         if display.format in ("table", "wide", "plain"):
             sys.stdout.write(self._lines(items))

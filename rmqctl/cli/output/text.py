@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Callable
 from typing import TextIO
 
 # Control characters (C0, DEL, C1), line separators, and marks that turn the writing direction: a name or body that
@@ -29,8 +30,24 @@ def _escape(match: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
+# Ends the line of waiting.Waiting that is on the terminal, if there is one.
+_end_waiting: list[Callable[[], None]] = []
+
+
+def set_waiting(end: Callable[[], None]) -> None:
+    """Note how to end the line that shows what is being waited for."""
+    _end_waiting.append(end)
+
+
+def end_waiting() -> None:
+    """Make room on the terminal for something else."""
+    while _end_waiting:
+        _end_waiting.pop()()
+
+
 def to_stderr(line: str) -> None:
     """Write a line for people, beside the data. When nobody reads it, or its disk is full, the exit code tells."""
+    end_waiting()
     try:
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()

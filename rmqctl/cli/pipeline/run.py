@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqctl.cli.globals import TABLE_FORMATS
 from rmqctl.cli.invocation import Display, Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.errors import UsageError
@@ -43,7 +44,7 @@ Jobs, and their options beside --limit:
                 --tables --group --topic --since --until --strategy --change
 
 Spark is started once, here on all cores unless --master or --remote says where, and runs the jobs in the order in which
-they are named. It needs Java 17 and PySpark: pip install 'rmqctl[spark]'. A job that is run twice with the same input
+they are named. It needs Java 17 and PySpark: pip install '.[spark]'. A job that is run twice with the same input
 changes nothing. What Spark says goes to a file that is named when something fails; --debug shows it."""
 
 # The fields of JobOptions, as they are called here.
@@ -58,7 +59,6 @@ _FLAGS = {
 _TIMEOUT_S = 30.0
 # One document each; the others have the rows of one job.
 _WHOLE = ("json", "yaml")
-_AS_TABLES = ("table", "wide", "plain")
 
 
 def command(
@@ -223,7 +223,7 @@ def _check_display(jobs: "Sequence[Job]", display: Display) -> None:
     if len(jobs) == 1:
         choose_columns(_columns(jobs[0]), display)
         return
-    if display.format not in (*_WHOLE, *_AS_TABLES, "jsonl"):
+    if display.format not in (*_WHOLE, *TABLE_FORMATS, "jsonl"):
         raise UsageError(f"-o {display.format} is for the rows of one job.", hint="Use -o json, or run one at a time.")
     if display.columns or display.sort_keys or display.conditions:
         raise UsageError("--columns, --sort and --where are for the rows of one job.")
@@ -246,7 +246,7 @@ class _Shown:
         self._ran.append(ran)
         failures = _failures(ran)
         self._failures += failures
-        if self._display.format in _AS_TABLES:
+        if self._display.format in TABLE_FORMATS:
             self._show_table(ran)
 
     def _show_table(self, ran: "Ran") -> None:
@@ -269,7 +269,7 @@ class _Shown:
         from rmqctl.cli.output.render import render
 
         listing = self._listing(self._ran, self._columns[self._ran[0].job.name] if self._is_one else ())
-        if self._display.format in _AS_TABLES:
+        if self._display.format in TABLE_FORMATS:
             return listing.exit_code
         return render(listing, self._display)
 

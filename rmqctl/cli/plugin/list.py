@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 HELP = """\b
 Examples:
   rmqctl plugin list
-  rmqctl plugin list --plugin plugins/rooms_first.py -o wide
+  rmqctl plugin list --plugin rooms_first -o wide
   rmqctl plugin list -o json | jq '.items[] | select(.state == "FAILED") | {plugin, error}'
 
 Plugins that are installed (entry points of the group "rmqctl"), those of the variable RMQCTL_PLUGINS, and files that

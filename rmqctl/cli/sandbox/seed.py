@@ -45,11 +45,13 @@ def command(
     choose_columns(_COLUMNS if scenario is None else _MADE_COLUMNS, invocation.display)
     if scenario is None:
         return render(_scenarios(), invocation.display)
+    from rmqctl.cli.output.waiting import Waiting
     from rmqctl.sandbox.control_messages import Made, Seed
 
     from .control_client import ask, find_sandbox
 
-    made = ask(find_sandbox(port), Seed(scenario), list[Made], invocation.timeout_s(_TIMEOUT_S))
+    with Waiting(f"Seeding {scenario}", is_wanted=invocation.display.with_notes):
+        made = ask(find_sandbox(port), Seed(scenario), list[Made], invocation.timeout_s(_TIMEOUT_S))
     return render(_made(made), invocation.display)
 
 

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 HELP = """\b
 Examples:
-  rmqctl whatif allocate my-group                                as it is, and as its strategy would have it
-  rmqctl whatif allocate my-group --add-clients 2                two more clients
+  rmqctl whatif allocate my-group                                # as it is, and as its strategy would have it
+  rmqctl whatif allocate my-group --add-clients 2                # two more clients
   rmqctl whatif allocate my-group --remove-clients 10.0.0.7@41#9
   rmqctl whatif allocate my-group --queues +4 --add-brokers 1
   rmqctl whatif allocate my-group --remove-broker broker-b --compare averagely,circle,sticky
-  rmqctl whatif allocate --brokers 5 --queues 2 --consumers 3    no cluster needed
+  rmqctl whatif allocate --brokers 5 --queues 2 --consumers 3    # no cluster needed
   rmqctl whatif allocate --spec group.json -o json
 
 \b
@@ -68,7 +68,8 @@ def command(
         typer.Option("--add-brokers", metavar="N|NAME", help="Brokers that come, with as many queues as others."),
     ] = None,
     remove_broker: Annotated[
-        list[str] | None, typer.Option("--remove-broker", metavar="NAME", help="A broker that goes. May be repeated.")
+        list[str] | None,
+        typer.Option("--remove-brokers", "--remove-broker", metavar="NAME", help="A broker that goes. Repeatable."),
     ] = None,
     virtual_nodes: Annotated[
         int | None, typer.Option("--virtual-nodes", metavar="N", help="For consistent-hash.")
@@ -97,6 +98,7 @@ def command(
     """Run the command; its help is the registry's line and HELP."""
     from rmqctl.admin.results import not_found
     from rmqctl.cli.output.render import choose_columns, render
+    from rmqctl.cli.output.waiting import Waiting
     from rmqctl.plugin.loader import load_plugins, site_resolvers, strategies
     from rmqctl.whatif.changes import Changes, parse_names_or_count
     from rmqctl.whatif.trying import Question, require_known, try_all
@@ -140,7 +142,8 @@ def command(
     else:
         questions = [shaped(brokers, size, consumers)]
     try:
-        trials = try_all(questions, changes, words, options, custom=custom, resolvers=site_resolvers(manager))
+        with Waiting("Computing shares", is_wanted=invocation.display.with_notes):
+            trials = try_all(questions, changes, words, options, custom=custom, resolvers=site_resolvers(manager))
     except NotFoundError as error:
         raise not_found(error, untold_of(questions[0].scene, failures)) from None
     display = invocation.display

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 HELP = """\b
 Examples:
-  rmqctl whatif churn my-group                                      all clients restart, one after another
-  rmqctl whatif churn my-group --client 10.0.0.7@41#9 --times 20    one client flaps
+  rmqctl whatif churn my-group                                      # all clients restart, one after another
+  rmqctl whatif churn my-group --client 10.0.0.7@41#9 --times 20    # one client flaps
   rmqctl whatif churn --brokers 5 --queues 2 --consumers 3 --every 30s --down 10s --protection 20s --protection 5m
 
 \b
@@ -75,6 +75,7 @@ def command(
     """Run the command; its help is the registry's line and HELP."""
     from rmqctl.admin.results import not_found
     from rmqctl.cli.output.render import choose_columns, render
+    from rmqctl.cli.output.waiting import Waiting
     from rmqctl.rules.allocate import sort_client_ids
     from rmqctl.rules.names import closest
     from rmqctl.whatif.churn import restarts
@@ -121,7 +122,8 @@ def command(
         )
     events = restarts(going, every_ms=every_ms, down_ms=down_ms, times=times, new_ids=not same_ids)
     name = own_strategy(question) if strategy is None else strategy
-    churns = simulate_all(question, name, events, protections_ms)
+    with Waiting("Simulating restarts", is_wanted=invocation.display.with_notes):
+        churns = simulate_all(question, name, events, protections_ms)
     listing = to_listing(churns, question.scene, name, failures, is_own=strategy is None)
     return render(listing, invocation.display)
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 HELP = """\b
 Examples:
-  rmqctl whatif expiry                                   20 messages of one queue hang at once
+  rmqctl whatif expiry                                   # 20 messages of one queue hang at once
   rmqctl whatif expiry --messages 40 --consume-timeout 5m
-  rmqctl whatif expiry my-group                          what its clients have in hand now
+  rmqctl whatif expiry my-group                          # what its clients have in hand now
   rmqctl whatif expiry my-group -o json | jq '.items[] | {headOffset, laterMs}'
 
 RocketMQ's client looks every consumeTimeout (15 min), from its own start on, at the first 16 messages in hand of each

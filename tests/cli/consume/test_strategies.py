@@ -88,7 +88,7 @@ def _plugin(tmp_path: Path, text: str) -> str:
         (("--strategy-option", "a=1"), "--strategy-option is for strategies of plugins, not for averagely."),
         (("--strategy-option", "a"), "is no NAME=VALUE"),
         (("--strategy-option", "a=1", "--strategy-option", "a=2"), "a is given twice"),
-        (("--plugin", "/nowhere/at-all.py"), "There is no plugin file"),
+        (("--plugin", "/nowhere/at-all.py"), "does not exist"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rmqctl.cli.globals import FORMATS
+from rmqctl.cli.globals import FORMATS, TABLE_FORMATS
 from rmqctl.cli.invocation import Display
 from rmqctl.cli.output.listing import Column, Item, Listing, Section
 from rmqctl.cli.output.render import render
@@ -49,14 +49,14 @@ def test_chosen_columns_are_a_table_of_the_items_themselves(capsys: Captured) ->
     assert _out(capsys, listing(**_ONE), columns=("count", "name")) == "COUNT  NAME\n    5  a\n"
 
 
-@pytest.mark.parametrize("form", [form for form in FORMATS if form not in ("table", "wide", "plain")])
+@pytest.mark.parametrize("form", [form for form in FORMATS if form not in TABLE_FORMATS])
 def test_sections_are_for_people_only(form: str, capsys: Captured) -> None:
     plain = {**_ONE, "sections": None}
     assert _out(capsys, listing(**_ONE), format=form) == _out(capsys, listing(**plain), format=form)
 
 
 def test_nothing_raw_reaches_a_section(capsys: Captured) -> None:
-    for form in ("table", "wide", "plain"):
+    for form in TABLE_FORMATS:
         out = _out(capsys, listing(sections=_sections), format=form)
         assert not raw_in(out)
         assert "\\x1b[31mred" in out

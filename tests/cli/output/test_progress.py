@@ -10,6 +10,7 @@ import pytest
 
 from rmqctl.cli.output import progress
 from rmqctl.cli.output.progress import ScanProgress
+from rmqctl.cli.output.waiting import Waiting
 
 Captured = pytest.CaptureFixture[str]
 
@@ -47,13 +48,13 @@ print("data")
 """
 
 
-def _on_a_terminal(what: str = "Reading", **environ: str) -> tuple[str, str]:
+def _on_a_terminal(what: str = "Reading", *, code: str = _SHOWN, **environ: str) -> tuple[str, str]:
     """Return what a bar leaves on stdout and on stderr, a real terminal."""
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb") as terminal:
         env = {**os.environ, "TERM": "xterm", "COLUMNS": "80", **environ}
         done = subprocess.run(
-            [sys.executable, "-c", _SHOWN, what], stdout=subprocess.PIPE, stderr=theirs, text=True, env=env,
+            [sys.executable, "-c", code, what], stdout=subprocess.PIPE, stderr=theirs, text=True, env=env,
             timeout=120, check=True,
         )  # fmt: skip
         shown = os.read(terminal.fileno(), 1 << 16)
@@ -83,7 +84,35 @@ def test_off_a_terminal_and_when_quiet_there_is_none(
         with ScanProgress("Reading", is_wanted=is_wanted) as bar:
             seconds[0] += 5
             bar.show(5, 10)
+        with Waiting("Reading", is_wanted=is_wanted) as waiting:
+            assert not waiting._thread.is_alive()
         assert capsys.readouterr().err == ""
+
+
+_WAITED = """
+import sys, threading
+from rmqctl.cli.output import text, waiting
+waiting._AFTER_S, waiting._STEP_S = 0, 0.01
+shown = threading.Event()
+write = waiting.Waiting._write
+waiting.Waiting._write = lambda self, line: (write(self, line), shown.set())
+with waiting.Waiting(sys.argv[1], is_wanted=True):
+    assert shown.wait(60)
+    text.to_stderr("a note")
+with waiting.Waiting("again", is_wanted=True):
+    shown.clear()
+    assert shown.wait(60)
+print("data")
+"""
+
+
+def test_what_is_waited_for_gives_way_to_a_note_and_is_gone_at_the_end() -> None:
+    out, err = _on_a_terminal("Reading \x1b]0;z", code=_WAITED)
+    assert out == "data\n"
+    assert "Reading \\x1b]0;z, 0 s\x1b[K" in err
+    assert "\r\x1b[Ka note" in err
+    assert "again, 0 s" in err
+    assert err.endswith("\r\x1b[K")
 
 
 def test_a_name_is_neither_markup_nor_obeyed() -> None:

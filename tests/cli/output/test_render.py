@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rmqctl.cli.globals import FORMATS
+from rmqctl.cli.globals import FORMATS, TABLE_FORMATS
 from rmqctl.cli.invocation import Display
 from rmqctl.cli.output.listing import Listing
 from rmqctl.cli.output.render import render
@@ -42,7 +42,7 @@ def test_nothing_raw_reaches_the_output(form: str, capsys: Captured) -> None:
 def test_an_empty_listing_has_no_data_and_is_no_error(form: str, capsys: Captured) -> None:
     code, out, err = _render(capsys, listing(items=[]), format=form)
     assert code == 0
-    if form in ("table", "wide", "plain"):
+    if form in TABLE_FORMATS:
         assert (out, err.splitlines()[0]) == ("", "Nothing \\x1b[31mhere.")
     else:
         assert err == ""
@@ -50,7 +50,7 @@ def test_an_empty_listing_has_no_data_and_is_no_error(form: str, capsys: Capture
         assert out == ""
 
 
-@pytest.mark.parametrize("form", ["table", "wide", "plain"])
+@pytest.mark.parametrize("form", TABLE_FORMATS)
 def test_quiet_silences_notes_and_the_word_of_an_empty_table(form: str, capsys: Captured) -> None:
     assert _render(capsys, listing(), format=form)[2] == "A note about \\x1b[31mthis.\n"
     assert _render(capsys, listing(), format=form, with_notes=False)[2] == ""
@@ -227,6 +227,26 @@ def test_unknown_is_a_dash_in_tables_and_empty_in_csv(capsys: Captured) -> None:
     shown = listing(items=[{**items()[0], "count": None, "tags": []}])
     assert _render(capsys, shown, format="wide", with_headers=False)[1].split() == ["plain", "-", "-", "True"]
     assert _render(capsys, shown, format="csv", with_headers=False)[1] == "plain,,,true\n"
+
+
+def test_vertical_is_a_line_for_each_value_and_has_wide_columns(capsys: Captured) -> None:
+    rows = [{**items()[0], "name": "one"}, {**items()[0], "name": "n" * 300}]
+    _, out, _ = _render(capsys, listing(items=rows), format="vertical")
+    first, second = out.split("\n\n")
+    for record in (first, second):
+        assert [line.split()[0] for line in record.splitlines()] == [column.heading for column in COLUMNS]
+    assert "n" * 300 in second
+
+
+def test_markdown_and_html_escape_what_would_be_markup(capsys: Captured) -> None:
+    rows = [{**items()[0], "name": "a|b <i>", "count": 7}]
+    _, out, _ = _render(capsys, listing(items=rows), format="markdown", columns=("name", "count"))
+    heading, rule, row = out.splitlines()
+    assert heading.count("|") == rule.count("|") == row.replace("\\|", "").count("|") == 3
+    assert (row.split()[1:3], rule.endswith(":|")) == (["a\\|b", "<i>"], True)
+    _, out, _ = _render(capsys, listing(items=rows), format="html", columns=("name",), with_headers=False)
+    assert "a|b &lt;i&gt;" in out
+    assert "NAME" not in out
 
 
 def test_the_listing_of_these_tests_has_a_column_of_each_kind() -> None:

@@ -64,6 +64,12 @@ def test_a_wide_terminal_leaves_every_row_on_one_line(monkeypatch: pytest.Monkey
     assert len(_table(monkeypatch, made, 200).splitlines()) == 3
 
 
+def test_wide_folds_nothing_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = (Column("NAME", "name"), Column("SAID", "said", is_sentence=True, is_wide=True))
+    made = listing(columns=columns, items=[{"name": "n" * 150, "said": "word " * 40}])
+    assert len(_table(monkeypatch, made, 80, format="wide").splitlines()) == 2
+
+
 def test_headings_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "NAME" in _table(monkeypatch, listing(), 80)
     assert "NAME" not in _table(monkeypatch, listing(), 80, with_headers=False)
@@ -97,6 +103,26 @@ def test_columns_give_way_on_a_narrow_terminal_and_that_is_said(
     assert "EXTRA" in capsys.readouterr().err
     _table(monkeypatch, made, 80, with_notes=False)
     assert capsys.readouterr().err == ""
+
+
+def test_the_least_important_column_goes_first_and_one_that_still_fits_stays(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns = (
+        COLUMNS[0],
+        Column("LEAST", "least", gives_way=1),
+        Column("SHORT", "short", gives_way=1),
+        Column("OWNER", "owner", gives_way=2),
+    )
+    item = {**items()[0], "name": "n" * 30, "least": "l" * 30, "short": "s", "owner": "o" * 20}
+    assert "LEAST" not in (table := _table(monkeypatch, listing(columns=columns, items=[item]), 70))
+    assert "SHORT" in table
+    assert "OWNER" in table
+    assert "LEAST" in capsys.readouterr().err
+    wider = _table(monkeypatch, listing(columns=columns, items=[{**item, "owner": "o" * 60}]), 80)
+    assert "OWNER" not in wider
+    assert "LEAST" in wider
+    assert "SHORT" in wider
 
 
 _WITH_SENTENCE = (COLUMNS[0], COLUMNS[1], Column("NOTE", "note", is_sentence=True))

@@ -72,7 +72,7 @@ def test_without_pyspark_it_says_what_to_install_before_anybody_is_asked(capsys:
         pytest.fail("these tests run where PySpark is not installed")
     done = call(capsys, "-n", closed_address(), "pipeline", "run", "read", "--topic", "T")
     assert (done.code, done.out) == (2, "")
-    assert done.err == "rmqctl: PySpark is not installed.\n        pip install 'rmqctl[spark]' installs it.\n"
+    assert done.err == "rmqctl: PySpark is not installed.\n        In a checkout of rmqctl: pip install '.[spark]'.\n"
 
 
 @pytest.mark.parametrize("name", JOBS)

@@ -103,7 +103,7 @@ def test_one_that_fails_keeps_its_row_and_hides_no_other(capsys: Captured, tmp_p
     assert rows["half"]["error"].startswith(f"Plugin {half} failed: ZeroDivisionError")
     assert (rows["half"]["codecs"], rows["half"]["strategies"]) == (None, ["mine"])
     assert rows["half"]["reasons"] == {"codecs": "HOOK_FAILED"}
-    assert rows["gone"]["error"] == f"There is no plugin file {gone!r}."
+    assert rows["gone"]["error"] == f"Plugin file {gone!r} does not exist."
     assert [error["what"] for error in document["errors"]] == ["plugin broken", "plugin half", "plugin gone"]
     assert [error["name"] for error in document["errors"]] == ["PLUGIN", "PLUGIN", "USAGE"]
 
