@@ -144,7 +144,7 @@ def command(
                     on_wait=lambda passed_s, until_s: progress.show(round(passed_s), round(until_s)),
                 )  # fmt: skip
 
-            return invocation.ask(scan, open_ended=True)
+            return invocation.ask(scan, open_ended=True, waiting="Watching the group")
 
     if watch:
         every_s = duration_option_ms("--every", every or _EVERY) / 1000

@@ -136,7 +136,8 @@ def command(
         return await look_at(client, groups, topics, checks, sample_s=sample_s, is_probe=probe, proxies=proxies)
 
     try:
-        found = invocation.ask(lambda client: look(client, names), open_ended=is_open_ended)
+        waiting = f"Watching {'groups' if is_many else 'the group'}" if sample_s else "Asking the cluster"
+        found = invocation.ask(lambda client: look(client, names), open_ended=is_open_ended, waiting=waiting)
     except NotFoundError as error:
         if not every or error.kind != "Group":
             raise

@@ -212,12 +212,18 @@ class Invocation:
         remember_names(self.name_servers(), kind, names, is_whole=is_whole)
 
     def ask(
-        self, question: Callable[[Any], Awaitable[_T]], *, open_ended: bool = False, is_service: bool = False
+        self,
+        question: Callable[[Any], Awaitable[_T]],
+        *,
+        open_ended: bool = False,
+        is_service: bool = False,
+        waiting: str = "Asking the cluster",
     ) -> _T:
         """Run one question against the cluster, with a client that lives as long.
 
         `open_ended`: without a deadline for the whole, unless --timeout was given; each request still has one.
-        `is_service`: what runs on until it is told to stop; --timeout is for its requests only.
+        `is_service`: what runs on until it is told to stop; --timeout is for its requests only. `waiting` is shown at a
+        terminal while nothing else is.
         """
         access = self.access()
         open_ended = is_service or (open_ended and "timeout" not in self._given)
@@ -242,7 +248,7 @@ class Invocation:
 
         # asyncio would complain of its half-made event loop in words of its own.
         require_files()
-        with Waiting("Asking the cluster", is_wanted=self.display.with_notes and not is_service):
+        with Waiting(waiting, is_wanted=self.display.with_notes and not is_service):
             return asyncio.run(run())
 
     async def _ask(self, client: Client, question: Callable[[Any], Awaitable[_T]], *, is_service: bool) -> _T:

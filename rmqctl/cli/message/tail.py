@@ -103,4 +103,4 @@ def command(
             return UnreachableError.exit_code
         return 0
 
-    return invocation.ask(follow, open_ended=True)
+    return invocation.ask(follow, open_ended=True, waiting="Waiting for messages")
