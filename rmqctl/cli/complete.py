@@ -143,13 +143,13 @@ def _name_servers(given: dict[str, str]) -> str:
 
 
 def _receipts() -> list[str]:
-    """Return the newest changes of the journal. By hand: its own module takes 30 ms to import."""
+    """Return the newest changes of the journal. By SQL of our own: the journal's module takes 30 ms to import."""
     import sqlite3
     from contextlib import closing
 
-    given = os.environ.get("RMQCTL_STATE")
-    home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    path = (Path(given) if given else home / "rmqctl") / "journal.db"
+    from rmqctl.ops.state_place import state_folder
+
+    path = state_folder(create=False) / "journal.db"
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0.2)) as connection:
         rows = connection.execute("SELECT receipt_id FROM changes ORDER BY number DESC LIMIT 50")
         return [receipt_id for (receipt_id,) in rows]

@@ -11,7 +11,8 @@ from typer.core import TyperOption
 from rmqctl import __version__
 
 # Those that people read; the others are for programs.
-TABLE_FORMATS = ("table", "wide", "plain", "vertical", "markdown", "html")
+MARKUPS = ("markdown", "html")
+TABLE_FORMATS = ("table", "wide", "plain", "vertical", *MARKUPS)
 FORMATS = (*TABLE_FORMATS, "json", "jsonl", "yaml", "csv", "tsv", "name")
 
 # Where the given values are kept: each option hands its own to _store() as it is parsed, at the root or at the command.

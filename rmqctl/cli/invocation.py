@@ -70,6 +70,11 @@ class Display(Struct, frozen=True):
     sort_keys: tuple[str, ...] = ()
     findings: RunFindings = field(default_factory=RunFindings)
 
+    @property
+    def shows_all(self) -> bool:
+        """Whether a table has all of its columns."""
+        return self.format in ("wide", "vertical")
+
 
 class Invocation:
     """The global options of this run, with the context and the environment behind them."""

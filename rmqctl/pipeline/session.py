@@ -234,8 +234,5 @@ def _explained(error: Exception, remote: str | None, master: str | None) -> Rmqc
         if "UNAVAILABLE" in said or "failed to connect" in said.lower():
             return UnreachableError(remote, "no Spark Connect server answers there")
         if isinstance(error, ImportError):
-            return UsageError(
-                "Spark Connect needs packages that are missing.",
-                hint="In a checkout of rmqctl: pip install '.[spark]'.",
-            )
+            return UsageError("Spark Connect needs packages that are missing.", hint=_INSTALL)
     return RmqctlError(f"Spark did not start: {said[:300]}")

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqctl.admin.offset_reading import GroupProgress
+from rmqctl.cli.globals import TABLE_FORMATS
 from rmqctl.cli.invocation import Display
 from rmqctl.cli.offset.export import Export, to_csv_listing, to_listing
 from rmqctl.cli.output.render import render
@@ -227,6 +228,14 @@ def test_what_could_not_be_read_back_is_refused_before_anybody_is_asked(
     result = call(capsys, "offset", "export", "payments", "-n", closed_address(), *argv)
     assert (result.code, result.out) == (2, "")
     assert result.err.startswith(f"rmqctl: {sentence}")
+
+
+def test_a_context_whose_output_is_a_table_does_not_change_an_export(cluster: Cluster, capsys: Captured) -> None:
+    written = call(capsys, "offset", "export", "payments").out
+    for form in TABLE_FORMATS:
+        result = call(capsys, "offset", "export", "payments", "-o", form)
+        exported = parse_offsets(result.out.encode())
+        assert (result.code, exported.entries) == (0, parse_offsets(written.encode()).entries), form
 
 
 def test_refusals_are_json_where_json_was_asked_for(capsys: Captured) -> None:

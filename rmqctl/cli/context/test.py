@@ -44,8 +44,8 @@ def command(
     from rmqctl.admin.results import all_failed
 
     invocation = Invocation(ctx, needs_cluster=False)
-    is_wide = invocation.display.format == "wide"
-    columns = _SERVER_COLUMNS if is_wide else _COLUMNS
+    is_by_server = invocation.display.shows_all
+    columns = _SERVER_COLUMNS if is_by_server else _COLUMNS
     choose_columns(columns, invocation.display)
     config = read_config()
     if config is None or not config.contexts:
@@ -56,7 +56,7 @@ def command(
             config.context(name)  # says so
     results = asyncio.run(_test_all(invocation, config, wanted))
     listing = to_listing(results)
-    if is_wide:
+    if is_by_server:
         rows = [{"context": item["context"], **server} for item in listing.items for server in item["servers"]]
         broken = [
             {"context": item["context"], "status": "FAILED", "error": item["error"]}

@@ -12,6 +12,7 @@ import typer
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rmqctl.cli.globals import TABLE_FORMATS
 from rmqctl.cli.invocation import Display, Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import hints_of, render
@@ -99,7 +100,7 @@ def command(
 
 def _export_display(display: Display, *, is_kafka: bool) -> Display:
     """Return how to write it. Raises UsageError for what could not be read back."""
-    form = "" if display.format in ("table", "wide", "plain") else display.format
+    form = "" if display.format in TABLE_FORMATS else display.format
     if form not in ("", "json", "csv"):
         raise UsageError(
             f"offset import could not read -o {form}.", hint="Use -o json or -o csv; offset show has every format."

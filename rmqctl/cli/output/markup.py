@@ -7,8 +7,6 @@ from html import escape
 
 from tabulate import tabulate
 
-MARKUPS = ("markdown", "html")
-
 
 def markup_table(
     headings: Sequence[str], rows: Sequence[Sequence[str]], right_aligned: Sequence[bool], markup: str

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from .text import end_waiting, printable
+from .text import end_waiting, may_redraw, printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -23,7 +22,7 @@ class ScanProgress:
     def __init__(self, what: str, *, is_wanted: bool, with_rate: bool = False) -> None:
         self._what = what
         self._with_rate = with_rate
-        self._is_shown = is_wanted and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._is_shown = may_redraw(is_wanted=is_wanted)
         self._next_s = time.monotonic() + _AFTER_S
         self._bar: tuple[Progress, TaskID] | None = None
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from rmqctl.cli.globals import MARKUPS, TABLE_FORMATS
 from rmqctl.cli.invocation import Display
 from rmqctl.errors import NotAskedError, NotRegisteredError, UnreachableError, UsageError
 from rmqctl.model.failure import Attempt, Failure
@@ -114,7 +115,7 @@ def choose_columns(known: Sequence[Column], display: Display) -> list[Column]:
             raise UsageError(f"There is no column {key!r}.", hint=hint)
     if display.columns:
         return [by_key[key] for key in display.columns]
-    if display.format in ("table", "plain", "markdown", "html"):
+    if display.format in TABLE_FORMATS and not display.shows_all:
         return [column for column in known if not column.is_wide]
     return list(known)
 
@@ -252,8 +253,7 @@ def _table(listing: Listing, columns: list[Column], display: Display) -> str:
         return ""
     if listing.sections is None or display.columns:
         return _rows(listing.items, columns, display)
-    is_wide = display.format in ("wide", "vertical")
-    shown = [_section(part, display) for item in listing.items for part in listing.sections(item, is_wide)]
+    shown = [_section(part, display) for item in listing.items for part in listing.sections(item, display.shows_all)]
     return "\n".join(shown)
 
 
@@ -267,15 +267,14 @@ def _section(section: Section, display: Display) -> str:
     """Return one part of an item that is shown in full."""
     text = _heading(section.title, display) if section.title is not None else ""
     facts = [(printable(name), printable(value)) for name, value in section.facts]
-    if facts and display.format in ("markdown", "html"):
+    if facts and display.format in MARKUPS:
         from .markup import markup_table
 
         text += markup_table(("", ""), facts, (False, False), display.format)
     elif facts:
         text += plain_table(facts, (False, False))
     if section.items:
-        is_wide = display.format in ("wide", "vertical")
-        columns = [column for column in section.columns if is_wide or not column.is_wide]
+        columns = [column for column in section.columns if display.shows_all or not column.is_wide]
         text += _rows(section.items, columns, display)
     return text
 
@@ -285,7 +284,7 @@ def _is_rich(display: Display) -> bool:
 
 
 def _heading(title: str, display: Display) -> str:
-    if display.format in ("markdown", "html"):
+    if display.format in MARKUPS:
         from .markup import markup_heading
 
         return markup_heading(printable(title), display.format)
@@ -306,7 +305,7 @@ def _rows(items: Sequence[Item], columns: Sequence[Column], display: Display) ->
     right_aligned = [column.is_number for column in columns]
     if display.format == "vertical":
         return "\n".join(plain_table(list(zip(headings, row, strict=True)), (False, False)) for row in rows)
-    if display.format in ("markdown", "html"):
+    if display.format in MARKUPS:
         from .markup import markup_table
 
         return markup_table(headings if display.with_headers else (), rows, right_aligned, display.format)

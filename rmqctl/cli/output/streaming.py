@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
+from rmqctl.cli.globals import MARKUPS
 from rmqctl.cli.invocation import Display
 from rmqctl.errors import UsageError
 from rmqctl.rules.filters import is_met
@@ -17,7 +18,7 @@ from .plain_table import plain_table
 from .render import choose_columns, render
 from .text import end_waiting, printable
 
-_WHOLE = ("json", "yaml", "markdown", "html")
+_WHOLE = ("json", "yaml", *MARKUPS)
 # A wider cell does not move the columns of the rows after it: keys of a message can have 32 KiB.
 _MOST_WIDTH = 64
 
@@ -41,6 +42,7 @@ class Stream:
         self._columns = choose_columns(columns, display)
         self._widths = [len(column.heading) for column in self._columns]
         self._with_headers = display.with_headers
+        self._is_begun = False
 
     def write(self, items: Sequence[Item], *, at_most: int | None = None) -> int:
         """Write rows that meet the conditions, at most so many; return how many. Raises UsageError for unknown keys."""
@@ -59,8 +61,10 @@ class Stream:
             sys.stdout.write(self._lines(items))
             sys.stdout.flush()
         else:
+            if display.format == "vertical" and self._is_begun:
+                sys.stdout.write("\n")
             render(Listing(kind=self._kind, columns=self._known, items=items, name=self._name), display)
-        self._with_headers = False
+        self._with_headers, self._is_begun = False, True
         return len(items)
 
     def _lines(self, items: Sequence[Item]) -> str:

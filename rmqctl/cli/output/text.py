@@ -30,6 +30,11 @@ def _escape(match: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
+def may_redraw(*, is_wanted: bool) -> bool:
+    """Return whether a line on stderr may be written over: progress that is wanted, at a terminal that can do it."""
+    return is_wanted and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
 # Ends the line of waiting.Waiting that is on the terminal, if there is one.
 _end_waiting: list[Callable[[], None]] = []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
@@ -20,7 +19,7 @@ class Waiting:
 
     def __init__(self, what: str, *, is_wanted: bool) -> None:
         self._what = text.printable(what)
-        self._is_shown = is_wanted and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._is_shown = text.may_redraw(is_wanted=is_wanted)
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from rmqctl.cli.output.text import printable
+from rmqctl.cli.output.text import may_redraw, printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -23,7 +22,7 @@ class RunProgress:
     """One line: the job, its tasks, the rows that it has read, and how many a second."""
 
     def __init__(self, *, is_wanted: bool) -> None:
-        self._is_shown = is_wanted and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._is_shown = may_redraw(is_wanted=is_wanted)
         self._begun_s = time.monotonic()
         self._job_begun_s = self._begun_s
         self._bar: tuple[Progress, TaskID] | None = None

@@ -17,6 +17,7 @@ import pytest
 
 from rmqctl.cli import config_edit
 from rmqctl.cli.config_edit import change_config
+from rmqctl.cli.globals import FORMATS
 from rmqctl.errors import RmqctlError, UsageError
 from tests.admin.cluster import BrokerState, Cluster
 from tests.cli.calls import call, closed_address, spawn
@@ -72,7 +73,7 @@ def test_list_has_a_row_a_context_and_marks_the_current_one(file: Path, capsys: 
     assert call(capsys, "context", "list", "-o", "name").out == "prod\ndev\n"
 
 
-@pytest.mark.parametrize("form", ["table", "wide", "plain", "json", "jsonl", "yaml", "csv", "tsv"])
+@pytest.mark.parametrize("form", sorted({*FORMATS} - {"name"}))
 @pytest.mark.parametrize("words", [("list",), ("show", "dev")])
 def test_no_secret_of_a_url_is_shown(form: str, words: tuple[str, ...], file: Path, capsys: Captured) -> None:
     result = call(capsys, "context", *words, "-o", form)
@@ -391,7 +392,7 @@ def test_each_context_is_tried_with_its_own_settings(config_file: Path, capsys: 
     assert alone == [0, 8, 6, 2, 5]
 
 
-@pytest.mark.parametrize("form", ["json", "wide"])
+@pytest.mark.parametrize("form", ["json", "wide", "vertical"])
 def test_a_cluster_without_a_broker_is_partly_and_no_success(form: str, config_file: Path, capsys: Captured) -> None:
     with served(Cluster()) as address:
         config_file.write_text(f'[contexts.new]\nnamesrv = "{address}"\n')

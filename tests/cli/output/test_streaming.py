@@ -38,6 +38,7 @@ def test_each_line_is_out_at_once(capsys: Captured) -> None:
     [
         ("wide", "NAME  N  MORE\na     1  x\nb     2  y\n"),
         ("plain", "NAME  N\na     1\nb     2\n"),
+        ("vertical", "NAME  a\nN     1\nMORE  x\n\nNAME  b\nN     2\nMORE  y\n"),
         ("csv", "name,n,more\na,1,x\nb,2,y\n"),
         ("tsv", "name\tn\tmore\na\t1\tx\nb\t2\ty\n"),
         ("name", "a\nb\n"),
@@ -58,12 +59,12 @@ def test_columns_headers_and_conditions_are_as_asked(capsys: Captured) -> None:
 
 
 def test_hostile_text_is_harmless(capsys: Captured) -> None:
-    for form in ("table", "plain", "csv", "tsv", "name", "jsonl"):
+    for form in ("table", "plain", "vertical", "csv", "tsv", "name", "jsonl"):
         _stream(format=form).write([{"name": "\x1b[31mx\u202e\n", "n": 1, "more": ""}])
         assert not set(capsys.readouterr().out) & set("\x1b\u202e")
 
 
-@pytest.mark.parametrize("format_", ["json", "yaml"])
+@pytest.mark.parametrize("format_", ["json", "yaml", "markdown", "html"])
 def test_one_document_is_refused(format_: str) -> None:
     with pytest.raises(UsageError, match="is one document") as caught:
         _stream(format=format_)
