@@ -51,6 +51,8 @@ check: $(VENV)/.ready docs
 	$(BIN)/ruff check rmqctl tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/codespell rmqctl plugins docs README.md CHANGELOG.md ARCHITECTURE.md
+	$(BIN)/python -m tests.voice
 
 format: $(VENV)/.ready
 	$(BIN)/ruff format rmqctl tests

@@ -1,4 +1,4 @@
-"""A plugin for rmqctl: the codec `gzip-json` reads bodies that are gzipped JSON, as many HTTP gateways send them.
+"""A plugin for rmqctl: the codec `gzip-json` decodes bodies of gzipped JSON, as many HTTP gateways send them.
 
 rmqctl message get --topic orders --key o-17 --plugin gzip_json.py --codec gzip-json
 """
@@ -12,14 +12,14 @@ from typing import Any
 
 from rmqctl.plugin.hookspecs import BodyCodec, hookimpl
 
-# A few KiB can stand for gigabytes.
+# A few KiB can decompress to gigabytes.
 MAX_BYTES = 64 * 1024 * 1024
 
 
 def decode(body: bytes, properties: Mapping[str, str], topic: str) -> Any:  # noqa: ARG001
     """Return the JSON value in a gzipped body. Raises ValueError."""
     data, left = b"", body
-    # A gzip file may be several, one behind the other.
+    # A gzip body can consist of several members, one after another.
     while True:
         inflater = zlib.decompressobj(wbits=31)
         try:
@@ -29,7 +29,7 @@ def decode(body: bytes, properties: Mapping[str, str], topic: str) -> Any:  # no
         if len(data) > MAX_BYTES:
             raise ValueError(f"the body is larger than {MAX_BYTES} bytes when decompressed")
         if not inflater.eof:
-            raise ValueError("the gzipped body is cut off")
+            raise ValueError("the gzipped body is truncated")
         left = inflater.unused_data
         if not left:
             return json.loads(data)

@@ -1,9 +1,9 @@
 """A plugin for rmqctl: the strategy `rooms-first` and the site resolver `zone-suffix`.
 
-The strategy shares each room's queues among the room's own clients, as machine-room-nearby does, but never gives one
-of them more than `maxShare` times the fair share (all queues by all clients): what is above that, and the queues of
-rooms without clients, go to whoever has least, in whatever room. So a room with few clients is not overrun when most
-of its clients die, and queues stay in their room while it can carry them.
+The strategy assigns the queues of each room to the clients of that room, as machine-room-nearby does. It limits each
+client to `maxShare` times the fair share (all queues divided by all clients). Queues above the limit, and queues of
+rooms without clients, go to the client with the fewest queues, in any room. A room with few clients is therefore not
+overrun when most of its clients die, and queues stay in their room while its clients can carry them.
 
     echo '{"queues": [{"topic": "orders", "brokerName": "east-broker", "queueId": 0},
                       {"topic": "orders", "brokerName": "east-broker", "queueId": 1},
@@ -13,16 +13,16 @@ of its clients die, and queues stay in their room while it can carry them.
            "options": {"custom": {"maxShare": 1.0}}}' |
         rmqctl whatif allocate --spec - --strategy rooms-first --plugin plugins/rooms_first.py
 
-gives east-c1 two queues of its own room, and west-c1 the third beside its own. Options, under "custom":
+This gives east-c1 two queues of its own room, and west-c1 the third in addition to its own. Options, under "custom":
 
-maxShare  at least 1, 1.5 unless given. Nobody ever gets more than the fair share rounded up, or maxShare times the
-          fair share if that is more. With 1 nobody gets more than averagely gives the first client; others may get less
-          than there, as queues stay in their room. Each topic is shared for itself.
-siteOf    how to tell the room of a broker's name and a client's id: a separator, the room being in front of it ("-"
-          unless given), "zone-suffix", or a table {"east-broker": "east", "10.0.0.7@c1": "east"}.
+maxShare  At least 1; the default is 1.5. No client gets more than the fair share rounded up, or maxShare times the
+          fair share if that is more. With 1, no client gets more than averagely gives the first client. Others may get
+          fewer than with averagely, because queues stay in their room. Each topic is allocated separately.
+siteOf    How to find the room of a broker name or a client id: a separator that ends the room (the default is "-"),
+          "zone-suffix", or a table {"east-broker": "east", "10.0.0.7@c1": "east"}.
 
-The resolver `zone-suffix` is for machine-room-nearby as well: the room is what stands behind the last dot of a broker's
-name (broker-a.east), or of the instance name in a client's id (10.0.0.7@c1.east).
+The resolver `zone-suffix` also works for machine-room-nearby. The room is the part after the last dot of a broker name
+(broker-a.east), or of the instance name in a client id (10.0.0.7@c1.east).
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _OPTIONS = ("maxShare", "siteOf")
 
 
 def rooms_first(queues: Sequence[MessageQueue], client_ids: Sequence[str], options: Mapping[str, Any]) -> Assignment:
-    """Share queues within rooms up to a bound. Depends on no order. Raises AllocationError."""
+    """Assign queues within rooms up to a limit, whatever the order of the arguments. Raises AllocationError."""
     max_share, site_of = _read(options)
     ids, ordered = sort_client_ids(set(client_ids)), sort_queues(set(queues))
-    # Rounded up there is always room for all.
+    # Rounded up, the limit always leaves room for all queues.
     limit = max(-(-len(ordered) // len(ids)), int(min(max_share, len(ids)) * len(ordered) / len(ids)))
     clients_by_room: dict[str, list[str]] = {}
     for client_id in ids:
@@ -76,7 +76,7 @@ def rooms_first(queues: Sequence[MessageQueue], client_ids: Sequence[str], optio
 def _share(
     queues: Sequence[MessageQueue], client_ids: Sequence[str], limit: int, assignment: Assignment
 ) -> list[MessageQueue]:
-    """Give each of a room's clients a run of neighbouring queues, up to the limit; return the rest."""
+    """Give each client of a room consecutive queues, up to the limit; return the rest."""
     rest = iter(queues)
     if client_ids:
         size, over = divmod(min(len(queues), limit * len(client_ids)), len(client_ids))
@@ -86,10 +86,10 @@ def _share(
 
 
 def zone_suffix(kind: str, name: str) -> str | None:
-    """Return what stands behind the last dot, None where nothing does.
+    """Return the part after the last dot, or None when it is missing or empty.
 
-    A client's id is IP@INSTANCE, with more parts behind it for units and streams (ClientConfig.buildMQClientId): the
-    dots of its address tell nothing.
+    A client id is IP@INSTANCE, followed by more parts for units and streams (ClientConfig.buildMQClientId). The dots
+    of the address are ignored.
     """
     parts = name.split("@")
     if kind == "client" and len(parts) > 1:
@@ -100,10 +100,12 @@ def zone_suffix(kind: str, name: str) -> str | None:
 def _read(options: Mapping[str, Any]) -> tuple[float, SiteResolver]:
     for name in options:
         if name not in _OPTIONS:
-            raise AllocationError(f"rooms-first has no option {name!r}; it knows {' and '.join(_OPTIONS)}.")
+            raise AllocationError(
+                f"Unknown option {name!r} for rooms-first.", hint=f"Use one of: {', '.join(_OPTIONS)}."
+            )
     max_share = options.get("maxShare", MAX_SHARE)
     if isinstance(max_share, bool) or not isinstance(max_share, int | float) or not 1 <= max_share < float("inf"):
-        raise AllocationError(f"maxShare is {max_share!r}; it must be a number from 1.")
+        raise AllocationError(f"Invalid maxShare {max_share!r}.", hint="Use a number of at least 1.")
     return max_share, _site_of(options.get("siteOf", "-"))
 
 
@@ -114,13 +116,15 @@ def _site_of(given: Any) -> SiteResolver:
         return lambda _, name: given.get(name)
     if isinstance(given, str) and given:
         return lambda _, name: name.partition(given)[0]
-    raise AllocationError(f"siteOf is {given!r}; it must be a separator, zone-suffix, or a table of rooms by name.")
+    raise AllocationError(
+        f"Invalid siteOf {given!r}.", hint="Use a separator, zone-suffix, or a table of rooms by name."
+    )
 
 
 def _room(site_of: SiteResolver, kind: str, name: str) -> str:
     room = site_of(kind, name)
     if not room or not isinstance(room, str):
-        raise AllocationError(f"Nothing tells in which room {kind} {name} is.")
+        raise AllocationError(f"The room of {kind} {name} is unknown.")
     return room
 
 

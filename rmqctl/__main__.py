@@ -9,16 +9,16 @@ import sys
 
 
 def main() -> None:
-    """Run the command line and leave with its exit code."""
-    # A process of a fraction of a second: collecting while it imports costs 10 ms and finds nothing.
+    """Run the command line and exit with its exit code."""
+    # The process lives for a fraction of a second: collecting garbage during imports costs 10 ms and frees nothing.
     gc.set_threshold(50_000)
 
     from rmqctl.cli.output.stdout import guarded
 
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # A terminal that can't show a name's letters gets escapes, as it does on stderr, instead of a traceback.
+        # A terminal that cannot show a character gets an escape, as on stderr, instead of a traceback.
         sys.stdout.reconfigure(errors="backslashreplace")
-    # Started with a closed stdout or stderr (>&-), Python has none.
+    # Python has no stdout or stderr when started with it closed (>&-).
     sys.stdout = guarded(sys.stdout)
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115 -- open until the process ends
 
@@ -30,7 +30,7 @@ def main() -> None:
 
     exit_code = run(sys.argv[1:])
     sys.stdout.flush()
-    # Everything is written and every connection closed: taking the interpreter down would only cost 10 ms more.
+    # All output is written and all connections are closed: a regular interpreter shutdown would only cost 10 ms more.
     os._exit(exit_code)
 
 

@@ -1,48 +1,48 @@
-"""Every error that rmqctl raises on purpose; any other exception is a bug, and is reported as one.
+"""Every error that rmqctl raises on purpose, with its exit code; any other exception is reported as a bug.
 
 RmqctlError                 1  something failed
-├── UsageError              2  the call's words or the configuration are wrong
-│   └── UnmatchedMapError   2  --map-address names what no broker has registered
-├── DeclinedError           3  the user was asked and said no
-├── NotAuthorisedError      4  the cluster refused the credentials or the right
+├── UsageError              2  the arguments or the configuration are invalid
+│   └── UnmatchedMapError   2  --map-address names an address that no broker has registered
+├── DeclinedError           3  the user declined the confirmation
+├── NotAuthorisedError      4  the cluster rejected the credentials, or a permission is missing
 ├── NotFoundError           5  the group, topic, broker or code does not exist
-├── UnreachableError        6  nobody answered: refused, reset, unresolvable
-│   ├── DeadlineError       6  nobody answered in time
-│   ├── NotRegisteredError  6  a broker that should be there is not registered
-│   ├── NoBrokerError       6  the name servers list no broker at all
-│   └── NotAskedError       6  the command's own deadline was over before the request was sent
+├── UnreachableError        6  no server answered: refused, reset, unresolvable
+│   ├── DeadlineError       6  no answer in time
+│   ├── NotRegisteredError  6  an expected broker is not registered
+│   ├── NoBrokerError       6  the name servers list no brokers
+│   └── NotAskedError       6  the command's own deadline expired before the request was sent
 ├── ProtocolError           1
-│   ├── LocalProtocolError  1  we were about to send something that the protocol forbids
+│   ├── LocalProtocolError  1  rmqctl was about to send something that the protocol forbids
 │   └── RemoteProtocolError 1  the peer sent something that the protocol forbids
 ├── BrokerError             1  the peer answered with an error code (code, remark, address)
-├── NameServersDifferError  1  a name server leaves out what another one lists
-├── RefusedError            1  the group's situation does not allow the change
-├── StaleError              7  what a plan was made for has changed
-├── UnsupportedError        1  this operating system does not have what it takes
-├── AlreadyRunningError     1  a sandbox has that port
+├── NameServersDifferError  1  a name server omits something that another one lists
+├── RefusedError            1  the state of the group does not allow the change
+├── StaleError              7  the cluster has changed since the plan was made
+├── UnsupportedError        1  this operating system lacks a required feature
+├── AlreadyRunningError     1  another sandbox uses the port
 ├── BusyError               1  another process is changing the same thing
-├── PluginError             1  a plugin can't be loaded, or its code failed
-└── BugError                1  an exception that is none of these
+├── PluginError             1  a plugin cannot be loaded, or its code failed
+└── BugError                1  any other exception
 
-Two exit codes have no exception: 8 (some brokers answered, some did not) is a property of a result, and 130 is the
-shell's for Ctrl-C.
+Two exit codes have no exception. 8 (some brokers answered, some did not) is a property of a result. 130 is the shell's
+code for Ctrl-C.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar, Self
 
-# A remark can fill a frame of megabytes. What is longer is a stack trace, and its beginning names the exception.
+# A remark can be megabytes long. Anything longer than this is a stack trace, whose beginning names the exception.
 _REMARK_LENGTH = 300
 
 
 def shortened(remark: str) -> str:
-    """Return what a peer says, at most 300 characters of it: a sentence has no room for more."""
+    """Return at most the first 300 characters of a peer's remark, so that it fits in a sentence."""
     return remark if len(remark) <= _REMARK_LENGTH else f"{remark[:_REMARK_LENGTH]}..."
 
 
 class RmqctlError(Exception):
-    """The root: one sentence for the operator, and a hint on what to do next.
+    """The base class: one sentence for the operator, and a hint on what to do next.
 
     `name` is the short upper-case name that scripts can match in JSON output.
     """
@@ -56,39 +56,39 @@ class RmqctlError(Exception):
         self.hint = hint
 
     def reworded(self, sentence: str, *, hint: str | None = None) -> Self:
-        """Return a copy that says it in other words. Requests can share one error, so it is never changed in place."""
+        """Return a copy with another sentence. Requests can share one error, so it is never changed in place."""
         copy = type(self).__new__(type(self), sentence)
         copy.__dict__.update(self.__dict__, sentence=sentence, hint=self.hint if hint is None else hint)
         return copy
 
 
 class UsageError(RmqctlError):
-    """The call's words or the configuration are wrong."""
+    """The arguments or the configuration are invalid."""
 
     exit_code = 2
     name = "USAGE"
 
 
 class UnmatchedMapError(UsageError):
-    """A map of addresses names what no broker has registered."""
+    """An address map names an address that no broker has registered."""
 
 
 class DeclinedError(RmqctlError):
-    """The user was asked and said no, so nothing was changed."""
+    """The user declined the confirmation, so nothing was changed."""
 
     exit_code = 3
     name = "DECLINED"
 
 
 class NotAuthorisedError(RmqctlError):
-    """The cluster refused the credentials, or they do not carry the right that the request needs."""
+    """The cluster rejected the credentials, or they lack the permission that the request needs."""
 
     exit_code = 4
     name = "NOT_AUTHORISED"
 
 
 class NotFoundError(RmqctlError):
-    """What was asked for does not exist; `suggestions` are existing names that look like it."""
+    """The requested thing does not exist; `suggestions` are existing names that are similar."""
 
     exit_code = 5
     name = "NOT_FOUND"
@@ -103,7 +103,7 @@ class NotFoundError(RmqctlError):
 
 
 class UnreachableError(RmqctlError):
-    """Nobody answered at `address`; `reason` is the operating system's in plain words."""
+    """No server answered at `address`; `reason` is the operating system's, in plain words."""
 
     exit_code = 6
     name = "UNREACHABLE"
@@ -115,7 +115,7 @@ class UnreachableError(RmqctlError):
 
 
 class DeadlineError(UnreachableError):
-    """Nobody answered at `address` within the time that was left."""
+    """No answer arrived from `address` within the time that was left."""
 
     name = "TIMED_OUT"
 
@@ -125,23 +125,23 @@ class DeadlineError(UnreachableError):
 
 
 class NotRegisteredError(UnreachableError):
-    """A broker that should be there is not registered with any name server; `last_seen_ms` is None if never seen."""
+    """An expected broker is not registered with any name server; `last_seen_ms`: None if it was never seen."""
 
     name = "NOT_REGISTERED"
 
     def __init__(self, broker_name: str, reason: str, last_seen_ms: int | None, *, hint: str | None = None) -> None:
-        hint = hint or f"If it is gone for good: rmqctl doctor --forget-broker {broker_name}"
+        hint = hint or f"If it was removed permanently: rmqctl doctor --forget-broker {broker_name}"
         super().__init__(broker_name, reason, hint=hint)
         self.last_seen_ms = last_seen_ms
 
 
 class NoBrokerError(UnreachableError):
-    """The name servers list no broker at all."""
+    """The name servers list no brokers."""
 
     name = "NO_BROKER"
 
     def __init__(self, name_servers: tuple[str, ...], before: str = "") -> None:
-        """`before` is a sentence about brokers that were registered."""
+        """Create the error; `before` is a sentence about brokers that were registered earlier."""
         hint = "Brokers register every 30 s: wait, start one, or check its namesrvAddr."
         super().__init__(name_servers[0], "no broker is registered", hint=hint)
         where = f"name server{'s' if len(name_servers) > 1 else ''} {', '.join(name_servers)}"
@@ -150,13 +150,13 @@ class NoBrokerError(UnreachableError):
 
 
 class NotAskedError(UnreachableError):
-    """The request to `address` was never sent: the command's own deadline was over. The server is not to blame."""
+    """The request to `address` was never sent: the command's own deadline had expired. The server is not at fault."""
 
     name = "NOT_ASKED"
 
     def __init__(self, address: str, deadline_s: float) -> None:
         reason = f"not asked: the command's deadline of {round(deadline_s, 3):g} s was over"
-        super().__init__(address, reason, hint="--timeout gives the command more time.")
+        super().__init__(address, reason, hint="Give the command more time with --timeout.")
 
 
 class ProtocolError(RmqctlError):
@@ -166,7 +166,7 @@ class ProtocolError(RmqctlError):
 
 
 class LocalProtocolError(ProtocolError):
-    """We were about to send something that the protocol forbids."""
+    """rmqctl was about to send something that the protocol forbids."""
 
 
 class RemoteProtocolError(ProtocolError):
@@ -187,32 +187,32 @@ class BrokerError(RmqctlError):
 
 
 class NameServersDifferError(RmqctlError):
-    """A name server leaves out what another one lists."""
+    """A name server omits something that another one lists."""
 
     name = "NAME_SERVERS_DIFFER"
 
 
 class RefusedError(RmqctlError):
-    """The situation of what is to be changed does not allow it, so nothing was changed."""
+    """The current state does not allow the change, so nothing was changed."""
 
     name = "REFUSED"
 
 
 class StaleError(RmqctlError):
-    """What a plan was made for has changed since, so nothing was changed."""
+    """The cluster has changed since the plan was made, so nothing was changed."""
 
     exit_code = 7
     name = "STALE"
 
 
 class UnsupportedError(RmqctlError):
-    """The operating system that rmqctl runs on does not have what this takes, so nothing was done."""
+    """The operating system that rmqctl runs on lacks a required feature, so nothing was done."""
 
     name = "UNSUPPORTED"
 
 
 class AlreadyRunningError(RmqctlError):
-    """A sandbox of this user has that port."""
+    """Another sandbox of this user already uses the port."""
 
     name = "ALREADY_RUNNING"
 
@@ -224,17 +224,17 @@ class BusyError(RmqctlError):
 
 
 class BugError(RmqctlError):
-    """An unforeseen exception: a mistake in rmqctl. Only the front door makes one."""
+    """An unexpected exception: a bug in rmqctl. Created only in rmqctl.cli.unforeseen."""
 
     name = "BUG"
 
     def __init__(self, error: BaseException) -> None:
         says = " ".join(str(error).split())
         sentence = f"rmqctl has a bug: {type(error).__name__}{f': {says}' if says else ''}."
-        super().__init__(sentence, hint="Run the same with --debug, and report what it shows.")
+        super().__init__(sentence, hint="Run the command again with --debug and report its output.")
 
 
 class PluginError(RmqctlError):
-    """A plugin, or something that it brought along, failed."""
+    """A plugin, or something that it provides, failed."""
 
     name = "PLUGIN"

@@ -1,4 +1,4 @@
-"""One broker, replica by replica: how it runs and how it is configured."""
+"""Read the status and the configuration of one broker, replica by replica."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.versions import plain_version, version_name
 from rmqctl.rules.broker_config import differing, redacted
 from rmqctl.rules.cluster_memory import not_registered
-from rmqctl.rules.names import closest
+from rmqctl.rules.names import closest, one_of
 from rmqctl.rules.runtime_table import BrokerRuntime, read_runtime
 
 from .brokers import fetch_cluster
@@ -23,10 +23,10 @@ from .results import all_failed, ask_all, not_found
 
 
 class ReplicaDetails(Struct, frozen=True):
-    """One replica. Secrets in `config` are redacted; `error` says why it did not answer.
+    """One replica. Secrets in `config` are redacted; `error` is why it did not answer.
 
-    `differences`: settings that its master has otherwise, as (master's, its own); None for the master itself, and
-    while one of the two did not answer. `table` is the runtime table as the broker wrote it.
+    `differences`: settings that differ from its master's, as (master's, its own); None for the master itself, and when
+    one of the two did not answer. `table` is the runtime table as the broker reported it.
     """
 
     broker: Broker
@@ -49,7 +49,7 @@ class BrokerDetails(Struct, frozen=True):
 
 
 class _Told(Struct, frozen=True):
-    """What one replica says."""
+    """The answers of one replica."""
 
     ordinal: int
     table: Mapping[str, str]
@@ -57,7 +57,7 @@ class _Told(Struct, frozen=True):
 
 
 async def fetch_broker_details(client: Client, wanted: str, address: str | None = None) -> BrokerDetails:
-    """Return the replicas of a broker by name, or the one at an address; `address` picks one of a broker's.
+    """Return the replicas of a broker by name, or the one at an address; `address` selects one replica of a broker.
 
     Raises NotFoundError, and the replicas' error when none of them answers.
     """
@@ -68,7 +68,7 @@ async def fetch_broker_details(client: Client, wanted: str, address: str | None 
     if broker.absence is not None:
         raise not_registered(broker, client.clock.now_ms())
     if not addresses:
-        raise UnreachableError(broker.broker_name, "the name server knows no address of it")
+        raise UnreachableError(broker.broker_name, "the name server does not list its address")
     answers = await ask_all(addresses, lambda broker_id: _ask(client, addresses[broker_id]))
     if not answers.ok:
         raise all_failed(answers.failed.values())
@@ -87,7 +87,7 @@ async def fetch_broker_details(client: Client, wanted: str, address: str | None 
 
 
 def _find(cluster: ClusterInfo, wanted: str, address: str | None) -> tuple[Broker, dict[int, str]]:
-    """Return the broker, and the addresses of it to ask."""
+    """Return the broker, and its addresses to ask by broker id."""
     names = {broker.broker_name: broker for broker in cluster.brokers}
     places = {at: broker for broker in cluster.brokers for at in broker.addresses.values()}
     broker = names.get(wanted) or places.get(wanted)
@@ -97,13 +97,12 @@ def _find(cluster: ClusterInfo, wanted: str, address: str | None) -> tuple[Broke
         return broker, {}
     one = address if address is not None else wanted if wanted not in names else None
     if one is not None and one not in broker.addresses.values():
-        hint = f"It has {', '.join(broker.read_addresses)}."
-        raise NotFoundError(f"A replica of {broker.broker_name} at", one, hint=hint)
+        raise NotFoundError(f"A replica of {broker.broker_name} at", one, hint=one_of(broker.read_addresses))
     return broker, {broker_id: at for broker_id, at in sorted(broker.addresses.items()) if one is None or at == one}
 
 
 async def _ask(client: Client, address: str) -> _Told:
-    """Ask once: a 5.4.0 broker takes a tenth of a second of CPU to make its runtime table."""
+    """Ask only once: a 5.4.0 broker needs 0.1 s of CPU to build its runtime table."""
     runtime, config = await asyncio.gather(
         client.ask(address, headers.get_broker_runtime()), client.ask(address, headers.get_broker_config())
     )

@@ -1,4 +1,4 @@
-"""Brokers: which there are, how they run."""
+"""List brokers and read their status."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rmqctl.rules.times import short_time
 
 from .results import ask_all
 
-# A route is a question to every name server: with more topics, only the one is asked for that every broker makes.
+# Each route is a request to every name server: with more topics, only the one that every broker creates is read.
 _MOST_ROUTES = 256
 _EVERYWHERE = "SELF_TEST_TOPIC"
 
@@ -25,7 +25,7 @@ _EVERYWHERE = "SELF_TEST_TOPIC"
 async def fetch_expected(client: Client) -> ClusterInfo:
     """Return all brokers that should answer: those that name servers list, that are expected, or that routes name.
 
-    Whatever judges a whole cluster begins with this one, so that no two commands miss different brokers.
+    All commands that judge a whole cluster start with this function, so that they all report the same missing brokers.
     """
     return await client.once("expected", lambda: _fetch_expected(client))
 
@@ -47,15 +47,15 @@ async def _fetch_expected(client: Client) -> ClusterInfo:
 
 
 async def fetch_cluster(client: Client) -> ClusterInfo:
-    """Return all brokers that name servers list, and those that are expected and not registered.
+    """Return all brokers that name servers list, and the expected brokers that are not registered.
 
-    Raises NoBrokerError when none is registered.
+    Raises NoBrokerError when no broker is registered.
     """
     return _require_registered(client, await client.cluster())
 
 
 async def fetch_whole_cluster(client: Client) -> ClusterInfo:
-    """Return all brokers that should answer (fetch_expected). Raises NoBrokerError when none is registered."""
+    """Return all brokers that should answer (fetch_expected). Raises NoBrokerError when no broker is registered."""
     return _require_registered(client, await fetch_expected(client))
 
 
@@ -69,22 +69,21 @@ def _require_registered(client: Client, cluster: ClusterInfo) -> ClusterInfo:
 
 
 async def fetch_settings(client: Client, broker: Broker) -> dict[str, str]:
-    """Return a broker's configuration, as its master or a slave tells it. Raises what Client.ask_broker() raises."""
+    """Return a broker's configuration from its master or a slave. Raises the errors of Client.ask_broker()."""
     answer = await client.ask_broker(broker, headers.get_broker_config())
     return bodies.decode_properties_text(answer.command.body)
 
 
 async def settings_once(client: Client, broker: Broker) -> dict[str, str]:
-    """Return the same, asked once for all groups."""
+    """Return the same as fetch_settings(), but ask each broker only once."""
     return await client.once(("settings", broker.broker_name), lambda: fetch_settings(client, broker))
 
 
 class BrokerStatus(Struct, frozen=True):
-    """One replica of a broker: how it runs. None: it didn't answer, or didn't say; `error` tells which.
+    """The status of one replica. None: it did not report the value, or did not answer (`error` is set).
 
-    A broker that is expected and not registered has its last known address, None for one that was never seen.
-
-    Rates are messages a second over the last 10 s; disk ratios are 0 to 1.
+    An expected broker that is not registered has its last known address, None if it was never seen. Rates are in
+    messages per second over the last 10 s; disk ratios are 0 to 1.
     """
 
     broker: Broker
@@ -104,7 +103,7 @@ class BrokerStatus(Struct, frozen=True):
 
 
 async def fetch_broker_statuses(client: Client, cluster: ClusterInfo) -> tuple[list[BrokerStatus], list[Failure]]:
-    """Ask every replica of every broker how it runs; one that fails keeps its row, with the error's name."""
+    """Return the status of every replica of every broker; one that fails has a row with the error's name."""
     replicas = [
         (broker, broker_id, broker.addresses[broker_id])
         for broker in cluster.brokers

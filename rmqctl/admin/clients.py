@@ -1,4 +1,4 @@
-"""Clients: what the members of a group say of themselves, asked through a broker."""
+"""Read what the members of a group report about themselves, through a broker."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from rmqctl.protocol.codes import ResponseCode
 
 from .results import Answers, ask_all
 
-# A relayed question holds one of a broker's 16 admin threads until the client answers, up to 10 s.
+# A relayed request blocks one of a broker's 16 admin threads until the client answers, up to 10 s.
 RELAYED_AT_ONCE = 8
 
 
 async def fetch_connections(client: Client, broker: Broker, group: str) -> GroupConnections | None:
-    """Return who is connected to a broker in a group, None for nobody."""
+    """Return the members of a group that are connected to a broker, None when there are none."""
     _, found = await fetch_placed_connections(client, broker, group)
     return found
 
 
 async def fetch_placed_connections(client: Client, broker: Broker, group: str) -> tuple[str, GroupConnections | None]:
-    """Return the address that answered, a master's or slave's, and who is connected there; None for nobody."""
+    """Return the address that answered, a master's or slave's, and the members there, None without members."""
     try:
         answer = await client.ask_broker(broker, headers.get_connections(group))
     except BrokerError as error:
@@ -40,9 +40,9 @@ async def fetch_placed_connections(client: Client, broker: Broker, group: str) -
 
 
 async def fetch_proxied(client: Client, address: str, group: str) -> GroupConnections | None:
-    """Return who is connected to a proxy in a group, by gRPC or remoting; None when no member is.
+    """Return the members of a group that are connected to a proxy, by gRPC or remoting; None when there are none.
 
-    `address` is that of its remoting port. Raises what Client.ask() raises.
+    `address` is that of the proxy's remoting port. Raises the errors of Client.ask().
     """
     accepted = (ResponseCode.SUCCESS, ResponseCode.CONSUMER_NOT_ONLINE)
     answer = await client.ask(address, headers.get_connections(group), accept=accepted)
@@ -50,10 +50,10 @@ async def fetch_proxied(client: Client, address: str, group: str) -> GroupConnec
 
 
 async def find_proxies(client: Client, brokers: Iterable[Broker]) -> tuple[Proxies, list[Failure]]:
-    """Tell whether proxies are connected to any broker, and what failed where that is UNTOLD.
+    """Return whether proxies are connected to any broker, and the failures when the result is UNTOLD.
 
-    Each broker is asked once, for however many groups. A refusal is no failure of what was asked for: only groups
-    without a visible member need to know.
+    Each broker is asked once, whatever the number of groups. A refusal is not a failure: the result only matters for
+    groups without a visible member.
     """
 
     async def ask(broker: Broker) -> GroupConnections | None:
@@ -75,7 +75,7 @@ async def find_proxies(client: Client, brokers: Iterable[Broker]) -> tuple[Proxi
 
 
 def addresses_of(connections: Iterable[tuple[str, GroupConnections | None]]) -> dict[str, str]:
-    """Return by client id the first address at which each member is seen."""
+    """Return by client id the address of the first broker that each member is connected to."""
     through: dict[str, str] = {}
     for address, found in connections:
         for member in found.members if found is not None else ():
@@ -86,18 +86,18 @@ def addresses_of(connections: Iterable[tuple[str, GroupConnections | None]]) -> 
 async def ask_running_info(
     client: Client, address: str, group: str, client_id: str, *, with_stacks: bool = False
 ) -> RunningInfo:
-    """Ask a member through a broker what it is doing.
+    """Return a member's running info, read through a broker.
 
-    Raises RmqctlError; RemoteProtocolError for an answer without one: Go clients can't write theirs for 10 s after
-    their first messages ("json: unsupported value: NaN"), and call that a success.
+    Raises RmqctlError; RemoteProtocolError for an empty answer: for 10 s after their first messages, Go clients cannot
+    encode their running info ("json: unsupported value: NaN") but answer with a success.
     """
     asked_at_ms = client.clock.now_ms()
     answer = await client.ask(address, headers.get_running_info(group, client_id, with_stacks=with_stacks))
     answered_at_ms = client.clock.now_ms()
     if not answer.body:
         said = f": {answer.remark}" if answer.remark else ""
-        hint = "Go clients do so for some seconds after their first messages."
-        raise RemoteProtocolError(f"{client_id} could not tell what it is doing{said}", hint=hint)
+        hint = "Try again in some seconds: Go clients cannot report this right after their first messages."
+        raise RemoteProtocolError(f"{client_id} could not report its running info{said}", hint=hint)
     info = bodies.decode_running_info(answer.body)
     return replace(info, asked_at_ms=asked_at_ms, answered_at_ms=answered_at_ms)
 
@@ -110,9 +110,9 @@ async def fetch_running_infos(
     only: Collection[str] | None = None,
     with_stacks: bool = False,
 ) -> Answers[str, RunningInfo]:
-    """Ask every member, or `only` these, what it is doing; `connections` is by broker address. Keys are client ids.
+    """Return the running info of every member, or of `only` these, by client id; `connections` is by broker address.
 
-    A broker passes the question on to the client and waits 10 s for it. Clients in other languages may not answer.
+    A broker forwards the request to the client and waits 10 s for it. Clients in other languages may not answer.
     """
     through = addresses_of(connections.items())
     gates = {address: asyncio.Semaphore(RELAYED_AT_ONCE) for address in connections}

@@ -1,4 +1,4 @@
-"""Entries of a queue's index: the tag hashes of messages, without the messages."""
+"""Read entries of a consume queue: the tag hashes of messages, without the messages."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rmqctl.protocol import bodies, headers
 async def fetch_tag_codes(
     client: Client, broker: Broker, mq: MessageQueue, queue_offset: int, count: int
 ) -> tuple[int, ...]:
-    """Return the tag hashes of up to `count` messages from an offset on; none where the broker has no such offset.
+    """Return the tag hashes of up to `count` messages from an offset on; empty when the offset does not exist.
 
-    Raises what Client.ask_broker() raises.
+    Raises the errors of Client.ask_broker().
     """
     command = headers.query_consume_queue(mq.topic, mq.queue_id, queue_offset, count)
     answer = await client.ask_broker(broker, command)

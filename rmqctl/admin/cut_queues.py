@@ -1,4 +1,4 @@
-"""Queues that a topic had before it was made smaller: brokers keep what is in them, and no table names them."""
+"""Read queues that a topic lost when its queue count was reduced: brokers keep their messages but do not list them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .results import Answers, ask_all
 async def fetch_cut_queues(
     client: Client, brokers: Mapping[str, Broker], queues: Iterable[MessageQueue]
 ) -> Answers[MessageQueue, TopicOffset]:
-    """Return the smallest and largest offsets of queues of existing topics; both 0 where nothing is left."""
+    """Return the min and max offsets of queues of existing topics; both are 0 when the queue is empty."""
 
     async def ask(mq: MessageQueue) -> TopicOffset:
         span = await fetch_span(client, brokers[mq.broker_name], mq)

@@ -1,4 +1,4 @@
-"""Which groups have dead letters, and how many."""
+"""Find the groups that have dead letters, and count them."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from .topics import fetch_all_configs, fetch_topic_stats
 
 
 class HeldLetters(Struct, frozen=True):
-    """What one broker holds of a group's dead letters; None where that is not known, times also where there are none.
+    """A group's dead letters on one broker. None: unknown; for the times also: no dead letters.
 
-    `new_count`: stored since the time that was asked for. `retention_ms`: how long the broker keeps a message for sure.
+    `new_count`: stored since the requested time. `retention_ms`: how long the broker keeps a message at least.
     `error`: why the broker could not be read.
     """
 
@@ -47,14 +47,14 @@ class HeldLetters(Struct, frozen=True):
 
     @property
     def kept_until_ms(self) -> int | None:
-        """Until when the oldest one is kept for sure, by the broker's clock."""
+        """The time until which the oldest one is kept at least, by the broker's clock."""
         if self.oldest_at_ms is None or self.retention_ms is None:
             return None
         return self.oldest_at_ms + self.retention_ms
 
 
 class GroupLetters(Struct, frozen=True):
-    """A group's dead letters, by broker; of no broker where there is no dead-letter topic."""
+    """A group's dead letters, by broker; empty without a dead-letter topic."""
 
     group: str
     held: tuple[HeldLetters, ...]
@@ -69,11 +69,11 @@ class LetterList(Struct, frozen=True):
 
 
 async def fetch_letter_list(client: Client, patterns: Sequence[str], *, since_ms: int, among: str = "*") -> LetterList:
-    """Return the groups that have dead letters, or may; with patterns those that they pick, also without dead letters.
+    """Return the groups that have, or may have, dead letters; with patterns all matching groups, also without any.
 
-    `among` is a pattern of the groups that count at all, such as those of a namespace. `since_ms`: from when on a dead
-    letter is new. Raises NotFoundError for a pattern or name that picks no group, and the brokers' error when none of
-    them answers.
+    `among` is a pattern of the groups to consider, for example those of a namespace. Dead letters stored since
+    `since_ms` are new. Raises NotFoundError for a pattern or name that matches no group, and the brokers' error when
+    none of them answers.
     """
     cluster = await fetch_cluster(client)
     tables = await ask_all(cluster.brokers, lambda broker: fetch_all_configs(client, broker))
@@ -144,7 +144,7 @@ async def _count_new(
     client: Client, broker_name: str, config: TopicConfig, queues: Mapping[int, TopicOffset], addresses: Sequence[str],
     since_ms: int,
 ) -> int | None:  # fmt: skip
-    """Return how many were stored since a time; None of a write-only topic, whose messages cannot be read."""
+    """Return how many were stored since a time; None for a write-only topic, whose messages cannot be read."""
     if not config.is_readable:
         return None
     counts = await asyncio.gather(
@@ -164,7 +164,7 @@ async def _count_since(client: Client, address: str, mq: MessageQueue, queue: To
 async def _add_retention(
     client: Client, tables: Mapping[Broker, object], held: Mapping[str, list[HeldLetters]]
 ) -> list[Failure]:
-    """Ask brokers that hold dead letters how long they keep them. Returns what failed."""
+    """Add the retention of the brokers that have dead letters. Return the failures."""
     names = {each.broker_name for found in held.values() for each in found if each.count}
     answers = await ask_all(
         [broker for broker in tables if broker.broker_name in names],

@@ -1,8 +1,7 @@
-"""Offsets of all groups at once, with few requests a group; one group with all that can be told is admin/offsets.py.
+"""Read the offsets of many groups with few requests per group; admin/offsets.py reads one group in full detail.
 
-What groups share is asked once: each broker's table of stored offsets, each topic's smallest and largest. How old
-messages are and how long they are kept is not asked: for ages a broker reads messages from its disk. Only requests that
-leave no trace are used.
+Shared facts are read once: each broker's table of stored offsets, each topic's min and max offsets. Message ages and
+retention are not read: for ages, a broker reads messages from its disk. All requests are read-only.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ from .results import Answers, all_failed, ask_all, merge_failures, only_or_faile
 from .retry_topics import with_retry_topics
 from .stored_offsets import fetch_stored_offsets
 
-# More would only wait in each other's way for the brokers' admin threads.
+# More would only compete for the brokers' admin threads.
 _GROUPS_AT_ONCE = 8
-# After so many silent members no more are asked through a broker: clients in some languages never answer.
+# After this many silent members, a broker is not asked for more: clients in some languages never answer.
 _SILENT_ENOUGH = 32
-# A broker that so often did not answer is not asked again: each attempt takes the whole time that there is for one.
+# A broker that failed to answer this often is not asked again: each attempt uses up the whole time for one attempt.
 _UNANSWERED_ENOUGH = 3
 
 # Queue id to stored offset, by group and topic.
@@ -48,9 +47,9 @@ _Table = Mapping[str, Mapping[str, Mapping[int, int]]]
 
 
 class FleetProgress(Struct, frozen=True):
-    """All groups that were read, sorted by name, and what could not be read, each reason once.
+    """All groups that were read, sorted by name, and the failures, each reason once.
 
-    Rows are those of fetch_group_progress without ages, rates and time left. `clusters` are by broker name.
+    Rows are those of fetch_group_progress() without ages, rates and retention. `clusters` are by broker name.
     """
 
     groups: tuple[GroupProgress, ...]
@@ -59,7 +58,7 @@ class FleetProgress(Struct, frozen=True):
 
 
 class _Found(Struct, frozen=True):
-    """What is asked first: the brokers by name, their tables of stored offsets, and which groups are meant."""
+    """The results of the first requests: brokers by name, their tables of stored offsets, and the selected groups."""
 
     brokers: Mapping[str, Broker]
     tables: Answers[str, _Table]
@@ -68,7 +67,7 @@ class _Found(Struct, frozen=True):
 
 
 async def require_groups(client: Client, groups: Sequence[str] = ()) -> None:
-    """Raise NotFoundError for a name or a pattern that means no group, and the brokers' error where none answers."""
+    """Raise NotFoundError for a name or pattern that matches no group, and the brokers' error when none answers."""
     found = await _find(client, groups)
     failed = found.tables.failed
     for name in groups:
@@ -77,11 +76,11 @@ async def require_groups(client: Client, groups: Sequence[str] = ()) -> None:
 
 
 async def fetch_fleet_progress(client: Client, groups: Sequence[str] = (), topics: Sequence[str] = ()) -> FleetProgress:
-    """Return the progress of all groups, or of those that names and patterns pick, in all topics or the picked ones.
+    """Return the progress of all groups, or of those that names and patterns match, in all or the matching topics.
 
-    A group that does not consume the topics is left out. An offset that consume stats leave open (0, or not shown) is
-    that of the table, read a little earlier. Raises NotFoundError for a pattern that picks nothing, and the brokers'
-    error when no group could be read.
+    A group that does not consume the topics is left out. An offset that consume stats leave open (0, or missing) is
+    read from the table, which is a little older. Raises NotFoundError for a pattern that matches nothing, and the
+    brokers' error when no group could be read.
     """
     found = await _find(client, groups)
     reader = _Reader(client, found)
@@ -118,14 +117,14 @@ async def _find(client: Client, groups: Sequence[str]) -> _Found:
     names = {name for name in known if not is_system_group(name)}
     failures = tuple(Failure(name, "names of groups", error) for name, error in sorted(failed.items()))
     if groups:
-        # Whoever names a system group, or one that is not there, is told so when it is read.
+        # A named group that does not exist, or is a system group, is handled when it is read.
         names |= {name for name in groups if not is_pattern(name)}
         names = set(pick("Group", groups, names, failed))
     return _Found(brokers, tables, tuple(sorted(names)), failures)
 
 
 class _Reader:
-    """Reads groups, and remembers what they share and who does not answer."""
+    """Reads groups, and remembers what they share and which brokers and members do not answer."""
 
     def __init__(self, client: Client, found: _Found) -> None:
         self._client = client
@@ -136,7 +135,7 @@ class _Reader:
         self.seen_topics: set[str] = set()
 
     async def read(self, group: str, topics: Sequence[str]) -> Reading | None:
-        """Read all of a group, None for one that has none of the topics. Raises what require_group raises."""
+        """Read a group, None for one without any of the topics. Raises the errors of require_group()."""
         first = await ask_all(self._found.brokers, lambda name: self._ask_group(name, group))
         if not first.ok:
             raise all_failed(first.failed.values())
@@ -150,7 +149,7 @@ class _Reader:
         known = {mq.topic for view in reading.views.values() for mq in view.stats.queues}
         for connections in reading.connections():
             known.update(connections.subscriptions)
-        # Where members want different topics, brokers name only those of whoever was heard last.
+        # When members subscribe to different topics, brokers only report those of the last heartbeat.
         for info in reading.running.ok.values():
             known.update(item.topic for item in info.subscriptions)
             known.update(mq.topic for mq in info.process_queues)
@@ -195,7 +194,7 @@ class _Reader:
             for member in view.connections.members if view.connections is not None else ():
                 through.setdefault(member.client_id, view.address)
         reading.running = await ask_all(through, lambda name: self._ask_member(group, name, through[name]))
-        # One for the group: a fleet can have thousands that don't answer.
+        # One failure per group: a fleet can have thousands of silent members.
         silent = list(reading.running.failed.values())
         if silent:
             reading.failures.append(Failure(None, f"running info of {counted(len(silent), 'member')}", silent[0]))
@@ -203,7 +202,7 @@ class _Reader:
     async def _ask_member(self, group: str, client_id: str, address: str) -> RunningInfo:
         async with self._gates.setdefault(address, asyncio.Semaphore(RELAYED_AT_ONCE)):
             if self._silent_counts[address] >= _SILENT_ENOUGH:
-                raise UnreachableError(client_id, f"not asked, after {_SILENT_ENOUGH} silent members through {address}")
+                raise UnreachableError(client_id, f"not asked, after {_SILENT_ENOUGH} silent members on {address}")
             try:
                 return await ask_running_info(self._client, address, group, client_id)
             except RmqctlError as error:
@@ -214,16 +213,16 @@ class _Reader:
     async def _find_routes(self, reading: Reading) -> None:
         found = await ask_all(reading.topics, self._client.route)
         reading.routes = found.ok
-        # A retry topic without a route is made at the first failure; a deleted topic leaves its offsets behind.
+        # A retry topic is created at the first failure; a deleted topic leaves its offsets behind.
         reading.unrouted = {
             topic: error for topic, error in found.failed.items() if not isinstance(error, NotFoundError)
         }
         reading.failures += [Failure(None, f"route of {topic}", error) for topic, error in reading.unrouted.items()]
 
     async def _ask_topics(self, reading: Reading) -> None:
-        """Ask for min and max offsets, of each topic once for all groups.
+        """Read min and max offsets, once per topic for all groups.
 
-        A table is always older than they are, so no stored offset is beyond a max only because it was asked later.
+        They are always newer than the table, so that no stored offset exceeds a max only because it was read later.
         """
         queues = reading.queues()
         places = sorted({(mq.broker_name, mq.topic) for mq in queues if mq.broker_name in reading.views})
@@ -245,7 +244,7 @@ class _Reader:
         return await self._client.once(("topic stats", broker_name, topic), ask)
 
     async def _settle(self, group: str, reading: Reading) -> None:
-        """Fill reading.stored for queues whose offset consume stats leave open: shown as 0, or not shown."""
+        """Fill reading.stored for queues whose offset consume stats leave open: 0 or missing."""
         open_queues: dict[str, list[MessageQueue]] = {}
         for mq in reading.queues():
             view = reading.views.get(mq.broker_name)
@@ -274,9 +273,9 @@ class _Reader:
 
 
 def _settled(mq: MessageQueue, view: BrokerView, stored: Mapping[str, Mapping[int, int]]) -> int | None:
-    """Return a queue's stored offset by the broker's table, None for none."""
+    """Return a queue's stored offset from the broker's table, None without one."""
     offset = stored.get(mq.topic, {}).get(mq.queue_id)
     if offset is None:
         return None
-    # Consume stats are newer: a 0 there, where something is stored, is a 0.
+    # Consume stats are newer: when an offset is stored, a 0 there is a real 0.
     return 0 if mq in view.stats.queues else offset

@@ -1,4 +1,4 @@
-"""Ages of the oldest unread messages of many groups, asked for those that are furthest behind."""
+"""Read the ages of the oldest unread messages, for the groups that are furthest behind."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from rmqctl.rules.group_backlog import Backlog, oldest_age_ms
 
 from .results import ask_all
 
-# Brokers read messages for each answer. So many cost a list of 1,000 groups a tenth of its time.
+# Brokers read messages for each answer. This many requests take a tenth of the time of a list of 1,000 groups.
 _MOST_REQUESTS = 200
 
 
 class GroupAges(Struct, frozen=True):
-    """Ages in ms of the groups that were asked for, None where one of a group's queues is not known."""
+    """Ages in ms by group that was asked for, None when the age for one of its queues is unknown."""
 
     by_group: Mapping[str, int | None]
     failed: Mapping[tuple[Broker, str], RmqctlError]
 
     def is_asked(self, group: str) -> bool:
-        """Tell whether the group was among those that were asked for."""
+        """Return whether the age of the group was asked for."""
         return group in self.by_group
 
     def of(self, group: str) -> int | None:
@@ -36,9 +36,9 @@ class GroupAges(Struct, frozen=True):
 
 
 async def fetch_ages(client: Client, brokers: Sequence[Broker], backlogs: Mapping[str, Backlog]) -> GroupAges:
-    """Ask for the ages of unread messages, the largest lags first, with a bounded number of requests.
+    """Return the ages of unread messages, largest lags first, with a bounded number of requests.
 
-    Groups whose lag is not known in full are left out: their oldest message may be where nothing was told.
+    Groups whose lag is not fully known are left out: their oldest message may be on a broker that did not answer.
     """
     by_name = {broker.broker_name: broker for broker in brokers}
     behind = {name: backlog for name, backlog in backlogs.items() if backlog.behind and backlog.reason is None}

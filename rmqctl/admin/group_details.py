@@ -1,4 +1,4 @@
-"""One group as each broker and each of its members tells it."""
+"""Read one group as each broker and each of its members reports it."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from .retry_places import fetch_retry_places
 
 
 class GroupMembers(Struct, frozen=True):
-    """Who is in a group.
+    """The members of a group.
 
-    `connections` are by broker that answered, None where nobody is connected; `running` is by client id what each says
-    of itself, or why it doesn't; `unseen_reason` says why UNKNOWN is no EMPTY; `topic_brokers` names the brokers of
-    each topic that the group wants; `at_ms` is when they were asked, by this machine's clock.
+    `connections` are by broker that answered, None without members; `running` is by client id, each member's running
+    info or why it is missing; `unseen_reason` is why the state is UNKNOWN and not EMPTY; `topic_brokers` are the
+    brokers of each subscribed topic; `at_ms` is when they were read, by this machine's clock.
     """
 
     group: str
@@ -51,9 +51,9 @@ class GroupMembers(Struct, frozen=True):
 
 
 async def fetch_group_members(client: Client, group: str) -> GroupMembers:
-    """Ask every broker who is connected, and every member what it is doing.
+    """Read a group's connections from every broker, and every member's running info.
 
-    Raises NotFoundError for a group that doesn't exist, and the brokers' error when none of them answers.
+    Raises NotFoundError for a group that does not exist, and the brokers' error when none of them answers.
     """
     brokers = {broker.broker_name: broker for broker in (await fetch_cluster(client)).brokers}
     answers = await ask_all(brokers, lambda name: fetch_placed_connections(client, brokers[name], group))
@@ -91,7 +91,7 @@ def _broker_names(routes: Mapping[str, TopicRoute]) -> dict[str, tuple[str, ...]
 
 
 class GroupConfigs(Struct, frozen=True):
-    """A group's configuration by broker that answered, None where it has none."""
+    """A group's configuration by broker that answered, None when it has none."""
 
     group: str
     configs: Mapping[str, GroupConfig | None]
@@ -99,9 +99,9 @@ class GroupConfigs(Struct, frozen=True):
 
 
 async def fetch_group_configs(client: Client, group: str) -> GroupConfigs:
-    """Return what every broker has configured for a group.
+    """Return a group's configuration on every broker.
 
-    Raises NotFoundError for a group of which no broker has a configuration or an offset.
+    Raises NotFoundError when no broker has a configuration or an offset of the group.
     """
     brokers = {broker.broker_name: broker for broker in (await fetch_cluster(client)).brokers}
     tables = await require_group(client, group, brokers, {})
@@ -111,13 +111,13 @@ async def fetch_group_configs(client: Client, group: str) -> GroupConfigs:
 
 
 class GroupDetails(Struct, frozen=True):
-    """All of a group. `dead_letters` are messages kept in its dead-letter topic.
+    """All facts about a group. `dead_letters` counts the messages in its dead-letter topic.
 
-    `configs` are by broker that answered, None where it has none. `cut_queues` counts unread messages in queues that
+    `configs` are by broker that answered, None when it has none. `cut_queues` counts unread messages in queues that
     their topics no longer have; `leftovers` are stored offsets of other queues that do not exist, `stored_topics` the
-    topics of all others. `retry_places` are the brokers as places for messages that fail, where there are members.
-    `last_dead_letter_at_ms` is when the newest dead letter was stored, by its broker's clock. `reading` is what the
-    progress was made of, `at_ms` when it was read by this machine's clock.
+    topics with other stored offsets. `retry_places` are, for a group with members, the brokers as destinations of
+    failed messages. `last_dead_letter_at_ms` is when the newest dead letter was stored, by its broker's clock.
+    `progress` was computed from `reading`, which was read at `at_ms` by this machine's clock.
     """
 
     progress: GroupProgress
@@ -137,14 +137,14 @@ class GroupDetails(Struct, frozen=True):
 
     @property
     def dead_letter_count(self) -> int | None:
-        """The number of dead letters, None when a broker is not heard."""
+        """The number of dead letters, None when a broker did not answer."""
         return self.dead_letters.value
 
 
 async def fetch_group_details(client: Client, group: str, topics: Sequence[str] = ()) -> GroupDetails:
-    """Return all of one group, or its progress in some topics only. Raises what fetch_group_progress raises."""
+    """Return all facts about one group, its progress only in `topics`. Raises the errors of fetch_group_progress()."""
     brokers = {broker.broker_name: broker for broker in (await fetch_cluster(client)).brokers}
-    # At once: members that do not answer can take all the time that there is.
+    # Concurrently: members that do not answer can use up the whole deadline.
     reading, tables, dead, stored = await asyncio.gather(
         read_group(client, group, topics),
         fetch_configs(client, brokers),
@@ -152,13 +152,13 @@ async def fetch_group_details(client: Client, group: str, topics: Sequence[str] 
         ask_all(brokers, lambda name: _fetch_stored(client, group, brokers[name])),
     )
     configs = {name: table.get(group) for name, table in tables.ok.items()}
-    # Without members nothing fails, and where no queue is for retries that is known already.
+    # Without members nothing fails, but a configuration without retry queues is a problem anyway.
     has_retries = reading.connections() or any(each and each.retry_queue_count <= 0 for each in configs.values())
     (leftovers, cut), places = await asyncio.gather(
         _find_leftovers(client, brokers, stored.ok),
         ask_all([group] if has_retries else [], lambda name: fetch_retry_places(client, name, brokers)),
     )
-    # A broker that failed before fails here for the same reason.
+    # A broker that failed earlier fails here for the same reason.
     failures = [
         Failure(name, what, error)
         for what, answers in (("configuration", tables), ("dead letters", dead), ("all stored offsets", stored))
@@ -190,7 +190,7 @@ async def fetch_group_details(client: Client, group: str, topics: Sequence[str] 
 
 
 async def _fetch_stored(client: Client, group: str, broker: Broker) -> dict[MessageQueue, int]:
-    """Return every offset that a broker stores of a group, also of topics and queues that are gone."""
+    """Return all offsets that a broker stores for a group, also for topics and queues that no longer exist."""
     topics = (await fetch_all_offsets(client, broker)).get(group, {})
     return {
         MessageQueue(topic, broker.broker_name, queue_id): offset
@@ -202,12 +202,12 @@ async def _fetch_stored(client: Client, group: str, broker: Broker) -> dict[Mess
 async def _find_leftovers(
     client: Client, brokers: Mapping[str, Broker], stored: Mapping[str, Mapping[MessageQueue, int]]
 ) -> tuple[dict[MessageQueue, int], Answers[MessageQueue, int]]:
-    """Return the offsets of queues that do not exist by the routes of their topics, sorted.
+    """Return the offsets of queues that are not in the routes of their topics, sorted.
 
-    And of topics that exist, how many messages in such queues the group has not read.
+    Also return, for those of existing topics, the number of messages that the group has not read.
     """
     offsets = {mq: offset for at_broker in stored.values() for mq, offset in at_broker.items()}
-    # Light queues are no topics of their own, and have no route.
+    # Light queues are not topics, and have no route.
     topics = {mq.topic for mq in offsets if not mq.topic.startswith(LMQ_PREFIX)}
     routes = await ask_all(topics, client.route)
     gone = {topic for topic, error in routes.failed.items() if isinstance(error, NotFoundError)}

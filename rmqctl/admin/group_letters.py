@@ -1,4 +1,4 @@
-"""How many dead letters groups have, and when the newest was stored: one request a broker and dead-letter topic."""
+"""Count the dead letters of groups and read the newest's time: one request per broker and dead-letter topic."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from rmqctl.model.route import Broker
 from .group_tables import GroupTables, fetch_topic
 from .results import ask_all
 
-# For a list of groups. Clusters with more of these topics have them mostly of groups that nobody uses.
+# For a list of groups. In clusters with more of these topics, most belong to groups that are not used any more.
 _MOST_REQUESTS = 200
 
 
 class LetterCount(Struct, frozen=True):
-    """Dead letters that are kept. `last_at_ms` is when the newest was stored, by its broker's clock; None: unknown."""
+    """The stored dead letters. `last_at_ms` is when the newest was stored by its broker's clock, None if unknown."""
 
     count: int = 0
     last_at_ms: int | None = None
 
 
 class GroupLetters(Struct, frozen=True):
-    """The dead letters of the groups that were asked for. `failed` is by broker and dead-letter topic."""
+    """The dead letters of the requested groups. `failed` is by broker and dead-letter topic."""
 
     by_group: Mapping[str, LetterCount]
     failed: Mapping[tuple[Broker, str], RmqctlError]
@@ -40,7 +40,7 @@ def sum_letters(counts: Iterable[LetterCount]) -> LetterCount:
 
 
 async def count_letters(client: Client, broker: Broker, group: str) -> LetterCount:
-    """Return a broker's dead letters of a group."""
+    """Return a group's dead letters on a broker."""
     queues = (await fetch_topic(client, broker, dead_letter_topic(group))).values()
     return sum_letters(
         LetterCount(max(0, queue.max_offset - queue.min_offset), queue.last_update_at_ms) for queue in queues
@@ -50,7 +50,7 @@ async def count_letters(client: Client, broker: Broker, group: str) -> LetterCou
 async def fetch_letters(client: Client, tables: Mapping[Broker, GroupTables], groups: Sequence[str]) -> GroupLetters:
     """Count the dead letters of groups, in this order, with a bounded number of requests.
 
-    Only brokers that have the group's dead-letter topic are asked. A group that is not counted is not in the answer.
+    Only brokers with the group's dead-letter topic are asked. Groups beyond the bound are missing from the result.
     """
     places: list[tuple[Broker, str]] = []
     chosen: list[str] = []

@@ -1,4 +1,4 @@
-"""Which groups there are: by name, by pattern, by what each broker has configured."""
+"""Find groups: by name, by pattern, and by each broker's configuration."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from .results import Answers, V, all_failed, ask_all, by_broker_name, failed_by_
 async def fetch_configs(client: Client, brokers: Mapping[str, Broker]) -> Answers[str, dict[str, GroupConfig]]:
     """Return every group's configuration, by broker and group.
 
-    By the list of all groups, asked once: the request for one of them (GET_SUBSCRIPTIONGROUP_CONFIG) creates what it
-    doesn't find.
+    Reads the list of all groups, once per broker: the request for one group (GET_SUBSCRIPTIONGROUP_CONFIG) creates a
+    group that does not exist.
     """
     return await ask_all(brokers, lambda name: fetch_configs_at(client, brokers[name]))
 
 
 async def fetch_configs_at(client: Client, broker: Broker) -> dict[str, GroupConfig]:
-    """Return the configuration of every group that a broker has, asked once. Raises what Client.ask_broker() raises."""
+    """Return the configuration of every group on a broker, read once. Raises the errors of Client.ask_broker()."""
 
     async def ask() -> dict[str, GroupConfig]:
         answer = await client.ask_broker(broker, headers.get_all_groups())
@@ -39,14 +39,14 @@ async def fetch_configs_at(client: Client, broker: Broker) -> dict[str, GroupCon
 
 
 async def find_bound_topic(client: Client, group: str) -> str | None:
-    """Return the topic whose lite topics a group consumes, None for an ordinary one, by the brokers that answer."""
+    """Return the topic whose lite topics a group consumes, None for an ordinary group, by the brokers that answer."""
     cluster = await fetch_cluster(client)
     tables = await fetch_configs(client, {broker.broker_name: broker for broker in cluster.brokers})
     return bound_topic(table.get(group) for table in tables.ok.values())
 
 
 async def fetch_all_offsets(client: Client, broker: Broker) -> Mapping[str, Mapping[str, Mapping[int, int]]]:
-    """Return the offsets of all groups that a broker stores, by group, topic and queue id; asked once."""
+    """Return all groups' offsets on a broker, by group, topic and queue id; read once."""
 
     async def ask() -> Mapping[str, Mapping[str, Mapping[int, int]]]:
         answer = await client.ask_broker(broker, headers.get_all_consumer_offsets())
@@ -58,10 +58,10 @@ async def fetch_all_offsets(client: Client, broker: Broker) -> Mapping[str, Mapp
 async def require_group(
     client: Client, group: str, brokers: Mapping[str, Broker], failed_brokers: Mapping[str, RmqctlError]
 ) -> Answers[str, dict[str, GroupConfig]]:
-    """Return all configurations. Raises NotFoundError for a group of which no broker has a configuration or an offset.
+    """Return all configurations. Raises NotFoundError when no broker has a configuration or an offset of the group.
 
-    A group that was deleted can leave its offsets behind. `failed_brokers` are those that failed before: without them
-    it can't be said that there is no such group.
+    A deleted group can leave its offsets behind. `failed_brokers` are those that failed earlier: the group may exist
+    there, so their error is raised instead.
     """
     tables = await fetch_configs(client, brokers)
     if not tables.ok:
@@ -81,7 +81,7 @@ async def require_group(
 def require_known(
     group: str, tables: Answers[str, dict[str, GroupConfig]], failed_brokers: Mapping[str, RmqctlError]
 ) -> None:
-    """Raise NotFoundError for a group that no table has, and the failures' error when a broker is not heard."""
+    """Raise NotFoundError for a group that is in no table, and the failures' error when a broker did not answer."""
     names = {name for table in tables.ok.values() for name in table}
     if group in names:
         return
@@ -90,12 +90,11 @@ def require_known(
 
 
 async def fetch_matching_groups(client: Client, patterns: Sequence[str]) -> tuple[tuple[str, ...], list[Failure]]:
-    """Return the names that patterns pick, sorted, and what could not be read for it.
+    """Return the names that patterns match, sorted, and the failures.
 
-    Names without wildcards are taken as they are, unasked.
-
-    Groups that have offsets but no configuration left are found as well; RocketMQ's own only by their names. Raises
-    NotFoundError for a pattern that picks none, and the brokers' error when none of them answers.
+    Names without wildcards are returned without asking the brokers. Groups that only have offsets are found as well;
+    RocketMQ's own groups only by their names. Raises NotFoundError for a pattern that matches none, and the brokers'
+    error when none of them answers.
     """
     if not any(map(is_pattern, patterns)):
         return tuple(dict.fromkeys(patterns)), []
@@ -116,10 +115,10 @@ async def fetch_matching_groups(client: Client, patterns: Sequence[str]) -> tupl
 def pick(
     kind: str, patterns: Sequence[str], names: Iterable[str], failed_brokers: Mapping[str, RmqctlError]
 ) -> tuple[str, ...]:
-    """Return what patterns pick of the names that brokers told, sorted.
+    """Return the names that patterns match, sorted.
 
-    Raises NotFoundError for one that picks none; the failed brokers' error instead when there are any: what it means
-    may be there.
+    Raises NotFoundError for a pattern that matches none; the failed brokers' error instead if some failed, as they may
+    have a match.
     """
     try:
         return require_matching(kind, patterns, names)
@@ -128,10 +127,10 @@ def pick(
 
 
 def of_matching(groups: Sequence[str], answers: Answers[str, V], failures: list[Failure]) -> list[V]:
-    """Return what was read of the groups that `groups` picked, and add to the failures what failed for one as a whole.
+    """Return the answers for the groups that `groups` matched, and add the groups that failed to `failures`.
 
-    Of groups that a pattern picks, those without the topics that were asked for are not meant. Raises the weightiest
-    error when nothing was read.
+    Groups that only match a pattern and lack the requested topics are skipped. Raises the most important error when
+    nothing was read.
     """
     untold = failed_by_name(failures)
     failures += [

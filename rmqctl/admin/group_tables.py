@@ -1,4 +1,4 @@
-"""What brokers' own tables tell of all groups at once: groups, stored offsets, topics."""
+"""Read the brokers' own tables of all groups, stored offsets and topics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Offsets = Mapping[str, Mapping[int, int]]
 
 
 class GroupTables(Struct, frozen=True):
-    """One broker's tables: which groups it knows, by configuration or offset, and its topics; None when untold."""
+    """One broker's tables: groups with a configuration or an offset, and topics, None when they could not be read."""
 
     names: frozenset[str]
     configs: Mapping[str, GroupConfig]
@@ -38,7 +38,7 @@ class GroupTables(Struct, frozen=True):
 
 
 async def fetch_tables(client: Client, broker: Broker) -> tuple[GroupTables, Failure | None]:
-    """Return a broker's tables, and why its topics are not among them."""
+    """Return a broker's tables, and the failure when its topics are missing."""
     configured, stored, topics = await asyncio.gather(
         fetch_configs_at(client, broker),
         fetch_all_offsets(client, broker),
@@ -52,7 +52,7 @@ async def fetch_tables(client: Client, broker: Broker) -> tuple[GroupTables, Fai
 async def fetch_queues_cut_off(
     client: Client, names: Sequence[str], tables: Mapping[Broker, GroupTables]
 ) -> Answers[MessageQueue, TopicOffset]:
-    """Ask for the queues that the groups have offsets of and their topics, which exist, no longer have."""
+    """Return queues for which the groups have offsets, but which their (existing) topics no longer have."""
     queues = {
         MessageQueue(topic, broker.broker_name, queue_id)
         for broker, table in tables.items()
@@ -65,7 +65,7 @@ async def fetch_queues_cut_off(
 
 
 async def fetch_topic(client: Client, broker: Broker, topic: str) -> Mapping[int, TopicOffset]:
-    """Return min and max by queue id; nothing for a topic that was deleted and left its offsets behind."""
+    """Return min and max by queue id; empty for a topic that was deleted and left its offsets behind."""
     try:
         answer = await client.ask_broker(broker, headers.get_topic_stats(topic))
     except BrokerError as error:

@@ -1,4 +1,4 @@
-"""A group's configuration at one broker's master: read as it is, written, deleted."""
+"""Read, write and delete a group's configuration on one broker's master."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from rmqctl.protocol.versions import V5_5_0
 
 
 async def read_configs(client: Client, broker: Broker) -> dict[str, GroupConfig]:
-    """Return every group's configuration; each call asks again, and no slave, whose copy can be old."""
+    """Return every group's configuration; always asks the master, as a slave's copy can be old."""
     answer = await client.ask(client.require_master(broker), headers.get_all_groups())
     return bodies.decode_groups(answer.body)
 
 
 async def write_config(client: Client, broker: Broker, body: Mapping[str, Any]) -> None:
-    """Store a configuration, whole. May reach the broker twice, which does no harm."""
+    """Write a complete configuration. The request may reach the broker twice, which does no harm."""
     await client.ask(client.require_master(broker), writes.update_group(body))
 
 
 async def delete_group(client: Client, broker: Broker, group: str, *, with_offsets: bool) -> None:
-    """Delete a configuration, and all offsets of the group with it. May reach the broker twice, which does no harm."""
+    """Delete a configuration and, `with_offsets`, all offsets. May reach the broker twice, which does no harm."""
     await client.ask(client.require_master(broker), writes.delete_group(group, with_offsets=with_offsets))
 
 
 async def makes_deleted_again(client: Client, broker: Broker) -> bool:
-    """Tell whether a broker makes a group that is deleted without its offsets again at once, with the defaults.
+    """Return whether a broker immediately recreates, with defaults, a group that is deleted without its offsets.
 
-    5.5.0 does: it then asks whether the group was one of lite topics, and asking makes it, unless
+    5.5.0 does: it then checks whether the group consumes lite topics, and the check creates it, unless
     autoCreateSubscriptionGroup is off. Source: AdminBrokerProcessor.deleteSubscriptionGroup, LiteMetadataUtil.
     """
     answer = await client.ask(client.require_master(broker), headers.get_broker_config())

@@ -1,4 +1,4 @@
-"""Groups: every group of a cluster in one pass, from the brokers' own tables rather than from retry topics."""
+"""List all groups of a cluster in one pass, from the brokers' own tables rather than from retry topics."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ _TopicAnswers = Answers[tuple[Broker, str], Mapping[int, TopicOffset]]
 
 
 class GroupSummary(Struct, frozen=True):
-    """One group over all brokers. A null's reason is in `reasons` under its JSON name.
+    """One group over all brokers. The reason for a None is in `reasons` under its JSON name.
 
-    `lag` is None when a part of it is not known; `lag_at_least` sums what is. `lost` counts messages that were
-    deleted before the group read them, in the same way. `topics` are those with a stored offset, a live
-    subscription, or messages of which the group has no offset. `client_version` is the oldest among the members.
-    `time_lag_ms` is the age of the oldest unread message; it is asked for the groups that are furthest behind,
-    `is_age_asked` says whether for this one. `unreadable_count` are messages in queues that no consumer can read,
-    which no lag counts. `connections` and `configs` are by broker that answered, `backlogs` by topic;
-    `has_leftovers`: offsets are stored of queues that do not exist; `closed_brokers` are by topic the brokers where
-    its permission lets no consumer read it, `unserved_brokers` those where no member is connected, though others have
-    some. `letters` are its dead letters, None where they were not counted; `unchecked` is what was not looked at.
+    `lag`: None when a part of it is unknown; `lag_at_least` is the sum of the known parts. `lost` likewise counts
+    messages that were deleted before the group read them. `topics` are those with a stored offset, a live
+    subscription, or messages for which the group has no offset. `client_version` is the oldest among the members.
+    `time_lag_ms` is the age of the oldest unread message; it is only read for the groups that are furthest behind,
+    `is_age_asked` is whether it was for this one. `unreadable_count` is the number of messages in queues that no
+    consumer can read; lags do not include them. `connections` and `configs` are by broker that answered, `backlogs` by
+    topic. `has_leftovers`: offsets are stored for queues that do not exist. `closed_brokers` are, by topic, the brokers
+    where its permission does not allow reads; `unserved_brokers` those without members while other brokers have some.
+    `letters` are its dead letters, None when they were not counted; `unchecked` is what was not checked.
     `lite_bind_topic` is the topic whose lite topics it consumes, None for other groups.
     """
 
@@ -89,7 +89,7 @@ class GroupSummary(Struct, frozen=True):
 
 
 class GroupList(Struct, frozen=True):
-    """All groups, sorted by name, what could not be read, and how many of RocketMQ's own groups were left out.
+    """All groups sorted by name, the failures, and the number of RocketMQ's own groups that were left out.
 
     `at_ms` is when they were read, by this machine's clock.
     """
@@ -103,7 +103,7 @@ class GroupList(Struct, frozen=True):
 class _Facts(Struct, frozen=True):
     """Everything that was read, for all groups. Answers about members and topics are by broker and name.
 
-    `consumed` are the topics in which a group may have messages left; `cut_queues` are queues with offsets that their
+    `consumed` are the topics in which a group may have unread messages; `cut_queues` are queues with offsets that their
     topics no longer have.
     """
 
@@ -116,11 +116,11 @@ class _Facts(Struct, frozen=True):
     letters: GroupLetters
 
     def connected(self, name: str) -> list[GroupConnections]:
-        """Return what each broker with members said of them."""
+        """Return the connections on each broker with members."""
         return _connected(name, self.tables, self.members)
 
     def is_broadcasting(self, name: str) -> bool:
-        """Tell whether any member broadcasts: then offsets on brokers are leftovers."""
+        """Return whether any member broadcasts: then offsets on brokers are leftovers."""
         return any(item.message_model == BROADCASTING for item in self.connected(name))
 
     def stored_topics(self, name: str) -> set[str]:
@@ -128,14 +128,14 @@ class _Facts(Struct, frozen=True):
         return {topic for table in self.tables.values() for topic in table.offsets.get(name, {})}
 
     def backlogs(self, name: str) -> dict[str, Backlog]:
-        """Sum up what the group has left to consume, by topic."""
+        """Return the unread messages of the group, summed by topic."""
         return {
             topic: sum_backlog(self._part(broker, name, topic) for broker in self.tables)
             for topic in sorted(self.consumed[name])
         }
 
     def closed_brokers(self, name: str) -> dict[str, tuple[str, ...]]:
-        """Return by topic the brokers where its permission lets no consumer read it."""
+        """Return by topic the brokers where its permission does not allow reads."""
         found: dict[str, list[str]] = {}
         for broker, table in self.tables.items():
             for topic in self.consumed[name]:
@@ -145,7 +145,7 @@ class _Facts(Struct, frozen=True):
         return {topic: tuple(sorted(names)) for topic, names in sorted(found.items())}
 
     def unserved_brokers(self, name: str) -> dict[str, tuple[str, ...]]:
-        """Return by topic the brokers without any member, though members elsewhere subscribe to a topic they have."""
+        """Return by topic the brokers that have it but no members, while members elsewhere subscribe to it."""
         found: dict[str, list[str]] = {}
         subscribed = {topic for item in self.connected(name) if item.members for topic in item.subscriptions}
         topics = {topic for topic in subscribed if not topic.startswith(RETRY_PREFIX)}
@@ -160,7 +160,7 @@ class _Facts(Struct, frozen=True):
         return {topic: tuple(sorted(names)) for topic, names in sorted(found.items())}
 
     def untold(self, name: str) -> Unknown | None:
-        """Return why a part of what brokers know of a group is missing, None where nothing is."""
+        """Return why a part of the facts about a group is missing, None when they are complete."""
         asked = [self.topics.failed.get((broker, topic)) for broker in self.tables for topic in self.consumed[name]]
         asked += [self.members.failed.get((broker, name)) for broker in self.tables]
         asked += [self.letters.failed.get((broker, dead_letter_topic(name))) for broker in self.tables]
@@ -191,7 +191,7 @@ class _Facts(Struct, frozen=True):
         )
 
     def has_leftovers(self, name: str) -> bool:
-        """Tell whether offsets are stored of queues that do not exist and hold nothing that the group has not read."""
+        """Return whether offsets are stored for queues that do not exist and have no unread messages."""
         for broker, table in self.tables.items():
             stored = table.offsets.get(name, {})
             for topic, queue_id in find_leftovers(stored, table.topics) if table.topics is not None else ():
@@ -212,9 +212,9 @@ def _consumed_topics(
     tables: Mapping[Broker, GroupTables],
     members: Answers[tuple[Broker, str], GroupConnections | None],
 ) -> dict[str, frozenset[str]]:
-    """Return by group the topics in which it may have messages left, its retry topics among them.
+    """Return by group the topics in which it may have unread messages, including its retry topics.
 
-    A live group's offsets of topics that it left say nothing about it; brokers leave them out too (ConsumeStats).
+    For a live group, offsets of topics that it no longer consumes are ignored, as brokers do (ConsumeStats).
     """
     groups = {group for table in tables.values() for group in table.names}
     known = {topic for table in tables.values() for topic in table.topics or ()}
@@ -227,9 +227,9 @@ def _consumed_topics(
 
 
 async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with_system: bool = False) -> GroupList:
-    """Return all groups of the cluster, or those that names and patterns pick.
+    """Return all groups of the cluster, or those that names and patterns match.
 
-    Raises NotFoundError for a pattern that picks none, and the brokers' error when none of them answers.
+    Raises NotFoundError for a pattern that matches none, and the brokers' error when none of them answers.
     """
     cluster = await fetch_whole_cluster(client)
     told = await ask_all(cluster.brokers, lambda broker: fetch_tables(client, broker))
@@ -239,7 +239,7 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
     topic_failures = [failure for _, failure in told.ok.values() if failure is not None]
     names = {name for table in tables.ok.values() for name in table.names}
     if patterns:
-        # Whoever names a system group wants to see it.
+        # System groups that are named are shown.
         named = {pattern for pattern in patterns if not is_pattern(pattern)}
         names = set(pick("Group", patterns, names, by_broker_name(tables.failed)))
         shown = sorted(name for name in names if with_system or name in named or not is_system_group(name))
@@ -251,7 +251,7 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
     elsewhere = await _find_elsewhere(client, cluster, member_answers.ok) if client.expectation.is_first else {}
     consumed = _consumed_topics(shown, tables.ok, member_answers)
     topics = {topic for each in consumed.values() for topic in each}
-    # At every broker: one that has the topic, but no offset of the group, holds messages that it never read.
+    # On every broker: one with the topic but without an offset of the group has messages that it never read.
     topic_places = [(broker, topic) for broker in tables.ok for topic in sorted(topics)]
     with_members = {name for (_, name), found in member_answers.ok.items() if found is not None}
     topic_answers, cut_queues, letters = await asyncio.gather(
@@ -263,7 +263,7 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
     if not tables.failed:
         note_configs(client, {broker: table.topics for broker, table in tables.ok.items() if table.topics is not None})
     held_failures = _held_failures(elsewhere)
-    # Any group may have members and offsets at a broker that is gone, not only those whose members named it.
+    # Any group may have members and offsets on a missing broker, not only those whose members reported it.
     gone = {Broker("", each.broker_name or "", {}): each.error for each in held_failures}
     facts = _Facts(tables.ok, {**tables.failed, **gone}, member_answers, consumed, topic_answers, cut_queues, letters)
     backlogs = {name: facts.backlogs(name) for name in shown}
@@ -305,7 +305,7 @@ async def fetch_group_list(client: Client, patterns: Sequence[str] = (), *, with
 async def _find_elsewhere(
     client: Client, cluster: ClusterInfo, members: Mapping[tuple[Broker, str], GroupConnections | None]
 ) -> dict[str, set[MessageQueue]]:
-    """Return by group the queues that members hold at brokers which are not registered."""
+    """Return by group the queues that members hold on brokers that are not registered."""
     groups: dict[str, dict[str, GroupConnections]] = {}
     for (broker, name), found in members.items():
         if found is not None and found.members and broker.read_addresses:
@@ -318,7 +318,7 @@ def _held_failures(elsewhere: Mapping[str, set[MessageQueue]]) -> list[Failure]:
     for held in elsewhere.values():
         for mq in held:
             queues.setdefault(mq.broker_name, set()).add(mq)
-    reason = "not registered at the name server, but members hold its queues"
+    reason = "not registered with the name server, but members hold its queues"
     return [
         Failure(name, f"offsets of its {counted(len(each), 'queue')}", NotRegisteredError(name, reason, None))
         for name, each in sorted(queues.items())
@@ -326,7 +326,7 @@ def _held_failures(elsewhere: Mapping[str, set[MessageQueue]]) -> list[Failure]:
 
 
 def _first_of_each_broker(failed: Mapping[tuple[Broker, str], RmqctlError], what: str) -> list[Failure]:
-    """Name each broker once: a broker that goes away fails a thousand requests for one reason."""
+    """Return one failure per broker: a broker that stops fails a thousand requests for one reason."""
     by_broker: dict[str, list[tuple[str, RmqctlError]]] = {}
     for (broker, name), error in failed.items():
         by_broker.setdefault(broker.broker_name, []).append((name, error))

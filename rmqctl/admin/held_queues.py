@@ -1,4 +1,4 @@
-"""Queues that members hold at brokers which no name server lists: a sign of a missing broker that needs no memory."""
+"""Find queues that members hold on brokers that no name server lists: these brokers are missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MADE_UP = "__syslo__"
 
 
 def note_held(client: Client, queues: Iterable[MessageQueue]) -> None:
-    """Remember such queues: members forget them with their next rebalance, some 20 s later."""
+    """Remember queues of missing brokers: members forget them with their next rebalance, up to 20 s later."""
     for mq in queues:
         counts = client.sightings.held.setdefault(mq.topic, {})
         counts[mq.broker_name] = max(counts.get(mq.broker_name, 0), mq.queue_id + 1)
@@ -29,11 +29,11 @@ def note_held(client: Client, queues: Iterable[MessageQueue]) -> None:
 async def find_held_elsewhere(
     client: Client, groups: Mapping[str, Mapping[str, GroupConnections]], registered: Collection[str]
 ) -> dict[str, set[MessageQueue]]:
-    """Return by group the queues that members hold at brokers which are not registered, and remember them.
+    """Return by group the queues that members hold on brokers that are not registered, and remember them.
 
-    `groups` are the connections by group and broker address. At most 16 members of a group are asked, evenly spread:
-    queues are shared in the order of brokers, so those of one broker are with neighbours. It is for a cluster of which
-    nothing is remembered yet; later memory tells without asking members.
+    `groups` are the connections by group and broker address. At most 16 members per group are asked, evenly spread:
+    queues are shared in the order of brokers, so neighbours hold those of one broker. This is for a cluster that is not
+    in the memory yet; later the memory replaces asking members.
     """
 
     async def ask(group: str) -> set[MessageQueue]:

@@ -1,4 +1,4 @@
-"""What the brokers' own tables tell of topics, for the memory of the cluster."""
+"""Record the topics in the brokers' own tables for the memory of the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a group's dead letters: all of them, the oldest first, and what of them can't be read."""
+"""Read a group's dead letters, oldest first, and collect those that cannot be read."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from .messages import FoundMessage
 from .queues import QueueSpan, fetch_route, fetch_spans, opening_hint
 from .results import all_failed, slave_failures
 
-# What can't be read is named place by place up to here.
+# Unreadable places are listed individually up to this number.
 _MOST_NAMED = 100
 
 
 class Letters(Struct, frozen=True):
-    """A group's dead letters as they were when they were looked up: where they are, and what could not be looked up."""
+    """Where a group's dead letters are, at the time of the look-up, and the failures."""
 
     group: str
     spans: tuple[QueueSpan, ...]
@@ -42,10 +42,10 @@ class Letters(Struct, frozen=True):
 async def find_letters(
     client: Client, group: str, *, since_ms: int | None = None, until_ms: int | None = None
 ) -> Letters:
-    """Look up where a group's dead letters are; nowhere for a group that never had any.
+    """Return where a group's dead letters are; no spans for a group that never had any.
 
-    Raises NotFoundError for a group that there is not, RefusedError where no broker lets its topic be read, and the
-    brokers' error when none of them answers.
+    Raises NotFoundError for a group that does not exist, RefusedError when no broker allows its topic to be read, and
+    the brokers' error when none of them answers.
     """
     topic = dead_letter_topic(group)
     try:
@@ -57,7 +57,7 @@ async def find_letters(
     closed = sorted(data.broker_name for data in route.queue_data if not data.is_readable)
     queues = (*route.readable_queues(), *route.missing_queues())
     refusal = RefusedError(
-        f"The dead-letter topic of {group} is write-only at {listed(closed)}, as brokers before 4.9.2 make it.",
+        f"The dead-letter topic of {group} is write-only on {listed(closed)}, as brokers before 4.9.2 create it.",
         hint=opening_hint(route),
     )
     if not queues:
@@ -70,7 +70,7 @@ async def find_letters(
 
 
 class Letter(Struct, frozen=True, gc=False):
-    """One dead letter that can be read. `body` is as the producer gave it."""
+    """One readable dead letter. `body` is as the producer sent it."""
 
     found: FoundMessage
     message: StoredMessage
@@ -79,9 +79,9 @@ class Letter(Struct, frozen=True, gc=False):
 
 
 class LetterReading:
-    """Reads dead letters that were looked up. `failures` and `unreadable_count` are there afterwards.
+    """Reads dead letters that were looked up. `failures` and `unreadable_count` are complete after run().
 
-    `on_progress` is told how many offsets have been read, and of how many.
+    `on_progress` is called with the number of offsets read and the total number.
     """
 
     def __init__(
@@ -96,12 +96,12 @@ class LetterReading:
 
     @property
     def read_count(self) -> int:
-        """How many offsets have been read or passed over."""
+        """The number of offsets that have been read or skipped."""
         return self._search.read_count
 
     @property
     def failures(self) -> list[Failure]:
-        """What could not be read, place by place; of many places the first ones, and how many more there are."""
+        """The failures, one per place; of many places only the first ones, and the number of others."""
         gone = [
             Failure(mq.broker_name, f"{_stretch(first, end)} of {mq}", _deleted(end - first))
             for mq, first, end in self._search.gaps
@@ -109,12 +109,12 @@ class LetterReading:
         places = [*gone, *self._named]
         more = len(gone) + self.unreadable_count - _MOST_NAMED
         if more > 0:
-            error = RmqctlError(f"{counted(more, 'more place')} can't be read.")
+            error = RmqctlError(f"{counted(more, 'more place')} cannot be read.")
             places = [*places[:_MOST_NAMED], Failure(None, f"dead letters of {self._letters.group}", error)]
         return [*self._letters.failures, *self._search.failures, *places, *slave_failures(self._client)]
 
     async def run(self) -> AsyncGenerator[list[Letter]]:
-        """Yield what can be read, some at a time. Raises the brokers' error when no queue can be read at all."""
+        """Yield the readable dead letters in batches. Raises the brokers' error when no queue can be read at all."""
         if not self._letters.spans:
             return
         async with aclosing(self._search.run()) as batches:
@@ -133,7 +133,7 @@ class LetterReading:
         self.unreadable_count += 1
         if len(self._named) < _MOST_NAMED:
             what = f"offset {found.queue_offset} of {found.mq}"
-            self._named.append(Failure(found.mq.broker_name, what, error or RmqctlError("It can't be read.")))
+            self._named.append(Failure(found.mq.broker_name, what, error or RmqctlError("The message cannot be read.")))
         return None
 
 

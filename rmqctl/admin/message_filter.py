@@ -1,4 +1,4 @@
-"""What a message must be like: the conditions of `message find`, checked on the message itself."""
+"""The conditions of `message find`, checked on the messages themselves."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _END_OF_TIME_MS = 2**63 - 1
 
 
 class MessageFilter(Struct, frozen=True):
-    """All of these must hold; None and empty ones do. Times are store times, both ends belong to the span.
+    """Conditions that a message must all meet; None and empty ones are ignored. Times are store times, both inclusive.
 
     `ids`: one of them is the unique key, the broker's id, or the id of the first copy (ORIGIN_MESSAGE_ID).
-    `origin_topics`: of retried and dead messages, the topic that they were first sent to is one of these.
+    `origin_topics`: one of them is the topic that a retried or dead message was first sent to.
     """
 
     since_ms: int | None = None
@@ -31,12 +31,12 @@ class MessageFilter(Struct, frozen=True):
     origin_topics: frozenset[str] = frozenset()
 
     def select(self, messages: list[StoredMessage]) -> list[StoredMessage]:
-        """Return the messages that meet every condition. Raises RemoteProtocolError for one that can't be read."""
+        """Return the messages that meet every condition. Raises RemoteProtocolError for an unreadable one."""
         if self.since_ms is not None or self.until_ms is not None:
             until_ms = _END_OF_TIME_MS if self.until_ms is None else self.until_ms
             messages = stored_between(messages, self.since_ms or 0, until_ms)
         for name, value in self.properties:
-            # Most messages are settled without reading all their properties.
+            # Most messages can be rejected without decoding all their properties.
             written = value.encode(errors="surrogateescape")
             messages = [m for m in messages if written in m.record and m.properties.get(name) == value]
         if self.tags:
@@ -48,15 +48,15 @@ class MessageFilter(Struct, frozen=True):
         if self.origin_topics:
             messages = [message for message in messages if origin_topic(message.properties) in self.origin_topics]
         if self.contains is not None:
-            # A regular expression finds a fixed text in 1 KiB in 0.5 us whatever is around it; `in` takes up to 3 us.
-            # The whole record is searched first: taking the body out of it costs as much again.
+            # A regular expression finds a fixed text in 1 KiB in 0.5 us, whatever surrounds it; `in` needs up to 3 us.
+            # The whole record is searched first, because extracting the body costs as much as the search.
             search = re.compile(re.escape(self.contains)).search
             messages = [message for message in perhaps_with(messages, search) if search(message.body)]
         return messages
 
 
 def has_key(message: StoredMessage, key: str) -> bool:
-    """Tell whether a message carries a key: one of its business keys, or the producer's unique key."""
+    """Return whether a message carries a key: one of its business keys, or the producer's unique key."""
     properties = message.properties
     return key in split_keys(properties.get(KEYS)) or properties.get(UNIQ_KEY) == key
 

@@ -1,4 +1,4 @@
-"""Finding messages by key, through the index that every broker keeps of KEYS and unique keys."""
+"""Find messages by key, with each broker's index of KEYS and unique keys."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from .message_filter import MessageFilter
 from .messages import FoundMessage
 from .results import ask_all
 
-# More than brokers give at once (maxMsgsNumBatch is 64), so that a full answer is known by its size.
+# More than brokers return in one answer (maxMsgsNumBatch is 64), so that a full answer is recognised by its size.
 _PAGE_COUNT = 256
 _END_OF_TIME_MS = 2**63 - 1
-# The index keeps seconds, counted from the first entry of its file and rounded down.
+# The index stores seconds since the first entry of its file, rounded down.
 _INDEX_STEP_MS = 1000
 _FULL_ANSWER_COUNT = 32
-_HIDDEN = f" A message may wait in {DELAY_TOPIC} or {TIMER_TOPIC}: the account has no right to look there."
+_HIDDEN = f" The message may be waiting in {DELAY_TOPIC} or {TIMER_TOPIC}, which this account is not allowed to read."
 
 
 class Indexed(Struct, frozen=True):
-    """Messages of all brokers, oldest first, and what could not be read.
+    """Messages of all brokers, oldest first, and the failures.
 
-    `is_cut`: there may be older ones, beyond the limit. `crowded` names brokers whose index holds more entries of one
-    second than it answers. `hides_waiting`: the account may not look for messages that wait.
+    `is_cut`: there may be older ones, beyond the limit. `crowded` names brokers whose index has more entries for one
+    second than an answer can contain. `hides_waiting`: the account is not allowed to search for waiting messages.
     """
 
     found: tuple[FoundMessage, ...]
@@ -42,7 +42,7 @@ class Indexed(Struct, frozen=True):
 
     @property
     def waiting_hint(self) -> str:
-        """A sentence about what could not be looked for, empty where everything was."""
+        """A sentence about what could not be searched, empty when everything was."""
         return _HIDDEN if self.hides_waiting else ""
 
 
@@ -68,7 +68,7 @@ async def find_indexed(client: Client, route: TopicRoute, wanted: MessageFilter,
 async def _ask_broker(
     client: Client, broker: Broker, topic: str, wanted: MessageFilter, key: str, limit: int | None
 ) -> Indexed:
-    """Walk back through the index, an answer at a time: each holds the newest entries up to a time."""
+    """Read the index backwards, one answer at a time: each contains the newest entries up to a time."""
     begin_ms = max(0, (wanted.since_ms or 0) - _INDEX_STEP_MS)
     end_ms = _END_OF_TIME_MS if wanted.until_ms is None else wanted.until_ms
     seen: set[tuple[int, int]] = set()
@@ -85,7 +85,7 @@ async def _ask_broker(
             raise
         page = list(iter_messages(answer.command.body))
         largest_count = max(largest_count, len(page))
-        # The index has an entry for each key: a message whose business key is its unique key comes twice.
+        # The index has an entry per key: a message whose business key is its unique key appears twice.
         new = [message for place, message in {_place(each): each for each in page}.items() if place not in seen]
         seen.update(_place(message) for message in new)
         found += [_found(broker, topic, message) for message in _matching(wanted, new)]
@@ -96,14 +96,14 @@ async def _ask_broker(
         if new:
             end_ms = min(end_ms, min(message.stored_at_ms for message in page))
         else:
-            # One second holds more entries than an answer: what it has besides stays unseen.
+            # This second has more entries than an answer can contain: the others cannot be read.
             is_crowded = True
             end_ms = min(message.stored_at_ms for message in page) - _INDEX_STEP_MS
     return Indexed(tuple(found), (), is_cut=is_crowded, crowded=(broker.broker_name,) if is_crowded else ())
 
 
 def _matching(wanted: MessageFilter, messages: list[StoredMessage]) -> list[StoredMessage]:
-    """Return those that meet the conditions; one that can't be read does not hide the others."""
+    """Return the messages that meet the conditions, and those that cannot be read."""
     matching = []
     for message in messages:
         try:
@@ -118,5 +118,5 @@ def _found(broker: Broker, topic: str, message: StoredMessage) -> FoundMessage:
 
 
 def _place(message: StoredMessage) -> tuple[int, int]:
-    """Return what tells a message from all others of its broker; those of an inner batch share one record."""
+    """Return what identifies a message on its broker; messages of an inner batch share one record."""
     return message.commit_log_offset, message.queue_offset

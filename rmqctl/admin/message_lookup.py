@@ -1,4 +1,4 @@
-"""Finding single messages: by either kind of id, or by their place in a queue."""
+"""Find single messages: by either kind of id, or by their offset in a queue."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from .queues import QueueChoice, QueueSpan, chosen_queues, fetch_route, fetch_sp
 from .results import all_failed, failed_by_name, not_found, slave_failures
 from .waiting_messages import find_indexed_or_waiting
 
-# A unique key is one message's and its retries'; more than these are somebody's mistake.
+# A unique key belongs to one message and its retries; more results than this are a user's mistake.
 _SAME_ID_COUNT = 1_000
 
 
 class Lookup:
-    """What was found for several ids, and what was not."""
+    """The messages found for several ids, and the failures."""
 
     def __init__(self) -> None:
         self.found: list[FoundMessage] = []
@@ -40,9 +40,9 @@ class Lookup:
 async def find_by_ids(client: Client, ids: list[str], topic: str | None) -> Lookup:
     """Return the messages with these ids, in their order.
 
-    An id as the broker makes them is asked only of a broker of this cluster that has the address in it; everything
-    else, and what is not there, is looked for as a unique key in the topic. Raises UsageError for what is no id or
-    needs a topic, and the weightiest error when none is found.
+    A broker's id is looked up on the broker whose address it contains, if that is part of this cluster. All other ids,
+    and those not found there, are searched as unique keys in the topic. Raises UsageError for an invalid id and for one
+    that needs a topic, and the most important error when none is found.
     """
     for text in ids:
         decode_id(text)
@@ -62,11 +62,11 @@ async def find_by_ids(client: Client, ids: list[str], topic: str | None) -> Look
     return lookup
 
 
-_BY_KEY = "A business key is looked for with --topic TOPIC --key KEY."
+_BY_KEY = "For a business key, use --topic TOPIC --key KEY."
 
 
 def decode_id(text: str, *, hint: str = _BY_KEY) -> OffsetId | None:
-    """Return an id read as the broker's kind, None when it can only be a unique key. Raises UsageError."""
+    """Return an id decoded as a broker's id, None when it can only be a unique key. Raises UsageError."""
     try:
         return decode_offset_id(text)
     except ValueError:
@@ -103,45 +103,45 @@ async def _find_by_id(
         if failures:
             raise failures[0].error
         if owner is not None:
-            hint = "Its file may have been deleted. If it is a unique key, name the topic with --topic."
+            hint = "If it is a unique key, give its topic with --topic; otherwise the message may have been deleted."
             raise NotFoundError(
                 f"A message at offset {offset_id and offset_id.commit_log_offset} of", address, hint=hint
             )
         if offset_id is not None and (untold := await find_untold(client)):
             gone = not_found(NotFoundError(f"Message {text}: its broker", address), untold)
-            raise gone.reworded(gone.sentence, hint="If it is a unique key, name its topic with --topic.")
+            raise gone.reworded(gone.sentence, hint="If it is a unique key, give its topic with --topic.")
         raise UsageError(
-            f"{text} is a unique key, or the id of a broker outside this cluster: name its topic with --topic.",
-            hint=f"rmqctl message decode-id {text} shows both readings.",
+            f"{text} is a unique key, or an id from a broker outside this cluster, so --topic is required.",
+            hint=f"See both readings: rmqctl message decode-id {text}",
         )
     route = await fetch_route(client, topic)
     indexed = await find_indexed_or_waiting(client, route, MessageFilter(key=text), limit=_SAME_ID_COUNT)
     failures += indexed.failures
     if indexed.found:
         return list(indexed.found), failures
-    hint = f"No broker of {topic} has it as a unique key or key; the index forgets messages when their file goes."
+    hint = f"No broker of {topic} has it as a unique key or key; deleted messages are not in the index."
     hint += indexed.waiting_hint
     raise await not_indexed(client, NotFoundError("Message", text, hint=hint), topic, failures)
 
 
 async def not_indexed(client: Client, error: NotFoundError, topic: str, failures: Sequence[Failure]) -> RmqctlError:
-    """Return the error of a message that no index of a topic told of, where these indexes could not be read."""
+    """Return the error for a message that is not in a topic's indexes, or that of unreadable indexes."""
     return not_found(error, failed_by_name(failures) | await find_untold(client, topic))
 
 
 async def _view(client: Client, owner: Broker, topic: str | None, offset_id: OffsetId) -> FoundMessage | None:
-    """Read the message at a place of a broker's log; None when there is none, or another begins elsewhere."""
+    """Return the message at a position of a broker's commit log, None when no message starts there."""
     try:
         answer = await client.ask_broker(owner, headers.view_message(topic or "", offset_id.commit_log_offset))
     except BrokerError as error:
-        # SYSTEM_ERROR for a place without a message, and for one in the middle of it.
+        # SYSTEM_ERROR for a position without a message, and for one in the middle of a message.
         if error.code in (ResponseCode.SYSTEM_ERROR, ResponseCode.QUERY_NOT_FOUND):
             return None
         raise
     try:
         messages = list(iter_messages(answer.command.body))
     except RemoteProtocolError:
-        return None  # the place is no message's beginning
+        return None  # no message starts at this position
     for message in messages:
         if message.commit_log_offset == offset_id.commit_log_offset:
             mq = MessageQueue(message.topic, owner.broker_name, message.queue_id)
@@ -150,11 +150,13 @@ async def _view(client: Client, owner: Broker, topic: str | None, offset_id: Off
 
 
 async def find_by_place(client: Client, topic: str, queue: QueueChoice, first_offset: int, count: int) -> Lookup:
-    """Return messages of one queue from an offset on. Raises NotFoundError for an offset that is not there."""
+    """Return messages of one queue from an offset on. Raises NotFoundError for an offset without a message."""
     route = await fetch_route(client, topic)
     queues = chosen_queues(route, [queue])
     if len(queues) != 1:
-        raise UsageError(f"--offset needs one queue, as in --queue {queues[0].broker_name}:{queues[0].queue_id}.")
+        raise UsageError(
+            f"--offset requires one queue, for example --queue {queues[0].broker_name}:{queues[0].queue_id}."
+        )
     spans, failures = await fetch_spans(client, route, queues)
     if failures:
         raise failures[0].error
@@ -181,5 +183,5 @@ async def find_by_place(client: Client, topic: str, queue: QueueChoice, first_of
 
 def _range_hint(span: QueueSpan) -> str:
     if span.min_offset == span.max_offset:
-        return f"The queue is empty; the next offset to be written is {span.max_offset}."
-    return f"The queue holds {span.min_offset} to {span.max_offset - 1}."
+        return f"The queue is empty; its next offset is {span.max_offset}."
+    return f"Use an offset from {span.min_offset} to {span.max_offset - 1}."

@@ -1,4 +1,4 @@
-"""Finding messages by reading queues: all at once, in the order of store times, in bounded memory."""
+"""Find messages by reading queues concurrently, in the order of store times, with bounded memory."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from .messages import ALL, Expression, FoundMessage, pull_queue
 from .queues import QueueSpan
 from .results import all_failed, ask_all
 
-# Matches of one queue that wait for older ones of other queues; then its reading pauses.
+# When this many matches of one queue wait for older ones of other queues, its reading pauses.
 _WAITING_COUNT = 256
-# So few queues don't keep a broker busy by a pull each.
+# With fewer queues than this, one pull per queue does not keep a broker busy.
 _FEW = 4
 
 
 async def check_sql(client: Client, route: TopicRoute, sql: str) -> list[Failure]:
-    """Make sure that brokers understand an SQL92 expression; return those that don't filter by SQL at all.
+    """Check an SQL92 expression on the brokers; return failures for those that do not filter by SQL at all.
 
-    A broker pulls with a wrong expression as with none: everything would look like a match.
-    Raises UsageError for an expression that can't be parsed, and the brokers' error when none can filter.
+    Without the check, a broker treats an invalid expression like none, and every message would match. Raises UsageError
+    for an expression that cannot be parsed, and the brokers' error when none can filter.
     """
     request = headers.check_expression(route.topic, sql)
     answers = await ask_all(route.brokers, lambda broker: client.ask_broker(broker, request))
@@ -40,11 +40,11 @@ async def check_sql(client: Client, route: TopicRoute, sql: str) -> list[Failure
     for broker, error in answers.failed.items():
         if isinstance(error, BrokerError) and error.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED:
             says = " ".join((error.remark or "").split()).partition(" Was expecting")[0].rpartition("Exception: ")[2]
-            raise UsageError(f"--sql: the brokers can't parse {sql!r}: {says.rstrip('.') or 'no reason given'}.")
+            raise UsageError(f"Invalid --sql expression {sql!r}: {says.rstrip('.') or 'no reason given'}.")
         if isinstance(error, BrokerError):
             error = error.reworded(
                 f"{broker.broker_name} does not filter by SQL: {error.remark or error.name}.",
-                hint="Brokers do with enablePropertyFilter=true; --tag, --property and --contains need no setting.",
+                hint="Set enablePropertyFilter=true on the brokers, or use --tag, --property or --contains.",
             )
         failures.append(Failure(broker.broker_name, "messages by SQL", error))
     if not answers.ok:
@@ -53,10 +53,10 @@ async def check_sql(client: Client, route: TopicRoute, sql: str) -> list[Failure
 
 
 class _Lane:
-    """One queue's reading. `horizon_ms`: everything stored before it has been read.
+    """The state of reading one queue. `horizon_ms`: all messages stored earlier have been read.
 
-    Neither it nor the times of what waits ever go back, though a broker's clock may: a message that waits beyond the
-    horizon of its own queue would wait for good.
+    The horizon and the times of waiting messages never decrease, although a broker's clock may be set back. Otherwise a
+    message beyond the horizon of its own queue would wait for ever.
     """
 
     def __init__(self, span: QueueSpan) -> None:
@@ -69,7 +69,7 @@ class _Lane:
         self.room = asyncio.Event()
 
     def add(self, found: Sequence[FoundMessage]) -> None:
-        """Take in matches in the order of their offsets. One that can't be read stands where its neighbour does."""
+        """Add matches in the order of their offsets; an unreadable one gets the time of the one before it."""
         self.found_count += len(found)
         at_ms = self.horizon_ms
         for each in found:
@@ -78,7 +78,7 @@ class _Lane:
         self.horizon_ms = at_ms
 
     def take(self, until_ms: float) -> list[tuple[float, FoundMessage]]:
-        """Hand over what is not younger than a time."""
+        """Remove and return the matches that were stored at a time or earlier."""
         taken = []
         while self.waiting and self.waiting[0][0] <= until_ms:
             taken.append(self.waiting.popleft())
@@ -88,10 +88,10 @@ class _Lane:
 
 
 class MessageSearch:
-    """Reads spans of queues side by side and gives out what matches, the oldest first.
+    """Reads spans of queues concurrently and yields the matching messages, oldest first.
 
-    Messages of one queue keep its order; between queues store times decide, as the brokers' clocks have them. What
-    could not be read is in `failures` afterwards; `is_cut` says that the limit ended it.
+    Messages of one queue stay in the order of their offsets; queues are merged by store time, by the brokers' clocks.
+    `failures` is complete after run(); `is_cut` is whether the limit ended the search.
     """
 
     def __init__(
@@ -111,19 +111,19 @@ class MessageSearch:
         self._on_progress = on_progress
         self._lanes = [_Lane(span) for span in spans]
         self._news = asyncio.Event()
-        self._holds_back = False  # whether matches waited for older ones when it was looked last
+        self._holds_back = False  # whether matches were waiting for older ones at the last check
         self.failures: list[Failure] = []
-        # What the broker deleted while it was read: first offset, and the one behind the last. Only of all messages.
+        # Messages that the broker deleted meanwhile, as first offset and the one after the last; only without a filter.
         self.gaps: list[tuple[MessageQueue, int, int]] = []
         self.is_cut = False
-        # Queues of which a message was read that is older than one before it.
+        # Queues with a message that is older than one before it.
         self.unordered: set[MessageQueue] = set()
-        # How many offsets have been read or passed over so far.
+        # The number of offsets that have been read or skipped so far.
         self.read_count = 0
         self.total_count = sum(span.end_offset - span.first_offset for span in spans)
 
     async def run(self) -> AsyncGenerator[list[FoundMessage]]:
-        """Yield matches, some at a time. Raises the brokers' error when no queue can be read at all."""
+        """Yield matches in batches. Raises the brokers' error when no queue can be read at all."""
         tasks = [asyncio.ensure_future(self._read(lane)) for lane in self._lanes]
         left = self._limit
         try:
@@ -153,7 +153,7 @@ class MessageSearch:
             raise all_failed(failure.error for failure in self.failures)
 
     def _ready(self) -> list[FoundMessage]:
-        """Take what no queue can have anything older to."""
+        """Return the matches for which no queue can still have older ones."""
         horizon_ms = min((lane.horizon_ms for lane in self._lanes if not lane.is_done), default=math.inf)
         taken = [pair for lane in self._lanes for pair in lane.take(horizon_ms)]
         self._holds_back = any(lane.waiting for lane in self._lanes)
@@ -164,7 +164,7 @@ class MessageSearch:
         span, wanted = lane.span, self._wanted
 
         broken: list[FoundMessage] = []
-        # The offsets that came since the last position.
+        # The offsets that arrived since the last position.
         came: list[int] = []
 
         def unreadable(queue_offset: int, error: RmqctlError) -> None:
@@ -205,7 +205,7 @@ class MessageSearch:
                         broken.clear()
                     lane.horizon_ms = max(lane.horizon_ms, last_ms)
                     if self._limit is not None and lane.found_count > self._limit:
-                        lane.horizon_ms = math.inf  # the first of these fill the limit already
+                        lane.horizon_ms = math.inf  # its first matches already fill the limit
                         break
                     if lane.waiting or self._holds_back:
                         self._news.set()
@@ -215,7 +215,7 @@ class MessageSearch:
                 else:
                     if lane.position < span.end_offset:
                         raise RmqctlError(
-                            f"{span.mq} could be read to offset {lane.position} only, not to its end {span.end_offset}."
+                            f"{span.mq} was only read up to offset {lane.position}, not to its end {span.end_offset}."
                         )
         except RmqctlError as error:
             self.failures.append(Failure(span.mq.broker_name, f"messages of queue {span.mq.queue_id}", error))
@@ -229,7 +229,7 @@ def _offset_of(found: FoundMessage) -> int:
 
 
 def _gaps(first: int, offsets: Sequence[int], end: int) -> Iterator[tuple[int, int]]:
-    """Yield what is missing between these offsets."""
+    """Yield the gaps between these offsets, as (first, end)."""
     for offset in (*sorted(offsets), end):
         if first < offset:
             yield first, offset
@@ -237,7 +237,7 @@ def _gaps(first: int, offsets: Sequence[int], end: int) -> Iterator[tuple[int, i
 
 
 def _readable(wanted: MessageFilter, messages: list[StoredMessage]) -> list[StoredMessage]:
-    """Return those that match, and those that can't be read as well: they are shown with their error."""
+    """Return the messages that match, and the unreadable ones: they are shown with their error."""
     matching = []
     for message in messages:
         try:

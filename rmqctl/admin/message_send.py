@@ -1,4 +1,4 @@
-"""Messages sent to a topic: one by one or in batches, up to the first that fails."""
+"""Send messages to a topic, one by one or in batches, until one fails."""
 
 from __future__ import annotations
 
@@ -12,40 +12,39 @@ from rmqctl.errors import RefusedError, RemoteProtocolError, RmqctlError, Unreac
 from rmqctl.model.failure import Attempt, Failure
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sending import OutgoingMessage, SendResult
+from rmqctl.rules.names import one_of
 from rmqctl.rules.sending import writable_queues
 from rmqctl.rules.words import counted
 
 from .queues import QueueChoice, fetch_route
 from .results import all_failed, ask_all
 
-# Under this name brokers and traces know who sent.
+# The producer group that brokers and traces show for these messages.
 PRODUCER_GROUP = "rmqctl"
 
 
 class Sent(Struct):
-    """What is stored so far, in the order in which it was given, and why the rest is not."""
+    """The messages stored so far, in the given order, and why the rest is not."""
 
     stored: list[tuple[OutgoingMessage, SendResult]] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
 
 
 async def fetch_targets(client: Client, topic: str, choice: QueueChoice | None) -> tuple[MessageQueue, ...]:
-    """Return the queues of a topic that can be written to, or the one that was asked for.
+    """Return the writable queues of a topic, or the chosen one.
 
-    Raises NotFoundError with names that look alike, RefusedError where there is no such queue at all, UsageError for a
-    choice that is not one of them.
+    Raises NotFoundError with similar names, RefusedError when no queue is writable, UsageError for a choice that is not
+    exactly one of them.
     """
     queues = writable_queues(await fetch_route(client, topic))
     if not queues:
-        raise RefusedError(f"Topic {topic} has no queue that can be written to.", hint="rmqctl topic status shows why.")
+        raise RefusedError(f"Topic {topic} has no writable queue.", hint=f"See why: rmqctl topic status {topic}")
     if choice is None:
         return queues
     chosen = tuple(mq for mq in queues if choice.has(mq))
     if len(chosen) != 1 or choice.first_id != choice.last_id:
-        there = ", ".join(sorted({f"{mq.broker_name}:{mq.queue_id}" for mq in queues})[:8])
-        raise UsageError(
-            f"--queue {choice} is not one queue of {topic} that can be written to.", hint=f"There are {there}."
-        )
+        there = sorted({f"{mq.broker_name}:{mq.queue_id}" for mq in queues})[:8]
+        raise UsageError(f"--queue {choice} is not a single writable queue of {topic}.", hint=one_of(there))
     return chosen
 
 
@@ -53,9 +52,9 @@ async def send_all(
     client: Client, topic: str, messages: Sequence[OutgoingMessage], sent: Sent, *, mq: MessageQueue | None = None,
     in_batches: bool = False, at_once: int = 1, on_progress: Callable[[int], object] = lambda _: None,
 ) -> None:  # fmt: skip
-    """Send messages, in batches or so many at once, noting in `sent` what is stored; stop at the first failure.
+    """Send messages, in batches or `at_once` concurrently, adding stored ones to `sent`; stop at the first failure.
 
-    Raises that failure when nothing is stored: a command that stored a part has to tell which.
+    Raises that failure when nothing is stored; otherwise it is in `sent`, so that the stored part can be reported.
     """
     producer = Producer(client, PRODUCER_GROUP, timeout_s=client.deadline.attempt_s())
     try:
@@ -80,7 +79,7 @@ async def send_all(
 async def _send_some(
     producer: Producer, topic: str, messages: Sequence[OutgoingMessage], sent: Sent, mq: MessageQueue | None
 ) -> None:
-    """Send some messages at once. Raises the weightiest error when one of them fails."""
+    """Send some messages concurrently. Raises the most important error when one of them fails."""
     answers = await ask_all(range(len(messages)), lambda index: producer.send_message(topic, messages[index], mq=mq))
     sent.stored += ((messages[index], result) for index, result in answers.ok.items())
     if answers.failed:

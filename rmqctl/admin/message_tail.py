@@ -1,4 +1,4 @@
-"""Following a topic: new messages of all its queues as they come, without being a member of any group."""
+"""Follow a topic: read new messages of all its queues as they arrive, without joining a group."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from .queues import QueueChoice, QueueSpan, chosen_queues, fetch_route, fetch_sp
 from .results import all_failed
 from .time_search import fetch_cut
 
-# How long brokers hold a pull at the end of a queue; they look for pulls to end every 5 s only.
+# How long brokers hold a pull at the end of a queue; they only check held pulls every 5 s.
 _HOLD_MS = 10_000
 _HELD_S = 15.0
-# Between two looks at a queue of a broker that does not hold (longPollingEnable=false), and at one that doesn't answer.
+# The pause between two pulls from a broker that does not hold pulls (longPollingEnable=false), and from a silent one.
 _IDLE_S = 0.2
 _PULL_COUNT = 32
 _SILENT_S = 1.0
-# Java clients refresh their routes as often.
+# Java clients refresh their routes at this interval.
 _ROUTE_S = 30.0
 
 
-# Finds the offset to begin with.
+# Finds the offset to start from.
 _Start = Callable[[MessageQueue], Awaitable[int]]
 
 
 class MessageTail:
-    """Follows queues. `report` is told in a sentence when a broker stops answering and when it does again."""
+    """Follows queues. `report` is called with a sentence when a broker stops answering and when it answers again."""
 
     def __init__(
         self,
@@ -60,29 +60,29 @@ class MessageTail:
         self._choices = choices
         self._expression = expression
         self._addresses: dict[str, str] = {}
-        # Queues that can't be read at the moment, and brokers that were reported for it.
+        # Queues that cannot be read at the moment, and brokers for which this was reported.
         self._silent: set[MessageQueue] = set()
         self._reported: set[str] = set()
         self._following: dict[MessageQueue, asyncio.Task[None]] = {}
         self._since_ms: int | None = None
         self._is_from_end = False
         self._started_ms = client.clock.now_ms()
-        # What a queue held when it was first asked, by its end, is wanted only if it was stored at a time or later;
-        # what came after that is shown whatever the broker's clock says.
+        # The end of each queue at first, and a time: messages before that end are only shown if stored at the time or
+        # later; later messages are shown whatever the broker's clock says.
         self._wanted_of_old: dict[MessageQueue, tuple[int, int]] = {}
-        # Queues whose broker refuses to have them read, as long as none could be read at all.
+        # Queues whose broker refuses reads, until the first queue could be read.
         self._refused: dict[MessageQueue, NotAuthorisedError] = {}
         self._was_read = False
-        # Bounded: a reader that is slow to print slows the pulls. An error ends it.
+        # Bounded: slow printing slows down the pulls. An error ends the run.
         self._out: asyncio.Queue[list[FoundMessage] | Exception] = asyncio.Queue(maxsize=16)
 
     async def run(
         self, *, since_ms: int | None, is_from_end: bool, last_count: int
     ) -> AsyncGenerator[list[FoundMessage]]:
-        """Yield messages as they come, until the client's deadline, which may be never.
+        """Yield messages as they arrive, until the client's deadline, if it has one.
 
         Starts at the end, after the last `last_count` messages of all queues together, or at a time (None: at the
-        beginning). Raises NotFoundError, and the brokers' error when none answers at first or all refuse to be read.
+        beginning). Raises NotFoundError, and the brokers' error when none answers at first or all refuse reads.
         """
         self._since_ms, self._is_from_end = since_ms, is_from_end
         route = await fetch_route(self._client, self._topic)
@@ -147,16 +147,16 @@ class MessageTail:
         self._following[mq] = asyncio.ensure_future(self._follow_or_fail(mq, start))
 
     async def _follow_or_fail(self, mq: MessageQueue, start: int | _Start) -> None:
-        """Hand over what ends the following: any error but those that are tried again is a bug."""
+        """Follow a queue, and pass an error on to run(): any error that is not retried is a bug."""
         try:
             await self._follow_queue(mq, start)
         except Exception as error:  # noqa: BLE001 -- raised again by run()
             await self._out.put(error)
 
     async def _follow_queue(self, mq: MessageQueue, start: int | _Start) -> None:
-        """Read one queue on and on, from an offset or from where its broker says when it first answers.
+        """Read one queue for ever, from an offset, or from the one found when its broker first answers.
 
-        Raises NotAuthorisedError when no queue at all may be read.
+        Raises NotAuthorisedError when no queue may be read.
         """
         while True:
             try:
@@ -182,13 +182,13 @@ class MessageTail:
         return await self._ask_offset(headers.get_min_offset(mq.topic, mq.queue_id), mq)
 
     async def _where_asked(self, mq: MessageQueue) -> int:
-        """Return where to begin with a queue whose broker did not answer at first."""
+        """Return the start offset of a queue whose broker did not answer at first."""
         if self._is_from_end:
             return await self._ask_offset(headers.get_max_offset(mq.topic, mq.queue_id), mq)
         return await self._beginning(mq) if self._since_ms is None else await self._stored_since(mq, self._since_ms)
 
     async def _since_start(self, mq: MessageQueue) -> int:
-        """Return where to begin with a queue of a broker that was not known at first: it may be an old one."""
+        """Return the start offset of a queue on a broker that was not known at first: the broker may be old."""
         return await (self._stored_since(mq, self._started_ms) if self._is_from_end else self._where_asked(mq))
 
     async def _stored_since(self, mq: MessageQueue, since_ms: int) -> int:
@@ -208,11 +208,11 @@ class MessageTail:
 
     def _address(self, mq: MessageQueue) -> str:
         if mq.broker_name not in self._addresses:
-            raise UnreachableError(mq.broker_name, "the name server knows no address of it")
+            raise UnreachableError(mq.broker_name, "the name server does not list its address")
         return self._addresses[mq.broker_name]
 
     async def _pull(self, mq: MessageQueue, queue_offset: int) -> tuple[int, list[FoundMessage] | None]:
-        """Return the offset to go on with and what matched, None at the end of the queue."""
+        """Return the next offset and the matching messages, None at the end of the queue."""
         request = pull_request(mq, queue_offset, self._expression, _PULL_COUNT, hold_ms=_HOLD_MS)
         answer = await self._client.ask(self._address(mq), request, accept=PULL_ANSWERS, held_s=_HELD_S)
         next_offset = headers.int_field(answer, "nextBeginOffset")
@@ -227,7 +227,7 @@ class MessageTail:
             return next_offset, await self._pull_slowly(mq, queue_offset, next_offset)
 
     async def _pull_slowly(self, mq: MessageQueue, first_offset: int, end_offset: int) -> list[FoundMessage]:
-        """Read a span with a message that can't be read."""
+        """Read a span that contains an unreadable message."""
         found: list[FoundMessage] = []
 
         def unreadable(queue_offset: int, error: RmqctlError) -> None:
@@ -250,7 +250,7 @@ class MessageTail:
         return found
 
     def _is_in_time(self, mq: MessageQueue, message: StoredMessage) -> bool:
-        """Tell whether a message belongs to what was asked for; a search by time may begin too early."""
+        """Return whether a message is in the requested time; a search by time may start too early."""
         end_offset, since_ms = self._wanted_of_old.get(mq, (0, 0))
         return message.queue_offset >= end_offset or message.stored_at_ms >= since_ms
 
@@ -265,7 +265,7 @@ class MessageTail:
         self._silent.add(mq)
         if mq.broker_name not in self._reported:
             self._reported.add(mq.broker_name)
-            self._report(f"{mq.broker_name} can't be read, tried again: {error.sentence}")
+            self._report(f"{mq.broker_name} cannot be read, retrying: {error.sentence}")
 
     def _back(self, mq: MessageQueue) -> None:
         """Note that a queue was read; its broker is back when all of its queues are."""
@@ -275,9 +275,9 @@ class MessageTail:
             self._report(f"{mq.broker_name} answers again.")
 
     async def _watch_route(self) -> None:
-        """Look for new queues, which are read from their beginning, for new brokers, and for new addresses.
+        """Watch for new queues, which are read from their beginning, new brokers, and new addresses.
 
-        Name servers of 5.x forget a broker that is down: a new one may hold days of old messages.
+        Name servers of 5.x forget a broker that is down, so a "new" broker may have days of old messages.
         """
         while True:
             await pause(self._client.clock, _ROUTE_S)
@@ -286,7 +286,7 @@ class MessageTail:
                 self._note_addresses(route)
                 queues = chosen_queues(route, self._choices)
             except RmqctlError:
-                continue  # what is being followed goes on
+                continue  # the known queues are still followed
             known = {mq.broker_name for mq in self._following}
             for mq in queues:
                 if mq not in self._following:
@@ -299,5 +299,5 @@ def _gap(mq: MessageQueue, queue_offset: int, next_offset: int) -> str:
     if next_offset > queue_offset:
         return f"{where}: offsets {queue_offset} to {next_offset - 1} were deleted before they were read."
     return (
-        f"{where}: the broker lost its newest messages, it goes on at offset {next_offset} instead of {queue_offset}."
+        f"{where}: the broker lost its newest messages and continues at offset {next_offset} instead of {queue_offset}."
     )

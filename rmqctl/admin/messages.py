@@ -1,4 +1,4 @@
-"""Messages: reading a queue from one offset to another, without a trace."""
+"""Read a queue from one offset to another, read-only."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ PULL_ANSWERS = frozenset(
 
 
 class Expression(Struct, frozen=True):
-    """What the broker filters by (ExpressionType): tags by their hashes, or SQL92."""
+    """The broker's filter (ExpressionType): tags by their hashes, or SQL92."""
 
     text: str = "*"
     kind: str = "TAG"
 
 
 class FoundMessage(Struct, frozen=True):
-    """One message and where it is stored. `message` is None, and `error` says why, for one that can't be read.
+    """One message and where it is stored. For an unreadable one, `error` is set instead of `message`.
 
-    `wait` is that of a message which is there only until it is due.
+    `wait` describes a message that is stored there only until it is due.
     """
 
     mq: MessageQueue
@@ -50,27 +50,27 @@ class FoundMessage(Struct, frozen=True):
 
     @property
     def meant_for(self) -> MessageQueue:
-        """The queue that consumers read it from, now or when it is due."""
+        """The queue from which consumers read it, now or when it is due."""
         if self.wait is None:
             return self.mq
         return MessageQueue(self.wait.topic, self.mq.broker_name, self.wait.queue_id or 0)
 
 
-# Told of a message that can't be read, by its offset; and of the offset up to which a queue has been read.
+# Called with the offset of an unreadable message; called with the offset up to which a queue has been read.
 OnUnreadable = Callable[[int, RmqctlError], None]
 OnPosition = Callable[[int], None]
 
 ALL = Expression()
-# Pulls of one queue that are under way.
+# Concurrent pulls of one queue.
 _MOST_AHEAD = 4
-# So many answers in a row with all that was asked for: more is asked for.
+# After this many full answers in a row, pulls ask for more messages.
 _FULL_ENOUGH = 16
 
 
 def pull_request(
     mq: MessageQueue, queue_offset: int, expression: Expression, count: int, *, hold_ms: int = 0
 ) -> Command:
-    """Return the request for up to `count` messages from an offset on, held for news at the queue's end."""
+    """Return the request for up to `count` messages from an offset on; the broker holds it `hold_ms` at the end."""
     return headers.pull_without_trace(
         mq.topic,
         mq.queue_id,
@@ -95,13 +95,12 @@ async def pull_queue(
     on_unreadable: OnUnreadable | None = None,
     on_position: OnPosition | None = None,
 ) -> AsyncGenerator[list[StoredMessage]]:
-    """Yield the messages of a queue from first_offset up to, not including, end_offset, a list for each pull.
+    """Yield the messages of a queue from first_offset up to, not including, end_offset; one list per pull.
 
-    `ahead`: the next pulls are on their way while the last one is worked on; of all messages (ALL) some at once, from
-    where each one probably ends. It pays for a queue that is read alone; where several are, the others' pulls are on
-    their way. Offsets that were deleted meanwhile are passed over; the queue's end ends it early. Raises what
-    Client.ask() raises, and without on_unreadable RemoteProtocolError for a message that can't be read. Close it
-    (aclosing) when it is left early.
+    `ahead`: send the next pulls while the last answer is processed; without a filter (ALL) several at a time, each from
+    where the one before probably ends. This pays off for a queue that is read alone; several queues overlap anyway.
+    Offsets that were deleted meanwhile are skipped; stops early at the queue's end. Raises the errors of Client.ask(),
+    and without on_unreadable RemoteProtocolError for an unreadable message. Use aclosing() when leaving it early.
     """
 
     def ask(queue_offset: int, count: int) -> Coroutine[Any, Any, Command]:
@@ -138,7 +137,7 @@ async def pull_queue(
 
 
 class _Pull(NamedTuple):
-    """One that is under way."""
+    """A pull that has been sent."""
 
     first_offset: int
     most_count: int
@@ -146,10 +145,10 @@ class _Pull(NamedTuple):
 
 
 class _Pulls:
-    """The pulls of one queue that are under way, by their offsets; `most` are at once.
+    """The pulls of one queue that have been sent, by offset; at most `most` at a time.
 
-    More than one begin where the one before probably ends. How many messages an answer has follows the answers:
-    brokers return fewer messages when they read them from disk.
+    Each starts where the one before probably ends. The expected number of messages follows the answers: brokers return
+    fewer messages when they read them from disk.
     """
 
     def __init__(
@@ -161,7 +160,7 @@ class _Pulls:
         self._step, self._full_count = batch_count, 0
 
     def ask_from(self, queue_offset: int) -> None:
-        """Have the next pulls from an offset on under way."""
+        """Send the next pulls from an offset on."""
         asked = self._asked
         if not asked or asked[0].first_offset > queue_offset:
             count = min(self._step, asked[0].first_offset - queue_offset) if asked else self._step
@@ -173,7 +172,7 @@ class _Pulls:
             asked.append(self._pull(queue_offset, self._step))
 
     async def answer(self, queue_offset: int) -> tuple[Command, int]:
-        """Return the answer from an offset on, and where the next one begins."""
+        """Return the answer for an offset, and the next offset."""
         self.ask_from(queue_offset)
         pull = self._asked.popleft()
         answer = await pull.answer
@@ -185,7 +184,7 @@ class _Pulls:
         return answer, next_offset
 
     async def aclose(self) -> None:
-        """Give up what is under way."""
+        """Cancel the pulls that have been sent."""
         answers = [pull.answer for pull in (*self._in_vain, *self._asked)]
         for answer in answers:
             answer.cancel()
@@ -205,7 +204,7 @@ class _Pulls:
 async def fetch_one(
     client: Client, address: str, mq: MessageQueue, queue_offset: int, *, on_unreadable: OnUnreadable | None = None
 ) -> StoredMessage | None:
-    """Return the message at an offset, None where there is none any more. Raises what pull_queue() raises."""
+    """Return the message at an offset, None when it no longer exists. Raises the errors of pull_queue()."""
     pulls = pull_queue(client, address, mq, queue_offset, queue_offset + 1, batch_count=1, on_unreadable=on_unreadable)
     async with aclosing(pulls):
         async for messages in pulls:
@@ -215,9 +214,9 @@ async def fetch_one(
 
 
 async def fetch_source_id(client: Client, address: str, mq: MessageQueue, queue_offset: int) -> int:
-    """Return the id of the replica that a master sends consumers to, who read from an offset on; 0 is itself.
+    """Return the id of the replica that a master suggests to consumers that read from an offset; 0 is the master.
 
-    Raises what Client.ask() raises.
+    Raises the errors of Client.ask().
     """
     answer = await client.ask(address, pull_request(mq, queue_offset, ALL, 1), accept=PULL_ANSWERS)
     return headers.int_field(answer, "suggestWhichBrokerId")
@@ -231,7 +230,7 @@ async def pull_one_by_one(
     expression: Expression,
     on_unreadable: OnUnreadable,
 ) -> list[StoredMessage]:
-    """Read a span whose answer could not be decoded message by message, so that only the unreadable one is missing."""
+    """Read a span with an undecodable answer message by message, so that only unreadable ones are missing."""
     messages: list[StoredMessage] = []
     queue_offset, end_offset = span
     while queue_offset < end_offset:
@@ -241,7 +240,7 @@ async def pull_one_by_one(
             try:
                 messages += iter_messages(answer.body)
             except RemoteProtocolError as error:
-                # It is the one message that was asked for; the broker may have passed over others to find it.
+                # The pull asked for one message; the broker may have skipped others to find it.
                 on_unreadable(max(queue_offset, next_offset - 1), error)
         if next_offset <= queue_offset:
             break

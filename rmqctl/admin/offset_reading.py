@@ -1,4 +1,4 @@
-"""What was read about a group's offsets, and the rows that are made of it. No request is sent from here."""
+"""The facts read about a group's offsets, and the rows computed from them; sends no requests."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from .results import Answers
 
 
 class GroupProgress(Struct, frozen=True):
-    """A group's progress: rows sorted by queue, and what could not be read.
+    """A group's progress: rows sorted by queue, and the failures.
 
-    `member_count` counts client ids seen at any broker, None when that can't be known, for `unseen_reason`.
-    `consume_tps` is None when a broker was not heard. `notes` are sentences for people about what the numbers can't
-    say. `asked_topics` are those that the rows were narrowed to, none for all. `unreadable` counts the messages of
-    queues that no consumer can read; rows leave those queues out. `hidden` says by topic why it may have queues that
-    no row stands for; "" stands for topics that nobody named.
+    `member_count` counts the client ids on all brokers, None when unknown, because of `unseen_reason`. `consume_tps` is
+    None when a broker did not answer. `notes` are sentences for people about what the numbers cannot show.
+    `asked_topics` are the topics that the rows are limited to, empty for all. `unreadable` counts the messages in
+    queues that no consumer can read; these queues have no rows. `hidden` is by topic why it may have queues without a
+    row; the key "" means topics whose names are unknown.
     """
 
     group: str
@@ -58,12 +58,12 @@ class GroupProgress(Struct, frozen=True):
 
     @property
     def hidden_anywhere(self) -> Unknown | None:
-        """Why there may be queues of any topic that no row stands for, None when there are none."""
+        """Why any topic may have queues without a row, None when all queues have one."""
         return next(iter(self.hidden.values()), None)
 
 
 class BrokerView(Struct, frozen=True):
-    """What one broker said of the group at first. `connections` is None when nobody is connected there."""
+    """One broker's first answers about the group. `connections`: None when no member is connected there."""
 
     broker: Broker
     address: str
@@ -72,17 +72,17 @@ class BrokerView(Struct, frozen=True):
     connections: GroupConnections | None
 
     def sure_offset(self, mq: MessageQueue) -> int | None:
-        """Return the offset that consume stats tell for sure: anything above 0, since 0 stands for "none" as well."""
+        """Return the offset in the consume stats if it is certain, i.e. above 0: a 0 can also mean "none stored"."""
         wrapper = self.stats.queues.get(mq)
         return wrapper.consumer_offset if wrapper is not None and wrapper.consumer_offset > 0 else None
 
 
 class Reading(Struct):
-    """Everything that was read, by queue, broker name or client id. `stored` holds offsets that had to be asked for.
+    """Everything that was read, by queue, broker name or client id. `stored` are offsets that were read separately.
 
-    `untold_bounds` and `untold_ages` say by broker and topic why smallest and largest offsets and ages of messages are
-    missing, `untold_stored` why stored offsets are. `unrouted` says by topic why name servers did not tell its route;
-    `hidden` is as in GroupProgress.
+    `untold_bounds` and `untold_ages` are, by broker and topic, why min and max offsets and message ages are missing;
+    `untold_stored` why stored offsets are. `unrouted` is by topic why its route could not be read. `hidden` is as in
+    GroupProgress.
     """
 
     views: Mapping[str, BrokerView]
@@ -104,18 +104,18 @@ class Reading(Struct):
     hidden: Mapping[str, Unknown] = field(default_factory=dict)
 
     def has_queues(self, topic: str, broker_name: str) -> bool:
-        """Tell whether a broker has queues of a topic, by its route or by what was seen of it before."""
+        """Return whether a broker has queues of a topic, by its route or by the memory of the cluster."""
         route = self.routes.get(topic)
         return route is not None and any(
             data.broker_name == broker_name for data in (*route.queue_data, *route.missing)
         )
 
     def connections(self) -> list[GroupConnections]:
-        """Return what each broker with members said of them."""
+        """Return the connections on each broker with members."""
         return [view.connections for view in self.views.values() if view.connections is not None]
 
     def queues(self) -> set[MessageQueue]:
-        """Return every queue to show: those that consumers share by the routes, with an offset, or held by a member."""
+        """Return the queues to show: those readable by the routes, with an offset, or held by a member."""
         routes = [self.routes[topic] for topic in self.topics if topic in self.routes]
         queues = {mq for route in routes for mq in (*route.readable_queues(), *route.missing_queues())}
         for view in self.views.values():
@@ -123,7 +123,7 @@ class Reading(Struct):
         return {mq for mq in queues if not is_unreadable(mq, self.routes.get(mq.topic))} | self.orphans()
 
     def filters(self) -> dict[str, tuple[str, ...]]:
-        """Return what members subscribe to, by topic: each broker names one member's words, members their own."""
+        """Return the subscribed expressions by topic; each broker reports one member's, each member its own."""
         found: dict[str, set[str]] = {}
         named = [item for view in self.connections() for item in view.subscriptions.values()]
         named += [item for info in self.running.ok.values() for item in info.subscriptions]
@@ -132,7 +132,7 @@ class Reading(Struct):
         return {topic: tuple(sorted(expressions)) for topic, expressions in found.items()}
 
     def unreadable(self) -> dict[MessageQueue, int]:
-        """Return by queue how many messages are in queues that no consumer can read."""
+        """Return the number of messages by queue, for queues that no consumer can read."""
         return {
             mq: offsets.max_offset - offsets.min_offset
             for mq, offsets in sorted(self.topic_offsets.items())
@@ -141,7 +141,7 @@ class Reading(Struct):
         }
 
     def closed_brokers(self) -> dict[str, tuple[str, ...]]:
-        """Return by topic the brokers where its permission lets no consumer read it."""
+        """Return by topic the brokers where its permission does not allow reads."""
         found = {
             topic: tuple(sorted(data.broker_name for data in self.routes[topic].queue_data if not data.is_readable))
             for topic in sorted(self.topics & self.routes.keys())
@@ -150,9 +150,9 @@ class Reading(Struct):
         return {topic: names for topic, names in found.items() if names}
 
     def orphans(self) -> set[MessageQueue]:
-        """Return queues that members hold at brokers which the name server doesn't name (any more).
+        """Return queues that members hold on brokers that the name server does not list (any more).
 
-        5.x drops a broker from every route the moment that it dies: without these its queues would just be missing.
+        5.x removes a broker from all routes when it stops: without these, its queues would simply be missing.
         """
         unregistered = {name for name, error in self.failed_brokers.items() if isinstance(error, NotRegisteredError)}
         known = {*self.views, *self.failed_brokers} - unregistered
@@ -170,7 +170,7 @@ _READ_FROM_BROKER = ("minOffset", "maxOffset", "consumerOffset", "pullOffset", "
 
 
 def conclude(group: str, reading: Reading) -> GroupProgress:
-    """Make the rows of what was read."""
+    """Compute the rows from the facts that were read."""
     connected = reading.connections()
     client_ids = {member.client_id for item in connected for member in item.members}
     unseen = unseen_reason(reading.failed_brokers.values(), reading.proxies)
@@ -208,12 +208,12 @@ def conclude(group: str, reading: Reading) -> GroupProgress:
 
 def _missing_brokers(reading: Reading) -> list[Failure]:
     names = sorted({mq.broker_name for mq in reading.orphans()} - reading.failed_brokers.keys())
-    reason = "not registered at the name server, but members hold its queues"
+    reason = "not registered with the name server, but members hold its queues"
     return [Failure(name, "offsets", UnreachableError(name, reason)) for name in names]
 
 
 def _counted(failure: Failure, rows: Sequence[QueueProgress]) -> Failure:
-    """Return the failure of a broker that is not registered with the number of its queues, which are missing here."""
+    """Return the failure; for a broker that is not registered, add the number of its queues."""
     if not isinstance(failure.error, NotRegisteredError) or failure.what != "offsets":
         return failure
     count = sum(row.mq.broker_name == failure.broker_name for row in rows)
@@ -225,9 +225,9 @@ def _counted(failure: Failure, rows: Sequence[QueueProgress]) -> Failure:
 def _notes(reading: Reading, *, is_broadcasting: bool, is_pop: bool) -> list[str]:
     notes = []
     if is_broadcasting:
-        notes.append("A broadcasting group keeps its offsets with each client: brokers can't tell its lag.")
+        notes.append("Members of a broadcasting group store their offsets locally, so brokers cannot report its lag.")
     if is_pop:
-        notes.append("Members pop: messages that are out count as consumed here until they come back.")
+        notes.append("Members pop: messages in flight count as consumed until they are redelivered.")
     narrowed = narrowing(reading.filters(), reading.topics)
     if narrowed:
         text = listed(f"{topic} ({' or '.join(expressions)})" for topic, expressions in narrowed.items())
@@ -235,9 +235,9 @@ def _notes(reading: Reading, *, is_broadcasting: bool, is_pop: bool) -> list[str
     closed = reading.closed_brokers()
     if closed:
         text = listed(f"{topic} ({', '.join(names)})" for topic, names in closed.items())
-        notes.append(f"Permission to read is missing, so nothing is consumed: {text}.")
+        notes.append(f"Topics without read permission, from which nothing is consumed: {text}.")
     if reading.proxies is Proxies.PRESENT and not reading.connections():
-        notes.append("Proxies are connected to this cluster: brokers don't see the members that come through them.")
+        notes.append("Proxies are connected to this cluster; brokers do not see members that connect through them.")
     notes += [
         f"{topic} is a static topic: the rows are its physical queues."
         for topic, route in sorted(reading.routes.items())
@@ -247,7 +247,7 @@ def _notes(reading: Reading, *, is_broadcasting: bool, is_pop: bool) -> list[str
 
 
 def _is_unused_retry_queue(mq: MessageQueue, reading: Reading) -> bool:
-    """Tell a retry queue that never held a message and has no offset: it says nothing, as mqadmin finds too."""
+    """Return whether this is a retry queue that never had a message or an offset; mqadmin omits those too."""
     view = reading.views.get(mq.broker_name)
     if view is None or not mq.topic.startswith(RETRY_PREFIX) or mq in view.stats.queues:
         return False
@@ -256,7 +256,7 @@ def _is_unused_retry_queue(mq: MessageQueue, reading: Reading) -> bool:
 
 
 def _read_queue(mq: MessageQueue, reading: Reading, *, has_members: bool) -> QueueReading:
-    """Put together what was read about one queue, with a reason for everything that was not."""
+    """Return the facts about one queue, with a reason for each that is missing."""
     reasons: dict[str, Unknown] = {}
     client_ids, held = _owners(mq, reading, reasons, has_members=has_members)
     view = reading.views.get(mq.broker_name)
@@ -282,10 +282,10 @@ def _read_queue(mq: MessageQueue, reading: Reading, *, has_members: bool) -> Que
         reasons["minOffset"] = _reason(reading.untold_bounds.get(place))
     if span is None:
         reasons["headAgeMs"] = _reason(reading.untold_ages.get(place))
-    # Consume stats tell the largest offset together with the group's own: both belong to one moment.
+    # Consume stats contain the max offset and the group's offset of the same moment ...
     max_offset = wrapper.broker_offset if wrapper else offsets.max_offset if offsets else None
     if mq in reading.stored and max_offset is not None and offsets is not None:
-        # ... unless the group's was asked for later.
+        # ... unless the group's offset was read later.
         max_offset = max(max_offset, offsets.max_offset)
     if max_offset is None:
         reasons["maxOffset"] = reasons["minOffset"]
@@ -319,7 +319,7 @@ def _read_queue(mq: MessageQueue, reading: Reading, *, has_members: bool) -> Que
         are_times_rising=span is None or span.are_times_rising,
         retention_ms=reading.retention_ms.get(mq.broker_name),
         client_ids=client_ids,
-        # Of several owners each may have finished what the others still hold.
+        # With several owners, each may have finished messages that the others still have in flight.
         cached_count=held[0].in_hand_count if len(held) == 1 else None,
         pulled_to=up_to,
         pulled_source=source,
@@ -329,7 +329,7 @@ def _read_queue(mq: MessageQueue, reading: Reading, *, has_members: bool) -> Que
 
 
 def _reason(error: RmqctlError | None) -> Unknown:
-    """Return why something was not read; a broker that answers with an error of its own has not told it."""
+    """Return why something was not read; a broker that answers with an error has not reported it."""
     return Unknown.NOT_REPORTED if error is None or isinstance(error, BrokerError) else reason_of([error])
 
 
@@ -346,8 +346,8 @@ def _no_last_message(min_offset: int | None, max_offset: int | None, consumer_of
 def _owners(
     mq: MessageQueue, reading: Reading, reasons: dict[str, Unknown], *, has_members: bool
 ) -> tuple[tuple[str, ...], list[ProcessQueue]]:
-    """Return the clients that hold a queue now, by their own word, and what each has of it."""
-    # A popping client may hold all queues of a broker at once, as queue -1.
+    """Return the clients that report holding a queue now, and the process queue of each."""
+    # A popping client may hold all queues of a broker together, as queue -1.
     any_queue = mq._replace(queue_id=-1)
     owners: list[str] = []
     held: list[ProcessQueue] = []
@@ -363,7 +363,7 @@ def _owners(
     elif not owners and reading.running.failed:
         reasons["clientId"] = Unknown.CLIENT_SILENT
     elif not owners and has_members:
-        # Others may hold it that no broker sees.
+        # A member that no broker sees may hold it.
         behind = reading.proxies is Proxies.PRESENT
         reasons["clientId"] = Unknown.BEHIND_PROXY if behind else Unknown.NOT_ASSIGNED
     elif not owners:

@@ -1,4 +1,4 @@
-"""Offsets that are written: at a broker, by its own reset, or through it to the clients. Each asks a master, once."""
+"""Write offsets: on a broker, by the broker's own reset, or by a push to the clients. Each asks a master once."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from rmqctl.protocol import bodies, writes
 
 
 def require_master(broker: Broker) -> str:
-    """Return the address to write to. Raises UnreachableError: what a slave is told is lost."""
+    """Return the master's address. Raises UnreachableError without one: writes to a slave are lost."""
     if broker.master_address is None:
         raise UnreachableError(broker.broker_name, "no master is registered")
     return broker.master_address
 
 
 async def store_offset(client: Client, address: str, group: str, mq: MessageQueue, offset: int) -> bool:
-    """Store an offset; False when the broker holds it back, since a reset of the queue waits for its client (5.x).
+    """Store an offset. Return False when the broker ignores it because a reset of the queue is pending (5.x).
 
     Raises BrokerError for a group or topic that 5.x does not know. May reach the broker twice, which does no harm.
     """
@@ -26,7 +26,7 @@ async def store_offset(client: Client, address: str, group: str, mq: MessageQueu
 
 
 async def reset_offset(client: Client, address: str, group: str, mq: MessageQueue, offset: int) -> None:
-    """Let a broker that resets by itself store an offset, and send whoever pulls next there.
+    """Make a broker that resets offsets itself store one, and send the next client that pulls there.
 
     Raises BrokerError for an offset that the queue no longer has. May reach the broker twice, which does no harm.
     """
@@ -36,10 +36,10 @@ async def reset_offset(client: Client, address: str, group: str, mq: MessageQueu
 async def push_stored_offsets(
     client: Client, address: str, group: str, topic: str, *, for_cpp: bool
 ) -> dict[MessageQueue, int]:
-    """Let a broker tell the clients of a group to go to what it stores for a topic; return what they were told.
+    """Make a broker push its stored offsets for a topic to the clients of a group; return the pushed offsets.
 
-    Each push stops them for 10 s, so it is never sent twice. Raises BrokerError when nobody is connected, or a queue
-    has no stored offset.
+    Each push stops the clients for 10 s, so it is never sent twice. Raises BrokerError when no client is connected, or
+    a queue has no stored offset.
     """
     command = writes.push_stored_offsets(group, topic, for_cpp=for_cpp)
     answer = await client.ask(address, command, may_repeat=False)

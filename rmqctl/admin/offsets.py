@@ -1,7 +1,7 @@
-"""Offsets: how far a consumer group has come, queue by queue, asked of all brokers at once.
+"""Read the progress of a consumer group, queue by queue, from all brokers concurrently.
 
-Only requests that leave no trace are used. Whether 0 is a stored offset or nothing is asked again where a broker can't
-tell the two apart in its first answer.
+All requests are read-only. When a broker's first answer shows 0 both for a stored 0 and for no offset, a second request
+distinguishes the two.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from .retention import fetch_retention_ms
 from .retry_topics import with_retry_topics
 from .stored_offsets import fetch_stored_offsets
 
-# More would only wait in each other's way for the brokers' admin threads.
+# More would only compete for the brokers' admin threads.
 _GROUPS_AT_ONCE = 8
 
 
 async def fetch_group_progress(client: Client, group: str, topics: Sequence[str] = ()) -> GroupProgress:
-    """Return a group's progress in all its topics, or in the given ones; `*` and `?` in a topic stand for any text.
+    """Return a group's progress in all its topics, or in the given ones; topics may contain `*` and `?`.
 
-    Raises NotFoundError for a group or topic that doesn't exist, and the brokers' error when none of them answers.
+    Raises NotFoundError for a group or topic that does not exist, and the brokers' error when none of them answers.
     """
     return conclude(group, await read_group(client, group, topics))
 
@@ -47,9 +47,9 @@ async def fetch_group_progress(client: Client, group: str, topics: Sequence[str]
 async def fetch_matching_progress(
     client: Client, groups: Sequence[str], topics: Sequence[str] = ()
 ) -> tuple[list[GroupProgress], list[Failure]]:
-    """Return the progress of all groups that names and patterns pick, and what failed for one group as a whole.
+    """Return the progress of all groups that names and patterns match, and the groups that failed.
 
-    Raises what fetch_group_progress raises when no group could be read.
+    Raises the errors of fetch_group_progress() when no group could be read.
     """
     names, failures = await fetch_matching_groups(client, groups)
 
@@ -61,9 +61,9 @@ async def fetch_matching_progress(
 
 
 async def read_group(client: Client, group: str, topics: Sequence[str] = (), *, only_consumed: bool = False) -> Reading:
-    """Read everything that a group's progress is made of. Raises what fetch_group_progress raises.
+    """Return all facts for a group's progress. Raises the errors of fetch_group_progress().
 
-    `only_consumed`: topics that the group does not consume don't count, even when they are named.
+    `only_consumed`: ignore topics that the group does not consume, even when they are named.
     """
     names = [topic for topic in topics if not is_pattern(topic)]
     patterns = [topic for topic in topics if is_pattern(topic)]
@@ -117,9 +117,9 @@ async def read_group(client: Client, group: str, topics: Sequence[str] = (), *, 
 
 
 def find_hidden(client: Client, reading: Reading) -> dict[str, Unknown]:
-    """Return by topic why it may have queues that no row stands for; under "" for topics that nobody named.
+    """Return by topic why it may have queues without a row; the key "" means topics whose names are unknown.
 
-    Memory knows of which topics a missing broker has none, and routes know it of a broker that is only silent.
+    The memory of the cluster excludes topics that a missing broker does not have; routes do so for a silent broker.
     """
     missing = {name: error for name, error in reading.failed_brokers.items() if isinstance(error, NotRegisteredError)}
     untold = {topic: [error] for topic, error in reading.unrouted.items()}
@@ -134,10 +134,9 @@ def find_hidden(client: Client, reading: Reading) -> dict[str, Unknown]:
 
 
 def _topics_of_members(reading: Reading) -> frozenset[str]:
-    """Return the topics that members say they consume.
+    """Return the topics that members report to consume.
 
-    Where members want different topics, brokers name only those of whoever was heard last, and leave the others out of
-    their answers.
+    When members subscribe to different topics, brokers only report those of the last heartbeat.
     """
     infos = reading.running.ok.values()
     subscribed = {item.topic for info in infos for item in info.subscriptions}
@@ -145,7 +144,7 @@ def _topics_of_members(reading: Reading) -> frozenset[str]:
 
 
 async def _ask_topics(client: Client, group: str, reading: Reading, topics: frozenset[str]) -> None:
-    """Ask for everything about the queues of some topics."""
+    """Read all facts about the queues of some topics."""
     await asyncio.gather(_ask_places(client, group, reading, topics), _settle_zeros(client, group, reading, topics))
 
 
@@ -166,14 +165,14 @@ async def _find_routes(client: Client, reading: Reading, known: Sequence[TopicRo
     routes = {route.topic: route for route in known}
     found = await ask_all(reading.topics - set(routes), client.route)
     reading.routes = {**routes, **found.ok}
-    # A retry topic without a route is made at the first failure; a deleted topic leaves its offsets behind.
+    # A retry topic is created at the first failure; a deleted topic leaves its offsets behind.
     unrouted = {topic: error for topic, error in found.failed.items() if not isinstance(error, NotFoundError)}
     reading.unrouted |= unrouted
     reading.failures += [Failure(None, f"route of {topic}", error) for topic, error in unrouted.items()]
 
 
 async def _ask_places(client: Client, group: str, reading: Reading, topics: frozenset[str]) -> None:
-    """Ask for min and max offsets and for ages, of the topics at every broker that has them."""
+    """Read min and max offsets and message ages of the topics on every broker that has them."""
     queues = [mq for mq in reading.queues() if mq.topic in topics]
     places = sorted({(mq.broker_name, mq.topic) for mq in queues if mq.broker_name in reading.views})
 
@@ -217,7 +216,7 @@ async def _ask_proxies(client: Client, reading: Reading) -> None:
 
 
 async def _settle_zeros(client: Client, group: str, reading: Reading, topics: frozenset[str]) -> None:
-    """Fill reading.stored for queues whose offset the first answers leave open: shown as 0, or not shown."""
+    """Fill reading.stored for queues whose offset the first answers leave open: 0 or missing."""
     open_queues: dict[str, list[MessageQueue]] = {}
     for mq in reading.queues():
         view = reading.views.get(mq.broker_name)
@@ -236,9 +235,9 @@ async def _settle_zeros(client: Client, group: str, reading: Reading, topics: fr
 
 
 async def _ask_retention(client: Client, reading: Reading) -> None:
-    """Ask brokers that hold unread messages how long they keep them.
+    """Read the retention of brokers that have unread messages.
 
-    Only those: the runtime table, which says how full the disk is, takes a 5.4.0 broker 0.1 s to answer.
+    Only of those: for the runtime table, which contains the disk usage, a 5.4.0 broker needs 0.1 s.
     """
     with_backlog = [
         name

@@ -1,4 +1,4 @@
-"""The messages around a group's committed offsets: what it consumed last, and what it will get next."""
+"""Read the messages around a group's committed offsets: the last consumed and the next ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .stored_offsets import fetch_stored_offsets
 
 
 class PeekedQueue(Struct, frozen=True):
-    """One queue: the group's offset there, None for none, and the messages around it."""
+    """One queue: the group's committed offset, None without one, and the messages around it."""
 
     span: QueueSpan
     consumer_offset: int | None
@@ -31,7 +31,7 @@ class PeekedQueue(Struct, frozen=True):
 
 
 class Peek(Struct, frozen=True):
-    """All queues that could be read, sorted, and what could not be."""
+    """All queues that could be read, sorted, and the failures."""
 
     queues: tuple[PeekedQueue, ...]
     failures: tuple[Failure, ...]
@@ -42,7 +42,7 @@ async def peek_group(
 ) -> Peek:
     """Return messages around the group's committed offset of each queue, from before_count before to after_count after.
 
-    Raises NotFoundError for a group or topic that doesn't exist, and the brokers' error when none answers.
+    Raises NotFoundError for a group or topic that does not exist, and the brokers' error when none answers.
     """
     route = await fetch_route(client, topic)
     queues = chosen_queues(route, choices)
@@ -53,7 +53,7 @@ async def peek_group(
         raise all_failed(failure.error for failure in (*offset_failures, *failures))
     if all(offset is None for offset in offsets.values()):
         failed = {failure.broker_name or "": failure.error for failure in offset_failures}
-        # Other brokers than those of the topic may know the group.
+        # Brokers without the topic may know the group.
         every = (await fetch_cluster(client)).brokers
         brokers = {broker.broker_name: broker for broker in every if broker.broker_name not in failed}
         await require_group(client, group, brokers, failed)
@@ -72,7 +72,7 @@ async def peek_group(
 async def _fetch_offsets(
     client: Client, route: TopicRoute, group: str, queues: Sequence[MessageQueue]
 ) -> tuple[dict[MessageQueue, int | None], list[Failure]]:
-    """Return the stored offset of each queue, None for none."""
+    """Return the stored offset of each queue, None without one."""
     brokers = {broker.broker_name: broker for broker in route.brokers}
     by_broker: dict[str, list[MessageQueue]] = {}
     for mq in queues:
@@ -81,7 +81,7 @@ async def _fetch_offsets(
     async def ask(name: str) -> dict[MessageQueue, int | None]:
         broker = brokers.get(name)
         if broker is None:
-            raise UnreachableError(name, "the name server knows no address of it")
+            raise UnreachableError(name, "the name server does not list its address")
         return await fetch_stored_offsets(client, broker, group, by_broker[name])
 
     answers = await ask_all(by_broker, ask)
@@ -99,7 +99,7 @@ async def _peek_queue(
     def unreadable(queue_offset: int, error: RmqctlError) -> None:
         found.append(FoundMessage(span.mq, queue_offset, None, error))
 
-    # Where the committed offset was deleted, the group goes on with the first message that is left.
+    # When the message at the committed offset was deleted, the group continues with the first remaining one.
     next_offset = max(consumer_offset, span.min_offset)
     first_offset = max(span.min_offset, min(consumer_offset, span.max_offset) - before_count)
     end_offset = min(span.max_offset, next_offset + 1 + after_count)

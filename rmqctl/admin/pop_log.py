@@ -1,4 +1,4 @@
-"""A broker's records of pops, read without a trace, and acknowledgements for messages that are popped."""
+"""Read a broker's records of pops, and acknowledge popped messages."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from rmqctl.rules.waiting import REAL_QUEUE_ID, REAL_TOPIC
 from .messages import pull_queue
 from .probe import measure_clock
 
-# A client's longest invisible time is 2 h (ConsumeMessagePopConcurrentlyService), that of a proxy's 12 h.
+# The longest invisible time is 2 h for clients (ConsumeMessagePopConcurrentlyService) and 12 h for proxies.
 _LONGEST_MS = 12 * 3_600_000
-# Of a busy broker the newest records are read, some seconds long.
+# On a busy broker only this many of the newest records are read, which takes some seconds.
 MOST_RECORDS = 200_000
 
 
 class PopLog(Struct, frozen=True):
-    """What a broker recorded of a group's pops, and its clock before it was read.
+    """A broker's records of a group's pops, and its clock just before they were read.
 
-    `since_ms`: only records that were stored from then on were read, of more than MOST_RECORDS; None for all.
+    `since_ms`: with more than MOST_RECORDS, only records stored since then were read; None when all were.
     """
 
     records: PopRecords
@@ -37,7 +37,7 @@ class PopLog(Struct, frozen=True):
 
 
 def find_hindrance(settings: Mapping[str, str], *, is_orderly: bool, older_than_ms: int) -> PopHindrance | None:
-    """Return why a broker's settings keep messages that were popped for so long from being seen."""
+    """Return why a broker's settings hide messages that were popped that long ago, None when they do not."""
     if settings.get("popConsumerKVServiceEnable") == "true":
         return PopHindrance.KV_SERVICE
     if is_orderly:
@@ -48,7 +48,7 @@ def find_hindrance(settings: Mapping[str, str], *, is_orderly: bool, older_than_
 
 
 def _buffered_ms(settings: Mapping[str, str]) -> int:
-    """Return for how long a broker may keep check points in memory (PopBufferMergeService), by its settings."""
+    """Return how long a broker may keep check-points in memory (PopBufferMergeService), by its settings."""
     names = (("popCkStayBufferTime", 10_000), ("popCkStayBufferTimeOut", 3_000))
     return sum(int(text) if (text := settings.get(name, "")).isdecimal() else usual for name, usual in names)
 
@@ -56,9 +56,9 @@ def _buffered_ms(settings: Mapping[str, str]) -> int:
 async def read_pop_log(
     client: Client, address: str, broker_name: str, group: str, since_ms: int | None = None
 ) -> PopLog:  # fmt: skip
-    """Read what a master has recorded of a group's pops since a time of its clock, by default since 12 h.
+    """Return a master's records of a group's pops since a time by its clock, by default 12 h ago.
 
-    Raises what Client.ask() raises, and RemoteProtocolError for a record that can't be read.
+    Raises the errors of Client.ask(), and RemoteProtocolError for an unreadable record.
     """
     now_ms = client.clock.now_ms() + await _skew_ms(client, address)
     records = PopRecords(group, broker_name)
@@ -80,7 +80,7 @@ async def read_pop_log(
 
 
 async def _skew_ms(client: Client, address: str) -> int:
-    """Return how far a broker's clock is ahead of ours; 0 for one that refuses to tell, as accounts can have it."""
+    """Return how far a broker's clock is ahead of ours; 0 when the account is not allowed to read it."""
     try:
         skew = await measure_clock(client, address)
     except (BrokerError, NotAuthorisedError):
@@ -95,12 +95,12 @@ def _add(records: PopRecords, message: StoredMessage) -> None:
     try:
         records.add(message.tags, int(properties.get(REAL_QUEUE_ID, "")), bytes(message.body))
     except ValueError:
-        return  # a broker leaves it out as well
+        return  # a broker ignores it as well
 
 
 async def acknowledge_popped(
     client: Client, address: str, group: str, mq: MessageQueue, queue_offset: int, handle: str, *, timeout_s: float
 ) -> None:  # fmt: skip
-    """Acknowledge one popped message. Raises what Client.ask() raises; a handle that is too old has no effect."""
+    """Acknowledge one popped message; an expired handle has no effect. Raises the errors of Client.ask()."""
     command = writes.acknowledge_popped(group, mq.topic, mq.queue_id, queue_offset, handle)
     await client.ask(address, command, timeout_s=timeout_s)

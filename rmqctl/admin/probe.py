@@ -1,4 +1,4 @@
-"""Single servers, one after the other: what they are, how fast they answer, what they refuse."""
+"""Probe single servers: their kind, their response time, and the requests that they refuse."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from rmqctl.protocol.versions import plain_version, version_name
 from rmqctl.rules.clock_skew import SkewBounds, compute_skew
 
 _SAMPLES = 5
-# A topic that every broker makes for itself.
+# A topic that every broker creates for itself.
 _SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
 
 
 class ServerProbe(Struct, frozen=True):
-    """One server. `rtt_ms` is the shortest round trip; with `error` it did not answer, or did not let us in.
+    """One server. `rtt_ms` is the shortest round trip; with `error`, it did not answer or denied access.
 
-    `cluster` is what a name server lists; `version` is None for a server that does not tell.
+    `cluster` is a name server's list; `version`: None when the server does not report it.
     """
 
     address: str
@@ -36,7 +36,7 @@ class ServerProbe(Struct, frozen=True):
 
 
 async def probe_server(client: Client, address: str) -> ServerProbe:
-    """Find out what a server is, and measure its round trip. Never raises an error of the cluster."""
+    """Return a server's kind and round-trip time. Errors of the cluster are in the result, not raised."""
     try:
         kind = await identify(client.ask, address)
         command = headers.get_cluster_info() if kind is ServerKind.NAME_SERVER else headers.get_broker_config()
@@ -65,15 +65,15 @@ async def _timed(client: Client, address: str, command: Command) -> tuple[Comman
         try:
             answer = await client.ask(address, command)
         except (BrokerError, NotAuthorisedError):
-            pass  # an answer as well, as far as time goes
+            pass  # also an answer, for measuring time
         shortest_s = min(shortest_s, client.clock.monotonic_s() - started_s)
     return answer, round(shortest_s * 1000, 3)
 
 
 class Read(Struct, frozen=True):
-    """A read that rmqctl needs: what a 5.x broker wants for it, and which commands do.
+    """A read request that rmqctl needs: the permission that a 5.x broker requires, and the commands that send it.
 
-    `decode` reads the answer, for tables that every broker has: without one, a list of the cluster is partial.
+    `decode` reads the answer of tables that every broker has; without them, lists of the cluster are partial.
     """
 
     command: Command
@@ -83,7 +83,7 @@ class Read(Struct, frozen=True):
 
 
 class BadReads(Struct, frozen=True):
-    """The reads of a broker that it refuses us, the tables that it did not tell, and how many reads were tried."""
+    """The reads that a broker refused, those that failed, and the number of reads that were tried."""
 
     refused: list[Read]
     failed: list[tuple[Read, RmqctlError]]
@@ -91,12 +91,12 @@ class BadReads(Struct, frozen=True):
 
     @property
     def lists_error(self) -> RmqctlError | None:
-        """Why lists of the cluster are partial, None when they are whole."""
+        """Why lists of the cluster are partial, None when they are complete."""
         return next((error for read, error in self.failed if read.decode is not None), None)
 
 
 def _reads() -> tuple[Read, ...]:
-    """Return the reads, about a topic and a group that every broker has; none leaves a trace."""
+    """Return the read-only requests, for a topic and a group that every broker has."""
     group, topic = headers.TOOLS_CONSUMER_GROUP, _SELF_TEST_TOPIC
     group_get, topic_get, signature = f"Get on Group:{group}", f"Get on Topic:{topic}", "a valid signature"
     return (
@@ -118,7 +118,7 @@ def _reads() -> tuple[Read, ...]:
 
 
 async def fetch_bad_reads(client: Client, address: str) -> BadReads:
-    """Return the reads that a broker refuses us or does not answer. Raises what goes wrong with any but a table."""
+    """Return the reads that a broker refuses or does not answer. Raises other errors of reads that are not tables."""
     refused: list[Read] = []
     failed: list[tuple[Read, RmqctlError]] = []
     reads = _reads()
@@ -135,14 +135,14 @@ async def fetch_bad_reads(client: Client, address: str) -> BadReads:
                 failed.append((read, error))
             elif not isinstance(error, BrokerError):
                 raise
-            # else it let us in, and had nothing to tell
+            # else access was granted, and there was nothing to report
     return BadReads(refused, failed, len(reads))
 
 
 async def measure_clock(client: Client, address: str) -> SkewBounds | None:
-    """Return how far a broker's clock is from ours, None when it does not tell. Raises the request's errors.
+    """Return how far a broker's clock is from ours, None when the broker does not report it.
 
-    It leaves no trace.
+    Changes nothing on the broker. Raises the request's errors.
     """
     looks = [await sample_clock(client, address, client.clock.now_ms) for _ in range(_SAMPLES)]
     samples = [look for look in looks if look is not None]

@@ -1,4 +1,4 @@
-"""The queues of a topic to read messages from, with the part of each that belongs to a span of time."""
+"""Find the queues of a topic to read messages from, and the offsets of each for a span of time."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from .time_search import MOST_READ_COUNT, fetch_cut
 
 
 class QueueSpan(Struct, frozen=True):
-    """Offsets of one queue that are wanted, from first_offset up to, not including, end_offset.
+    """The offsets of one queue to read, from first_offset up to, not including, end_offset.
 
-    `address` is the replica that told so; `min_offset` and `max_offset` are what it holds. `order` is what was seen of
-    its store times where a span of time was wanted.
+    `address` is the replica that answered; `min_offset` and `max_offset` are its bounds. `order` describes the store
+    times of the queue when a span of time was requested.
     """
 
     mq: MessageQueue
@@ -42,37 +42,37 @@ class QueueSpan(Struct, frozen=True):
 
 
 class QueueChoice(Struct, frozen=True):
-    """Queues of one broker that were asked for, as `broker-a:0`, `broker-a:0-3` or `broker-a`."""
+    """Queues of one broker that were requested, as `broker-a:0`, `broker-a:0-3` or `broker-a`."""
 
     broker_name: str
     first_id: int = 0
     last_id: int = (1 << 31) - 1
 
     def __str__(self) -> str:
-        # Without ids it is all of them, of which nobody has so many.
+        # Without ids it means all queues of the broker: no broker has that many.
         return self.broker_name if self.last_id >= 1 << 30 else f"{self.broker_name}:{self.first_id}"
 
     def has(self, mq: MessageQueue) -> bool:
-        """Tell whether a queue is one of those."""
+        """Return whether a queue is one of these."""
         return mq.broker_name == self.broker_name and self.first_id <= mq.queue_id <= self.last_id
 
 
 def parse_queue_choice(text: str) -> QueueChoice:
-    """Read `BROKER`, `BROKER:ID` or `BROKER:ID-ID`. Raises ValueError with a sentence."""
+    """Parse `BROKER`, `BROKER:ID` or `BROKER:ID-ID`. Raises ValueError with a message for users."""
     match = re.fullmatch(r"([^:\s]+)(?::(\d{1,9})(?:-(\d{1,9}))?)?", text.strip(), re.ASCII)
     if match is None:
-        raise ValueError(f"{text!r} names no queue: write broker-a:0, broker-a:0-3 or broker-a")
+        raise ValueError(f"invalid queue {text!r}: write broker-a:0, broker-a:0-3 or broker-a")
     if match[2] is None:
         return QueueChoice(match[1])
     first_id = int(match[2])
     last_id = int(match[3]) if match[3] is not None else first_id
     if last_id < first_id:
-        raise ValueError(f"{text!r} names no queue: {last_id} is less than {first_id}")
+        raise ValueError(f"invalid queue {text!r}: {last_id} is less than {first_id}")
     return QueueChoice(match[1], first_id, last_id)
 
 
 async def find_route(client: Client, topic: str) -> TopicRoute | None:
-    """Return a topic's route, None where name servers know of no such topic."""
+    """Return a topic's route, None when the name servers do not know the topic."""
     try:
         return await client.route(topic)
     except NotFoundError:
@@ -82,8 +82,7 @@ async def find_route(client: Client, topic: str) -> TopicRoute | None:
 async def fetch_route(client: Client, topic: str) -> TopicRoute:
     """Return a topic's route.
 
-    Raises NotFoundError, with names that look alike; the error of a broker that is not registered now, or of a silent
-    name server, where only that one has the topic, or may have it.
+    Raises NotFoundError with similar names; if a missing broker or a silent name server may have the topic, its error.
     """
     try:
         route = await client.route(topic)
@@ -99,33 +98,34 @@ async def fetch_route(client: Client, topic: str) -> TopicRoute:
 
 
 def chosen_queues(route: TopicRoute, choices: Sequence[QueueChoice]) -> list[MessageQueue]:
-    """Return the readable queues that were asked for, all without a choice; those of missing brokers as well.
+    """Return the chosen readable queues, all without a choice; includes those of missing brokers.
 
     Raises UsageError for a queue that does not exist.
     """
     queues = (*route.readable_queues(), *route.missing_queues())
     if not queues:
-        raise UsageError(f"Topic {route.topic} has no queue that can be read.", hint=opening_hint(route))
+        raise UsageError(f"Topic {route.topic} has no readable queue.", hint=opening_hint(route))
     for choice in choices:
         if not any(choice.has(mq) for mq in queues):
             every = (*route.queue_data, *route.missing)
             there = ", ".join(f"{data.broker_name}:0-{data.read_queue_count - 1}" for data in every)
-            raise UsageError(f"Topic {route.topic} has no readable queue {choice}.", hint=f"It has {there}.")
+            raise UsageError(f"Topic {route.topic} has no readable queue {choice}.", hint=f"Use queues of: {there}.")
     return [mq for mq in queues if not choices or any(choice.has(mq) for choice in choices)]
 
 
 def opening_hint(route: TopicRoute) -> str:
-    """Return what to do about a topic without a queue that can be read."""
+    """Return the hint for a topic without a readable queue."""
     if route.topic.startswith(DLQ_PREFIX):
-        return f"rmqctl dlq show {route.topic.removeprefix(DLQ_PREFIX)} --fix-permission opens it, and can be undone."
+        group = route.topic.removeprefix(DLQ_PREFIX)
+        return f"Make it readable with rmqctl dlq show {group} --fix-permission, which can be undone."
     closed = next((data for data in route.queue_data if not data.is_readable), None)
     if closed is None:
-        return "Its readQueueNums is 0."
+        return "Raise its readQueueNums, which is 0."
     clusters = {broker.broker_name: broker.cluster for broker in route.brokers}
     where = f"-c {clusters[closed.broker_name]} " if closed.broker_name in clusters else ""
     return (
-        f"Its permission forbids it. To allow it: mqadmin updateTopicPerm {where}-t {route.topic} "
-        f"-p {closed.perm | READ}. rmqctl message get finds single messages without it, by id or key."
+        f"Allow reads with mqadmin updateTopicPerm {where}-t {route.topic} -p {closed.perm | READ}, "
+        "or find single messages by id or key with rmqctl message get."
     )
 
 
@@ -137,16 +137,16 @@ async def fetch_spans(
     since_ms: int | None = None,
     until_ms: int | None = None,
 ) -> tuple[list[QueueSpan], list[Failure]]:
-    """Return the spans that hold every message stored from since_ms to until_ms, and the queues that can't be read.
+    """Return the spans that contain all messages stored from since_ms to until_ms, and the failures by queue.
 
-    A span may be too wide: its reader checks store times. A span that may be too narrow is a failure as well.
+    A span may be too wide, so its reader must check store times. A span that may be too narrow also has a failure.
     """
     brokers = {broker.broker_name: broker for broker in route.brokers}
 
     async def ask(mq: MessageQueue) -> QueueSpan:
         broker = brokers.get(mq.broker_name)
         if broker is None:
-            raise UnreachableError(mq.broker_name, "the name server knows no address of it")
+            raise UnreachableError(mq.broker_name, "the name server does not list its address")
         return await fetch_span(client, broker, mq, since_ms, until_ms)
 
     answers = await ask_all(queues, ask)
@@ -163,16 +163,16 @@ async def fetch_spans(
 
 def _too_narrow() -> RmqctlError:
     return RmqctlError(
-        f"Store times go back in this queue. Messages of that time may be missing: finding all of them takes reading "
-        f"more than {MOST_READ_COUNT:,} messages, or one that is broken.",
-        hint="Without a time, the whole queue is read.",
+        f"Store times go back in this queue, so messages of that time may be missing. To find all of them, more than "
+        f"{MOST_READ_COUNT:,} messages or an unreadable one must be read.",
+        hint="Omit the time to read the whole queue.",
     )
 
 
 async def fetch_span(
     client: Client, broker: Broker, mq: MessageQueue, since_ms: int | None = None, until_ms: int | None = None
 ) -> QueueSpan:
-    """Return one queue's span, all of it without times. Raises what Client.ask_broker() raises."""
+    """Return one queue's span, the whole queue without times. Raises the errors of Client.ask_broker()."""
     lowest, highest = await asyncio.gather(
         client.ask_broker(broker, headers.get_min_offset(mq.topic, mq.queue_id)),
         client.ask_broker(broker, headers.get_max_offset(mq.topic, mq.queue_id)),

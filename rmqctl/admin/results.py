@@ -1,4 +1,4 @@
-"""Fan-out: ask many at once, keep each answer and each failure under its own key."""
+"""Fan out: ask many servers concurrently, and keep each answer and each failure under its own key."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ V = TypeVar("V")
 
 
 class Answers(Struct, Generic[K, V], frozen=True):
-    """What came back: `ok` and `failed` together hold every key that was asked."""
+    """The results of ask_all(): `ok` and `failed` together contain every key."""
 
     ok: Mapping[K, V]
     failed: Mapping[K, RmqctlError]
 
 
 async def ask_all(keys: Iterable[K], call: Callable[[K], Awaitable[V]], *, at_once: int | None = None) -> Answers[K, V]:
-    """Call for every key at once, or for so many; the client bounds how many requests are in flight.
+    """Call for all keys concurrently, at most `at_once` at a time; the client bounds the requests in flight.
 
-    Only rmqctl's own errors are data.
+    RmqctlErrors are returned in `failed`; other exceptions are raised.
     """
     asked = list(keys)
     left = iter(asked)
@@ -56,7 +56,7 @@ async def ask_all(keys: Iterable[K], call: Callable[[K], Awaitable[V]], *, at_on
 
 
 def _named(key: object, error: RmqctlError) -> RmqctlError:
-    """Return the error with the broker's name in place of "The peer": decoders do not know whose bytes they read."""
+    """Replace "The peer" in an error by the broker's name, which decoders do not know."""
     broker = next((part for part in (key if isinstance(key, tuple) else (key,)) if isinstance(part, Broker)), None)
     if broker is None or not isinstance(error, RemoteProtocolError) or not error.sentence.startswith(_PEER):
         return error
@@ -67,13 +67,13 @@ _PEER = "The peer"
 
 
 def all_failed(failures: Iterable[RmqctlError]) -> RmqctlError:
-    """Return the error that stands for all of some that failed: the first of those with the most weight."""
+    """Return the error that represents several failures: the first of the most important kind."""
     order = {4: 0, 6: 1}
     return min(failures, key=lambda error: order.get(error.exit_code, 2))
 
 
 def none_answered(failures: Iterable[tuple[str, RmqctlError]]) -> RmqctlError:
-    """Return the error that stands for all brokers of a cluster, by name: it names each of them."""
+    """Return the error for a cluster in which all brokers failed; it names them."""
     told = list(failures)
     error = all_failed(each for _, each in told)
     names = sorted({name for name, _ in told})
@@ -86,45 +86,45 @@ _SHOWN = 10
 
 
 def by_broker_name(failed: Mapping[Broker, RmqctlError]) -> dict[str, RmqctlError]:
-    """Return why brokers failed, by their names."""
+    """Return the errors by broker name."""
     return {broker.broker_name: error for broker, error in failed.items()}
 
 
 def failed_by_name(failures: Iterable[Failure]) -> dict[str, RmqctlError]:
-    """Return why things failed, by broker, else by what failed."""
+    """Return the errors by broker name, or by what failed."""
     return {failure.broker_name or failure.what: failure.error for failure in failures}
 
 
 def not_found(error: NotFoundError, untold: Mapping[str, RmqctlError]) -> RmqctlError:
-    """Return the error of what was not found; where servers did not tell, by name, theirs: it may be there."""
+    """Return the error; if servers in `untold` could not be read, theirs, because the thing may exist there."""
     if not untold:
         return error
     says = error.sentence.removesuffix(".").replace("does not exist", "was not found")
     names, reason = listed(sorted(untold), _SHOWN), all_failed(untold.values())
-    return reason.reworded(f"{says} in what was read; {names} did not tell. {reason.sentence}")
+    return reason.reworded(f"{says}, but {names} could not be read. {reason.sentence}")
 
 
 def slave_failures(client: Client) -> list[Failure]:
-    """Return a failure for each master whose slave answered instead: its copy of offsets can be 10 s old."""
+    """Return a failure for each master whose slave answered instead: the slave's offsets can be 10 s old."""
     return [Failure(name, "master, its slave answered", error) for name, error in sorted(client.silent_masters.items())]
 
 
 def only_or_failed(answers: Answers[K, V]) -> list[V]:
-    """Return what came back, in order. Raises the weightiest error when nothing did."""
+    """Return the answers, in order. Raises the most important error when there are none."""
     if answers.failed and not answers.ok:
         raise all_failed(answers.failed.values())
     return list(answers.ok.values())
 
 
 def all_or_failed(answers: Answers[K, V]) -> Mapping[K, V]:
-    """Return what came back, which is everything. Raises the weightiest error when anything failed."""
+    """Return the answers. Raises the most important error when anything failed."""
     if answers.failed:
         raise all_failed(answers.failed.values())
     return answers.ok
 
 
 def merge_failures(by_group: Mapping[str, Sequence[Failure]]) -> list[Failure]:
-    """Return what failed for several groups, each reason of a broker once: it fails the same way for all of them."""
+    """Return the failures of several groups, each reason of a broker once, with the number of groups."""
     if len(by_group) == 1:
         return [failure for failures in by_group.values() for failure in failures]
     alike: dict[tuple[str | None, str, str], list[tuple[str, Failure]]] = {}

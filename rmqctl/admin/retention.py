@@ -1,4 +1,4 @@
-"""How long a broker keeps messages."""
+"""Read how long a broker keeps messages."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .brokers import settings_once
 
 
 async def fetch_retention_ms(client: Client, broker: Broker) -> int | None:
-    """Return how long a broker keeps a message for sure, in ms; None where it does not tell. Asked once.
+    """Return how long a broker keeps a message at least, in ms; None when it does not report it. Asks once.
 
-    The runtime table, which says how full the disk is, takes a 5.4.0 broker 0.1 s to answer. Raises what
-    Client.ask_broker() raises.
+    For the runtime table, which contains the disk usage, a 5.4.0 broker needs 0.1 s. Raises the errors of
+    Client.ask_broker().
     """
     return await client.once(("retention", broker.broker_name), lambda: _fetch(client, broker))
 
@@ -32,14 +32,14 @@ async def _fetch(client: Client, broker: Broker) -> int | None:
         forced_at_ratio = _forced_cleaning_ratio(config)
     except (KeyError, ValueError):
         return None
-    # A broker that can't tell says -1 (UtilAll.getDiskPartitionSpaceUsedPercent).
+    # A broker that does not know its disk usage reports -1 (UtilAll.getDiskPartitionSpaceUsedPercent).
     return retention_ms(reserved_hours, disk_used_ratio, forced_at_ratio) if 0 <= disk_used_ratio <= 1 else None
 
 
 def _forced_cleaning_ratio(config: Mapping[str, str]) -> float:
-    """Return how full the disk must be for files to go whatever their age (DefaultMessageStore.CleanCommitLogService).
+    """Return the disk usage above which files of any age are deleted (DefaultMessageStore.CleanCommitLogService).
 
-    4.9 takes it from a system property that no request tells, so its default stands. Both versions keep it in bounds.
+    4.9 reads it from a system property that no request returns, so its default is used. Both versions limit its range.
     """
     if config.get("cleanFileForciblyEnable") == "false":
         return 1.0

@@ -1,4 +1,4 @@
-"""Reading where a group's failed messages can be sent back."""
+"""Read where a group's failed messages can be sent back."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .results import ask_all
 
 
 async def fetch_retry_places(client: Client, group: str, brokers: Mapping[str, Broker]) -> dict[str, RetryPlace]:
-    """Return each broker as a place for a group's failed messages. What a broker does not tell is not known of it.
+    """Return each broker as a destination of a group's failed messages, with None for unreported facts.
 
-    Asks each for its configuration and the groups' (once for all groups), and name servers for the retry topic's route.
+    Reads each broker's configuration and that of its groups (once for all groups), and the retry topic's route.
     """
     settings, groups, route = await asyncio.gather(
         ask_all(brokers, lambda name: settings_once(client, brokers[name])),

@@ -1,4 +1,4 @@
-"""Finding the retry topics of a group, which brokers name only where it has an offset of them or members."""
+"""Find the retry topics of a group, which brokers only report when it has an offset in them or members."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .group_names import fetch_configs
 async def with_retry_topics(
     client: Client, group: str, topics: Collection[str], failures: list[Failure]
 ) -> frozenset[str]:
-    """Return the topics of a group and its retry topics; why those can't be told is added to the failures."""
+    """Return the topics of a group and its retry topics; if those cannot be read, add a failure."""
     try:
         return await find_retry_topics(client, group, topics) | frozenset(topics)
     except RmqctlError as error:
@@ -28,9 +28,9 @@ async def with_retry_topics(
 async def find_retry_topics(
     client: Client, group: str, topics: Collection[str], *, is_popping: bool = False
 ) -> frozenset[str]:
-    """Return the retry topics of a group that consumes these topics, as far as there are any.
+    """Return the existing retry topics of a group that consumes these topics.
 
-    Asks name servers for the names of all topics, once. Raises what Client.topic_names() raises.
+    Reads the names of all topics from the name servers, once. Raises the errors of Client.topic_names().
     """
     known = frozenset(await client.topic_names())
     found = own_retry_topics(group, topics, known)

@@ -1,4 +1,4 @@
-"""Messages that are sent back to their broker, and the copies that it stores of them."""
+"""Send messages back to their broker, and find the copies that it stores."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ async def send_back(
     client: Client, address: str, broker_name: str, group: str, message: ReturnedMessage, *, delay_level: int,
     max_reconsume_times: int, timeout_s: float,
 ) -> None:  # fmt: skip
-    """Have a message stored again for a retry by the master that has it; a negative level makes a dead letter of it.
+    """Send a message back to the master that stores it, for a retry; a negative delay level makes it a dead letter.
 
-    Raises what Client.ask() raises: a refusal stored nothing, anything else leaves it open.
+    Raises the errors of Client.ask(): a refusal stored nothing; after other errors it may have been stored.
     """
     command = sends.send_back(
         group, message.commit_log_offset, delay_level=delay_level, max_reconsume_times=max_reconsume_times,
@@ -38,9 +38,9 @@ async def send_copy(
     client: Client, address: str, group: str, message: StoredMessage, origin_topic: str, *, broker_name: str,
     delay_level: int, max_reconsume_times: int, timeout_s: float,
 ) -> None:  # fmt: skip
-    """Store a message in the group's retry topic as a new one, with another origin than the topic that it is in.
+    """Store a new copy of a message in the group's retry topic, with `origin_topic` as its origin.
 
-    Sent back, a message of a pop's retry topic would keep that topic's name. Raises as send_back() does.
+    send_back() of a message in a pop retry topic would keep that topic as its origin. Raises the errors of send_back().
     """
     retried = sends.retry_message(
         message, origin_topic, delay_level=delay_level, max_reconsume_times=max_reconsume_times
@@ -51,24 +51,24 @@ async def send_copy(
 
 
 async def fetch_log_end(client: Client, address: str) -> int:
-    """Return the end of a master's commit log. What it stores from now on begins there, or behind it.
+    """Return the end of a master's commit log. Messages stored from now on are at or after it.
 
-    Raises RemoteProtocolError for a broker that does not tell.
+    Raises RemoteProtocolError for a broker that does not report it.
     """
     answer = await client.ask(address, headers.get_broker_runtime())
     end = read_runtime(bodies.decode_key_values(answer.body)).commit_log_max_offset
     if end is None:
-        raise RemoteProtocolError(f"{address} did not tell the end of its commit log")
+        raise RemoteProtocolError(f"{address} did not report the end of its commit log.")
     return end
 
 
 async def find_copy(
     client: Client, address: str, group: str, message: ReturnedMessage, known_before: int
 ) -> str | None:
-    """Return the topic in which a master stored a copy of a message behind `known_before`, None for none so far.
+    """Return the topic in which a master stored a copy of a message after `known_before`, None if none so far.
 
-    It is known by the unique key, which a message keeps, and by its number of retries. Brokers build their index a
-    moment after they stored a message.
+    The copy is recognised by the unique key, which a message keeps, and by its number of retries. Brokers index a
+    message a moment after they store it.
     """
     for topic in (DELAY_TOPIC, f"{RETRY_PREFIX}{group}", dead_letter_topic(group)):
         for copy in await _indexed(client, address, topic, message.message_id):
@@ -90,6 +90,6 @@ async def _indexed(client: Client, address: str, topic: str, key: str) -> Sequen
 
 
 def _is_of(group: str, copy: StoredMessage) -> bool:
-    """Tell whether a copy that waits is of the group: all groups share that place."""
+    """Return whether a copy belongs to the group: all groups share the topic of waiting messages."""
     real = copy.properties.get(REAL_TOPIC, copy.topic)
     return real in (f"{RETRY_PREFIX}{group}", dead_letter_topic(group))

@@ -1,4 +1,4 @@
-"""What a broker has to redeliver to popping groups, and how far behind it is with that (PopReviveService)."""
+"""Read what a broker has to redeliver to popping groups, and how late it is (PopReviveService)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"
 
 
 async def fetch_unrevived(client: Client, broker: Broker) -> Unrevived:
-    """Return what waits in a broker's revive queues; a broker without any has nothing.
+    """Return what waits in a broker's revive queues; empty for a broker without such queues.
 
-    Raises what Client.ask_broker() raises, and RemoteProtocolError for a message that can't be read.
+    Raises the errors of Client.ask_broker(), and RemoteProtocolError for an unreadable message.
     """
     topic = f"{REVIVE_PREFIX}{broker.cluster}"
     try:

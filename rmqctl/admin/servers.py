@@ -1,4 +1,4 @@
-"""Whether a cluster can be reached: every name server, every broker."""
+"""Check whether every name server and every broker of a cluster can be reached."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .results import ask_all
 
 
 class ClusterServer(Struct, frozen=True):
-    """A server of a cluster and how it answered. `broker_name` is None for a name server."""
+    """A server of a cluster and its answer. `broker_name`: None for a name server."""
 
     probe: ServerProbe
     broker_name: str | None = None
@@ -27,20 +27,20 @@ class ClusterServer(Struct, frozen=True):
 
     @property
     def error(self) -> RmqctlError | None:
-        """What is wrong with it, None when nothing is."""
+        """Why the server is not usable, None when it is."""
         expected = ServerKind.NAME_SERVER if self.broker_name is None else ServerKind.BROKER
         kind = self.probe.kind
         if self.probe.error is None and kind is not None and kind is not expected:
             wanted, found = (str(name).lower().replace("_", " ") for name in (expected, kind))
             what = "unknown" if kind is ServerKind.UNKNOWN else f"a {found}"
-            hint = "The address leads to something else than the broker: see --map-address."
-            sentence = f"{self.probe.address} is no {wanted} ({what})."
+            hint = "Check the address of the broker, or map it with --map-address."
+            sentence = f"{self.probe.address} is not a {wanted} ({what})."
             return UsageError(sentence, hint=hint if self.broker_name else None)
         return self.probe.error
 
 
 async def fetch_servers(client: Client) -> list[ClusterServer]:
-    """Ask every name server, then every replica of every broker that any of them names. Raises nothing of theirs."""
+    """Probe every name server, then every replica of every broker that they list. Their errors are in the result."""
     found = [ClusterServer(probe) for probe in await probe_all(client, client.name_servers)]
     for server in found:
         if server.probe.cluster is not None:
@@ -60,7 +60,7 @@ async def fetch_servers(client: Client) -> list[ClusterServer]:
 
 
 async def fetch_silent_slaves(client: Client) -> list[Failure]:
-    """Return the slaves that do not answer, for a reader of masters: what it read is whole, the cluster is not."""
+    """Return a failure for each silent slave, for commands that read only masters and so do not notice it."""
     slaves = [
         (broker.broker_name, broker_id, address)
         for broker in (await fetch_expected(client)).brokers
@@ -76,5 +76,5 @@ async def fetch_silent_slaves(client: Client) -> list[Failure]:
 
 
 async def probe_all(client: Client, addresses: tuple[str, ...] | list[str]) -> list[ServerProbe]:
-    """Probe servers at once, in order."""
+    """Probe servers concurrently; return the results in order."""
     return list(await asyncio.gather(*(probe_server(client, address) for address in addresses)))

@@ -1,4 +1,4 @@
-"""Offsets that brokers store for a group, with "none" told from 0."""
+"""Read the offsets that brokers store for a group, and distinguish "none" from 0."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from rmqctl.protocol.versions import V5_0_0
 async def fetch_stored_offsets(
     client: Client, broker: Broker, group: str, queues: Sequence[MessageQueue], *, version: int | None = None
 ) -> dict[MessageQueue, int | None]:
-    """Return the stored offset of each queue at one broker, None for none.
+    """Return the stored offset of each queue on one broker, None without one.
 
-    5.x tells queue by queue (QUERY_CONSUMER_OFFSET); 4.9 answers 0 for none as well, so its whole table is read
-    instead. `version` is the broker's when it is known before. Raises what Client.ask_broker() raises.
+    5.x is asked queue by queue (QUERY_CONSUMER_OFFSET); 4.9 also answers 0 without an offset, so its whole table is
+    read instead. `version` is the broker's, if already known. Raises the errors of Client.ask_broker().
     """
     if version is not None and version < V5_0_0:
         return await _from_table(client, broker, group, queues)
@@ -33,7 +33,7 @@ async def fetch_stored_offsets(
 
 
 async def _ask(client: Client, broker: Broker, group: str, mq: MessageQueue) -> tuple[int | None, int]:
-    """Return one stored offset, and the version of the broker that told it."""
+    """Return one stored offset, and the version of the broker."""
     try:
         answer = await client.ask_broker(broker, headers.query_consumer_offset(group, mq.topic, mq.queue_id))
     except BrokerError as error:
@@ -41,7 +41,7 @@ async def _ask(client: Client, broker: Broker, group: str, mq: MessageQueue) -> 
             return None, V5_0_0
         raise
     offset = headers.int_field(answer.command, "offset")
-    # Below 0 is none, as in the table (decode_consumer_offsets).
+    # Below 0 means none, as in the table (decode_consumer_offsets).
     return offset if offset >= 0 else None, answer.command.version
 
 
@@ -54,9 +54,9 @@ async def _from_table(
 
 
 class GroupTable(Struct, frozen=True):
-    """All that a broker stores of a group, also of topics that are gone.
+    """All offsets that a broker stores for a group, also for topics that no longer exist.
 
-    `is_kept`: the broker has entries of the group, if only such as stand for no offset.
+    `is_kept`: the broker has entries for the group, possibly only entries without an offset.
     """
 
     offsets: Mapping[MessageQueue, int]
@@ -64,9 +64,9 @@ class GroupTable(Struct, frozen=True):
 
 
 async def fetch_group_table(client: Client, broker: Broker, group: str) -> GroupTable:
-    """Return what a broker's master stores of a group; a slave's copy can be old.
+    """Return what a broker's master stores for a group; a slave's copy can be old.
 
-    Raises what Client.ask() raises, and UnreachableError for a broker without a master.
+    Raises the errors of Client.ask(), and UnreachableError for a broker without a master.
     """
     answer = await client.ask(client.require_master(broker), headers.get_all_consumer_offsets())
     stored = bodies.decode_consumer_offsets(answer.body)

@@ -1,7 +1,7 @@
-"""The first and the last message of a span of time, exactly, whatever the broker's own search rounds.
+"""Find the exact first and last messages of a span of time, although the broker's own search rounds.
 
-A search halves a queue, which is right while store times rise with the offsets. So it looks at some more messages, and
-where one is older than one before it, reads what may hold the answer.
+A binary search is correct only if store times rise with the offsets. So some more messages are checked. If one is
+older than one before it, the parts of the queue that may contain the answer are read.
 """
 
 from __future__ import annotations
@@ -21,24 +21,25 @@ from rmqctl.rules.store_times import TimeOrder, Wanted, evenly, is_rising, may_h
 from .messages import ALL, PULL_ANSWERS, pull_queue, pull_request
 from .results import all_or_failed, ask_all
 
-# Messages that are looked at between an answer and the queue's end, or all in one pull where there are no more.
+# Messages that are checked between an answer and the queue's end; all of them in one pull if there are no more.
 _LOOK_COUNT, _PULL_COUNT = 8, 32
-# Of a queue out of order more are looked at all over it. Of the gaps that may hold the answer those of so many messages
-# are read, and larger ones are looked into. All in all that costs no more pulls than reading so many messages.
+# If a queue is out of order, this many messages all over it are checked. Of the gaps that may contain the answer, those
+# up to _STRETCH_COUNT messages are read, and larger ones are sampled. In total that costs no more pulls than reading
+# MOST_READ_COUNT messages.
 _MORE_COUNT, _STRETCH_COUNT, MOST_READ_COUNT = 64, 1_000, 10_000
-# The store time of what is not there: later than all.
+# The store time of a message that does not exist: later than all.
 _NEVER_MS = (1 << 63) - 1
 
 
 class FirstSince(NamedTuple):
-    """The first message stored at a time or later, None when all are older; and what was seen of the order."""
+    """The first message stored at a time or later, None when all are older; and the order of the queue."""
 
     message: StoredMessage | None
     order: TimeOrder
 
 
 class Cut(NamedTuple):
-    """Offsets that hold a span of time, from first_offset up to, not including, end_offset."""
+    """The offsets that contain a span of time, from first_offset up to, not including, end_offset."""
 
     first_offset: int
     end_offset: int
@@ -46,10 +47,9 @@ class Cut(NamedTuple):
 
 
 async def fetch_message_at(client: Client, address: str, mq: MessageQueue, queue_offset: int) -> StoredMessage | None:
-    """Return the message at an offset, or the next one behind it; None where there is none.
+    """Return the message at an offset, or the next one after it; None when there is none.
 
-    What was deleted meanwhile is passed over. Raises what Client.ask() raises, and RemoteProtocolError for a message
-    that can't be read.
+    Deleted messages are skipped. Raises the errors of Client.ask(), and RemoteProtocolError for an unreadable message.
     """
     while True:
         answer = await client.ask(address, pull_request(mq, queue_offset, ALL, 1), accept=PULL_ANSWERS)
@@ -68,7 +68,7 @@ async def find_first_since(
 ) -> FirstSince:
     """Return the first message between these offsets that was stored at `at_ms` or later.
 
-    HALVED: its predecessor is older, and an earlier message may be as young. Raises what fetch_message_at() raises.
+    HALVED: its predecessor is older, but an earlier message may match too. Raises the errors of fetch_message_at().
     """
     queue = _Queue(client, address, mq, min_offset, max_offset)
     found = await queue.halve(at_ms)
@@ -85,7 +85,7 @@ async def find_first_since(
 
 
 async def find_end(client: Client, address: str, mq: MessageQueue, at_ms: int, min_offset: int, max_offset: int) -> Cut:
-    """Return the offsets up to the last message stored before `at_ms`. Raises what fetch_message_at() raises."""
+    """Return the offsets up to the last message stored before `at_ms`. Raises the errors of fetch_message_at()."""
     queue = _Queue(client, address, mq, min_offset, max_offset)
     found = await queue.halve(at_ms)
     end_offset = max_offset if found is None else found.queue_offset
@@ -96,10 +96,10 @@ async def fetch_cut(
     client: Client, address: str, mq: MessageQueue, bounds: tuple[int, int], *,
     since_ms: int | None = None, until_ms: int | None = None,
 ) -> Cut:  # fmt: skip
-    """Return the offsets that hold every message stored from since_ms to until_ms, between the bounds of a queue.
+    """Return the offsets that contain all messages stored from since_ms to until_ms, between the bounds of a queue.
 
-    They may begin and end a message too wide: 4.9 answers a search by time with any message of that ms, else with the
-    nearer neighbour, so it is asked for 1 ms before and 1 ms after. No message need be readable for it.
+    They may include one more message at each end. 4.9 answers a search by time with any message of that ms, else with
+    the nearer neighbour, so the search uses 1 ms before and 1 ms after. It works with unreadable messages too.
     """
     min_offset, max_offset = bounds
     first_offset, end_offset = bounds
@@ -114,13 +114,13 @@ async def fetch_cut(
 
 
 class _TooMuchError(Exception):
-    """More would have to be read than a search may."""
+    """The search would have to read more messages than allowed."""
 
 
 class _Queue:
-    """A queue between two offsets; `seen` are store times by offset, each of the message there or the next one behind.
+    """A queue between two offsets; `seen` are store times by offset, of the message there or the next one after it.
 
-    What came meanwhile, behind its end, does not count.
+    Messages that arrive later, after its end, are ignored.
     """
 
     def __init__(self, client: Client, address: str, mq: MessageQueue, min_offset: int, max_offset: int) -> None:
@@ -131,7 +131,7 @@ class _Queue:
         self._delays_ms: dict[int, int] = {}
 
     async def message_at(self, queue_offset: int) -> StoredMessage | None:
-        """Return the message at an offset or the next one behind it, and note its time."""
+        """Return the message at an offset or the next one after it, and note its time."""
         message = await fetch_message_at(self._client, self._address, self._mq, queue_offset)
         if message is not None and message.queue_offset >= self._max_offset:
             message = None
@@ -143,9 +143,9 @@ class _Queue:
         return message
 
     async def halve(self, at_ms: int) -> StoredMessage | None:
-        """Return a message stored at a time or later whose predecessor is older, the only one where times rise.
+        """Return a message stored at a time or later whose predecessor is older; if times rise, there is only one.
 
-        None when the last one is older. The broker's search (SEARCH_OFFSET_BY_TIMESTAMP) is where it begins: 4.9
+        Returns None when the last message is older. Starts from the broker's search (SEARCH_OFFSET_BY_TIMESTAMP): 4.9
         answers any message of that ms, else the nearer neighbour.
         """
         low, high = self._min_offset, self._max_offset
@@ -154,7 +154,7 @@ class _Queue:
         search = headers.search_offset(self._mq.topic, self._mq.queue_id, max(0, at_ms))
         answer = await self._client.ask(self._address, search)
         probe = max(low, min(headers.int_field(answer, "offset"), high - 1))
-        # What is below `low` is older; `found` is the first from `high` on that is not.
+        # Messages below `low` are older; `found` is the first from `high` on that is not.
         found, step = None, 1
         is_low_seen = is_high_seen = False
         while low < high:
@@ -168,13 +168,13 @@ class _Queue:
             if is_low_seen and is_high_seen:
                 probe = (low + high) // 2
             else:
-                # Most guesses are off by one, if at all: near ones first, then ever further away.
+                # Most guesses are off by at most one: try near offsets first, then more distant ones.
                 probe = low + step - 1 if is_low_seen else high - step
                 probe, step = max(low, min(probe, high - 1)), step * 2
         return found
 
     async def look(self, near: int, far: int) -> None:
-        """Note the times of some messages from an answer to an end of the queue; a broken message shows none."""
+        """Note the times of some messages between an answer and an end of the queue; skip unreadable ones."""
         if self._min_offset >= self._max_offset:
             return
         near = max(self._min_offset, min(near, self._max_offset - 1))
@@ -189,7 +189,7 @@ class _Queue:
             pass
 
     async def _close_in(self) -> None:
-        """Look at both sides of the place where a clock seems to have been set back, if there is one."""
+        """Check both sides of the offset where a clock seems to have been set back, if there is one."""
         delays_ms = self._delays_ms
         drop = widest_drop(delays_ms)
         while drop is not None and (middle := sum(drop) // 2) not in drop:
@@ -197,7 +197,7 @@ class _Queue:
             drop = widest_drop({at: delays_ms[at] for at in (drop[0], middle, drop[1]) if at in delays_ms}, least_ms=1)
 
     async def cut(self, cut: Cut, since_ms: int | None, before_ms: int | None) -> Cut:
-        """Return a cut that a search by time gave, widened to what it misses where times do not rise."""
+        """Return the cut of a search by time, widened to messages that it misses when times do not rise."""
         if since_ms is not None:
             await self.look(cut.first_offset, self._min_offset)
         if before_ms is not None:
@@ -215,9 +215,9 @@ class _Queue:
         return Cut(first_offset, end_offset, TimeOrder.READ)
 
     async def read(self, wanted: Wanted) -> int | None:
-        """Return the offset of the wanted message, None when none fits; what is seen tells where to read.
+        """Return the offset of the wanted message, None when none matches; `seen` shows where to read.
 
-        Raises _TooMuchError, and what pull_queue() raises.
+        Raises _TooMuchError, and the errors of pull_queue().
         """
         first, last = self._min_offset, self._max_offset - 1
         looks = {first, *evenly(first, last, _MORE_COUNT), last}
@@ -228,7 +228,7 @@ class _Queue:
         return await self._read_between(offsets, wanted)
 
     async def _read_between(self, offsets: list[int], wanted: Wanted) -> int | None:
-        """Return the wanted message's offset behind the first of these, which does not fit, up to the last."""
+        """Return the offset of the wanted message after the first of these, which does not match, up to the last."""
         for before, after in pairwise(offsets):
             first_offset, end_offset = min(before, after) + 1, max(before, after)
             if first_offset < end_offset and may_hold(wanted, self.seen[before], self.seen[after]):
@@ -254,7 +254,7 @@ class _Queue:
         all_or_failed(await ask_all(offsets, self.message_at))
 
     async def _pull(self, first_offset: int, end_offset: int) -> dict[int, int]:
-        """Return the store times of the messages between two offsets, in their order."""
+        """Return the store times of the messages between two offsets, in order."""
         pulls = pull_queue(self._client, self._address, self._mq, first_offset, end_offset, batch_count=_PULL_COUNT)
         async with aclosing(pulls):
             return {each.queue_offset: each.stored_at_ms async for messages in pulls for each in messages}

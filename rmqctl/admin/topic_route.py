@@ -1,4 +1,4 @@
-"""A topic's route, as every name server tells it."""
+"""Read a topic's route from every name server."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"  # NamesrvUtil.NAMESPACE_ORDER_TOPIC_CON
 
 
 class RoutePart(Struct, frozen=True):
-    """What some name servers say of one broker in a topic's route; others that say something else have a part too.
+    """One broker in a topic's route, as some name servers report it; name servers that differ have another part.
 
-    `broker` is None when the route has queues of it but not its addresses.
+    `broker`: None when the route has its queues but not its addresses.
     """
 
     data: QueueData
@@ -37,11 +37,11 @@ class RoutePart(Struct, frozen=True):
 
 
 class RouteReport(Struct, frozen=True):
-    """A topic's route at all name servers. `without_route`: name servers that do not know the topic.
+    """A topic's route on all name servers. `without_route`: name servers that do not know the topic.
 
-    `order_confs`: the order configuration by name server, "broker-a:4;broker-b:4", None where it has none;
-    `order_in_route`: those that put it into the route, so that clients see it (orderMessageEnable). `hidden` is why
-    there may be queues that no part has.
+    `order_confs`: the order configuration by name server, "broker-a:4;broker-b:4", None without one; `order_in_route`:
+    name servers that include it in the route, so that clients see it (orderMessageEnable). `hidden` is why there may be
+    queues that are in no part.
     """
 
     topic: str
@@ -56,16 +56,16 @@ class RouteReport(Struct, frozen=True):
 
     @property
     def is_agreed(self) -> bool:
-        """Whether all name servers that answered say the same."""
+        """Whether all name servers that answered agree."""
         return len(set(self.order_confs.values())) <= 1 and not any(
             TopicFinding.NAME_SERVERS_DIFFER in part.findings for part in self.parts
         )
 
 
 async def fetch_route_report(client: Client, topic: str) -> RouteReport:
-    """Ask every name server for a topic's route; queues of brokers that are not registered now are parts of it as well.
+    """Return a topic's route from every name server, including queues of brokers that are not registered now.
 
-    Raises NotFoundError when those that answer have none, and their error when none of them answers.
+    Raises NotFoundError when those that answer have no route, and their error when none of them answers.
     """
     asked = client.name_servers
     answers = await ask_all(asked, lambda address: client.route_at(address, topic))
@@ -99,7 +99,7 @@ async def fetch_route_report(client: Client, topic: str) -> RouteReport:
 
 
 async def _find_hidden(client: Client, route: TopicRoute) -> Unknown | None:
-    """Return why a missing broker may have queues of a topic that neither its route nor memory tells of."""
+    """Return why a missing broker may have queues of a topic that are neither in the route nor in the memory."""
     named = {data.broker_name for data in (*route.queue_data, *route.missing)}
     if route.topic in client.expectation.topics or all(
         broker.broker_name in named for broker in (await client.cluster()).missing
@@ -115,14 +115,14 @@ def _missing_parts(route: TopicRoute) -> list[RoutePart]:
 
 
 async def _fetch_order_conf(client: Client, address: str, topic: str) -> str | None:
-    """Ask for what updateOrderConf stores; most name servers keep it to themselves."""
+    """Read what updateOrderConf stores; most name servers do not include it in routes."""
     command = headers.get_kv_config(_ORDER_NAMESPACE, topic)
     answer = await client.ask(address, command, accept=(ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND))
     return answer.ext_fields.get("value") if answer.code == ResponseCode.SUCCESS else None
 
 
 def _parts(routes: Mapping[str, TopicRoute], answering: tuple[str, ...]) -> list[RoutePart]:
-    """Put together what is said alike, broker by broker; what is said differently stays apart."""
+    """Merge equal answers, broker by broker; different answers stay separate parts."""
     said: list[tuple[QueueData, Broker | None, StaticMapping | None, list[str]]] = []
     for address, route in routes.items():
         brokers = {broker.broker_name: broker for broker in route.brokers}

@@ -1,4 +1,4 @@
-"""One topic, queue by queue: offsets, times, who consumes it, and whether its brokers and its route agree."""
+"""Read one topic, queue by queue: offsets, times, consumers, and whether its brokers and its route agree."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from .topics import TopicStats, fetch_topic_stats
 
 
 class QueueStatus(Struct, frozen=True):
-    """One queue of a topic on one broker. None: not known, or there is no message; `offsets` None: no answer.
+    """One queue of a topic on one broker. None: unknown; for a time also: no message; for `offsets`: no answer.
 
-    `is_read` and `is_written` tell whether clients that follow the broker's configuration use the queue.
+    `is_read` and `is_written` are whether clients that follow the broker's configuration use the queue.
     """
 
     mq: MessageQueue
@@ -47,12 +47,12 @@ class QueueStatus(Struct, frozen=True):
 
     @property
     def message_count(self) -> int | None:
-        """Messages that are kept."""
+        """The number of stored messages."""
         return None if self.offsets is None else max(self.offsets.max_offset - self.offsets.min_offset, 0)
 
 
 class BrokerTopic(Struct, frozen=True):
-    """A topic on one broker: what its configuration says, what the route says; None: unknown or not there.
+    """A topic on one broker: its configuration, and its part of the route, each None if unknown or missing.
 
     `groups` are those that consume it there: connected, or with a stored offset.
     """
@@ -66,10 +66,10 @@ class BrokerTopic(Struct, frozen=True):
 
 
 class TopicStatus(Struct, frozen=True):
-    """A topic's queues, sorted, its brokers, what does not fit, and what could not be read.
+    """A topic's queues, sorted, its brokers, the findings, and the failures.
 
-    `retry_group` is the group whose failed messages it holds, where brokers name none that consumes it. `lite_groups`
-    consume its lite topics.
+    `retry_group` is the group whose failed messages the topic stores, if brokers report no group that consumes it.
+    `lite_groups` consume its lite topics.
     """
 
     topic: str
@@ -83,7 +83,7 @@ class TopicStatus(Struct, frozen=True):
 
 
 class _Told(Struct, frozen=True):
-    """What one broker that has the topic says of it."""
+    """The answers of one broker that has the topic."""
 
     stats: TopicStats
     config: TopicConfig | None
@@ -91,7 +91,7 @@ class _Told(Struct, frozen=True):
 
 
 async def fetch_topic_status(client: Client, topic: str) -> TopicStatus:
-    """Ask all brokers about a topic. Raises NotFoundError, and the brokers' error when none of them answers."""
+    """Return a topic's status on all brokers. Raises NotFoundError, and the brokers' error when none answers."""
     cluster, route = await asyncio.gather(fetch_cluster(client), find_route(client, topic))
     answers = await ask_all(cluster.brokers, lambda broker: _ask_broker(client, broker, topic))
     if not answers.ok:
@@ -107,7 +107,7 @@ async def fetch_topic_status(client: Client, topic: str) -> TopicStatus:
         if route is None or broker.broker_name in in_route or _may_be_missing(client, topic, broker)
     }
     for name in set(in_route) - {broker.broker_name for broker in cluster.brokers}:
-        failed[name] = UnreachableError(name, "the route names it, and the name server knows no address of it")
+        failed[name] = UnreachableError(name, "the route names it, but the name server does not list its address")
     failures = [Failure(name, "topic", error) for name, error in sorted(failed.items())]
     earliest = await _fetch_earliest(client, topic, told, failures)
     queues = [row for broker, found in told.items() for row in _queues(topic, broker, found, earliest)]
@@ -138,7 +138,7 @@ async def fetch_topic_status(client: Client, topic: str) -> TopicStatus:
 
 
 async def _fetch_lite_groups(client: Client, topic: str, told: Mapping[Broker, _Told]) -> tuple[str, ...]:
-    """Return the groups that are bound to a topic of lite topics, sorted; none is bound to another topic."""
+    """Return the groups that are bound to a topic with lite topics, sorted; empty for other topics."""
     if not any(each.config is not None and is_parent(each.config) for each in told.values()):
         return ()
     tables = await fetch_configs(client, {broker.broker_name: broker for broker in told})
@@ -147,7 +147,7 @@ async def _fetch_lite_groups(client: Client, topic: str, told: Mapping[Broker, _
 
 
 async def _fetch_retry_group(client: Client, topic: str, brokers: Iterable[Broker]) -> str | None:
-    """Return the group of a retry topic, None where none of the brokers that have it knows one."""
+    """Return the group of a retry topic, None when no broker that has the topic knows the group."""
     tables = await fetch_configs(client, {broker.broker_name: broker for broker in brokers})
     groups = {group for table in tables.ok.values() for group in table}
     return owner_of_retry_topic(topic, groups, await client.topic_names())
@@ -173,9 +173,9 @@ async def _ask_broker(client: Client, broker: Broker, topic: str) -> _Told | Non
 
 
 async def fetch_topic_config(client: Client, broker: Broker, topic: str) -> TopicConfig | None:
-    """Return what a broker has configured of a topic, None for nothing.
+    """Return a broker's configuration of a topic, None when it does not have the topic.
 
-    A slave answers where the master does not.
+    A slave answers if the master does not.
     """
 
     async def ask(request: Command) -> Command:
@@ -186,9 +186,9 @@ async def fetch_topic_config(client: Client, broker: Broker, topic: str) -> Topi
 
 
 async def ask_topic_config(ask: Callable[[Command], Awaitable[Command]], topic: str) -> Command | None:
-    """Ask for one topic's configuration, or for all of them where the broker is too old for that question.
+    """Request one topic's configuration, or all topics' from a broker that is too old for that request.
 
-    Returns None where the broker does not have the topic; the answer of an old one may lack it as well.
+    Returns None when the broker does not have the topic; an old broker's answer may not contain it either.
     """
     try:
         return await ask(headers.get_topic_config(topic))
@@ -203,7 +203,7 @@ async def ask_topic_config(ask: Callable[[Command], Awaitable[Command]], topic: 
 async def _fetch_earliest(
     client: Client, topic: str, told: Mapping[Broker, _Told], failures: list[Failure]
 ) -> Mapping[tuple[Broker, int], int | None]:
-    """Ask for the oldest message's store time, of queues that have messages; the broker reads that message."""
+    """Read the store time of the oldest message of each queue with messages; the broker reads it from disk."""
     places = [
         (broker, queue_id)
         for broker, found in told.items()

@@ -1,4 +1,4 @@
-"""A topic's configuration at one broker's master: read as it is, written."""
+"""Read and write a topic's configuration on one broker's master."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .topic_status import ask_topic_config
 
 
 async def read_topic(client: Client, broker: Broker, topic: str) -> dict[str, Any] | None:
-    """Return all fields of TopicConfig, None where the broker does not have the topic; never a slave's old copy."""
+    """Return all fields of TopicConfig from the master, None when it does not have the topic."""
     address = client.require_master(broker)
 
     async def ask(request: Command) -> Command:
@@ -25,5 +25,5 @@ async def read_topic(client: Client, broker: Broker, topic: str) -> dict[str, An
 
 
 async def write_topic(client: Client, broker: Broker, config: Mapping[str, Any]) -> None:
-    """Store TopicConfig's fields, all but its attributes. May reach the broker twice, which does no harm."""
+    """Write the fields of TopicConfig, except its attributes. May reach the broker twice, which does no harm."""
     await client.ask(client.require_master(broker), writes.update_topic(config))

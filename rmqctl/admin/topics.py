@@ -1,4 +1,4 @@
-"""Topics: which there are, and whether name server and brokers say the same of each."""
+"""List topics, and check whether the name server and the brokers agree on each."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _SHOWN_UNASKED = frozenset({TopicKind.NORMAL, TopicKind.LIGHT})
 
 
 class TopicStats(Struct, frozen=True):
-    """One broker's answer of GET_TOPIC_STATS_INFO, by queue id. `put_tps` is None from brokers before 5.0."""
+    """One broker's answer to GET_TOPIC_STATS_INFO, by queue id. `put_tps`: None from brokers before 5.0."""
 
     queues: Mapping[int, TopicOffset]
     put_tps: float | None
 
 
 class TopicSummary(Struct, frozen=True):
-    """One topic over all brokers: each one's own configuration by broker name, sorted.
+    """One topic on all brokers, with each broker's own configuration by broker name, sorted.
 
-    `is_whole`: all brokers answered. `stats` are by broker name; None when they were not asked for.
+    `is_whole`: all brokers answered. `stats` are by broker name; None when they were not requested.
     """
 
     topic: str
@@ -51,7 +51,7 @@ class TopicSummary(Struct, frozen=True):
 
 
 class TopicList(Struct, frozen=True):
-    """Topics sorted by name, what could not be read, and how many of other kinds were left out."""
+    """Topics sorted by name, the failures, and the number of topics of other kinds that were left out."""
 
     topics: tuple[TopicSummary, ...]
     failures: tuple[Failure, ...]
@@ -66,11 +66,10 @@ async def fetch_topic_list(
     with_system: bool = False,
     with_stats: bool = False,
 ) -> TopicList:
-    """Return the topics that a pattern matches, or all; retry, dead-letter and RocketMQ's own only when wanted.
+    """Return the topics that match a pattern, or all normal topics, `with_system` also RocketMQ's own.
 
-    `among`: patterns of the topics that count at all, such as those of a namespace; there may be none of them.
-
-    Raises NotFoundError for a pattern or name that nothing matches, and the brokers' error when none of them answers.
+    `among`: patterns of the topics to consider, for example those of a namespace; they may match no topic. Raises
+    NotFoundError for a pattern or name without a match, and the brokers' error when none of them answers.
     """
     cluster, names = await asyncio.gather(fetch_cluster(client), client.topic_names())
     tables = await ask_all(cluster.brokers, lambda broker: fetch_all_configs(client, broker))
@@ -124,7 +123,7 @@ def _findings(
 
 
 async def fetch_all_configs(client: Client, broker: Broker) -> dict[str, TopicConfig]:
-    """Return the configuration of every topic that a broker has. Raises what Client.ask_broker() raises."""
+    """Return the configuration of every topic on a broker. Raises the errors of Client.ask_broker()."""
     answer = await client.ask_broker(broker, headers.get_all_topic_configs())
     return bodies.decode_topic_configs(answer.command.body)
 
@@ -136,15 +135,15 @@ async def _compare_routes(
     topics: frozenset[str],
     failures: list[Failure],
 ) -> dict[str, list[TopicFinding]]:
-    """Compare routes with what brokers have, for topics that not every broker of the cluster has.
+    """Compare routes with the brokers' configurations, for topics that not every broker of the cluster has.
 
-    A topic that all have can only be in the route of all; to ask for two thousand routes takes as long as the rest.
+    A topic that all brokers have is in the routes of all; reading 2,000 routes would double the time of a list.
     """
     clusters = {broker.cluster for broker in cluster.brokers}
     own = own_topics(cluster) | clusters
     partly = [topic for topic in sorted(topics - own) if not all(topic in table for table in tables.values())]
     routes = await ask_all(partly, client.route)
-    # A topic without a route was deleted in between, or is a name that the name server keeps for itself.
+    # A topic without a route was deleted in between, or is a name that the name server uses internally.
     others = [error for error in routes.failed.values() if isinstance(error, BrokerError) or error.exit_code != 5]
     if others:
         failures.append(Failure(None, "routes of topics", others[0]))
@@ -177,7 +176,7 @@ async def _fetch_all_stats(
 
 
 async def fetch_topic_stats(client: Client, broker: Broker, topic: str) -> TopicStats | None:
-    """Return what a broker says of a topic's queues; None when it has no such topic."""
+    """Return a broker's statistics of a topic's queues; None when it does not have the topic."""
     try:
         answer = await client.ask_broker(broker, headers.get_topic_stats(topic))
     except BrokerError as error:

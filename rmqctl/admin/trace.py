@@ -1,4 +1,4 @@
-"""Traces of messages: found by the index of the topic that clients write them to."""
+"""Find traces of messages, by the index of the topic that clients write them to."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from .results import all_failed, not_found, slave_failures
 from .trace_gaps import find_gaps
 
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
-_ENABLE = "Producers and consumers write traces when they are made with enableMsgTrace=true"
-# Messages of the trace topic with one key, the newest; each holds several records.
+_ENABLE = "Create producers and consumers with enableMsgTrace=true"
+# At most this many of the newest messages of the trace topic with one key; each contains several records.
 _MAX_MESSAGES = 10_000
 
 
 class Trace(Struct, frozen=True):
-    """What was written down about a message, or about all messages with a key, in the order of times."""
+    """The trace of a message, or of all messages with a key, in the order of times."""
 
     steps: tuple[TraceStep, ...]
     failures: tuple[Failure, ...]
@@ -43,7 +43,7 @@ class Trace(Struct, frozen=True):
 async def fetch_trace(client: Client, trace_topic: str, *, msg_id: str | None = None, key: str | None = None) -> Trace:
     """Return the trace of a message id, or of a business key.
 
-    The broker's own id of a message is looked up first: traces know only the producer's. Raises NotFoundError.
+    A broker's message id is converted to the producer's first, as traces contain only that. Raises NotFoundError.
     """
     wanted = key if msg_id is None else await _unique_key(client, msg_id)
     if wanted is None:
@@ -51,7 +51,7 @@ async def fetch_trace(client: Client, trace_topic: str, *, msg_id: str | None = 
     try:
         route = await client.route(trace_topic)
     except NotFoundError:
-        hint = f"{_ENABLE}, and brokers make the topic with traceTopicEnable=true; --trace-topic names another one."
+        hint = f"{_ENABLE} and brokers with traceTopicEnable=true, or give another topic with --trace-topic."
         error = NotFoundError("The trace topic", trace_topic, hint=hint)
         raise not_found(error, await find_untold(client, trace_topic)) from None
     indexed = await find_indexed(client, route, MessageFilter(key=wanted), limit=_MAX_MESSAGES)
@@ -71,16 +71,16 @@ async def fetch_trace(client: Client, trace_topic: str, *, msg_id: str | None = 
     gaps = [gap for gap in await find_gaps(client, route, born_at_ms) if gap.broker_name not in silent]
     failures = (*indexed.failures, *gaps, *slave_failures(client))
     if not records and not failures:
-        hint = f"{_ENABLE}; they come some seconds late. If they write to another topic, name it with --trace-topic."
+        hint = f"{_ENABLE}, try again in some seconds, or give another topic with --trace-topic."
         error = NotFoundError(f"A trace in {trace_topic} of", wanted, hint=hint)
         raise not_found(error, await find_untold(client, trace_topic))
     return Trace(tuple(steps), failures, unreadable_count, indexed.crowded, indexed.is_cut)
 
 
 def _born_at_ms(wanted: str, steps: Sequence[TraceStep], now_ms: int) -> int | None:
-    """Return when a message was born at the latest, of several the first; None when nothing tells.
+    """Return the latest possible birth time of a message, the earliest of several messages; None if unknown.
 
-    Its id has the time, in the zone of its producer; no event is older than its message.
+    The id contains the time, in the producer's time zone; no event is older than its message.
     """
     times = [step.at_ms for step in steps if step.at_ms is not None]
     for msg_id in {wanted, *(step.msg_id for step in steps)}:
@@ -93,7 +93,7 @@ def _born_at_ms(wanted: str, steps: Sequence[TraceStep], now_ms: int) -> int | N
 
 
 async def _unique_key(client: Client, msg_id: str) -> str:
-    """Return the producer's id of a message; what can't be found by the broker's id is taken for one."""
+    """Return the producer's id of a message; an id that is not found as a broker's is already the producer's."""
     try:
         lookup = await find_by_ids(client, [msg_id], None)
     except (NotFoundError, NotRegisteredError, UsageError):

@@ -1,4 +1,4 @@
-"""Brokers that have deleted trace records from a time on that matters: what is found there may be a part only."""
+"""Find brokers that have deleted trace records of the relevant time, so that a trace may be incomplete."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .results import all_or_failed, ask_all
 
 
 class _Kept(Struct, frozen=True):
-    """What a broker still has of a topic. `oldest_at_ms` is None when it has nothing."""
+    """What a broker still stores of a topic. `oldest_at_ms`: None without messages."""
 
     has_deleted: bool
     oldest_at_ms: int | None
@@ -25,8 +25,8 @@ class _Kept(Struct, frozen=True):
 async def find_gaps(client: Client, route: TopicRoute, born_at_ms: int | None) -> list[Failure]:
     """Return a failure for each broker that may have deleted records written since a message was born.
 
-    Files of a commit log are deleted from the oldest on, so nothing is missing at a broker that has deleted nothing, or
-    whose oldest record is older than the message. Where the birth is not known (None), any deletion counts.
+    Commit log files are deleted oldest first. So nothing is missing on a broker that has deleted nothing, or whose
+    oldest record is older than the message. If the birth time is unknown (None), any deletion counts.
     """
     answers = await ask_all(route.brokers, lambda broker: _fetch_kept(client, broker, route.topic))
     failures = [Failure(broker.broker_name, "age of trace records", error) for broker, error in answers.failed.items()]
@@ -38,8 +38,8 @@ async def find_gaps(client: Client, route: TopicRoute, born_at_ms: int | None) -
 
 
 def _deleted(topic: str, kept: _Kept) -> RmqctlError:
-    begin = f"begins at {iso_time(kept.oldest_at_ms)}" if kept.oldest_at_ms is not None else "is empty there"
-    error = RmqctlError(f"{topic} {begin}: older records are deleted. The trace may be incomplete.")
+    begin = f"starts at {iso_time(kept.oldest_at_ms)}" if kept.oldest_at_ms is not None else "is empty there"
+    error = RmqctlError(f"{topic} {begin}: older records were deleted. The trace may be incomplete.")
     error.name = "DELETED"
     return error
 
@@ -60,6 +60,6 @@ async def _fetch_kept(client: Client, broker: Broker, topic: str) -> _Kept:
     filled = [mq.queue_id for mq, offsets in queues.items() if offsets.max_offset > offsets.min_offset]
     times = all_or_failed(await ask_all(filled, ask))
     kept = [at_ms for at_ms in times.values() if at_ms > 0]
-    # A queue's min offset follows some time after its messages have gone; until then their time can't be read.
+    # A queue's min offset is updated some time after its messages are deleted; until then their time cannot be read.
     has_deleted = len(kept) < len(times) or any(offsets.min_offset > 0 for offsets in queues.values())
     return _Kept(has_deleted, min(kept, default=None))

@@ -1,4 +1,4 @@
-"""Finding messages that are not in their topic yet: delayed ones, and failed ones between two tries."""
+"""Find messages that are not in their topic yet: delayed ones, and failed ones between two attempts."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _WAITING_TOPICS = (DELAY_TOPIC, TIMER_TOPIC)
 async def find_indexed_or_waiting(
     client: Client, route: TopicRoute, wanted: MessageFilter, *, limit: int | None
 ) -> Indexed:
-    """Return what find_indexed() does; where the topic has none, the newest messages that wait to be stored there.
+    """Return the result of find_indexed(); without a match, the newest messages that wait to be stored in the topic.
 
-    Those have a `wait`. Brokers that did not answer the first question are not asked the second one.
+    Those have a `wait`. Brokers that did not answer the first request are not asked again.
     """
     indexed = await find_indexed(client, route, wanted, limit=limit)
     silent = {failure.broker_name for failure in indexed.failures}
@@ -63,7 +63,7 @@ async def find_indexed_or_waiting(
 def _latest(found: Iterable[FoundMessage]) -> list[FoundMessage]:
     """Return the last copy of each message, oldest first, without those that were recalled.
 
-    A timer that is further away than the wheel turns is stored again on its way; so is a message with each try.
+    A timer beyond the range of the timer wheel is stored several times; so is a message with each attempt.
     """
     latest: dict[tuple[str, str], FoundMessage] = {}
     recalled: set[tuple[str, str]] = set()
@@ -83,7 +83,7 @@ def _stored_at_ms(found: FoundMessage) -> int:
 
 
 def _properties(found: FoundMessage) -> Mapping[str, str]:
-    """Return a message's properties, none of one that can't be read: nothing tells that it is meant."""
+    """Return a message's properties, empty for an unreadable one, which cannot be matched."""
     try:
         return found.message.properties if found.message is not None else {}
     except RemoteProtocolError:
@@ -93,7 +93,7 @@ def _properties(found: FoundMessage) -> Mapping[str, str]:
 async def _fetch_delays(
     client: Client, brokers: Mapping[str, Broker], names: Iterable[str]
 ) -> dict[str, Sequence[int] | str]:
-    """Return what read_wait() takes for each of these brokers."""
+    """Return the `delays_ms` argument of read_wait() for each of these brokers."""
 
     async def ask(name: str) -> Sequence[int]:
         return parse_delay_levels((await settings_once(client, brokers[name])).get("messageDelayLevel", ""))

@@ -1,4 +1,4 @@
-"""The front door: runs a command, renders every error once, returns the exit code."""
+"""The entry point: runs a command, reports its error once, returns the exit code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .globals import RunState, global_params, version_param
 from .lazy import LazyGroup
 from .output.text import drop_rest, printable, to_stderr
 
-_HELP = """See and mend what Apache RocketMQ consumer groups do.
+_HELP = """Inspect and repair Apache RocketMQ consumer groups.
 
 \b
 Examples:
@@ -32,7 +32,7 @@ def run(argv: Sequence[str]) -> int:
     try:
         return _run_root(argv)
     except (BrokenPipeError, SystemExit):
-        # The reader has seen enough (| head). Typer makes an exit of it, and of nothing else.
+        # The reader closed the pipe (| head). Typer turns that into SystemExit, and raises it for nothing else.
         drop_rest(sys.stdout)
         return 0
 
@@ -53,7 +53,7 @@ def _run_root(argv: Sequence[str]) -> int:
         return 130
     except BrokenPipeError:
         raise
-    except Exception as error:  # noqa: BLE001 -- the last place where it can become a sentence
+    except Exception as error:  # noqa: BLE001 -- the last place to turn it into a sentence
         from .output.stdout import OutputError
         from .unforeseen import explained
 
@@ -74,7 +74,7 @@ def root() -> LazyGroup:
 
 
 def _wants_json(argv: Sequence[str]) -> bool:
-    """Tell whether JSON was asked for, even on a command line that can't be parsed."""
+    """Return whether JSON output was requested, even on a command line that cannot be parsed."""
     pairs = zip(argv, [*argv, ""][1:], strict=True)
     return any(
         (word in ("-o", "--output") and value in ("json", "jsonl"))

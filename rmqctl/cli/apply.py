@@ -1,4 +1,4 @@
-"""rmqctl apply: do what a saved plan says, if it still holds."""
+"""rmqctl apply: apply a saved plan, unless the cluster has drifted since."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -23,20 +23,22 @@ HELP = """\b
 Examples:
   rmqctl apply plan.json
   rmqctl apply plan.json --yes -o json > receipt.json
-  rmqctl apply plan.json --strict                 # any change since the plan is drift
-  rmqctl apply plan.json --dry-run                # only look whether it still holds
+  rmqctl apply plan.json --strict                 # treat any change since the plan was made as drift
+  rmqctl apply plan.json --dry-run                # only check for drift
 
-The cluster is read again first, and the plan is shown with today's numbers. A group that runs may have come further; a
-queue that went back or went over its target, another way of consuming, other queues or brokers, a topic that was
-created again, a deleted target or a group that is no longer configured are drift: nothing is changed, and the exit code
-is 7. With --partial a broker that is missing or silent now is left out instead: its items are NOT_ATTEMPTED, and the
-exit code is 8. For a group without members any other offset is drift, except the target itself: the same file finishes
-a run that broke off. Then as with offset reset."""
+The cluster is read first, and the plan is shown with current numbers. On drift nothing is changed, and the exit code
+is 7. Drift is any of these: a changed group state, consume type, message model, queue count or broker address; a
+missing broker; an offset that moved back or past its target; a recreated topic; a deleted target; a group that is no
+longer configured. The offsets of a running group may advance. If the group has no members, any other offset is drift
+too, except the target: the same file therefore finishes an interrupted run.
+
+With --partial, a broker that is missing or silent is skipped instead: its items are NOT_ATTEMPTED, and the exit code is
+8. Confirmation, verification and the journal are those of offset reset."""
 
 
 def command(
     ctx: typer.Context,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The plan; - is stdin.", show_default=False)],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Plan file; - is stdin.", show_default=False)],
     strict: Strict = False,
     assume_same_cluster: AssumeSameCluster = False,
     wait_stable: WaitStable = None,
@@ -45,7 +47,7 @@ def command(
     confirm: Confirm = None,
     yes: Yes = False,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.change.carry_out import carry_out, check_consent
     from rmqctl.cli.input_file import read_input
     from rmqctl.ops.apply import look_again

@@ -1,7 +1,7 @@
-"""rmqctl clean-expired: messages of a group that are stuck: found, and freed."""
+"""rmqctl clean-expired: find a group's stuck messages and free their queues."""
 
-# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
-# the cluster is imported when the command runs, so that --help needs none of it.
+# No "from __future__ import annotations" here: typer would evaluate the annotations as texts, at 1 ms each. Modules
+# that ask the cluster are imported when the command runs, so that --help does not load them.
 from copy import copy
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,53 +25,59 @@ HELP = """\b
 Examples:
   rmqctl clean-expired my-group
   rmqctl clean-expired my-group --topic orders --queue broker-a:0-3
-  rmqctl clean-expired my-group --older-than 15m --for 15m     # only what was in consumption for 15 minutes
+  rmqctl clean-expired my-group --older-than 15m --for 15m     # only messages in consumption for 15 minutes
   rmqctl clean-expired my-group -o json | jq '.items[] | select(.isStuck)'
   rmqctl clean-expired my-group --older-than 15m --dry-run     # what cleaning would do
-  rmqctl clean-expired my-group --older-than 15m --yes         # send back, acknowledge
+  rmqctl clean-expired my-group --older-than 15m --yes         # send back and acknowledge
   rmqctl clean-expired my-group --older-than 15m --to-dlq --yes
   rmqctl clean-expired my-group --older-than 15m --yes --watch --every 30s -o jsonl
   rmqctl clean-expired my-pop-group --older-than 30s           # messages popped and not acknowledged for 30 s
 
-The group is watched for 10 s. A queue is stuck when its client has had the same message in hand for longer than
---older-than. Where 10 s do not decide, it is watched for up to a minute. Without --yes nothing is changed.
+The group is watched for 10 s. A queue is stuck when its client has had the same message in flight for longer than
+--older-than. If 10 s are not enough to decide, it is watched for up to a minute. Without --yes, nothing is changed.
 
-With --older-than and --yes each stuck message is sent back to its broker. When its copy has been seen there, the queue
-is moved past it, in the way that offset reset chooses. What is not stored again is not acknowledged. The listener of a
-stuck message keeps its thread. Of a group without members, --queue names the queues whose first unread message is
-meant. `offset undo` moves the queues back; what was sent back is redelivered nevertheless.
+With --older-than and --yes, each stuck message is sent back to its broker. Once its copy is found there, the queue is
+moved past it, in the way that offset reset chooses. A message without a copy is not acknowledged. The listener of a
+stuck message keeps its thread. In a group without members, --queue selects the queues whose first unread message is
+sent back. `offset undo` moves the queues back, but messages that were sent back are still redelivered.
 
-Of a group that pops (5.x), each message that is popped and not acknowledged is a row. Brokers redeliver it by
-themselves when its invisible time is over (Java clients: 60 s), so --older-than must be shorter. Cleaning sends it back
-and acknowledges it when its copy has been seen. No offset moves, and `offset undo` cannot take it back.
+In a group that pops (5.x), each message that is popped but not acknowledged has its own row. Brokers redeliver it when
+its invisible time ends (Java clients: 60 s), so --older-than must be shorter. Cleaning sends it back and acknowledges
+it once its copy is found. No offset moves, and `offset undo` cannot revert it.
 
-With --watch a round begins every 30 s (--every), until Ctrl-C or for --rounds N; each writes a line, and a round that
-fails does not end it.
+With --watch, a round starts every 30 s (--every), until Ctrl-C or for --rounds N. Each round writes one line; a failed
+round does not end the command.
 
 \b
 WHY:
-  IN_CONSUMPTION    the listener has the message
+  IN_CONSUMPTION    the message is in the listener
   BLOCKED_IN_ORDER  consumed in order: the queue waits for the message
-  LOCAL_RETRY       the listener fails, and no broker stores the message for a retry
-  IN_HAND           the client has the message and does not report more
-  SLOW              the queue moves, slowly, or its message is younger than --older-than: not stuck
-  PAUSED            the client holds the queue and takes no messages
-  NOT_PULLED        the client holds the queue and has stopped pulling
-  PULLS_REFUSED     the broker lets no member pull (consumeEnable=false)
+  LOCAL_RETRY       the listener fails, and no broker stores the message for a
+                    retry
+  IN_HAND           the client has the message in flight and reports no
+                    details
+  SLOW              not stuck: the queue moves slowly, or its message is
+                    younger than --older-than
+  PAUSED            the client holds the queue but consumes no messages
+  NOT_PULLED        the client holds the queue but has stopped pulling
+  PULLS_REFUSED     the broker refuses all pulls (consumeEnable=false)
   FILTERED          the next message does not pass the client's filter
   MEMBER_SILENT     a member that does not answer may hold the queue
   NOT_ASSIGNED      no member holds the queue;  NO_MEMBERS: the group has none
-  POPPED            the message is popped and not acknowledged
-  POP               members pop: the queue has unread messages, or its broker hides what is popped
-  MEMBERS_UNKNOWN, NOT_REPORTED   rmqctl cannot see what members have in hand
+  POPPED            the message is popped but not acknowledged
+  POP               members pop: the queue has unread messages, or its broker
+                    does not show popped ones
+  MEMBERS_UNKNOWN, NOT_REPORTED   rmqctl cannot see which messages are in
+                                  flight
 
 \b
 Columns:
-  FOR        how long the client has had the message in hand, at least
-  DUP-RISK   processed but not committed, at most: a crash would redeliver these
+  FOR        least time that the client has had the message in flight
+  DUP-RISK   most messages that are processed but not committed: a crash would
+             redeliver them
 
-Exit codes: 0 nothing is stuck, 10 something is (also with --dry-run), 8 a part could not be decided or read. After
-cleaning: as of offset reset, 0 when all is confirmed."""
+Exit codes: 0 nothing is stuck, 10 something is stuck (also with --dry-run), 8 a queue could not be decided or read.
+After cleaning: as for offset reset, 0 when everything is confirmed."""
 
 _WINDOW, _EVERY = "10s", "30s"
 _PATIENCE_S = 60.0
@@ -90,7 +96,7 @@ def command(
         typer.Option(
             "--older-than",
             metavar="DURATION",
-            help="Least time in consumption of a stuck message. Default: 1m, or 3 times the client's average.",
+            help="Minimum time in consumption of a stuck message. Default: 1m, or 3 times the client's average.",
         ),
     ] = None,
     window: Annotated[
@@ -99,13 +105,13 @@ def command(
     delay_level: Annotated[
         int | None, typer.Option("--delay-level", metavar="N", help="Delay level of the retry. Default: 3 (10 s).")
     ] = None,
-    to_dlq: Annotated[bool, typer.Option("--to-dlq", help="Make dead letters of the messages.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on: a line a round.")] = False,
+    to_dlq: Annotated[bool, typer.Option("--to-dlq", help="Turn the messages into dead letters.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Repeat in rounds, with one line each.")] = False,
     every: Annotated[
-        str | None, typer.Option("--every", metavar="DURATION", help="Time from round to round. Default: 30s.")
+        str | None, typer.Option("--every", metavar="DURATION", help="Time between rounds. Default: 30s.")
     ] = None,
     rounds: Annotated[
-        int | None, typer.Option("--rounds", metavar="N", min=1, help="End after N rounds.", show_default=False)
+        int | None, typer.Option("--rounds", metavar="N", min=1, help="Stop after N rounds.", show_default=False)
     ] = None,
     wait_stable: WaitStable = None,
     dry_run: DryRun = False,
@@ -114,7 +120,7 @@ def command(
     confirm: Confirm = None,
     yes: Yes = False,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.output.progress import ScanProgress
     from rmqctl.cli.output.render import choose_columns, render
     from rmqctl.cli.stuck_listing import COLUMNS, exit_code, to_listing
@@ -149,12 +155,14 @@ def command(
     if watch:
         every_s = duration_option_ms("--every", every or _EVERY) / 1000
         if consent.is_plan_only:
-            raise UsageError("--watch cleans with --yes, and only looks without; it makes no plan.")
-        # Of a group without members a round after the other would send all of its queues back.
+            raise UsageError(
+                "--watch cannot be used with --dry-run or --plan.", hint="Use --yes to clean, or --watch alone."
+            )
+        # In a group without members, successive rounds would send back all messages of the queues.
         wish = _wish(older_than_ms or 0, level, has_queues=False, reason=reason)
         return _watch(invocation, name, look, wish if is_cleaning else None, every_s, rounds, limit_s)
     if every is not None or rounds is not None:
-        raise UsageError("--every and --rounds are for --watch.")
+        raise UsageError("--every and --rounds require --watch.")
     found = look()
     if is_cleaning and older_than_ms is not None:
         wish = _wish(older_than_ms, level, has_queues=bool(choices), reason=reason)
@@ -175,7 +183,7 @@ def _watch(
     invocation: Invocation, group: str, look: "Callable[[], StuckScan]", wish: "CleanWish | None", every_s: float,
     rounds: int | None, limit_s: float | None,
 ) -> int:  # fmt: skip
-    """Play rounds. Returns the exit code."""
+    """Run rounds. Returns the exit code."""
     from rmqctl.cli.change.carry_out import perform, with_author
     from rmqctl.cli.clean_watch import CleanWatch, Round
     from rmqctl.ops.clean_plan import plan_cleaning
@@ -210,7 +218,7 @@ def _clean(
     older_than_ms = wish.older_than_ms
     planned = invocation.ask(lambda client: plan_cleaning(client, found, wish), open_ended=True)
     if not planned.plan.items:
-        # What was found says why nothing can be cleaned, or what could not be read.
+        # The listing shows why nothing can be cleaned, or which reads failed.
         listing = to_listing(found, older_than_ms)
         listing = replace(listing, failures=list(dict.fromkeys((*listing.failures, *planned.failures))))
         return exit_code(found, render(listing, replace(invocation.display, columns=(), sort_keys=())))
@@ -219,14 +227,14 @@ def _clean(
 
 
 def _check_cleaning(invocation: Invocation, group: str, older_than: str | None, consent: Consent) -> None:
-    """Raise UsageError and RefusedError for what is to be cleaned, before the cluster is asked."""
+    """Raise UsageError or RefusedError for invalid options before the cluster is asked."""
     from rmqctl.cli.change.carry_out import check_consent
     from rmqctl.cli.change.options import group_name
 
     if older_than is None:
         raise UsageError(
-            "Cleaning needs --older-than: how long a message must have been in consumption.",
-            hint=f"rmqctl clean-expired {group} shows how long each has been.",
+            "Cleaning requires --older-than, the minimum time in consumption.",
+            hint=f"Use rmqctl clean-expired {group} to see the time of each message.",
         )
     group_name(invocation, group)
     check_consent(invocation, consent)
@@ -236,7 +244,7 @@ def _level(delay_level: int | None, *, to_dlq: bool) -> int:
     from rmqctl.ops.clean_plan import DEAD_LETTER_LEVEL, DEFAULT_LEVEL, require_level
 
     if to_dlq and delay_level is not None:
-        raise UsageError("--to-dlq and --delay-level can't be used together: a dead letter has no delay.")
+        raise UsageError("--to-dlq and --delay-level cannot be used together: a dead letter has no delay.")
     if delay_level is not None:
         require_level(delay_level)
     return DEAD_LETTER_LEVEL if to_dlq else DEFAULT_LEVEL if delay_level is None else delay_level

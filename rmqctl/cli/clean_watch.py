@@ -1,4 +1,4 @@
-"""clean-expired --watch: a round every so often, a line each, until it is ended."""
+"""clean-expired --watch: repeated rounds, with one line each."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _PARTLY = 8
 
 
 class Round(Struct, frozen=True):
-    """What one round saw and did; `applied` is None where nothing was to be cleaned, or only looked at."""
+    """The scan and the changes of one round; `applied`: None if nothing was cleaned."""
 
     scan: StuckScan
     applied: Applied | None = None
 
 
 class CleanWatch:
-    """Runs rounds, writes a line for each, and sums them up. `play` does one round; its RmqctlErrors end only that."""
+    """Runs rounds, writes a line for each, and sums them up. `play` runs one; its RmqctlErrors end only that round."""
 
     def __init__(self, group: str, display: Display, play: Callable[[], Round]) -> None:
         self._group = group
@@ -45,7 +45,7 @@ class CleanWatch:
         self._code = 0
 
     def run(self, every_s: float, rounds: int | None) -> int:
-        """Play rounds, one begun every so often; all until Ctrl-C without a number. Returns the exit code."""
+        """Run a round every `every_s` seconds, `rounds` times or until Ctrl-C. Returns the exit code."""
         next_s = time.monotonic()
         try:
             while rounds is None or self._round_count < rounds:
@@ -92,7 +92,7 @@ class CleanWatch:
             yield "freedCount", freed_count
             yield "pendingCount", sum(item.is_pending for item in receipt.items)
             yield "receiptId", receipt.id
-        # What the last round left counts, as without --watch.
+        # The state after the last round counts, as without --watch.
         self._code = STUCK_EXIT_CODE if freed_count < stuck_count else _PARTLY if undecided_count else 0
 
     def _summary(self) -> str:

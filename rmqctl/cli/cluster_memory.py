@@ -1,9 +1,9 @@
 """What rmqctl remembers of clusters between runs: a small file per name server, in the user's state folder.
 
-Written as a by-product of every command that asks a cluster, and the one place that says what was there before: reads,
-changes, `doctor` and `doctor --forget-broker` all go by it. It lies beside the journal, not among caches, which are
-emptied without a thought. What is wrong with a file is said by every command, for a missing broker may go unnoticed; a
-damaged one is left as it is, or the next command would know of nothing and say nothing.
+Every command that asks a cluster writes it as a by-product. It is the only record of which brokers and queues existed
+before: reads, changes, `doctor` and `doctor --forget-broker` all rely on it. It is stored next to the journal, because
+cache folders are emptied without a second thought. Every command reports a problem with a file, because a missing
+broker may otherwise go unnoticed. A damaged file is kept: without it, the next command would have nothing to report.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from rmqctl.rules.cluster_memory import forget_broker, is_much_newer, merge_memo
 
 # How long a sighting counts unless RMQCTL_MEMORY or a context says otherwise.
 DEFAULT_COUNTS_MS = 24 * 3_600_000
-# A file that holds the same is written again when it is this old: "registered until" is as exact as this.
+# An unchanged file is rewritten when it is this old: "registered until" is accurate to this.
 _STEP_MS = 5_000
-# Far more than a cluster of 100,000 queues; a larger file is not ours.
+# Far more than a cluster of 100,000 queues needs; rmqctl never writes a larger file.
 _MAX_BYTES = 64 * 1024 * 1024
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def read_memory(name_servers: Sequence[str], now_ms: int) -> tuple[ClusterMemory, list[str]]:
-    """Return what is remembered of the cluster of these name servers, host:port each, and what is wrong with it.
+    """Return the memory of the cluster of these name servers (host:port each), and the problems with its files.
 
-    Never raises. What was noted while this machine's clock was ahead counts as seen now.
+    Never raises. A sighting in the future, noted while this machine's clock was ahead, counts as seen now.
     """
     memories, problems = [], []
     for name_server in name_servers:
@@ -47,9 +47,9 @@ def read_memory(name_servers: Sequence[str], now_ms: int) -> tuple[ClusterMemory
 
 
 def note_sightings(name_servers: Sequence[str], seen: Sightings, now_ms: int) -> list[str]:
-    """Add what a run saw to the memory of each of its name servers, and return why that failed. Never raises or waits.
+    """Add what a run saw to the memory of each of its name servers; return the problems. Never raises or waits.
 
-    While another run notes what it saw, which is much the same, this one's is left out.
+    Skips a file while another run writes it: that run saw much the same.
     """
     problems = []
     for name_server in name_servers if seen.brokers or seen.held else ():
@@ -68,9 +68,9 @@ def note_sightings(name_servers: Sequence[str], seen: Sightings, now_ms: int) ->
 
 
 def forget(name_servers: Sequence[str], broker_name: str, now_ms: int) -> bool:
-    """Drop a broker from the memory of these name servers; tell whether it was there.
+    """Drop a broker from the memory of these name servers; return whether it was remembered.
 
-    Raises RmqctlError where it is still remembered then: a file can't be read or written.
+    Raises RmqctlError if a file cannot be read or written; the broker is then still remembered.
     """
     was_there = False
     for name_server in name_servers:
@@ -83,7 +83,7 @@ def forget(name_servers: Sequence[str], broker_name: str, now_ms: int) -> bool:
 
 
 def forget_cluster(name_server: str) -> None:
-    """Drop all that is remembered of a name server, for a new cluster begins at its address. Never raises."""
+    """Delete the memory of a name server, because a new cluster starts at its address. Never raises."""
     try:
         _file(name_server).unlink(missing_ok=True)
     except (OSError, RmqctlError):
@@ -91,7 +91,7 @@ def forget_cluster(name_server: str) -> None:
 
 
 def _file(name_server: str, *, create: bool = False) -> Path:
-    """Return a name server's file. All names of this machine's loopback are one."""
+    """Return a name server's file. All names of this machine's loopback share one."""
     host, port = parse_address(name_server)
     host = "localhost" if host.lower() in _LOOPBACK else host.lower()
     data = format_address(host, port).encode(errors="replace")
@@ -107,18 +107,18 @@ def _read(path: Path) -> ClusterMemory:
     except OSError as error:
         raise unusable(path, error) from None
     except (ValueError, RecursionError, msgspec.MsgspecError):
-        raise UsageError(f"{path} is damaged.", hint="Delete it: the next command begins another.") from None
+        raise UsageError(f"{path} is damaged.", hint="Delete it; the next command creates a new one.") from None
 
 
 @contextmanager
 def _writing(path: Path, *, waits: bool) -> Iterator[None]:
-    """Keep others from writing a file meanwhile. Raises BlockingIOError where one does, unless it is waited for."""
+    """Lock a file against other writers. Raises BlockingIOError if another holds the lock and `waits` is false."""
     try:
         descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise unusable(path, error) from None
     try:
-        with suppress(UnsupportedError):  # Windows: two that write at once may lose what one of them saw
+        with suppress(UnsupportedError):  # Windows: of two concurrent writers, one may be lost
             lock_file(descriptor, waits=waits)
         yield
     finally:
@@ -141,4 +141,4 @@ def _write(path: Path, memory: ClusterMemory) -> None:
 
 def _what_follows(error: RmqctlError) -> str:
     hint = f" {error.hint}" if error.hint else ""
-    return f"{error.sentence}{hint} Until then a missing broker can go unnoticed."
+    return f"{error.sentence}{hint} A missing broker can go unnoticed until this is fixed."

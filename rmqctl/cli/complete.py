@@ -1,6 +1,6 @@
-"""What the shells' completion scripts call: `rmqctl complete-words WORD...` prints what the last word can become.
+"""Backend of the completion scripts: `rmqctl complete-words WORD...` prints the candidates for the last word.
 
-It is called at every press of a key: it loads no command, says nothing on stderr and never fails.
+It runs at every key press: it loads no command, writes nothing to stderr and never fails.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-# Printed alone: the shell shall complete names of files.
+# Printed alone: asks the shell to complete file names.
 FILES = ":files"
-# Names that a shell takes as they are, or after quoting each character; others are not offered, for a name of a cluster
-# could be anything. RocketMQ allows % | letters digits _ - in names of groups and topics.
+# Names that a shell accepts unquoted, or with each character quoted. Others are not offered, because a cluster can
+# return any text. RocketMQ allows % | letters digits _ - in names of groups and topics.
 _OFFERED = re.compile(r"[A-Za-z0-9_%|.:=+,@/-]+")
 _NAMES = {"GROUP": "groups", "TOPIC": "topics", "BROKER": "brokers"}
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print the candidates, one a line."""
+    """Print the candidates, one per line."""
     try:
         text = "".join(f"{word}\n" for word in complete(argv))
         sys.stdout.write(text)
         sys.stdout.flush()
-    except Exception:  # noqa: BLE001, S110 -- a broken configuration or cache must not disturb someone who types
+    except Exception:  # noqa: BLE001, S110 -- a broken configuration or cache must not disturb the user's typing
         pass
     return 0
 
 
 @cache
 def _table() -> dict[str, Any]:
-    """Return what completion_table has written of all commands."""
+    """Return the table of all commands that completion_table wrote."""
     table: dict[str, Any] = json.loads(Path(__file__).with_name("completion_words.json").read_bytes())
     return table
 
@@ -47,9 +47,9 @@ class _Line:
         self.path: list[str] = []
         self.given: dict[str, str] = {}
         self.argument_count = 0
-        # The option that waits for its value.
+        # The option that still needs its value.
         self.pending: str | None = None
-        # Behind --, where nothing is an option any more.
+        # After --, where words are no longer options.
         self.only_arguments = False
         for word in words:
             self._take(word)
@@ -86,7 +86,7 @@ class _Line:
 
 
 def complete(words: Sequence[str]) -> list[str]:
-    """Return what the last of the words, those behind `rmqctl`, can become; [":files"] for files."""
+    """Return the candidates for the last of `words`, which follow `rmqctl`; [":files"] asks for file names."""
     *before, current = words or [""]
     line = _Line(before)
     if line.pending is not None:
@@ -129,7 +129,7 @@ def _values(kind: str, current: str, line: _Line) -> list[str]:
 
 
 def _name_servers(given: dict[str, str]) -> str:
-    """Return the name servers that the command line means, by the same rules as Invocation."""
+    """Return the name servers that the command line selects, by the same rules as Invocation."""
     text = given.get("-n") or given.get("--namesrv")
     environment = os.environ.get("NAMESRV_ADDR", "")
     if text:
@@ -143,7 +143,7 @@ def _name_servers(given: dict[str, str]) -> str:
 
 
 def _receipts() -> list[str]:
-    """Return the newest changes of the journal. By SQL of our own: the journal's module takes 30 ms to import."""
+    """Return the ids of the newest changes in the journal, without the journal's module: importing it takes 30 ms."""
     import sqlite3
     from contextlib import closing
 
@@ -156,7 +156,7 @@ def _receipts() -> list[str]:
 
 
 def _configuration() -> dict[str, Any]:
-    """Return the configuration file as it stands there; checking it takes more than reading a name out of it."""
+    """Return the configuration file unchecked, because checking takes longer than reading a name from it."""
     import tomllib
 
     from .config_place import config_path

@@ -1,4 +1,4 @@
-"""rmqctl completion: the script that completes words in a shell."""
+"""rmqctl completion: print the completion script for a shell."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
 from typing import Annotated
@@ -7,27 +7,26 @@ import typer
 
 from rmqctl.cli.completion_scripts import SCRIPTS
 from rmqctl.errors import UsageError
-from rmqctl.rules.names import closest
+from rmqctl.rules.names import hint_for
 
 HELP = """\b
 Examples:
   rmqctl completion bash > ~/.local/share/bash-completion/completions/rmqctl
   rmqctl completion zsh > "${fpath[1]}/_rmqctl"
   rmqctl completion fish > ~/.config/fish/completions/rmqctl.fish
-  source <(rmqctl completion bash)              this shell only
+  source <(rmqctl completion bash)              # this shell only
 
-Completes commands, options, their values, contexts, and the names of groups, topics and brokers that group list, topic
-list and cluster list have seen last. It asks no cluster and is silent whatever goes wrong."""
+The script completes commands, options and their values, contexts, and the names of groups, topics and brokers that
+group list, topic list and cluster list last returned. It never contacts a cluster, and prints no errors."""
 
 
 def command(
     ctx: typer.Context,  # noqa: ARG001
     shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.", show_default=False)],
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     if shell not in SCRIPTS:
-        like = closest(shell, SCRIPTS)
-        hint = f"Did you mean {like[0]}?" if like else f"Known are {', '.join(SCRIPTS)}."
-        raise UsageError(f"There is no completion for {shell!r}.", hint=hint)
+        hint = hint_for(shell, SCRIPTS)
+        raise UsageError(f"Unknown shell {shell!r}.", hint=hint)
     typer.echo(SCRIPTS[shell], nl=False)
     return 0

@@ -1,4 +1,4 @@
-"""Makes what completion knows without loading any command: `python -m rmqctl.cli.completion_table` writes the files."""
+"""Generates the table that completion uses instead of loading commands: `python -m rmqctl.cli.completion_table`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .globals import FORMATS, global_params
 from .lazy import load_command
 from .registry import COMMANDS
 
-# Kinds of values by the word that stands for them in help.
+# Kinds of values by their metavar in help.
 _KINDS = {
     **{word: word for word in ("GROUP", "TOPIC", "BROKER", "FILE", "FORMAT", "SHELL", "SCENARIO", "RELEASE", "FAULT")},
     "DIR": "FILE",
@@ -26,7 +26,7 @@ _OF_OPTIONS = {
     "--fail-on": "SEVERITY", "--only": "FINDING", "--set": "FIELD", "--id": "RECEIPT",
 }  # fmt: skip
 _OF_COMMANDS = {("whatif readonly", "--by"): "WAY", ("dlq stats", "--by"): "LETTER_KEY"}
-# Arguments whose metavar is no kind; all of a command's, in their order.
+# Arguments whose metavar does not name a kind: all arguments of the command, in order.
 _ARGUMENTS = {
     "offset clone": ["GROUP", "GROUP"],
     "offset undo": ["RECEIPT"],
@@ -42,8 +42,9 @@ _ARGUMENTS = {
 def make_table() -> str:
     """Return completion_words.json.
 
-    `globals`: option to the kind of its value, null for a flag; `commands`: words to options, kinds of arguments (the
-    last with ... when there may be more) and columns; `values`: those of a kind that has the same everywhere.
+    `globals` maps an option to the kind of its value, null for a flag. `commands` maps a command to its options, the
+    kinds of its arguments (the last ends with ... if it repeats) and its columns. `values` maps a kind to its values,
+    unless they depend on the cluster.
     """
     globals_ = _options(global_params())
     names = set(globals_)
@@ -148,7 +149,7 @@ def _settings() -> tuple[str, ...]:
 
 
 def main() -> None:
-    """Write the table, and the scripts beside the package."""
+    """Write the table into the package, and the scripts into the repository's completions folder."""
     here = Path(__file__).parent
     (here / "completion_words.json").write_text(make_table())
     folder = here.parent.parent / "completions"

@@ -21,11 +21,11 @@ from msgspec import Struct, field
 
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.model.tls import TLS_KEYS
-from rmqctl.rules.names import closest
+from rmqctl.rules.names import closest, hint_for
 
 from .config_place import config_path
 
-# Settings of a context that are texts, flags, and tables of texts, by their names in the file.
+# Settings of a context that are strings, flags, and tables of strings, by their names in the file.
 TEXTS = (
     "namesrv", "description", "namespace", "credentials", "header", "timeout", "output", "brokers", "memory", "proxies"
 )  # fmt: skip
@@ -34,11 +34,11 @@ TABLES = ("tls", "map-address")
 
 
 class ContextConfig(Struct, frozen=True):
-    """One context: texts as written, None where it says nothing. File names are relative to the file's folder.
+    """One context: values as written, None if not set. File names are relative to the folder of the configuration.
 
-    `readonly` contexts refuse every change, `protected` ones want the name of what is changed typed. `brokers` names
-    the brokers that the cluster must have, separated by commas; `memory` is how long one that was seen is expected;
-    `proxies` are the remoting addresses of 5.x proxies, separated by commas.
+    A `readonly` context refuses every change; a `protected` one requires the name of what is changed to be typed.
+    `brokers` lists the brokers that the cluster must have, comma-separated. `memory` is how long a broker is expected
+    after it was seen. `proxies` lists the remoting addresses of 5.x proxies, comma-separated.
     """
 
     name: str
@@ -59,11 +59,11 @@ class ContextConfig(Struct, frozen=True):
     map_address: Mapping[str, str] = field(default_factory=dict)
 
     def path(self, name: str | None) -> str | None:
-        """Return a file's name as the context means it. Raises UsageError for the home of nobody."""
+        """Return a file name of the context as a full path. Raises UsageError for an unknown home directory (~NAME)."""
         try:
             return None if name is None else str(self.folder / Path(name).expanduser())
         except RuntimeError:
-            raise UsageError(f"Context {self.name} names the file {name}, whose folder is not known.") from None
+            raise UsageError(f"Context {self.name}: cannot find the home directory in {name}.") from None
 
 
 class Config(Struct, frozen=True):
@@ -74,14 +74,14 @@ class Config(Struct, frozen=True):
     contexts: Mapping[str, Any]
 
     def context(self, name: str) -> ContextConfig:
-        """Return one context. Raises NotFoundError, and UsageError for one that says what there is not."""
+        """Return one context. Raises NotFoundError if it does not exist, UsageError if its settings are invalid."""
         if name not in self.contexts:
             raise NotFoundError("Context", name, suggestions=closest(name, self.contexts))
         return _context(self.path, name, self.contexts[name])
 
 
 def read_config() -> Config | None:
-    """Return the configuration, None when there is no file. Raises UsageError for one that can't be read."""
+    """Return the configuration, None if there is no file. Raises UsageError if the file cannot be read."""
     import tomllib
 
     path = config_path()
@@ -90,7 +90,7 @@ def read_config() -> Config | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"The configuration file {path} can't be read: {_reason(error)}.") from None
+        raise UsageError(f"Cannot read the configuration file {path}: {_reason(error)}.") from None
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -100,23 +100,23 @@ def read_config() -> Config | None:
     _require_known(path, "", data, ("current-context", "contexts"))
     contexts = data.get("contexts", {})
     if not isinstance(contexts, dict):
-        raise UsageError(f"The configuration file {path} has contexts that are no table.")
+        raise UsageError(f"The configuration file {path} is invalid: contexts must be a table.")
     current = data.get("current-context")
     if current is not None and not isinstance(current, str):
-        raise UsageError(f"The configuration file {path} has a current-context that is no text.")
+        raise UsageError(f"The configuration file {path} is invalid: current-context must be a string.")
     return Config(path, current, contexts)
 
 
 def read_context(wanted: str | None) -> ContextConfig | None:
-    """Return the wanted context, or the current one; None when there is no file or it names none.
+    """Return the wanted context, or the current one; None if there is no file or no current context.
 
-    Raises UsageError for a file that can't be read or says what there is not, NotFoundError for an unknown context.
+    Raises UsageError if the file cannot be read or is invalid, NotFoundError for an unknown context.
     """
     config = read_config()
     if config is None:
         if wanted is None:
             return None
-        raise UsageError(f"There is no configuration file {config_path()}, so no context {wanted}.")
+        raise UsageError(f"Context {wanted} does not exist: there is no configuration file {config_path()}.")
     name = wanted if wanted is not None else config.current
     return None if name is None else config.context(name)
 
@@ -124,27 +124,26 @@ def read_context(wanted: str | None) -> ContextConfig | None:
 def _context(path: Path, name: str, values: Any) -> ContextConfig:
     where = f" in context {name}"
     if not isinstance(values, dict):
-        raise UsageError(f"The configuration file {path} has a context {name} that is no table.")
+        raise UsageError(f"The configuration file {path} is invalid: context {name} must be a table.")
     _require_known(path, where, values, (*TEXTS, *FLAGS, *TABLES))
     for key, value in values.items():
         if key in TEXTS and not isinstance(value, str):
-            raise UsageError(f"The configuration file {path} has a {key}{where} that is no text.")
+            raise UsageError(f"The configuration file {path} is invalid: {key}{where} must be a string.")
         if key in FLAGS and not isinstance(value, bool):
-            raise UsageError(f"The configuration file {path} has a {key}{where} that is neither true nor false.")
+            raise UsageError(f"The configuration file {path} is invalid: {key}{where} must be true or false.")
         if key in TABLES and not (isinstance(value, dict) and all(isinstance(each, str) for each in value.values())):
-            raise UsageError(f"The configuration file {path} has a {key}{where} that is no table of texts.")
+            raise UsageError(f"The configuration file {path} is invalid: {key}{where} must be a table of strings.")
     if "tls" in values:
         _require_known(path, f" in tls of context {name}", values["tls"], TLS_KEYS)
     return ContextConfig(name, path.parent, **{key.replace("-", "_"): value for key, value in values.items()})
 
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:
-    return "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else (error.strerror or str(error)).lower()
+    return "not UTF-8 text" if isinstance(error, UnicodeDecodeError) else (error.strerror or str(error)).lower()
 
 
 def _require_known(path: Path, where: str, given: dict[str, Any], known: tuple[str, ...]) -> None:
     for key in given:
         if key not in known:
-            like = closest(key, known)
-            hint = f"Did you mean {like[0]}?" if like else f"Known are {', '.join(known)}."
+            hint = hint_for(key, known)
             raise UsageError(f"The configuration file {path} has an unknown setting {key!r}{where}.", hint=hint)

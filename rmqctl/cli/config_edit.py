@@ -1,4 +1,4 @@
-"""Changes the configuration file: comments and order stay, and it is whole at every moment."""
+"""Edits the configuration file in one step; comments and order are kept."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _ATTEMPTS = 5
 
 
 def change_config(change: Callable[[TOMLDocument], None]) -> Path:
-    """Read the file, change it, write it; return its path. A file that changes meanwhile is read again.
+    """Read the file, change it, write it; return its path. Starts over if the file changes meanwhile.
 
-    `change` gets the document, an empty one when there is no file, and then the same as plain values, to compare what
-    comes of both. Raises what it raises, UsageError for a file that can't be read, RmqctlError for one that can't be
+    `change` is called with the document (empty if there is no file), then with the same data as plain values; both
+    results must agree. Raises what `change` raises, UsageError if the file cannot be read, RmqctlError if it cannot be
     written.
     """
     import tomlkit
@@ -32,13 +32,13 @@ def change_config(change: Callable[[TOMLDocument], None]) -> Path:
 
     path = config_path()
     try:
-        target = path.resolve()  # what a link leads to is changed, and the link stays
+        target = path.resolve()  # change a link's target, not the link
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with _locked(target.parent):
             for _ in range(_ATTEMPTS):
                 before = _read(target)
                 if before is not None:
-                    read_config()  # says what is wrong with the file, if anything is
+                    read_config()  # raises if the file is invalid
                 text = (before or b"").decode()
                 document = tomlkit.parse(text)
                 change(document)
@@ -48,17 +48,17 @@ def change_config(change: Callable[[TOMLDocument], None]) -> Path:
                     return path
     except (TOMLKitError, RuntimeError, OSError) as error:
         if isinstance(error, TOMLKitError):
-            reason = "it holds what can't be changed without losing its comments"
+            reason = "it cannot be changed without losing its comments"
         elif isinstance(error, OSError):
             reason = (error.strerror or str(error)).lower()
         else:
-            reason = "its links lead in a circle"
-        raise RmqctlError(f"The configuration file {path} can't be written: {reason}.") from None
-    raise UsageError(f"The configuration file {path} is being changed by somebody else.", hint="Try once more.")
+            reason = "its links form a cycle"
+        raise RmqctlError(f"Cannot write the configuration file {path}: {reason}.") from None
+    raise UsageError(f"Another program is changing the configuration file {path}.", hint="Try again.")
 
 
 def _require_meant(path: Path, before: str, change: Callable[[Any], None], after: str) -> None:
-    """Make sure that the new text says what the change means, by the same change of plain values.
+    """Compare the new text with the same change of plain values. Raises RmqctlError if they differ.
 
     tomlkit moves settings of dotted keys (contexts.a.tls.ca = "x") into other contexts, or loses them.
     """
@@ -72,19 +72,19 @@ def _require_meant(path: Path, before: str, change: Callable[[Any], None], after
         is_meant = False
     if not is_meant:
         raise RmqctlError(
-            f"The configuration file {path} is not changed: other settings would not stay as they are.",
-            hint="Write each context as a table, [contexts.NAME], without dotted keys, or change it by hand.",
+            f"The configuration file {path} was not changed: the edit would alter other settings.",
+            hint="Write each context as a table, [contexts.NAME], without dotted keys, or edit the file manually.",
         )
 
 
 def _without_empty(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a file's values without the table of all contexts where there are none: tomlkit does not write it."""
+    """Return a file's values without an empty table of contexts, which tomlkit does not write."""
     return {key: value for key, value in data.items() if key != "contexts" or value != {}}
 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Let one rmqctl at a time change files of a folder."""
+    """Allow only one rmqctl at a time to change files of a folder."""
     from rmqctl.net.file_lock import lock_file, require_file_locks
 
     require_file_locks("Changing the configuration file")
@@ -104,11 +104,11 @@ def _read(path: Path) -> bytes | None:
 
 
 def _replace(path: Path, before: bytes | None, after: bytes) -> bool:
-    """Put new content in place of a file in one step; False when it is no longer as it was before.
+    """Replace a file in one step; return False if its content is no longer `before`.
 
-    An editor knows no lock of ours, so what it wrote in the meantime shows in the content only.
+    Editors ignore the lock, so only the content shows that one wrote in the meantime.
     """
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # for the user alone (0600)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # readable by the user only (0600)
     new = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:

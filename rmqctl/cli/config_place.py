@@ -1,4 +1,4 @@
-"""Where the configuration file is. On its own, for completion, which reads it without the rest."""
+"""Where the configuration file is: a separate module, because completion imports nothing else."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def config_path() -> Path:
-    """Return where the configuration file is, or would be (RMQCTL_CONFIG, else the user's folder)."""
+    """Return the path of the configuration file, which may not exist (RMQCTL_CONFIG, else the user's folder)."""
     given = os.environ.get("RMQCTL_CONFIG")
     if given:
         return Path(given)

@@ -1,4 +1,4 @@
-"""Asks before something is changed."""
+"""Asks for confirmation before a change."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from .output.text import end_waiting, printable, to_stderr
 
 
 def confirm(plan: Sequence[str], *, is_confirmed: bool, may_ask: bool) -> None:
-    """Show what would be done, a line each, and go on only when it is wanted.
+    """Show the plan, one line each, and return only if it is confirmed.
 
-    `is_confirmed` is --yes. On a terminal it is asked for, unless --no-input denies it (`may_ask`); elsewhere its
-    absence is a UsageError. Raises DeclinedError for any answer but yes.
+    `is_confirmed` is --yes. Without it, the user is asked on a terminal if `may_ask` (no --no-input). Raises UsageError
+    if the user cannot be asked, DeclinedError for any answer but yes.
     """
     for line in plan:
         to_stderr(printable(line))
     if is_confirmed:
         return
     _require_terminal("--yes", may_ask=may_ask)
-    if _ask("Go on? [y/N] ").lower() not in ("y", "yes"):
+    if _ask("Continue? [y/N] ").lower() not in ("y", "yes"):
         raise DeclinedError("Nothing was changed.")
 
 
 def confirm_by_name(name: str, *, given: str | None, may_ask: bool) -> None:
-    """Go on only when the name of what is changed is typed, or `given` (--confirm) is it. Raises as confirm() does."""
+    """Return only if the name of what is changed is typed, or equals `given` (--confirm). Raises as confirm() does."""
     if given is None:
         _require_terminal(f"--confirm {name}", may_ask=may_ask)
-        given = _ask(f"This context is protected. Type {printable(name)} to go on: ")
+        given = _ask(f"This context is protected. Type {printable(name)} to continue: ")
     if given != name:
         raise DeclinedError(f"Nothing was changed: {printable(given)!r} is not {printable(name)}.")
 

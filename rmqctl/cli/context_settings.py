@@ -1,4 +1,4 @@
-"""The settings of a context as words of a command line: `timeout=5s`, `tls.ca=ca.pem`, `map-address.broker-a=h:1`."""
+"""The settings of a context as command-line words: `timeout=5s`, `tls.ca=ca.pem`, `map-address.broker-a=h:1`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rmqctl.model.tls import TLS_KEYS, TLS_VERIFICATIONS
 from rmqctl.net.address import parse_address, parse_name_servers
 from rmqctl.net.discovery import shown_url
 from rmqctl.rules.durations import parse_duration_ms
-from rmqctl.rules.names import closest
+from rmqctl.rules.names import hint_for
 
 from .config import FLAGS, TABLES, TEXTS
 from .globals import FORMATS
@@ -27,18 +27,18 @@ _WORD = re.compile(r"[\w.-]*")
 
 
 class Setting(Struct, frozen=True):
-    """One setting to write: where it stands, and its value; None takes it away."""
+    """One setting to write: its path in the context's table, and its value; None removes it."""
 
     path: tuple[str, ...]
     value: str | bool | dict[str, str] | None
 
     def apply(self, context: MutableMapping[str, Any]) -> None:
-        """Write it into a context's table of the file. Raises UsageError where the file has something else."""
+        """Write it into a context's table. Raises UsageError if the file has no table where one is needed."""
         import tomlkit
 
         table = context
         if not isinstance(table, dict):
-            raise UsageError("The context is no table in the configuration file: mend it by hand.")
+            raise UsageError("The context is not a table in the configuration file.", hint="Edit the file manually.")
         for key in self.path[:-1]:
             if key not in table:
                 if self.value is None:
@@ -46,7 +46,7 @@ class Setting(Struct, frozen=True):
                 table[key] = tomlkit.table()
             table = table[key]
             if not isinstance(table, dict):
-                raise UsageError(f"{key} is no table in the configuration file: {key}= takes it away.")
+                raise UsageError(f"{key} is not a table in the configuration file.", hint=f"Remove it with {key}=.")
         if self.value is None:
             table.pop(self.path[-1], None)
         elif self.value == {}:
@@ -56,37 +56,36 @@ class Setting(Struct, frozen=True):
 
 
 def parse_setting(text: str) -> Setting:
-    """Read KEY=VALUE; an empty value takes the setting away. Raises UsageError, and never repeats a secret."""
+    """Parse KEY=VALUE; an empty value removes the setting. Raises UsageError, whose text never repeats a secret."""
     key, separator, value = text.partition("=")
     key, value = key.strip(), value.strip()
-    if _SECRET.search(key) and not key.startswith("map-address."):  # a broker may be called anything
-        word = _WORD.match(key)  # where another sign stands for =, the secret is behind it
+    if _SECRET.search(key) and not key.startswith("map-address."):  # a broker can have any name
+        word = _WORD.match(key)  # if another character was typed for =, the secret follows it
         raise UsageError(
-            f"{word[0] if word else ''} is a secret, and the configuration holds none.",
-            hint="Put accessKey and secretKey into a file that only you can read, and name it: credentials=FILE.",
+            f"{word[0] if word else ''} is a secret: the configuration file does not store secrets.",
+            hint="Put accessKey and secretKey into a file that only you can read, and set credentials=FILE.",
         )
     name, dot, part = key.partition(".")
     if key not in KEYS and not (name == "map-address" and part):
-        like = closest(key, KEYS)
-        hint = f"Did you mean {like[0]}?" if like else f"Known are {', '.join(KEYS)}."
-        raise UsageError(f"A context has no setting {key!r}.", hint=hint)
+        hint = hint_for(key, KEYS)
+        raise UsageError(f"Unknown setting {key!r}.", hint=hint)
     if not separator:
-        raise UsageError(f"{key} has no value: write {key}=VALUE, or {key}= to take it away.")
+        raise UsageError(f"{key} has no value.", hint=f"Write {key}=VALUE, or {key}= to remove it.")
     path = (name, part) if dot else (name,)
     return Setting(path, None if not value else _checked(key, name, value))
 
 
 def _checked(key: str, name: str, value: str) -> str | bool | dict[str, str] | None:
-    """Return a value as the file has it, None for a table that is switched off. Raises UsageError."""
+    """Return a value as it is written to the file, None for a table that is turned off. Raises UsageError."""
     if not value.isprintable():
-        raise UsageError(f"{key}: a value is one line of printable text.")
+        raise UsageError(f"{key} must be one line of printable text.")
     if key in (*FLAGS, "tls"):
         _require(key, value, ("true", "false"))
         if key != "tls":
             return value == "true"
         return {} if value == "true" else None
     if key in TABLES:
-        raise UsageError(f"{key} is a table: set {key}.BROKER=HOST:PORT, or {key}= to take all of it away.")
+        raise UsageError(f"{key} is a table.", hint=f"Set {key}.BROKER=HOST:PORT, or remove all of it with {key}=.")
     if key == "namesrv":
         if "://" in value:
             shown_url(value)
@@ -98,7 +97,7 @@ def _checked(key: str, name: str, value: str) -> str | bool | dict[str, str] | N
         except ValueError as error:
             raise UsageError(f"{key}: {error}.") from None
         if timeout_ms == 0:
-            raise UsageError(f"{key}: 0 leaves no time to ask anybody.")
+            raise UsageError(f"{key} must be above 0.")
     elif key == "memory":
         try:
             parse_duration_ms(value)
@@ -120,6 +119,5 @@ def _checked(key: str, name: str, value: str) -> str | bool | dict[str, str] | N
 
 def _require(key: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
-        like = closest(value, known)
-        hint = f"Did you mean {like[0]}?" if like else f"Known are {', '.join(known)}."
-        raise UsageError(f"{key} can't be {value!r}.", hint=hint)
+        hint = hint_for(value, known)
+        raise UsageError(f"Invalid {key} {value!r}.", hint=hint)

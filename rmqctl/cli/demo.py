@@ -1,4 +1,4 @@
-"""rmqctl demo: a sandbox with something wrong in it, and the commands that find it."""
+"""rmqctl demo: a sandbox with faults, and the commands that find them."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
 import os
@@ -21,15 +21,15 @@ Examples:
   rmqctl demo
   rmqctl demo --keep
 
-Starts a name server and two brokers in a process of their own, lets producers and consumers run in it, and shows what
-rmqctl says of them. Needs no RocketMQ, no Java, no Docker; listens on loopback only; leaves nothing behind.
+Starts a name server and two brokers in a separate process, runs producers and consumers in it, and shows what rmqctl
+reports about them. Requires no RocketMQ, Java or Docker; listens on loopback only; leaves nothing behind.
 
-With --keep it runs on, so that you can try things yourself."""
+With --keep the sandbox keeps running, so that you can try more commands."""
 
 _SCENARIO = "shop"
 _BROKER_COUNT = 2
 _START_S = 20.0
-# What a user has set for clusters of theirs.
+# Variables that a user has set for other clusters.
 _NOT_FOR_THE_SANDBOX = frozenset({
     "RMQCTL_CONTEXT", "RMQCTL_ACCESS_KEY", "RMQCTL_SECRET_KEY", "RMQCTL_SECURITY_TOKEN", "ROCKETMQ_SERIALIZE_TYPE",
 })  # fmt: skip
@@ -45,29 +45,29 @@ class Step(Struct, frozen=True):
 
 STEPS = (
     Step("Two brokers and a name server, started a moment ago.", ("cluster", "list")),
-    Step("Five groups consume. All have members but one, and some are behind.", ("group", "list")),
-    Step("What is wrong with them? Each finding has a code and the next command.", ("diagnose", "--all")),
+    Step("Five groups. All but one have members, and some are behind.", ("group", "list")),
+    Step("What is wrong with them? Each finding has a code and suggests the next command.", ("diagnose", "--all")),
     Step(
-        "billing: one of its three members is slow, so its queues fall behind while the others are done.",
+        "billing: one of its three members is slow, so its queues fall behind while the others have caught up.",
         ("offset", "show", "billing"),
     ),
     Step(
-        "And its members do not agree on what they want; for all of them the newest subscription counts.",
+        "Its members also disagree about their subscription; brokers apply the newest one to all of them.",
         ("group", "subscriptions", "billing"),
     ),
     Step(
-        "mailing: one message never ends. The offset of its queue stands still, whatever comes behind it.",
+        "mailing: one message is stuck. The offset of its queue cannot move past it, whatever is consumed behind it.",
         ("offset", "show", "mailing", "--only-with-lag"),
     ),
     Step(
-        "That message, and what waits behind it.",
+        "That message, and the messages behind it.",
         ("offset", "peek", "mailing", "--topic", "invoices", "--queue", "broker-a:2", "--before", "1", "--after", "2"),
     ),
     Step(
-        "accounting gave up on some messages: they are dead letters now.",
+        "accounting gave up on some messages: they are now dead letters.",
         ("message", "find", "%DLQ%accounting", "--limit", "3"),
     ),
-    Step("shipping went away two hours ago, with a backlog.", ("group", "describe", "shipping")),
+    Step("shipping went offline two hours ago and left a backlog.", ("group", "describe", "shipping")),
 )  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def command(
     ctx: typer.Context,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the sandbox running.")] = False,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.net.file_lock import require_file_locks
     from rmqctl.sandbox.control_messages import Made, Seed
     from rmqctl.sandbox.standing import Wanted
@@ -90,7 +90,7 @@ def command(
     with_color = invocation.display.with_color and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     require_file_locks("The demonstration")
     for number in (signal.SIGTERM, signal.SIGHUP):
-        # The sandbox is a process of its own: it goes with the demonstration also when the terminal is closed.
+        # The sandbox is a separate process: it is stopped with the demonstration even when the terminal is closed.
         signal.signal(number, signal.default_int_handler)
     status = start_detached(
         Wanted(brokers=_BROKER_COUNT, queues=8, plays="5.4.0", port=0, listen="127.0.0.1"), timeout_s
@@ -124,28 +124,28 @@ def _show(step: Step, namesrv: str, *, with_color: bool) -> None:
     env |= {"NAMESRV_ADDR": namesrv, "RMQCTL_CACHE": os.devnull, "RMQCTL_MEMORY": "0"}
     done = subprocess.run(words, env=env, check=False)  # noqa: S603 - our own program
     if done.returncode != 0:
-        raise RmqctlError(f"{typed} ended with exit code {done.returncode}.", hint="rmqctl doctor")
+        raise RmqctlError(f"{typed} ended with exit code {done.returncode}.", hint="Run rmqctl doctor.")
     sys.stdout.write("\n")
 
 
 def _say_what_next(namesrv: str, port: int, *, keep: bool) -> None:
     if keep:
         lines = [
-            "The sandbox runs on. Try next:",
+            "The sandbox keeps running. Try next:",
             f"  export NAMESRV_ADDR={namesrv}",
             "  rmqctl group describe billing",
             "  rmqctl clean-expired mailing",
             "  rmqctl topic status orders",
             "  rmqctl message tail orders",
             "  rmqctl sandbox fault --help",
-            f"rmqctl sandbox down --port {port} ends it.",
+            f"rmqctl sandbox down --port {port} stops it.",
         ]
     else:
         lines = [
-            "That was a sandbox, and it is gone. Try next:",
-            "  rmqctl demo --keep          the same, and it stays",
+            "The sandbox has been stopped. Try next:",
+            "  rmqctl demo --keep          the same, but keep it running",
             "  rmqctl sandbox up           an empty one, for your own clients",
-            "  rmqctl -n HOST:9876 doctor  a cluster of yours; asking changes nothing on it",
+            "  rmqctl -n HOST:9876 doctor  check your own cluster; this changes nothing on it",
             "  rmqctl --help               all commands",
         ]
     sys.stdout.write("\n".join(lines) + "\n")

@@ -1,7 +1,7 @@
-"""rmqctl diagnose: what is wrong with groups, who reports it, and what to type next."""
+"""rmqctl diagnose: what is wrong with groups, who reports it, and the next command."""
 
-# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
-# the cluster is imported when the command runs, so that --help needs none of it.
+# No "from __future__ import annotations" here: typer would evaluate the annotations as texts, at 1 ms each. Modules
+# that ask the cluster are imported when the command runs, so that --help does not load them.
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,9 +13,9 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import NotFoundError, UsageError
-from rmqctl.rules.names import closest
+from rmqctl.rules.names import hint_for, one_of
 from rmqctl.rules.times import iso_time
-from rmqctl.rules.words import counted, listed
+from rmqctl.rules.words import agreeing, counted, listed
 
 if TYPE_CHECKING:
     from rmqctl.client.core import Client
@@ -28,35 +28,35 @@ Examples:
   rmqctl diagnose my-group --topic orders --severity warning
   rmqctl diagnose 'payments-*' --fail-on error
   rmqctl diagnose --all --only SUB,ALO002
-  rmqctl diagnose my-group --proxy 10.0.0.7:8080     # also members that no broker sees; its remoting port
+  rmqctl diagnose my-group --proxy 10.0.0.7:8080     # also members that only the proxy sees (remoting port)
   rmqctl diagnose my-group --only CLK --probe        # each clock to 5 ms, within 120 s
   rmqctl diagnose my-group -o wide                   # also the evidence: what was read, who reported it, when
   rmqctl diagnose my-group -o json | jq '.items[] | {code, sentence, nextCommand}'
-  rmqctl diagnose my-group --html my-group.html      # also a page to show to others: one file, nothing loaded
+  rmqctl diagnose my-group --html my-group.html      # also an HTML page: one file without external resources
   rmqctl explain SUB001
 
 \b
 Severities:
   ERROR     messages are lost, consumed twice or not consumed now
-  WARNING   they will be, once something more happens
+  WARNING   they will be if something else happens
   INFO      worth knowing
 
-Compares what each broker, each member and each queue reports. Nothing is changed and no trace is left. A check that
-could not see everything it needs says so below the table; without a finding it is not proof then (exit code 8).
+Compares the reports of all brokers, members and queues. Nothing is changed, and no trace is left. A check without all
+the data that it needs is listed below the table: it cannot rule out its fault (exit code 8).
 
-Groups with members are read a second time after --for: what moved in between shows stuck messages, members that take
-nothing and lag that grows.
+Groups with members are read a second time after --for. The difference shows stuck messages, members that consume
+nothing, and growing lag.
 
-Clocks of brokers and members are compared with this machine's and with each other. A name server reports no time,
-and goes by its own alone.
+Clocks of brokers and members are compared with this machine's and with each other. A name server does not report its
+time and depends on no other clock.
 
-Some findings look the same for a moment while a group rebalances. When there is one, the group is read again after
---settle, and only what both readings show is reported. --settle 0s (or Ctrl-C) reports the first reading as it is."""
+A rebalance causes some findings for a moment. If there is one of these, the group is read again after --settle, and
+they are reported only if both readings show them. --settle 0s (or Ctrl-C) reports the first reading."""
 
 _DEFAULT_SAMPLE = "2s"
 # Longer ones do not fit the deadline of a single question.
 _SHORT_SAMPLE_S = 5
-# Clients ask for routes every 30 s and rebalance every 20 s; a member's heartbeat comes every 30 s.
+# Clients ask for routes every 30 s, rebalance every 20 s, and send heartbeats every 30 s.
 _DEFAULT_SETTLE = "55s"
 _MOST_NOTES = 10
 
@@ -65,32 +65,35 @@ def command(
     ctx: typer.Context,
     groups: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[GROUP]...", help="Consumer groups; * and ? stand for any text.", show_default=False),
+        typer.Argument(metavar="[GROUP]...", help="Consumer groups; * and ? match any text.", show_default=False),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All groups but RocketMQ's own.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All groups except RocketMQ's own.")] = False,
     topic: Annotated[
         list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only these topics of the groups; repeatable.")
     ] = None,
     severity: Annotated[
-        str | None, typer.Option("--severity", metavar="SEVERITY", help="Least severity to show. [default: info]")
+        str | None, typer.Option("--severity", metavar="SEVERITY", help="Lowest severity to show. [default: info]")
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", metavar="CODE,...", help="Only these checks, by code or the start of one; repeatable."),
+        typer.Option("--only", metavar="CODE,...", help="Only checks with these codes or code prefixes; repeatable."),
     ] = None,
     fail_on: Annotated[
         str | None,
-        typer.Option("--fail-on", metavar="SEVERITY", help="Exit with 1 when a finding has this severity or a worse."),
+        typer.Option("--fail-on", metavar="SEVERITY", help="Exit with 1 if a finding has this severity or worse."),
     ] = None,
     sample: Annotated[
         str,
-        typer.Option("--for", metavar="TIME", help="Time between the readings that show what moves; 0s to skip it."),
+        typer.Option(
+            "--for", metavar="TIME", help="Time between two readings that show changes; 0s to read only once."
+        ),
     ] = _DEFAULT_SAMPLE,
     settle: Annotated[
-        str, typer.Option("--settle", metavar="TIME", help="How long a rebalance may take; 0s to look only once.")
+        str,
+        typer.Option("--settle", metavar="TIME", help="How long a rebalance may take; 0s to skip the confirmation."),
     ] = _DEFAULT_SETTLE,
     probe: Annotated[
-        bool, typer.Option("--probe", help="Ask members for up to 120 s, until each clock is known to 5 ms.")
+        bool, typer.Option("--probe", help="Ask members for up to 120 s until each clock is known to 5 ms.")
     ] = False,
     proxy: Annotated[
         list[str] | None,
@@ -101,13 +104,13 @@ def command(
         ),
     ] = None,
     html: Annotated[
-        str | None, typer.Option("--html", metavar="FILE", help="Write a page in HTML too; replaces FILE.")
+        str | None, typer.Option("--html", metavar="FILE", help="Also write an HTML page; replaces FILE.")
     ] = None,
     plugin: Annotated[
-        list[str] | None, typer.Option("--plugin", metavar="FILE", help="A plugin with checks; repeatable.")
+        list[str] | None, typer.Option("--plugin", metavar="FILE", help="Plugin with checks; repeatable.")
     ] = None,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.output.text import note_to_stderr
     from rmqctl.diagnose.finding import TIMED_NEEDS
     from rmqctl.diagnose.look import Look, compare_looks, look_at
@@ -141,7 +144,7 @@ def command(
     except NotFoundError as error:
         if not every or error.kind != "Group":
             raise
-        found = Look((), ())  # a cluster without groups is nothing to complain of
+        found = Look((), ())  # a cluster without groups is not an error
     unsure = [diagnosis.facts.group for diagnosis in found.diagnoses if diagnosis.may_pass]
     if unsure and settle_s and _wait(invocation, found, unsure, settle_s):
         again = invocation.ask(lambda client: look(client, unsure), open_ended=is_open_ended)
@@ -158,8 +161,8 @@ def command(
 def _names(invocation: Invocation, groups: Sequence[str], *, every: bool) -> list[str]:
     if every == bool(groups):
         raise UsageError(
-            "Name groups or use --all, not both." if every else "No group is given.",
-            hint="rmqctl diagnose GROUP..., or rmqctl diagnose --all.",
+            "Groups cannot be combined with --all." if every else "No group is given.",
+            hint="Use rmqctl diagnose GROUP..., or rmqctl diagnose --all.",
         )
     return [invocation.full_name(group) for group in groups or ["*"]]
 
@@ -172,12 +175,12 @@ def _severity(option: str, text: str | None) -> "Severity | None":
     try:
         return Severity(text.strip().upper())
     except ValueError:
-        known = ", ".join(str(each).lower() for each in SEVERITIES)
-        raise UsageError(f"{option}: unknown severity {text!r}.", hint=f"Use one of: {known}.") from None
+        hint = one_of(str(each).lower() for each in SEVERITIES)
+        raise UsageError(f"Unknown severity {text!r} for {option}.", hint=hint) from None
 
 
 def _pick(checks: "Sequence[Check]", only: Sequence[str] | None, *, with_time: bool) -> "list[Check]":
-    """Return the checks that codes or starts of codes name, or all of them; without time, those that need none."""
+    """Return the checks with these codes or prefixes, or all; without time, only those that read a group once."""
     from rmqctl.diagnose.finding import TIMED_NEEDS
 
     possible = [check for check in checks if with_time or not check.needs & TIMED_NEEDS]
@@ -185,20 +188,23 @@ def _pick(checks: "Sequence[Check]", only: Sequence[str] | None, *, with_time: b
         return possible
     wanted = [word.strip().upper() for text in only for word in text.split(",") if word.strip()]
     if not wanted:
-        raise UsageError("--only names no check.")
+        raise UsageError("--only does not name a check.")
     for word in wanted:
         if not any(check.code.startswith(word) for check in checks):
-            like = closest(word, [check.code for check in checks])
-            hint = f"Did you mean {like[0]}?" if like else "rmqctl explain SUB lists those that begin with SUB."
-            raise UsageError(f"--only: no check has the code {word}.", hint=hint)
+            hint = hint_for(
+                word,
+                [check.code for check in checks],
+                otherwise="Use rmqctl explain SUB to list the checks that begin with SUB.",
+            )
+            raise UsageError(f"Unknown check {word!r} for --only.", hint=hint)
     chosen = [check for check in possible if check.code.startswith(tuple(wanted))]
     if not chosen:
-        raise UsageError("--only: these checks read the group twice.", hint="Use --for with a time above 0s.")
+        raise UsageError("The checks of --only read the group twice.", hint="Set --for to a time above 0s.")
     return chosen
 
 
 def _wait(invocation: Invocation, found: "Look", groups: Sequence[str], settle_s: float) -> bool:
-    """Let a rebalance end. Returns whether to read again: Ctrl-C shows what was seen so far."""
+    """Wait for a rebalance to end. Returns whether to read again, False after Ctrl-C."""
     import time
 
     from rmqctl.cli.output.text import note_to_stderr, printable
@@ -209,8 +215,8 @@ def _wait(invocation: Invocation, found: "Look", groups: Sequence[str], settle_s
     if invocation.display.with_notes:
         note_to_stderr(
             printable(
-                f"{listed(codes)} of {listed(groups)} may pass, as in a rebalance: reading again in {settle_s:g} s. "
-                "Ctrl-C shows what was seen so far."
+                f"{listed(codes)} of {listed(groups)} may be caused by a rebalance: reading again in {settle_s:g} s. "
+                "Ctrl-C shows the findings so far."
             )
         )
     try:
@@ -232,9 +238,9 @@ def to_listing(
     found: "Look", checks: "Sequence[Check]", *, least: "Severity | None" = None, is_many: bool = False,
     with_clocks: bool = False,
 ) -> Listing:  # fmt: skip
-    """Make the listing of all findings of a severity or a worse; `is_many` shows whose they are.
+    """Make the listing of all findings of a severity or worse; `is_many` adds the group column.
 
-    `with_clocks` says of every group where its clocks are, else of those with a finding about them.
+    `with_clocks` adds a note on the clocks of every group, else only of groups with a finding about clocks.
     """
     from rmqctl.cli.finding_items import finding_item
     from rmqctl.diagnose.finding import SEVERITIES
@@ -297,7 +303,7 @@ def _group_item(one: "Diagnosis", checks: "Sequence[Check]") -> dict[str, Any]:
 
 
 def _clock_items(one: "Diagnosis") -> list[dict[str, Any]]:
-    """Make an item of each clock; a bound that is not known is null."""
+    """Make an item of each clock; an unknown bound is null."""
     return [
         {
             "kind": kind,
@@ -321,20 +327,21 @@ def _clock_notes(found: "Look", *, with_all: bool) -> Iterator[str]:
         every = one.facts.clocks.every()
         if every and (with_all or any(finding.code.startswith("CLK") for finding in one.findings)):
             said = listed((f"{name} {clock_words(bounds)}" for (_, name), bounds in every.items()), shown=6)
-            yield f"{one.facts.group}: clocks against this machine's: {said}."
+            yield f"{one.facts.group}: clocks relative to this machine's: {said}."
 
 
 def _open_questions(one: "Diagnosis", checks: "Sequence[Check]") -> Iterator[str]:
-    """Say what of one group is not settled: seen once, seen in one of two readings, or not seen at all."""
+    """Yield the uncertain results of one group: seen once, seen in one of two readings, or inconclusive."""
     if one.may_pass:
         codes = sorted({finding.code for finding in one.findings if not finding.is_confirmed})
-        yield f"{listed(codes)} was seen once and may pass: a rebalance looks the same."
+        yield f"{listed(codes)} {agreeing(len(codes), 'was')} seen only once and may be caused by a rebalance."
     for need, reason in one.unknown.items():
         codes = one.open_codes(checks, need)
         if codes:
-            yield f"{counted(len(codes), 'check')} could not rule anything out: {reason} ({listed(codes)})."
+            yield f"{counted(len(codes), 'check', 'is')} inconclusive: {reason} ({listed(codes)})."
     if one.passed_codes:
-        yield f"{listed(one.passed_codes)} was seen in one of two readings only, as in a rebalance."
+        were = agreeing(len(one.passed_codes), "was")
+        yield f"{listed(one.passed_codes)} {were} seen in only one of two readings, as in a rebalance."
 
 
 def _notes(found: "Look", checks: "Sequence[Check]", counts: dict[str, int], *, hidden_count: int) -> list[str]:
@@ -344,13 +351,13 @@ def _notes(found: "Look", checks: "Sequence[Check]", counts: dict[str, int], *, 
             said.setdefault(sentence, []).append(one.facts.group)
     notes = [f"{listed(groups)}: {sentence}" for sentence, groups in said.items()]
     if len(notes) > _MOST_NOTES:
-        notes[_MOST_NOTES:] = [f"{len(notes) - _MOST_NOTES} more such notes: -o json has them (groups)."]
+        notes[_MOST_NOTES:] = [f"{len(notes) - _MOST_NOTES} more such notes: see groups in -o json."]
     total = ", ".join(f"{count} {severity}" for severity, count in counts.items() if count)
     if total:
         more = f"; {hidden_count} not shown (--severity)" if hidden_count else ""
         notes.append(
             f"{total} in {counted(len(found.diagnoses), 'group')}, by {counted(len(checks), 'check')}{more}. "
-            "rmqctl explain CODE says what each does and what to do."
+            "Run rmqctl explain CODE for its effect and the remedy."
         )
     return notes
 

@@ -1,4 +1,4 @@
-"""Writes the page of a diagnosis (--html): what is shown and how is decided in rmqctl.diagnose."""
+"""Writes the page of a diagnosis (--html). Its content and layout are in rmqctl.diagnose."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def render_page(
     found: Look, checks: Sequence[Check], *, least: Severity | None = None, scope: Sequence[str] = (),
     failures: Sequence[Failure] = (), warnings: Sequence[str] = (),
 ) -> str:  # fmt: skip
-    """Return the page of a look; `failures` are those of the run beside the look's own."""
+    """Return the page of a look; `failures` are those of the run, in addition to the look's own."""
     view = make_view(
         found,
         checks,
@@ -41,7 +41,7 @@ def write_page(
     path: str, invocation: Invocation, found: Look, checks: Sequence[Check], *, least: Severity | None,
     only: Sequence[str] | None, topics: Sequence[str],
 ) -> None:  # fmt: skip
-    """Write the page in place of one that is there. Raises RmqctlError."""
+    """Write the page and replace an existing file. Raises RmqctlError."""
     scope = [f"Cluster: {_cluster(invocation)}."]
     scope += [f"Only topics {', '.join(topics)}."] * bool(topics)
     scope += [f"Only checks {', '.join(only or ())}."] * bool(only)
@@ -54,7 +54,7 @@ def write_page(
 
 
 def _cluster(invocation: Invocation) -> str:
-    """Return the cluster as the user names it. An address with a scheme may hold a password, and is left out."""
+    """Return the cluster as the user names it, without addresses with a scheme, which may contain a password."""
     name_servers = invocation.name_servers()
     asked = "name servers by URL" if "://" in name_servers else name_servers
     return asked if invocation.context_name is None else f"{invocation.context_name} ({asked})"

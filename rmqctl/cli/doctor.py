@@ -1,4 +1,4 @@
-"""rmqctl doctor: whether the installation, the configuration and the way to the cluster are as they should be."""
+"""rmqctl doctor: check the installation, the configuration and the connection to the cluster."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -30,27 +30,29 @@ Examples:
 
 \b
 States:
-  OK        as it should be
-  WARN      works, and may bite
-  FAIL      does not work, or is missing; exit code 6 when a server can't be reached, 4 for want of a right, else 1
+  OK        no problem found
+  WARN      works, but may cause problems
+  FAIL      does not work, or is missing
   UNKNOWN   could not be checked
 
-A broker that was registered within the last 24 hours and is not now is expected: every command that it concerns
-names it. --forget-broker ends that for one that is gone for good; RMQCTL_MEMORY, or memory in a context, is another
-time than 24h (0: expect none), and brokers=A,B in a context names those that the cluster must have.
+If a check fails, the exit code is 4 for a missing permission, 6 for a server that cannot be reached, else 1.
 
-Clocks are compared by a question that a broker answers with its own time; the bounds are the question's round trip.
-Nothing is changed and no trace is left."""
+Brokers that were registered within the last 24 hours are expected: commands report one that is no longer registered.
+--forget-broker stops that for a broker that was removed permanently. RMQCTL_MEMORY, or memory in a context, replaces
+the 24h (0 expects none); brokers=A,B in a context lists the brokers that the cluster must have.
+
+To compare clocks, each broker is asked for its own time; the result is accurate to the round trip of the request.
+doctor changes nothing on the cluster and leaves no trace there."""
 
 
 def command(
     ctx: typer.Context,
     forget_broker: Annotated[
         str | None,
-        typer.Option("--forget-broker", metavar="BROKER", help="Stop expecting a broker that is gone for good."),
+        typer.Option("--forget-broker", metavar="BROKER", help="Stop expecting a broker that was removed permanently."),
     ] = None,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.installation import fetch_installation_findings
 
     if forget_broker is not None:
@@ -73,11 +75,11 @@ def command(
 
 
 def _forget(invocation: Invocation, broker_name: str) -> None:
-    """Forget a broker. Raises NotFoundError for one that is not remembered, UsageError for one that a context names."""
+    """Forget a broker. Raises NotFoundError if it is not remembered, UsageError if the context lists it."""
     from rmqctl.cli.cluster_memory import forget
 
     if broker_name in invocation.expected_brokers():
-        sentence = f"Context {invocation.context_name} names broker {broker_name}."
+        sentence = f"Context {invocation.context_name} lists broker {broker_name}."
         raise UsageError(sentence, hint=f"rmqctl context set {invocation.context_name} brokers=...")
 
     async def ask(client: "Client") -> tuple[tuple[str, ...], int]:
@@ -85,10 +87,10 @@ def _forget(invocation: Invocation, broker_name: str) -> None:
 
     name_servers, now_ms = invocation.ask(ask)
     if not forget(name_servers, broker_name, now_ms):
-        sentence = f"Broker {broker_name} is not remembered: nothing expects it."
+        sentence = f"Broker {broker_name} is not remembered, so it is not expected."
         raise NotFoundError("Broker", broker_name).reworded(sentence)
     if invocation.display.with_notes:
-        note_to_stderr(printable(f"Broker {broker_name} is forgotten: nothing expects it any more."))
+        note_to_stderr(printable(f"Broker {broker_name} is forgotten and no longer expected."))
 
 
 def _cluster_findings(invocation: Invocation) -> list[CheckResult]:
@@ -96,7 +98,9 @@ def _cluster_findings(invocation: Invocation) -> list[CheckResult]:
         invocation.name_servers()
     except UsageError as error:
         return [
-            CheckResult("cluster", "cluster", Status.UNKNOWN, "no cluster is named, so none was checked", error.hint)
+            CheckResult(
+                "cluster", "cluster", Status.UNKNOWN, "no name server is given, so no cluster was checked", error.hint
+            )
         ]
     access = invocation.access()
     verify = None if access.tls is None else access.tls.get("verify", "full")
@@ -111,19 +115,19 @@ def _cluster_findings(invocation: Invocation) -> list[CheckResult]:
 
 
 def _memory_findings(invocation: Invocation) -> list[CheckResult]:
-    """Tell what is wrong with what is remembered of the cluster, in rows and not in warnings as other commands do."""
+    """Return the problems of the cluster memory as rows; other commands report them as warnings."""
     run = invocation.display.findings
     run.warnings = tuple(warning for warning in run.warnings if warning not in invocation.memory_problems)
     if invocation.memory_problems:
         return [
             CheckResult("memory", "cluster", Status.WARN, problem.rstrip(".")) for problem in invocation.memory_problems
         ]
-    found = "what is seen of the cluster is remembered" if invocation.memory_ms() else "nothing is expected (memory 0)"
+    found = "brokers that were seen are remembered" if invocation.memory_ms() else "no brokers are expected (memory 0)"
     return [CheckResult("memory", "cluster", Status.OK, found)]
 
 
 def _exit_code(findings: list[CheckResult]) -> int:
-    """Return 0 when nothing failed, else the weightiest of the reasons."""
+    """Return 0 if nothing failed, else the most important exit code: 4, 6, 1."""
     failed = [finding.error for finding in findings if finding.status is Status.FAIL]
     if not failed:
         return 0
@@ -132,7 +136,7 @@ def _exit_code(findings: list[CheckResult]) -> int:
 
 
 def to_listing(findings: list[CheckResult], conditions: Sequence[Condition] = ()) -> Listing:
-    """Make the listing of all checks; what fails is named also where `conditions` hide its row."""
+    """Return the listing of all checks; failed checks that `conditions` hide become warnings."""
     counts = {status: sum(finding.status is status for finding in findings) for status in Status}
     items = [_item(finding) for finding in findings]
     hidden = [item for item in items if not all(is_met(condition, item) for condition in conditions)]
@@ -167,7 +171,7 @@ def _item(finding: CheckResult) -> dict[str, Any]:
 _COLUMNS = (
     Column("STATUS", "status", is_alarm=lambda item: item["status"] != "OK"),
     Column("CHECK", "check"),
-    Column("OF", "subject"),
+    Column("SUBJECT", "subject"),
     Column("FOUND", "found"),
     Column("HINT", "hint"),
 )

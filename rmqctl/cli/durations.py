@@ -6,7 +6,7 @@ from rmqctl.errors import UsageError
 
 
 def duration_option_ms(option: str, text: str) -> int:
-    """Return a duration of an option in ms. Raises UsageError for anything else, and for none."""
+    """Return the duration of an option in ms. Raises UsageError for an invalid duration, and for 0."""
     duration_ms = _parse_ms(option, text)
     if duration_ms == 0:
         raise UsageError(f"{option} must be above 0.")
@@ -14,7 +14,7 @@ def duration_option_ms(option: str, text: str) -> int:
 
 
 def seconds_option(option: str, text: str) -> float:
-    """Return a duration of an option in s, which may be 0. Raises UsageError for anything else."""
+    """Return the duration of an option in s, which may be 0. Raises UsageError for an invalid duration."""
     return _parse_ms(option, text) / 1000
 
 

@@ -23,17 +23,17 @@ Examples:
   rmqctl explain SUB001
   rmqctl explain SUB
 
-A number can be a response code and a request code at once; both are shown, the response first. The start of a finding's
-code shows all findings that begin with it."""
+A number can be both a response code and a request code; both are shown, the response first. A prefix such as SUB shows
+all findings whose codes start with it."""
 
 
 def command(
     ctx: typer.Context,
     code: Annotated[
-        str, typer.Argument(metavar="CODE", help="A number, a name, or a finding's code.", show_default=False)
+        str, typer.Argument(metavar="CODE", help="Number or name of a code, or code of a finding.", show_default=False)
     ],
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     invocation = Invocation(ctx, needs_cluster=False)
     items = _find(code)
     if invocation.display.format == "table" and not invocation.display.columns:
@@ -58,7 +58,7 @@ def _find(text: str) -> list[dict[str, Any]]:
         for code in RequestCode
         if wanted in (str(code.value), code.name)
     ]
-    if not items:  # plugins are asked only for what may be theirs
+    if not items:  # plugins are loaded only for codes that may be theirs
         checks = _own_checks()
         items = [_finding_item(check) for check in checks if check.code.startswith(wanted or " ")]
     if not items:

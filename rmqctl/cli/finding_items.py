@@ -1,4 +1,4 @@
-"""JSON of a finding of `rmqctl diagnose`."""
+"""JSON items for findings of `rmqctl diagnose`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def finding_item(finding: Finding, read_at_ms: int) -> dict[str, Any]:
-    """Make the item of one finding; evidence without a time of its own has that of the reading."""
+    """Make the item of one finding; evidence without its own time has that of the reading."""
     symptom = finding.symptom
     return {
         "code": finding.code,

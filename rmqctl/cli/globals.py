@@ -1,4 +1,4 @@
-"""Options that every command takes, before or after its words."""
+"""The global options, which every command accepts before or after its words."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typer.core import TyperOption
 
 from rmqctl import __version__
 
-# Those that people read; the others are for programs.
+# Formats for people; the others are for programs.
 MARKUPS = ("markdown", "html")
 TABLE_FORMATS = ("table", "wide", "plain", "vertical", *MARKUPS)
 FORMATS = (*TABLE_FORMATS, "json", "jsonl", "yaml", "csv", "tsv", "name")
 
-# Where the given values are kept: each option hands its own to _store() as it is parsed, at the root or at the command.
+# Key of the given values: each option passes its value to _store() when it is parsed, at the root or at the command.
 _KEY = "rmqctl.globals"
 
 _REPEATED = frozenset({"where", "map_address"})
@@ -23,34 +23,42 @@ _REPEATED = frozenset({"where", "map_address"})
 # name: (declarations, metavar or None for a flag, help)
 _OPTIONS: dict[str, tuple[tuple[str, ...], str | None, str]] = {
     "namesrv": (("-n", "--namesrv"), "ADDR", "Name servers, host:port[;host:port] or a URL. Env: NAMESRV_ADDR."),
-    "context": (("--context",), "NAME", "A context of the configuration file. Env: RMQCTL_CONTEXT."),
-    "namespace": (("--namespace",), "NS", "Groups and topics are those of this namespace (NS%name)."),
-    "output": (("-o", "--output"), "FORMAT", f"{', '.join(FORMATS)}."),
+    "context": (("--context",), "NAME", "Context of the configuration file. Env: RMQCTL_CONTEXT."),
+    "namespace": (("--namespace",), "NS", "Namespace of all groups and topics (NS%name)."),
+    "output": (("-o", "--output"), "FORMAT", f"Output format: {', '.join(FORMATS)}."),
     "columns": (("--columns",), "A,B", "Columns to show, by their JSON names."),
     "where": (
         ("--where",),
         "CONDITION",
-        "Only rows that meet this, such as 'lag>0'; = != > < >= <= ~ !~. Repeatable.",
+        "Show only matching rows, for example 'lag>0'; = != > < >= <= ~ !~. Repeatable.",
     ),
-    "sort": (("--sort",), "A,-B", "Order of the rows by JSON names; -B is the largest first."),
-    "timeout": (("--timeout",), "TIME", "Deadline of the whole command. [default: 10s]"),
-    "credentials": (("--credentials",), "FILE", "accessKey and secretKey. Env: RMQCTL_ACCESS_KEY, RMQCTL_SECRET_KEY."),
-    "tls": (("--tls",), None, "Speak TLS; so do the options that begin with --tls."),
-    "tls_ca": (("--tls-ca",), "FILE", "Certificates of the authorities to trust (PEM)."),
-    "tls_cert": (("--tls-cert",), "FILE", "Our own certificate (PEM)."),
-    "tls_key": (("--tls-key",), "FILE", "Its key, where the certificate's file doesn't hold it."),
-    "tls_verify": (("--tls-verify",), "HOW", "full, ca (not whose it is) or none (trust anybody). [default: full]"),
-    "map_address": (("--map-address",), "BROKER=ADDR", "Reach a broker at another address. May be repeated."),
-    "no_headers": (("--no-headers",), None, "Leave out the row of headings."),
-    "quiet": (("-q", "--quiet"), None, "No notes, only data and warnings."),
-    "no_color": (("--no-color",), None, "No colour. Env: NO_COLOR."),
-    "no_input": (("--no-input",), None, "Never ask: a change without --yes is refused, as in a script."),
+    "sort": (("--sort",), "A,-B", "Sort rows by these JSON names; -B sorts the largest first."),
+    "timeout": (("--timeout",), "TIME", "Deadline for the whole command. [default: 10s]"),
+    "credentials": (
+        ("--credentials",),
+        "FILE",
+        "File with accessKey and secretKey. Env: RMQCTL_ACCESS_KEY, RMQCTL_SECRET_KEY.",
+    ),
+    "tls": (("--tls",), None, "Connect with TLS (implied by any --tls-* option)."),
+    "tls_ca": (("--tls-ca",), "FILE", "CA certificates to trust (PEM)."),
+    "tls_cert": (("--tls-cert",), "FILE", "Client certificate (PEM)."),
+    "tls_key": (("--tls-key",), "FILE", "Private key, if not in the --tls-cert file."),
+    "tls_verify": (
+        ("--tls-verify",),
+        "MODE",
+        "full, ca (skip the host name check) or none (no verification). [default: full]",
+    ),
+    "map_address": (("--map-address",), "BROKER=ADDR", "Connect to a broker at another address. Repeatable."),
+    "no_headers": (("--no-headers",), None, "Omit the header row."),
+    "quiet": (("-q", "--quiet"), None, "Print only data and warnings, no notes."),
+    "no_color": (("--no-color",), None, "Disable color. Env: NO_COLOR."),
+    "no_input": (("--no-input",), None, "Never prompt; a change without --yes is refused."),
     "debug": (("--debug",), None, "Show tracebacks."),
 }
 
 
 class RunState:
-    """What the front door learns of a run besides its exit code: whether errors are to be JSON."""
+    """What a run reports to the entry point, apart from its exit code: whether errors are written as JSON."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
@@ -72,7 +80,7 @@ def given_globals(ctx: Any) -> dict[str, Any]:
 def global_params() -> tuple[TyperOption, ...]:
     """Return the options as parameters of any command; their values go to given_globals(), not to its function.
 
-    Made without a function's signature, which typer takes 2 ms to read each time.
+    They are built directly, because typer would need 2 ms each time to read them from a function's signature.
     """
     return tuple(
         TyperOption(
@@ -104,7 +112,7 @@ def version_param() -> TyperOption:
         is_flag=True,
         is_eager=True,
         default=False,
-        help="Show the version.",
+        help="Show the version and exit.",
         callback=show,
         expose_value=False,
         show_default=False,

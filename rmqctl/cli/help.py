@@ -1,4 +1,4 @@
-"""How help shows options: a command's own under headings, those of every command in one line."""
+"""How help lists options: a command's own under headings, the global ones in one line."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _HEADINGS = {
         "--property --contains --body-match --older-than --severity --only --all --with-retry"
     ),
     "Group settings": "--set --retry-queues --retries --consume --broadcast --orderly --notify",
-    "The group": "--spec --brokers --queues --consumers",
+    "Group to simulate": "--spec --brokers --queues --consumers",
     "Changes to simulate": (
         "--add-clients --remove-clients --add-brokers --remove-brokers --every --down --times --same-ids"
     ),
-    "Sharing of queues": (
+    "Queue allocation": (
         "--strategy --compare --virtual-nodes --room --site-of --inner --pop-share --sample --strategy-option "
         "--protect --protection --instance"
     ),
@@ -33,30 +33,30 @@ _HEADINGS = {
         "--dry-run --plan --yes --confirm --reason --partial --expect-queues --strict --wait-stable --assume-offline "
         "--assume-same-cluster"
     ),
-    "Messages shown": "--body --codec --max-body --limit --last",
+    "Message display": "--body --codec --max-body --limit --last",
     "Tables and results": "--tables --to --to-table --overwrite --run-id --recording --compact --html",
-    "Where Spark runs": "--master --remote --conf",
+    "Spark": "--master --remote --conf",
 }
 _HEADING_OF = {name: heading for heading, names in _HEADINGS.items() for name in names.split()}
-_EVERY = (
-    "rmqctl --help lists the options of every command: -n, --context, -o, --columns, --where, --sort, --timeout, -q ..."
+_GLOBALS = (
+    "Global options are listed by rmqctl --help: -n, --context, -o, --columns, --where, --sort, --timeout, -q ..."
 )
 
 
 def option_sections(command: Any, ctx: Any, *, with_globals: bool = False) -> dict[str, list[tuple[str, str]]]:
-    """Return arguments and options, each with its help, by heading; the options of every command `with_globals`."""
+    """Return arguments and options with their help, by heading; `with_globals` adds the global options."""
     shared = {id(param) for param in global_params()}
     params = [param for param in command.get_params(ctx) if id(param) not in shared]
     options = [param for param in params if param.param_type_name == "option"]
     headings = [_HEADING_OF.get(param.opts[0], _OTHER) for param in options]
     sections = {"Arguments": [param for param in params if param.param_type_name == "argument"]}
     for param, heading in zip(options, headings, strict=True):
-        # A single option needs no heading: its name means something else in this command.
+        # A heading with one option is not used: the name has another meaning in this command.
         name = "Options" if len(options) <= _FEW else heading if headings.count(heading) > 1 else _OTHER
         sections.setdefault(name, []).append(param)
     sections[_OTHER] = sections.pop(_OTHER, [])  # last
     if with_globals:
-        sections["Options of every command"] = list(global_params())
+        sections["Global options"] = list(global_params())
     records = {
         name: [record for param in members if (record := param.get_help_record(ctx)) is not None]
         for name, members in sections.items()
@@ -65,10 +65,10 @@ def option_sections(command: Any, ctx: Any, *, with_globals: bool = False) -> di
 
 
 def write_options(command: Any, ctx: Any, formatter: Any, *, with_globals: bool = False) -> None:
-    """Write the sections; those of every command are one line, or all of them `with_globals`."""
+    """Write the sections; the global options are one line, or a section if `with_globals`."""
     for name, records in option_sections(command, ctx, with_globals=with_globals).items():
         with formatter.section(name):
             formatter.write_dl(records)
     if not with_globals:
         formatter.write_paragraph()
-        formatter.write_text(_EVERY)
+        formatter.write_text(_GLOBALS)

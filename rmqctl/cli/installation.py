@@ -1,4 +1,4 @@
-"""Checks of what is installed here: Python, libraries, terminal, completion, configuration."""
+"""Checks of the local installation: Python, libraries, terminal, completion, configuration."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _START_FILES = {"bash": ("~/.bashrc", "~/.bash_profile"), "zsh": ("~/.zshrc",), 
 
 
 def fetch_installation_findings(config_file: Path) -> list[CheckResult]:
-    """Make every check that needs no cluster."""
+    """Run every check that needs no cluster."""
     return [_python(), _libraries(), _terminal(), _completion(), *_configuration(config_file)]
 
 
@@ -77,7 +77,7 @@ def _libraries() -> CheckResult:
     found = f"{len(versions)} libraries"
     measured = {"versions": versions}
     if missing:
-        hint = "Install rmqctl again: it brings what it needs."
+        hint = "Reinstall rmqctl with its dependencies."
         found += f", not found: {', '.join(missing)}"
         return CheckResult("libraries", "installation", Status.WARN, found, hint, measured)
     return CheckResult("libraries", "installation", Status.OK, found, measured=measured)
@@ -85,10 +85,10 @@ def _libraries() -> CheckResult:
 
 def _terminal() -> CheckResult:
     encoding = (sys.stdout.encoding or "none").lower()
-    kind = f"terminal {os.environ.get('TERM', '-')}" if sys.stdout.isatty() else "no terminal"
+    kind = f"terminal {os.environ.get('TERM', '-')}" if sys.stdout.isatty() else "not a terminal"
     found = f"{kind}, {encoding}"
     if encoding.replace("-", "") != "utf8":
-        hint = "Letters beyond ASCII are shown as escapes: set LANG."
+        hint = "Set LANG to a UTF-8 locale; other characters than ASCII are shown as escapes."
         return CheckResult("output", "installation", Status.WARN, found, hint)
     return CheckResult("output", "installation", Status.OK, found)
 
@@ -98,7 +98,7 @@ def _completion() -> CheckResult:
     if shell not in _COMPLETIONS:
         found = f"the shell is {shell or 'unknown'}"
         return CheckResult(
-            "completion", "installation", Status.UNKNOWN, found, "There is completion for bash, zsh, fish."
+            "completion", "installation", Status.UNKNOWN, found, "Completion supports bash, zsh and fish."
         )
     for name in _COMPLETIONS[shell]:
         if Path(name).expanduser().is_file():
@@ -111,7 +111,7 @@ def _completion() -> CheckResult:
         if "rmqctl completion" in text:
             return CheckResult("completion", "installation", Status.OK, f"{shell}: {name}")
     target = _COMPLETIONS[shell][0]
-    found = f"{shell}: not where it usually is"
+    found = f"{shell}: not found in the usual places"
     hint = f"rmqctl completion {shell} > {target}"
     return CheckResult("completion", "installation", Status.UNKNOWN, found, hint)
 
@@ -122,14 +122,14 @@ def _configuration(path: Path) -> list[CheckResult]:
     except UsageError as error:
         return [CheckResult("configuration", str(path), Status.FAIL, error.sentence.rstrip("."), error.hint)]
     if config is None:
-        return [CheckResult("configuration", str(path), Status.OK, "no file, no contexts")]
+        return [CheckResult("configuration", str(path), Status.OK, "no configuration file")]
     count = len(config.contexts)
     found = f"{counted(count, 'context')}, current: {config.current or 'none'}"
     findings = [CheckResult("configuration", str(path), Status.OK, found)]
     mode = _mode(path)
     if mode is not None and mode & (stat.S_IWGRP | stat.S_IWOTH):
         findings[0] = CheckResult(
-            "configuration", str(path), Status.WARN, f"{found}; others can write it ({mode:04o})",
+            "configuration", str(path), Status.WARN, f"{found}; writable by other users ({mode:04o})",
             f"chmod go-w {path}",
         )  # fmt: skip
     if config.current is not None and config.current not in config.contexts:
@@ -149,9 +149,9 @@ def _context(config: Config, name: str) -> list[CheckResult]:
         return [CheckResult("context", name, Status.FAIL, error.sentence.rstrip("."), error.hint)]
     mode = _mode(Path(credentials))
     if mode is not None and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        found = f"{credentials} is open to others ({mode:04o})"
+        found = f"{credentials} is accessible to other users ({mode:04o})"
         return [CheckResult("credentials", name, Status.WARN, found, f"chmod 600 {credentials}")]
-    return [CheckResult("credentials", name, Status.OK, f"{credentials}, for its owner alone")]
+    return [CheckResult("credentials", name, Status.OK, f"{credentials}, accessible to its owner only")]
 
 
 def _mode(path: Path) -> int | None:

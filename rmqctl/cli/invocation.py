@@ -1,4 +1,4 @@
-"""One run of a command: its settings, and the client that it asks."""
+"""One run of a command: its settings, and its requests to the cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rmqctl.model.names import with_namespace
 from rmqctl.model.tls import TLS_KEYS, TLS_VERIFICATIONS
 from rmqctl.rules.durations import parse_duration_ms
 from rmqctl.rules.filters import Condition, parse_condition
-from rmqctl.rules.names import closest
+from rmqctl.rules.names import hint_for, one_of
 
 from .config import ContextConfig, read_context
 from .globals import FORMATS, RunState, given_globals
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 HEADER_ENCODINGS = ("JSON", "ROCKETMQ")
 _T = TypeVar("_T")
 _DEFAULT_TIMEOUT_MS = 10_000
-# Options that mean the same whatever the cluster.
+# Options that apply to every cluster.
 _OF_ANY_CLUSTER = ("timeout", "debug")
 
 
 class RunFindings(Struct):
-    """What asking the cluster showed beside what was asked for, to be said with every result of the run.
+    """What a run learned about the cluster apart from its result; reported with every result of the run.
 
-    `failures` make each result a partial one: name servers that told less than others, or missing brokers. `hints` are
-    by the address of a broker that could not be reached.
+    `failures` make each result partial: name servers that report less than others, or missing brokers. `hints` are by
+    the address of a broker that could not be reached.
     """
 
     failures: tuple[Failure, ...] = ()
@@ -44,7 +44,7 @@ class RunFindings(Struct):
     hints: Mapping[str, str] = {}
 
     def add(self, failures: Iterable[Failure]) -> None:
-        """Add failures, each once: a run may ask more than once."""
+        """Add failures, each once: a run may send several requests."""
         known = {(each.broker_name, each.what, each.error.sentence): each for each in (*self.failures, *failures)}
         self.failures = tuple(known.values())
 
@@ -53,13 +53,13 @@ class RunFindings(Struct):
         self.warnings = tuple(dict.fromkeys((*self.warnings, *warnings)))
 
     def as_warnings(self) -> RunFindings:
-        """Return the same for a result that is whole all the same, such as messages that were all stored."""
+        """Return the findings with failures as warnings, for a result that is complete, such as stored messages."""
         said = [f"{failure.what}: {failure.error.sentence}" for failure in self.failures]
         return RunFindings((), (*self.warnings, *said), self.hints)
 
 
 class Display(Struct, frozen=True):
-    """How to show a result. `findings` fill up while the cluster is asked."""
+    """How to show a result. `findings` are added while the cluster is queried."""
 
     format: str = "table"
     columns: tuple[str, ...] = ()
@@ -84,18 +84,18 @@ class Invocation:
         self._context: ContextConfig | None = None
         self._is_context_named = False
         self._proxies: list[str] = []
-        # What is wrong with what is remembered of the cluster.
+        # Problems of the cluster memory.
         self.memory_problems: tuple[str, ...] = ()
         if needs_cluster:
             self._context = self._read_context()
         self.display = self._display()
         state = ctx.find_root().obj
         if isinstance(state, RunState) and self.display.format in ("json", "jsonl"):
-            # The format may be a context's; a mistake in the words themselves is known before.
+            # The format may be a context's; errors in the command line are reported before this.
             state.as_json = True
 
     def _read_context(self) -> ContextConfig | None:
-        """Read a context that is named; the current one only when neither -n nor the environment stand above it."""
+        """Read the named context, or the current one unless -n or the environment overrides it."""
         wanted = self._given.get("context")
         if wanted is None and "namesrv" not in self._given:
             wanted = os.environ.get("RMQCTL_CONTEXT") or None
@@ -105,7 +105,7 @@ class Invocation:
         return read_context(wanted)
 
     def _setting(self, name: str) -> str | None:
-        """Return an option as given, else as the context has it. One given empty (an unset variable) stays empty."""
+        """Return the value of an option, else the context's. An empty value (an unset variable) stays empty."""
         given: str | None = self._given.get(name)
         return given if given is not None else getattr(self._context, name, None)
 
@@ -113,8 +113,7 @@ class Invocation:
         output = self._setting("output")
         output = "table" if output is None else output
         if output not in FORMATS:
-            like = closest(output, FORMATS)
-            hint = f"Did you mean {like[0]}?" if like else f"Known are {', '.join(FORMATS)}."
+            hint = hint_for(output, FORMATS)
             raise UsageError(f"Invalid output format {output!r}.", hint=hint)
         return Display(
             format=output,
@@ -127,17 +126,17 @@ class Invocation:
         )
 
     def _list(self, name: str) -> tuple[str, ...]:
-        """Return the words of an option that takes several, split at commas."""
+        """Return the words of an option with several values, split at commas."""
         words = tuple(part.strip() for part in self._given.get(name, "").split(",") if part.strip())
         if name in self._given and not words:
-            raise UsageError(f"--{name} names no column.")
+            raise UsageError(f"--{name} requires at least one column.")
         return words
 
     def _conditions(self) -> tuple[Condition, ...]:
         try:
             return tuple(parse_condition(text) for text in self._given.get("where", ()))
         except ValueError as error:
-            # Without quotes the shell takes < and > away, and what follows them.
+            # Without quotes the shell treats < and > as redirections.
             raise UsageError(f"--where: {error}.", hint="Quote the condition: --where 'lag>0'.") from None
 
     @property
@@ -152,20 +151,20 @@ class Invocation:
         except ValueError as error:
             raise UsageError(f"{where}: {error}.") from None
         if timeout_ms == 0:
-            raise UsageError(f"{where}: 0 leaves no time to ask anybody.")
+            raise UsageError(f"{where}: the timeout must be above 0.")
         return timeout_ms
 
     def timeout_s(self, default_s: float) -> float:
-        """Return the deadline in s, for a command that has a default of its own."""
+        """Return the deadline in s, for a command with its own default."""
         return default_s if self._setting("timeout") is None else self.timeout_ms / 1000
 
     def name_servers(self) -> str:
-        """Return the name servers to ask, as text. Raises UsageError when none are named anywhere."""
+        """Return the name servers to ask, as text. Raises UsageError if none is given."""
         text = self._setting("namesrv")
         if text is None and self._context is not None and self._is_context_named:
             # Falling back on NAMESRV_ADDR would show another cluster, signed with this context's credentials.
             raise UsageError(
-                f"Context {self._context.name} names no name server.",
+                f"Context {self._context.name} has no name server.",
                 hint=f"rmqctl context set {self._context.name} namesrv=HOST:9876",
             )
         if text is None:
@@ -194,7 +193,7 @@ class Invocation:
 
     @property
     def may_ask(self) -> bool:
-        """Whether a question may be asked on a terminal: not with --no-input."""
+        """Whether the user may be prompted on a terminal: not with --no-input."""
         return "no_input" not in self._given
 
     @property
@@ -203,15 +202,15 @@ class Invocation:
         return self._context is not None and self._context.protected
 
     def require_writable(self) -> None:
-        """Raise RefusedError in a context that is only for reading."""
+        """Raise RefusedError in a readonly context."""
         if self._context is not None and self._context.readonly:
             raise RefusedError(
-                f"Context {self._context.name} is readonly: nothing is changed through it.",
+                f"Context {self._context.name} is readonly: changes are refused.",
                 hint=f"rmqctl context set {self._context.name} readonly=false",
             )
 
     def remember(self, kind: str, names: Iterable[str], *, is_whole: bool = True) -> None:
-        """Note names that the cluster has told, for completion; see names_cache."""
+        """Save names that the cluster returned, for completion; see names_cache."""
         from .names_cache import remember_names
 
         remember_names(self.name_servers(), kind, names, is_whole=is_whole)
@@ -222,13 +221,13 @@ class Invocation:
         *,
         open_ended: bool = False,
         is_service: bool = False,
-        waiting: str = "Asking the cluster",
+        waiting: str = "Querying the cluster",
     ) -> _T:
-        """Run one question against the cluster, with a client that lives as long.
+        """Run a question with a new client of the cluster, and return its answer.
 
-        `open_ended`: without a deadline for the whole, unless --timeout was given; each request still has one.
-        `is_service`: what runs on until it is told to stop; --timeout is for its requests only. `waiting` is shown at a
-        terminal while nothing else is.
+        `open_ended`: no deadline for the whole, unless --timeout is given; each request still has one. `is_service`:
+        runs until it is stopped; --timeout applies to its requests only. `waiting` is shown on a terminal while nothing
+        else is.
         """
         access = self.access()
         open_ended = is_service or (open_ended and "timeout" not in self._given)
@@ -251,7 +250,7 @@ class Invocation:
         from .cluster_memory import note_sightings
         from .output.waiting import Waiting
 
-        # asyncio would complain of its half-made event loop in words of its own.
+        # Otherwise asyncio would report its half-created event loop in its own words.
         require_files()
         with Waiting(waiting, is_wanted=self.display.with_notes and not is_service):
             return asyncio.run(run())
@@ -264,7 +263,7 @@ class Invocation:
         return answer
 
     def _expect(self, name_servers: Sequence[str]) -> Expectation:
-        """Return what the cluster should have: by its context, and by what was seen of it before."""
+        """Return what the cluster should have, according to the context and the cluster memory."""
         import time
 
         from rmqctl.model.cluster_memory import ClusterMemory
@@ -282,12 +281,12 @@ class Invocation:
         self.display.findings.warn(problems)
 
     def expected_brokers(self) -> tuple[str, ...]:
-        """Return the brokers that the context names."""
+        """Return the brokers that the context lists."""
         text = "" if self._context is None else self._context.brokers or ""
         return tuple(name for part in text.split(",") if (name := part.strip()))
 
     def proxies(self, given: Sequence[str]) -> list[str]:
-        """Return the remoting addresses of proxies that are given, else those of the context. Raises UsageError."""
+        """Return the remoting addresses of the given proxies, else of the context's. Raises UsageError."""
         from rmqctl.net.address import format_address, parse_address
 
         text = "" if self._context is None else self._context.proxies or ""
@@ -296,7 +295,7 @@ class Invocation:
         return self._proxies
 
     def memory_ms(self) -> int:
-        """Return how long a broker that was seen is expected to be there. Raises UsageError."""
+        """Return how long a broker is expected after it was seen, in ms. Raises UsageError."""
         from .cluster_memory import DEFAULT_COUNTS_MS
 
         text = None if self._context is None else self._context.memory
@@ -308,10 +307,10 @@ class Invocation:
             raise UsageError(f"{where}: {error}.") from None
 
     async def _check_map(self, client: Client) -> None:
-        """Look whether somebody has registered what addresses are mapped for.
+        """Check that a broker is registered for every mapped address.
 
-        Raises UnmatchedMapError for an option. What a context maps makes the answer a partial one instead: else nothing
-        could be asked while a broker that it names is away. So does an option while a name server is silent.
+        Raises UnmatchedMapError for --map-address. An unmatched entry of a context makes the result partial instead:
+        otherwise nothing could be asked while that broker is down. So does --map-address while a name server is silent.
         """
         if not client.mapped:
             return
@@ -327,25 +326,25 @@ class Invocation:
             self.display.findings.add([Failure(None, where, unmatched_error(key, "It", cluster))])
 
     async def _note_name_servers(self, client: Client) -> None:
-        """Keep for the display what makes every result of this run partial, or has to be known."""
+        """Record what makes every result of this run partial, and what the user must know."""
         from rmqctl.client.partial_answers import find_partial
 
         failures, silences = await find_partial(client)
-        warnings = [f"{failure.what} told nothing: {failure.error.sentence}" for failure in silences]
+        warnings = [f"{failure.what} reported nothing: {failure.error.sentence}" for failure in silences]
         findings = self.display.findings
         findings.hints = {**findings.hints, **client.map_hints()}
         findings.add(failures)
         findings.warn(warnings)
 
     def of(self, context: ContextConfig) -> Invocation:
-        """Return the same run for another context's cluster; what was given for a cluster stays behind."""
+        """Return the same run for another context's cluster, without the options that belong to one cluster."""
         other = copy(self)
-        other._context = context  # noqa: SLF001 -- it is one of us
+        other._context = context  # noqa: SLF001 -- the same class
         other._given = {name: value for name, value in self._given.items() if name in _OF_ANY_CLUSTER}  # noqa: SLF001
         return other
 
     def access(self) -> Access:
-        """Return how to reach the cluster. Raises UsageError for settings and files that can't be used."""
+        """Return how to reach the cluster. Raises UsageError for settings and files that cannot be used."""
         from rmqctl.client.access import Access
 
         context = self._context
@@ -374,8 +373,8 @@ class Invocation:
             settings = {**(settings or {}), **given}
         if settings is not None and settings.get("verify", "full") not in TLS_VERIFICATIONS:
             raise UsageError(
-                f"{settings['verify']!r} is no way to verify certificates.",
-                hint=f"Known are {', '.join(TLS_VERIFICATIONS)}.",
+                f"Invalid TLS verification {settings['verify']!r}.",
+                hint=one_of(TLS_VERIFICATIONS),
             )
         return settings
 
@@ -389,8 +388,8 @@ class Invocation:
             broker, separator, address = pair.partition("=")
             if not separator or not broker.strip():
                 raise UsageError(
-                    f"--map-address {pair!r} is no BROKER=HOST:PORT.",
-                    hint="BROKER is a broker's name, name/ID for a slave, or the address that it registered.",
+                    f"--map-address expects BROKER=HOST:PORT, not {pair!r}.",
+                    hint="BROKER is a broker's name, NAME/ID of a slave, or the registered address.",
                 )
             mapped[broker.strip()] = address.strip()
         return mapped
@@ -398,5 +397,5 @@ class Invocation:
     def _header(self) -> str:
         text = getattr(self._context, "header", None) or os.environ.get("ROCKETMQ_SERIALIZE_TYPE") or "JSON"
         if text.upper() not in HEADER_ENCODINGS:
-            raise UsageError(f"{text!r} is no encoding of headers.", hint="Known are JSON and ROCKETMQ (binary).")
+            raise UsageError(f"Invalid header encoding {text!r}.", hint=one_of(HEADER_ENCODINGS))
         return text.upper()

@@ -1,4 +1,4 @@
-"""Command groups that import a command's module only when that command runs, or its own help is asked for."""
+"""Command groups that import a command's module only when the command runs or its help is shown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rmqctl.errors import UsageError
 from .globals import global_params
 from .registry import COMMANDS, GROUPS
 
-# What other tools call something, and our words for it, the best first.
+# Words of other tools, and the commands that correspond to them, the best first.
 _SYNONYMS = {
     "show describe status info inspect view": "describe status show",
     "list ls get": "list show get",
@@ -50,14 +50,14 @@ class LazyGroup(TyperGroup):
         return list(self._summaries())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
-        """Import and return one command, None for a word that there is not."""
+        """Import and return one command, None for an unknown word."""
         if not self.prefix and cmd_name in GROUPS:
             return LazyGroup(cmd_name, name=cmd_name, help=GROUPS[cmd_name], params=list(global_params()))
         entry = COMMANDS.get(f"{self.prefix} {cmd_name}".strip())
         return None if entry is None else load_command(cmd_name, *entry)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands first, then the options; the root's help is where those of every command are listed."""
+        """Write the commands, then the options; only the root's help lists the global options."""
         from .help import write_options
 
         self.format_commands(ctx, formatter)
@@ -69,7 +69,7 @@ class LazyGroup(TyperGroup):
             formatter.write_dl(list(self._summaries().items()))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Without any word, show the help; that is no mistake."""
+        """Show the help if no word is given, which is not an error."""
         if not args and not ctx.resilient_parsing:
             typer.echo(ctx.get_help())
             ctx.exit(0)
@@ -85,7 +85,7 @@ class LazyGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def _like(self, word: str) -> str | None:
-        """Return a command that may have been meant; within a group only one of that group."""
+        """Return a command that the user may have meant; within a group only one of that group."""
         own = self._summaries()
         same = [known for theirs, ours in _SYNONYMS.items() if word in theirs.split() for known in ours.split()]
         if found := [*(known for known in same if known in own), *get_close_matches(word, own, n=1)]:
@@ -101,7 +101,7 @@ class Command(TyperCommand):
         return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write them under headings, with a line for those of every command."""
+        """Write the options under headings, with one line for the global options."""
         from .help import write_options
 
         write_options(self, ctx, formatter)

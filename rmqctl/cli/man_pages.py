@@ -67,7 +67,7 @@ def _command_page(words: str) -> str:
         if part not in examples:
             lines += _paragraph(part)
     lines += _options(command)
-    lines += [".PP", f"The options of every command are in {_see('rmqctl')}.", ".SH EXAMPLES"]
+    lines += [".PP", f"Global options are described in {_see('rmqctl')}.", ".SH EXAMPLES"]
     for part in examples:
         lines += _paragraph(part.replace("\b\nExamples:", "\b"))
     lines += [".SH SEE ALSO", ", ".join(_see(name) for name in _related(words))]
@@ -106,7 +106,7 @@ def _records(heading: str, records: tuple[tuple[str, str], ...] | list[tuple[str
 
 
 def _paragraph(text: str) -> Iterator[str]:
-    """Write a paragraph; one that begins with a backspace is shown as it is."""
+    """Write a paragraph; one that begins with a backspace keeps its lines."""
     if text.startswith("\b"):
         yield from (".PP", ".nf", *(_escaped(line) for line in text.removeprefix("\b").strip("\n").splitlines()), ".fi")
     else:
@@ -114,7 +114,7 @@ def _paragraph(text: str) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return text that roff shows as it is."""
+    """Return text, escaped for roff."""
     text = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq")
     return f"\\&{text}" if text.startswith((".", "\\(aq")) else text
 

@@ -1,6 +1,6 @@
-"""Names of groups, topics and brokers that a command has seen, a file a cluster, for completion to offer.
+"""Names of groups, topics and brokers that commands have seen, one file per cluster, for completion.
 
-A cache: written as a by-product, read by completion alone, and whatever goes wrong with it is nobody's concern.
+This is a cache: it is written as a by-product and read by completion only, and its errors are ignored.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import Path
 
 KINDS = ("groups", "topics", "brokers")
 _MAX_NAMES = 20_000
-# Far more than 20,000 names; a larger file is not ours.
+# Far more than 20,000 names need; rmqctl never writes a larger file.
 _MAX_BYTES = 8 * 1024 * 1024
 
 
 def cache_folder() -> Path:
-    """Return where the files are. By hand: importing platformdirs takes 4 ms, and every list would pay them."""
+    """Return the folder of the files, without platformdirs: its import would cost every list command 4 ms."""
     if given := os.environ.get("RMQCTL_CACHE"):
         return Path(given)
     if sys.platform == "darwin":
@@ -36,13 +36,13 @@ def _file(name_servers: str) -> Path:
 
 
 def read_names(name_servers: str, kind: str) -> list[str]:
-    """Return the names of a kind that are known of a cluster, sorted; none when there is no file of ours."""
+    """Return the known names of a kind in a cluster, sorted; an empty list if there is no valid file."""
     names = _read(_file(name_servers)).get(kind)
     return sorted(name for name in names if isinstance(name, str)) if isinstance(names, list) else []
 
 
 def remember_names(name_servers: str, kind: str, names: Iterable[str], *, is_whole: bool = True) -> None:
-    """Note what a command has seen; a part of all names is added to those before. Never raises, never waits."""
+    """Save the names that a command saw; if not `is_whole`, known names are kept. Never raises, never waits."""
     try:
         path = _file(name_servers)
         known = _read(path)

@@ -1,4 +1,4 @@
-"""Writes a file that a user names: in one step, for that user alone, never over another one unless told to."""
+"""Writes a file that a user names: in one step, readable by that user only, never over a file unless forced."""
 
 from __future__ import annotations
 
@@ -13,46 +13,44 @@ from typing import BinaryIO, Self
 
 from rmqctl.errors import RmqctlError, UsageError
 
-# What waits to be written, and how much is written before the disk is asked to take it.
+# How many chunks may wait to be written, and how many bytes are written before each sync to disk.
 _MOST_CHUNKS, _SYNC_BYTES = 64, 32 << 20
 
 
 def new_file(option: str, file: str, *, is_forced: bool = False, may_force: bool = False) -> Path:
-    """Return the file to write. Raises UsageError for one that is not to be written."""
+    """Return the path of the file to write. Raises UsageError if it must not or cannot be written."""
     path = Path(file)
     try:
         if is_forced:
-            path = path.resolve()  # what a link leads to is replaced, and the link stays
+            path = path.resolve()  # replace a link's target, not the link
         if os.path.lexists(path) and not is_forced:
             raise _there_already(path, may_force=may_force)
         if path.exists() and not path.is_file():
-            # A rename would put a file in the place of a device.
-            raise UsageError(f"{option} {file} is no regular file.")
+            # A rename would replace a device with a file.
+            raise UsageError(f"{option} {file} is not a regular file.")
         if not path.parent.is_dir():
-            raise UsageError(f"{option} {file}: there is no folder {path.parent}.")
-    except (OSError, RuntimeError, ValueError) as error:  # such as a name that is too long, a circle of links
+            raise UsageError(f"{option} {file}: folder {path.parent} does not exist.")
+    except (OSError, RuntimeError, ValueError) as error:  # such as a name that is too long, a cycle of links
         reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise UsageError(f"{option} {file} can't be written: {reason}.") from None
+        raise UsageError(f"Cannot write {option} {file}: {reason}.") from None
     return path
 
 
 def _there_already(path: Path, *, may_force: bool) -> UsageError:
-    return UsageError(
-        f"{path} is there already.", hint="Use --force to replace it." if may_force else "Name a new file."
-    )
+    return UsageError(f"{path} already exists.", hint="Use --force to replace it." if may_force else "Name a new file.")
 
 
 def write_file(path: Path, text: str, *, is_forced: bool = False, may_force: bool = False) -> None:
-    """Write a file in one step: nobody sees a part of it. Raises UsageError for one that has come meanwhile."""
+    """Write a file in one step, so that it is never incomplete. Raises UsageError if it was created meanwhile."""
     with writing(path, is_forced=is_forced, may_force=may_force) as out:
         out.write(text.encode())
 
 
 @contextmanager
 def writing(path: Path, *, is_forced: bool = False, may_force: bool = False) -> Iterator[BinaryIO]:
-    """Give a new file to write into, which gets its name in one step at the end; none is left of what fails.
+    """Yield a new file for writing, which gets its name in one step at the end, and is deleted on failure.
 
-    Raises UsageError for a file that has come meanwhile, RmqctlError for one that can't be written.
+    Raises UsageError if the file was created meanwhile, RmqctlError if it cannot be written.
     """
     import tempfile
 
@@ -71,16 +69,16 @@ def writing(path: Path, *, is_forced: bool = False, may_force: bool = False) -> 
     except FileExistsError:
         raise _there_already(path, may_force=may_force) from None
     except OSError as error:
-        raise RmqctlError(f"{path} can't be written: {(error.strerror or str(error)).lower()}.") from None
+        raise RmqctlError(f"Cannot write {path}: {(error.strerror or str(error)).lower()}.") from None
     finally:
         if new is not None:
             new.unlink(missing_ok=True)
 
 
 class WriteBehind:
-    """Writes to a file in a thread, while another one has the disk keep up; its end waits for both.
+    """Writes to a file in one thread and syncs it to disk in another; leaving the context waits for both.
 
-    What can't be written raises its OSError at a later write, or at the end.
+    A write that fails raises its OSError at a later write, or at the end.
     """
 
     def __init__(self, out: BinaryIO) -> None:
@@ -106,7 +104,7 @@ class WriteBehind:
             raise self._error
 
     def write(self, data: bytes) -> None:
-        """Have bytes written; wait while too much is not written yet."""
+        """Queue bytes for writing; wait while too many chunks are queued."""
         self._room.acquire()
         if self._error is not None:
             raise self._error
@@ -136,13 +134,13 @@ class WriteBehind:
 
 
 def _put(new: Path, path: Path) -> None:
-    """Give a file its name, unless there is one by that name; a rename would replace it. Raises OSError."""
+    """Give a file its name, unless the name is in use; a rename would replace that file. Raises OSError."""
     try:
         path.hardlink_to(new)
     except FileExistsError:
         raise
     except OSError:
-        # A file system that knows no links.
+        # The file system does not support hard links.
         if os.path.lexists(path):
             raise FileExistsError from None
         new.replace(path)

@@ -1,4 +1,4 @@
-"""rmqctl schema: the JSON Schemas of what the other commands print. Needs no cluster."""
+"""rmqctl schema: the JSON Schemas of the output of the other commands. Needs no cluster."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
 import json
@@ -19,25 +19,26 @@ Examples:
   rmqctl schema OffsetList --item           # one line of -o jsonl
   rmqctl schema OffsetList --item | jq '.properties | keys'
 
-The schemas are JSON Schema, draft 2020-12, and hold all that they refer to. They stand for whole documents, as -o json
-and -o yaml print them. With --columns an item has the chosen keys and "reasons" only, so that "required" does not hold
-there."""
+The schemas are self-contained JSON Schema, draft 2020-12. They describe whole documents, as printed by -o json and
+-o yaml. With --columns, an item has only the chosen keys and "reasons", so "required" does not apply to it."""
 
 
 def command(
     ctx: typer.Context,
     kind: Annotated[
-        str | None, typer.Argument(metavar="[KIND]", help='As in a document\'s "kind".', show_default=False)
+        str | None, typer.Argument(metavar="[KIND]", help='A document\'s "kind".', show_default=False)
     ] = None,
-    item: Annotated[bool, typer.Option("--item", help="The schema of one item, not of the whole document.")] = False,
+    item: Annotated[
+        bool, typer.Option("--item", help="Show the schema of one item, not of the whole document.")
+    ] = False,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     invocation = Invocation(ctx, needs_cluster=False)
     if kind is not None:
         typer.echo(json.dumps(_schema(kind, is_item=item), indent=2, ensure_ascii=False))
         return 0
     if item:
-        raise UsageError("--item needs a KIND.", hint="rmqctl schema lists them.")
+        raise UsageError("--item requires a KIND.", hint="List the kinds with rmqctl schema.")
     choose_columns(_COLUMNS, invocation.display)
     return render(_to_listing(), invocation.display)
 

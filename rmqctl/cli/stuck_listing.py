@@ -1,4 +1,4 @@
-"""Stuck queues as items of JSON and rows of a table, each with a sentence that says why."""
+"""Stuck queues as JSON items and table rows, each with an explanation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rmqctl.observe.stuck_scan import MemberThreads, StuckQueue, StuckScan
 
 STUCK_EXIT_CODE = 10
-# What is shown of a body, and of a stack.
+# Limits for the body and for the stack.
 _BODY = BodyStyle(max_bytes=256)
 _FRAME_COUNT = 8
 _OF_MESSAGE = (
@@ -33,14 +33,14 @@ _OF_MESSAGE = (
 
 
 def exit_code(scan: StuckScan, shown: int) -> int:
-    """Return 10 where something is stuck, else 8 where that can't be said of a queue, else what the listing gave."""
+    """Return 10 if something is stuck, else 8 if a queue is undecided, else the exit code of the listing."""
     if scan.stuck:
         return STUCK_EXIT_CODE
     return 8 if shown == 0 and any(each.verdict.is_stuck is None for each in scan.queues) else shown
 
 
 def to_listing(scan: StuckScan, older_than_ms: int | None) -> Listing:
-    """Make the listing of the queues that do not move or are slow."""
+    """Make the listing of queues that do not move or are slow."""
     counts = _counts(scan)
     return Listing(
         kind="StuckList",
@@ -153,13 +153,13 @@ def _client(member: MemberThreads) -> dict[str, Any]:
 
 
 def _sentences(scan: StuckScan, found: StuckQueue) -> Iterator[str]:
-    """Say why a queue does not move, what waits behind it, and what may be wrong about that."""
+    """Yield why a queue does not move, what waits behind it, and what is uncertain about that."""
     row, verdict, watched = found.progress, found.verdict, found.watched
     since = "-" if verdict.at_least_ms is None else short_duration(verdict.at_least_ms)
     yield _first_sentence(scan, found, since)
     if verdict.is_stuck is None and verdict.needs_time:
         most = "unknown" if verdict.at_most_ms is None else f"at most {short_duration(verdict.at_most_ms)}"
-        yield f"Its age is not certain ({most}): --for watches for longer."
+        yield f"Its age is uncertain ({most}): use --for to watch longer."
     if watched.motion is not Motion.RESTS or verdict.why is Why.SLOW:
         return
     if row.duplicate_risk:
@@ -180,22 +180,22 @@ def _first_sentence(scan: StuckScan, found: StuckQueue, since: str) -> str:
         return f"The message was popped {since} ago and is not acknowledged. {broker} redelivers it at {redelivers}."
     if verdict.why is Why.POP and broker in scan.pop_hindrances:
         because = POP_HINDRANCES[scan.pop_hindrances[broker]]
-        return f"Members pop, and {broker} {because}: whether a message is stuck is not known."
+        return f"Members pop, and {broker} {because}: whether a message is stuck is unknown."
     if verdict.why is Why.SLOW:
         if found.watched.motion is Motion.RESTS:
             member = scan.members.get(holder.client_id) if holder is not None else None
             if member is not None and member.is_exhausted:
                 return f"The message waits for the client: all of its {member.thread_count} threads are busy."
-            return f"The client has had the same message for at least {since}: below the limit."
+            return f"The client has had the same message for at least {since}, which is below the limit."
         advance = counted(found.watched.advance or 0, "message")
-        return f"The group went on by {advance} in {short_duration(found.watched.for_ms)}."
+        return f"The group advanced by {advance} in {short_duration(found.watched.for_ms)}."
     if verdict.why is Why.LOCAL_RETRY:
         hindrance = scan.retry_hindrances.get(broker)
         because = "no broker stores it for a retry" if hindrance is None else f"{broker} {HINDRANCES[hindrance]}"
-        return f"The listener fails on this message, and {because}: the client retries it by itself."
+        return f"The listener fails on this message, and {because}: the client retries it locally."
     if verdict.why is Why.MEMBER_SILENT:
         silent = listed(scan.silent_ids)
-        return f"{silent} may hold the queue and did not answer. A client that is gone leaves the group after 120 s."
+        return f"{silent} may hold the queue but did not answer. A dead client leaves the group after 120 s."
     if verdict.why is Why.BLOCKED_IN_ORDER:
         has = (
             "The listener has had"
@@ -212,16 +212,16 @@ def _first_sentence(scan: StuckScan, found: StuckQueue, since: str) -> str:
 
 _PLAIN = {
     Why.IN_CONSUMPTION: "The listener has had this message for at least {since}.",
-    Why.IN_HAND: "The client has had this message for at least {since}. It may be in its listener.",
-    Why.PAUSED: "The client holds the queue and takes no messages: it is paused, or its pulls fail.",
-    Why.PULLS_REFUSED: "{broker} lets no member pull (consumeEnable=false).",
+    Why.IN_HAND: "The client has had this message in flight for at least {since}. It may be in the listener.",
+    Why.PAUSED: "The client holds the queue but consumes no messages: it is paused, or its pulls fail.",
+    Why.PULLS_REFUSED: "{broker} refuses all pulls (consumeEnable=false).",
     Why.FILTERED: "The next message does not pass the filter of the client.",
-    Why.NOT_PULLED: "The client holds the queue and does not pull.",
+    Why.NOT_PULLED: "The client holds the queue but does not pull.",
     Why.NOT_ASSIGNED: "No member holds the queue. A rebalance can take 20 s.",
     Why.NO_MEMBERS: "The group has no members. Nothing is in consumption.",
-    Why.MEMBERS_UNKNOWN: "Whether the group has members is not known.",
-    Why.NOT_REPORTED: "Members pull by themselves and do not report what they have in hand.",
-    Why.POP: "Members pop: a message in hand does not hold up the queue, and is a row of its own when it is stuck.",
+    Why.MEMBERS_UNKNOWN: "It is unknown whether the group has members.",
+    Why.NOT_REPORTED: "Members control their own pulls and do not report which messages are in flight.",
+    Why.POP: "Members pop: a message in flight does not block the queue. A stuck message has its own row.",
 }
 
 
@@ -234,7 +234,7 @@ def _summary(scan: StuckScan) -> Iterator[str]:
 
 
 def _stacks(scan: StuckScan) -> Iterator[str]:
-    """Show what the listeners of stuck messages are in; threads that are in the same call together."""
+    """Yield the stacks of threads in listeners with stuck messages; equal stacks are merged."""
     stuck_ids = {each.holder.client_id for each in scan.queues if each.verdict.is_stuck is not False and each.holder}
     for member in scan.members.values():
         if member.client_id not in stuck_ids or not member.threads:

@@ -1,4 +1,4 @@
-"""Exceptions that no command foresaw, as the one sentence that a user sees: the system's, and our own mistakes."""
+"""Turns unexpected exceptions into errors with one sentence: the system's errors, and bugs of rmqctl."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .output.stdout import OutputError
 
 
 def explained(error: BaseException) -> RmqctlError:
-    """Return the error to report. The first of a group of tasks that failed together stands for all."""
+    """Return the error to report; for an exception group, that of its first exception."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, RmqctlError):
@@ -17,11 +17,11 @@ def explained(error: BaseException) -> RmqctlError:
     if isinstance(error, OSError):
         return _of_system(error)
     if isinstance(error, MemoryError):
-        return RmqctlError("There is not enough memory.")
+        return RmqctlError("Out of memory.")
     if isinstance(error, RuntimeError) and "home directory" in str(error):
         # pathlib's and platformdirs': neither has an exception of its own for it.
         hint = "Set HOME, or RMQCTL_CONFIG, RMQCTL_STATE, RMQCTL_CACHE and RMQCTL_RUNTIME."
-        return UsageError("The home directory is not known.", hint=hint)
+        return UsageError("The home directory is unknown.", hint=hint)
     return BugError(error)
 
 

@@ -1,4 +1,4 @@
-"""How to reach a cluster: from settings to a client that is connected to nobody yet."""
+"""Turn connection settings into a client; the client opens its connections at first use."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .secrets import credentials_of_environment, read_credentials
 
 
 class Access(Struct, frozen=True):
-    """Settings as given. `tls` is by the names of the configuration file (ca, cert, key, verify), None for plain.
+    """The settings as given. `tls` uses the configuration file's keys (ca, cert, key, verify); None means plain TCP.
 
-    Who asks is `given`, else in the file that is named, else in the environment.
+    The credentials are `given`, else those in the file at `credentials_path`, else those in the environment.
     """
 
     name_servers: str
@@ -33,7 +33,7 @@ class Access(Struct, frozen=True):
     given: Credentials | None = None
 
     def credentials(self) -> Credentials | None:
-        """Return who asks, None for nobody. Raises UsageError."""
+        """Return the credentials, None when requests are not signed. Raises UsageError."""
         if self.given is not None:
             return self.given
         return (
@@ -43,10 +43,10 @@ class Access(Struct, frozen=True):
     async def connect(
         self, *, open_ended: bool = False, expect: Callable[[Sequence[str]], Expectation] | None = None
     ) -> Client:
-        """Return a client; a look-up of name servers by URL takes its time from the same deadline.
+        """Return a client; a look-up of name servers by URL counts against the same deadline.
 
-        `expect` returns what the cluster of these name servers should have. Raises UsageError, and what the look-up
-        raises.
+        `expect` returns the expected brokers and topics of the cluster with these name servers. Raises UsageError, and
+        what discover() raises.
         """
         clock = SystemClock()
         deadline = Deadline(clock, self.timeout_s, open_ended=open_ended)

@@ -1,4 +1,4 @@
-"""Signs requests for clusters with access control: ACL 1.0 and authentication 2.0 use the same signature."""
+"""Sign requests for clusters with access control: ACL 1.0 and authentication 2.0 use the same signature."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ACCESS_KEY, _SECURITY_TOKEN, _SIGNATURE = "AccessKey", "SecurityToken", "Signat
 
 
 class Credentials(Struct, frozen=True):
-    """Who asks. The secret stays in this process: only signatures made with it are sent."""
+    """The identity that signs requests. The secret stays in this process: only signatures made with it are sent."""
 
     access_key: str
     secret_key: str
@@ -34,7 +34,7 @@ def signed(command: Command, credentials: Credentials) -> Command:
     if credentials.security_token is not None:
         fields[_SECURITY_TOKEN] = credentials.security_token
     fields.pop(_SIGNATURE, None)
-    # Java orders texts by UTF-16 units, which for the names of header fields, all ASCII, is the order of code points.
+    # Java sorts strings by UTF-16 units; header field names are ASCII, so that is the order of code points.
     content = "".join(fields[name] for name in sorted(fields)).encode() + command.body
     digest = hmac.new(credentials.secret_key.encode(), content, hashlib.sha1).digest()
     return replace(command, ext_fields={**fields, _SIGNATURE: base64.b64encode(digest).decode()})

@@ -1,4 +1,4 @@
-"""One look at a broker's clock."""
+"""Read a broker's clock."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from rmqctl.rules.clock_skew import ClockSample
 
 from .core import Client
 
-# A topic and a group that every broker makes for itself; nobody has consumed the one in the name of the other, and for
-# a queue without a stored offset a broker answers its own time (AdminBrokerProcessor.queryConsumeTimeSpan).
+# Every broker creates this topic and this group for itself, and the group never consumes the topic. For a queue without
+# a stored offset a broker answers its own time (AdminBrokerProcessor.queryConsumeTimeSpan).
 _TOPIC, _GROUP = "SELF_TEST_TOPIC", headers.TOOLS_CONSUMER_GROUP
 
 
 async def sample_clock(client: Client, address: str, now_ms: Callable[[], int]) -> ClockSample | None:
-    """Ask a broker for its time, beside that of `now_ms`; None when it does not tell. Raises the request's errors.
+    """Return a broker's time together with that of `now_ms`, None when the broker does not report it.
 
-    It leaves no trace.
+    Changes nothing on the broker. Raises the request's errors.
     """
     sent_at_ms = now_ms()
     answer = await client.ask(address, headers.get_consume_time_span(_TOPIC, _GROUP))

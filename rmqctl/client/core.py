@@ -1,4 +1,4 @@
-"""The client that every command shares: ask a name server, a broker or one address, within the command's deadline."""
+"""The client that every command uses to ask name servers and brokers within the command's deadline."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ _T = TypeVar("_T")
 
 # Requests in flight to one address; brokers queue admin requests in a pool of 16 threads.
 _IN_FLIGHT_PER_ADDRESS = 64
-# Brokers answer SYSTEM_BUSY to what waited too long in their queues ([TIMEOUT_CLEAN_QUEUE]), and mean: again, later.
+# Brokers answer SYSTEM_BUSY to requests that waited too long in their queues ([TIMEOUT_CLEAN_QUEUE]): retry later.
 _BUSY_PAUSES_S = (0.2, 0.5)
 
 
 class Answer(Struct, frozen=True):
-    """An answer with code SUCCESS and who gave it; a slave's copy of offsets can be 10 s old."""
+    """An answer with code SUCCESS, and the address it came from; a slave's copy of offsets can be 10 s old."""
 
     command: Command
     address: str
@@ -65,11 +65,11 @@ class Answer(Struct, frozen=True):
 
 
 class Client:
-    """Asks a cluster. Reads, and writes of a fixed value, may be sent again on a new connection or to another server.
+    """Sends requests to a cluster; reads and writes of a fixed value may be retried, also at another server.
 
-    `deadline` bounds everything that is asked through this client. `address_map` leads to brokers that registered with
-    addresses which can't be reached from here: it gives host:port for a broker's name (its master), name/id (a slave)
-    or registered address. `encoding` is that of the header; requests whose code does not fit it go as JSON.
+    `deadline` bounds all requests of this client. `address_map` is for brokers that registered addresses which cannot
+    be reached from here. It maps a broker name (its master), name/id (a slave) or registered address to host:port.
+    `encoding` is the header's; requests whose code does not fit it are sent as JSON.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Client:
         self.name_server_views = NameServers(self.clock)
         self.expectation = expectation or Expectation()
         self.sightings = Sightings()
-        # By broker name: topics whose routes have queues there, and nothing else of the broker.
+        # By broker name: topics whose routes have queues on brokers that are listed nowhere else.
         self.only_routed: dict[str, set[str]] = {}
         # By broker name: why the master did not answer, for brokers whose slave did.
         self.silent_masters: dict[str, RmqctlError] = {}
@@ -100,14 +100,14 @@ class Client:
         self._encoding = encoding
         self._address_map = dict(address_map or {})
         self.mapped = tuple(self._address_map)
-        # Addresses that brokers registered; those that connections were opened to as they are, and those that refused.
+        # Addresses that brokers registered; unmapped addresses that a connection was opened to; those that failed.
         self._registered: set[str] = set()
         self._reached: set[str] = set()
         self._unreached: set[str] = set()
         self._connect = connect
-        # What servers may ask of us, by code; also what is added later.
+        # Handlers of requests that servers send, by code; more may be added later.
         self.handlers: dict[int, Handler] = dict(handlers or {})
-        # Told of every connection that is opened, first or again: servers know clients by their connections.
+        # Called for every connection that is opened or reopened: servers identify clients by their connections.
         self.on_connected: Callable[[str], None] = lambda _: None
         self._pool = Pool(
             self.clock, connect=self._connect_mapped, handlers=self.handlers,
@@ -138,14 +138,14 @@ class Client:
         timeout_s: float | None = None,
         may_repeat: bool = True,
     ) -> Command:
-        """Return the answer of one server, which has `timeout_s` for it, by default the deadline's slice.
+        """Return the answer of one server within `timeout_s`, by default the deadline's slice.
 
-        A connection that ends under it is opened once more, and a server that is too busy gets a moment, twice.
-        `may_repeat=False` is for what must not reach the server twice: then only what it refused is sent again.
+        If the connection ends meanwhile, it is reopened once; a server that is too busy is asked up to twice more.
+        `may_repeat=False` is for requests that must not reach the server twice: they are retried only if it was busy.
 
-        `held_s` is how long the server may keep it back on purpose (long polling); such requests don't count among
-        those in flight. Raises UnreachableError, RemoteProtocolError, NotAuthorisedError, and BrokerError for a code
-        not in `accept`.
+        `held_s` is how long the server may hold the request on purpose (long polling); such requests are not limited
+        by the number in flight. Raises UnreachableError, RemoteProtocolError, NotAuthorisedError, and BrokerError for
+        a code not in `accept`.
         """
         ask = partial(self._ask_in_turn, address, command, held_s, timeout_s, may_repeat=may_repeat)
         response = await ask()
@@ -188,8 +188,7 @@ class Client:
             return await link.request(self._prepared(command), limit_s)
         except DeadlineError:
             if held_s:
-                # A connection that a firewall has forgotten, or whose host is gone, would stay silent for a quarter of
-                # an hour.
+                # A connection that a firewall dropped, or whose host vanished, would stay silent for 15 minutes.
                 await self._pool.drop(link)
             raise
 
@@ -213,13 +212,13 @@ class Client:
         return stream
 
     def map_hints(self) -> dict[str, str]:
-        """Return what to try for each registered address that could not be reached, as far as is known by now."""
+        """Return hints by registered address for those that could not be reached so far; some have no hint."""
         unreached = self._unreached & self._registered
         hints = {address: map_hint(address, self._reached & self._registered) for address in unreached}
         return {address: hint for address, hint in hints.items() if hint is not None}
 
     async def tls_facts(self, address: str) -> TlsFacts | None:
-        """Return what TLS agrees on with a server, on a connection of its own; None where connections are plain."""
+        """Return what a TLS handshake with a server agrees on, over a new connection; None for plain connections."""
         stream = await self._connect_mapped(address, self.clock, self.deadline.attempt_s())
         try:
             return stream.tls_facts() if isinstance(stream, SocketStream) else None
@@ -227,7 +226,7 @@ class Client:
             await stream.aclose()
 
     def map_addresses(self, brokers: Sequence[Broker]) -> None:
-        """Note where to reach brokers that the map names: from now on their registered addresses lead there."""
+        """Apply the address map to brokers that it names: from now on their registered addresses are mapped too."""
         for broker in brokers:
             for broker_id, address in broker.addresses.items():
                 self._registered.add(address)
@@ -236,9 +235,9 @@ class Client:
                     self._address_map[address] = self._address_map[name]
 
     async def ask_broker(self, broker: Broker, command: Command) -> Answer:
-        """Return a broker's answer to a read: the master's, or a slave's when the master can't be reached.
+        """Return a broker's answer to a read: the master's, or a slave's when the master cannot be reached.
 
-        Raises the master's error when nobody answers.
+        Raises the master's error when neither answers.
         """
         first_error: RmqctlError | None = master_missing(broker, self.clock.now_ms())
         for address in broker.read_addresses:
@@ -269,7 +268,7 @@ class Client:
         return answer
 
     async def _first_told(self, ask: Callable[[str], Awaitable[_T | None]]) -> _T | None:
-        """Return what the first name server tells that tells something, None when those that answer tell nothing."""
+        """Return the first result of `ask` that is not None, in the order of the name servers; else None."""
         first_error: RmqctlError | None = None
         first_address = ""
         has_answer = False
@@ -280,7 +279,7 @@ class Client:
                 if first_error is None:
                     first_error, first_address = error, address
                 if isinstance(error, DeadlineError) and self.deadline.is_open_ended:
-                    # As above. Name servers don't mind; a broker that is only slow would take us for gone.
+                    # As above. Name servers do not notice; a slow broker would think that this client has left.
                     await self._pool.drop_address(address)
                 continue
             except RmqctlError:
@@ -295,11 +294,11 @@ class Client:
         raise unanswered(first_error, first_address, len(self.name_servers))
 
     def _prefer(self, address: str) -> None:
-        """Ask this name server first from now on: it answered, and a silent one before it has cost time enough."""
+        """Ask this name server first from now on: it answered, and a silent one should not cost time twice."""
         self.name_servers = (address, *(other for other in self.name_servers if other != address))
 
     async def once(self, key: Hashable, ask: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
-        """Return what `ask` gave or raised when it was first called under this key; others with the key wait for it."""
+        """Return the result of `ask`, which is called once per key: later callers share its result or error."""
         known = self._asked.get(key)
         if known is None:
             known = self._asked[key] = asyncio.ensure_future(ask())
@@ -307,14 +306,14 @@ class Client:
         return cast("_T", await asyncio.shield(known))
 
     async def cluster(self) -> ClusterInfo:
-        """Return all brokers that any name server lists, asked once; there may be none.
+        """Return all brokers that any name server lists, possibly none; asks once.
 
-        Brokers that are expected and not registered are among them, without addresses.
+        Expected brokers that are not registered are included, without addresses.
         """
         return await self.once("cluster", self.fresh_cluster)
 
     async def fresh_cluster(self) -> ClusterInfo:
-        """Return the same as it is now."""
+        """Return the same as cluster(), but always ask."""
 
         async def ask(address: str) -> ClusterInfo:
             return bodies.decode_cluster_info((await self.ask(address, headers.get_cluster_info())).body)
@@ -355,10 +354,10 @@ class Client:
         return tuple(sorted({name for names in told.values() for name in names}))
 
     async def route(self, topic: str) -> TopicRoute:
-        """Return a topic's route, the union of all name servers' routes, asked once.
+        """Return a topic's route, the union of all name servers' routes; asks once per topic.
 
-        Queues that missing brokers had are in its `missing`. Raises NotFoundError when no name server that answered has
-        a route.
+        Its `missing` contains the queues that missing brokers had. Raises NotFoundError when no name server that
+        answered has a route.
         """
         return await self.once(("route", topic), lambda: self._fetch_route(topic))
 
@@ -383,9 +382,9 @@ class Client:
         raise NotFoundError("Topic", topic)
 
     async def fresh_route(self, topic: str) -> TopicRoute:
-        """Return a topic's route as it is now, for those that stay for long, by the first name server that has one.
+        """Return a topic's current route from the first name server that has one, for long-running commands.
 
-        Clients ask one name server as well. Raises NotFoundError.
+        RocketMQ's clients ask one name server as well. Raises NotFoundError.
         """
         route = await self._first_told(lambda address: self.route_at(address, topic))
         if route is None:
@@ -394,7 +393,7 @@ class Client:
         return route
 
     async def route_at(self, address: str, topic: str) -> TopicRoute | None:
-        """Return the route that one name server has of a topic, None for none."""
+        """Return one name server's route of a topic, None when it has no route."""
         try:
             response = await self.ask(address, headers.get_route(topic))
         except BrokerError as error:

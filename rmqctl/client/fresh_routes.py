@@ -1,4 +1,4 @@
-"""Routes for those who run on: asked for again when they are old, and kept while no name server answers."""
+"""Routes for long-running clients: refreshed when they are old, and kept while no name server answers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from rmqctl.net.clock import wait_for
 
 from .core import Client
 
-# How long a new route is worth waiting for where an old one is known: a silent name server must not hold up sends.
+# How long to wait for a new route when an old one is known: a silent name server must not hold up sends.
 _PATIENCE_S = 1.0
 
 
 class FreshRoutes:
-    """Routes by topic, asked for anew when they are older than max_age_s (pollNameServerInterval).
+    """Routes by topic, refreshed when they are older than max_age_s (pollNameServerInterval).
 
-    Where one was known, it stands until there is a new one: name servers, and topics, are gone for moments.
+    A known route stays valid until a new one arrives: name servers and topics can be missing for a moment.
     """
 
     def __init__(self, client: Client, max_age_s: float = 30.0) -> None:
@@ -27,9 +27,9 @@ class FreshRoutes:
         self._asked: dict[str, asyncio.Task[TopicRoute]] = {}
 
     async def route(self, topic: str, *, again: bool = False) -> TopicRoute:
-        """Return a topic's route; with `again` one that is asked for now, if it comes within a second.
+        """Return a topic's route; with `again` a new one, if it arrives within a second.
 
-        Raises NotFoundError, or why no name server told, where none was known.
+        Without a known route raises NotFoundError, or the error of the name servers.
         """
         known = self._known.get(topic)
         if known is None:
@@ -44,12 +44,12 @@ class FreshRoutes:
         return known[1]
 
     def is_old(self, topic: str) -> bool:
-        """Tell whether the route of a topic is known, and older than max_age_s."""
+        """Return whether the route of a topic is known and older than max_age_s."""
         known = self._known.get(topic)
         return known is not None and self._client.clock.monotonic_s() >= known[0] + self._max_age_s
 
     def _ask(self, topic: str) -> asyncio.Task[TopicRoute]:
-        """Return the question to the name server, which all share that want the route meanwhile."""
+        """Return the pending request for the route, which all callers share."""
         asked = self._asked.get(topic)
         if asked is None:
             asked = self._asked[topic] = asyncio.ensure_future(self._fetch(topic))
@@ -59,7 +59,7 @@ class FreshRoutes:
     def _answered(self, topic: str, task: asyncio.Task[TopicRoute]) -> None:
         del self._asked[topic]
         if not task.cancelled():
-            task.exception()  # nobody may be waiting for it
+            task.exception()  # mark it as retrieved: there may be no caller left
 
     async def _fetch(self, topic: str) -> TopicRoute:
         route = await self._client.fresh_route(topic)

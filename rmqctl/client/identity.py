@@ -1,4 +1,4 @@
-"""Tells what kind of server answers at an address: name server, broker or proxy."""
+"""Identify the kind of server at an address: name server, broker or proxy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Ask = Callable[[str, Command], Awaitable[Command]]
 
 
 class ServerKind(StrEnum):
-    """What a remoting port belongs to."""
+    """The kind of server behind a remoting port."""
 
     NAME_SERVER = "NAME_SERVER"
     BROKER = "BROKER"
@@ -23,10 +23,11 @@ class ServerKind(StrEnum):
 
 
 async def identify(ask: _Ask, address: str) -> ServerKind:
-    """Find out by what a server answers to; `ask` is Client.ask. Raises UnreachableError when it answers to nothing.
+    """Return a server's kind by the requests that it supports; `ask` is Client.ask.
 
-    A name server lists the cluster; a broker tells its configuration; a proxy tells routes, and neither of the others.
-    Name servers have no access control, while a broker that has it refuses even requests that it does not know.
+    A name server lists the cluster, a broker returns its configuration, and a proxy returns only routes. Name servers
+    have no access control; a broker with access control refuses even requests that it does not know. Raises
+    UnreachableError when the server does not answer.
     """
     if await _knows(ask, address, headers.get_cluster_info(), may_refuse=False):
         return ServerKind.NAME_SERVER
@@ -48,13 +49,16 @@ async def _knows(ask: _Ask, address: str, command: Command, *, may_refuse: bool 
 
 
 async def misplaced_name_server(ask: _Ask, address: str, refused: RmqctlError) -> RmqctlError:
-    """Return the error for a server that was named as a name server and can't list the cluster."""
+    """Return the error for a server that was given as a name server but cannot list the cluster."""
     kind = await identify(ask, address)
     if kind is ServerKind.PROXY:
         return UsageError(
-            f"{address} is a proxy, which can't list the cluster.",
-            hint="Name the cluster's name server with -n: a proxy passes on only what consumers and producers ask.",
+            f"{address} is a proxy, which cannot list the cluster.",
+            hint="Give a name server with -n: a proxy forwards only requests of consumers and producers.",
         )
     if kind is ServerKind.BROKER:
-        return UsageError(f"{address} is a broker, not a name server.", hint="Name servers listen on 9876.")
+        return UsageError(
+            f"{address} is a broker, not a name server.",
+            hint="Give the address of a name server; the default port is 9876.",
+        )
     return refused

@@ -1,4 +1,4 @@
-"""One live connection: requests in flight at once, answers matched to them, the other side's requests handled."""
+"""One connection: concurrent requests, answers matched to them, and handlers for the peer's requests."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.connection import Connection, Event, RequestReceived
 
-# Late answers and requests that are not served come one at a time. A peer that sends this many, with no awaited
-# answer in between, would keep this process busy beyond every deadline.
+# Late answers and requests without a handler arrive one at a time. A peer that sends this many, with no awaited answer
+# in between, would keep this process busy beyond every deadline.
 _UNSOLICITED_COUNT = 1_000
 
-# A request that the other side pushed: takes its address and the command, returns the answer, None for no answer.
+# Handles a request that the peer sent: gets its address and the command, returns the answer or None for no answer.
 Handler = Callable[[str, Command], Awaitable[Command | None]]
 
 
 class Link:
-    """A connection with its reading task. Once `closed`, every request on it fails with the reason of its end."""
+    """A connection with its reading task. Once `closed`, every request on it fails with the reason for the close."""
 
     def __init__(self, stream: Stream, clock: Clock, handlers: Mapping[int, Handler] | None = None) -> None:
         self.address = stream.peer
@@ -46,7 +46,7 @@ class Link:
         """Send a request and return its answer, whatever its code.
 
         Raises DeadlineError after timeout_s, UnreachableError when the connection ends first, RemoteProtocolError when
-        the other side breaks the protocol. In all three cases it may have been carried out.
+        the peer violates the protocol. In all three cases the request may have been executed.
         """
         if self._end is not None:
             raise self._end
@@ -89,21 +89,19 @@ class Link:
                 connection.receive_data(data)
                 while (event := connection.next_event()) is not None:
                     self._take(event)
-            # What servers that take nothing but TLS do, and gRPC ports.
-            hint = (
-                None if self._heard else "If the server wants TLS, give --tls; if it is no remoting port, another one."
-            )
-            self._fail(UnreachableError(self.address, "the connection was closed before the answer came", hint=hint))
+            # Servers that accept only TLS, and gRPC ports, close the connection like this.
+            hint = None if self._heard else "Give --tls if the server requires TLS, and check the port."
+            self._fail(UnreachableError(self.address, "the connection was closed before the answer arrived", hint=hint))
         except RemoteProtocolError as error:
             self._fail(error.reworded(f"{self.address}: {error.sentence}"))
         except RmqctlError as error:
             self._fail(error)
         finally:
-            self._fail(UnreachableError(self.address, "the connection was given up"))
+            self._fail(UnreachableError(self.address, "the connection was abandoned"))
             await self._stream.aclose()
 
     def _take(self, event: Event) -> None:
-        """Hand over what was received. Raises RemoteProtocolError when the peer floods this connection."""
+        """Dispatch a received event. Raises RemoteProtocolError when the peer floods this connection."""
         if isinstance(event, RequestReceived):
             is_wanted = event.command.code in self._handlers
             self._handle(event.command)

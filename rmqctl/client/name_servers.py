@@ -1,4 +1,4 @@
-"""All name servers at once: the union of what they tell, and the names of those that tell less or nothing."""
+"""Ask all name servers concurrently: the union of their answers, and those that answer less or not at all."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from rmqctl.rules.words import listed
 
 _T = TypeVar("_T")
 
-# Once a name server has answered, the others get this long, or ten times as long as it took: they answer from memory,
+# Once a name server has answered, the others get this long, or ten times its response time: they answer from memory,
 # and a dead one must not hold up every command for a third of its deadline.
 _PATIENCE_S = 1.0
 _PATIENCE_TIMES = 10
 
 
 class NameServers:
-    """Asks all name servers, and remembers for this run which are silent and which leave something out.
+    """Asks all name servers, and remembers for this run which are silent and which omit something.
 
-    A silent one is not asked again: each attempt would take its time from the command.
+    A silent one is not asked again: each attempt would use up the command's time.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        # By address: why it told nothing.
+        # By address: why it did not answer.
         self.silent: dict[str, RmqctlError] = {}
-        # Whose error was raised last.
+        # The address whose error was raised last.
         self.first_refused = ""
         self._unlisted: dict[str, tuple[str, ...]] = {}
         self._addresses: dict[str, dict[str, str]] = {}
         self._without_route: dict[str, dict[str, tuple[str, ...]]] = {}
 
     async def ask_each(self, addresses: Sequence[str], ask: Callable[[str], Awaitable[_T]]) -> Mapping[str, _T]:
-        """Return by name server what each told, in the order of `addresses`.
+        """Return the answers by name server, in the order of `addresses`.
 
-        Raises the first one's error when none told anything; an error answer counts more than silence.
+        When none succeeds, raises the first error answer, or else the first one's error.
         """
         asked = [address for address in addresses if address not in self.silent] or list(addresses)
         started_s = self._clock.monotonic_s()
@@ -70,7 +70,7 @@ class NameServers:
         return {address: told[address] for address in addresses if address in told}
 
     async def _gather(self, calls: Sequence[Awaitable[None]], first: asyncio.Event, started_s: float) -> None:
-        """Wait for all calls; after the first that told something, for the others only a moment longer."""
+        """Wait for all calls; once one has succeeded, wait only a moment longer for the others."""
         rest = asyncio.gather(*calls)
         told = asyncio.ensure_future(first.wait())
         try:
@@ -84,15 +84,15 @@ class NameServers:
             rest.cancel()
 
     def note_clusters(self, views: Mapping[str, ClusterInfo]) -> None:
-        """Note who leaves out a broker that others list, and who gives another address of one."""
+        """Note which name servers omit a broker that others list, or give a different address for one."""
         self._unlisted = unlisted_brokers(views)
         self._addresses = differing_addresses(views)
 
     def note_routes(self, topic: str, routes: Mapping[str, TopicRoute | None]) -> None:
-        """Note who has no route of a topic, or one without a broker that others name."""
+        """Note which name servers have no route of a topic, or one without a broker that others list."""
         for address, brokers in without_queues(routes).items():
             whole = routes[address] is None
-            # That a name server does not list a broker is said once, not again for each topic.
+            # A broker that a name server does not list is reported once, not for each topic.
             left = tuple(name for name in brokers if name not in self._unlisted.get(address, ()))
             if whole and left:
                 self._without_route.setdefault(address, {})[topic] = ()
@@ -100,13 +100,13 @@ class NameServers:
                 self._without_route.setdefault(address, {})[topic] = left
 
     def differences(self) -> list[Failure]:
-        """Return what name servers do not agree on, one failure per name server and kind."""
+        """Return the disagreements among the name servers, one failure per name server and kind."""
         found = [
             _differ(address, f"It does not list {_named(names)}, which other name servers do.")
             for address, names in self._unlisted.items()
         ]
         found += [
-            _differ(address, f"It has no route of {listed(_topic_words(topics))}, which other name servers have.")
+            _differ(address, f"It has no route for {listed(_topic_words(topics))}, which other name servers have.")
             for address, topics in self._without_route.items()
         ]
         for broker_name, told in self._addresses.items():
@@ -116,7 +116,7 @@ class NameServers:
         return found
 
     def silences(self) -> list[Failure]:
-        """Return the name servers that told nothing, with the reason of each."""
+        """Return the name servers that did not answer, each with its reason."""
         return [Failure(None, f"name server {address}", error) for address, error in self.silent.items()]
 
 
@@ -126,7 +126,7 @@ def _weightiest(failed: Mapping[str, RmqctlError], asked: Sequence[str]) -> str:
 
 
 def _differ(address: str, sentence: str) -> Failure:
-    hint = "Brokers register with each name server on their own: check their namesrvAddr; rmqctl doctor compares them."
+    hint = "Check namesrvAddr of the brokers, which register with each name server separately; or run rmqctl doctor."
     return Failure(None, f"name server {address}", NameServersDifferError(sentence, hint=hint))
 
 
@@ -135,15 +135,15 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _topic_words(topics: Mapping[str, tuple[str, ...]]) -> list[str]:
-    return [f"{topic} at {_named(names)}" if names else topic for topic, names in sorted(topics.items())]
+    return [f"{topic} on {_named(names)}" if names else topic for topic, names in sorted(topics.items())]
 
 
 def unanswered(first_error: RmqctlError, address: str, asked_count: int) -> RmqctlError:
-    """Return the error for a question that no name server answered; `first_error` is that of the one at `address`."""
+    """Return the error for a request that no name server answered; `first_error` is that of the one at `address`."""
     others = f" None of the {asked_count} name servers answered." if asked_count > 1 else ""
-    said, hint = first_error.sentence, "Check the address (-n, NAMESRV_ADDR) and that the name server runs."
+    said, hint = first_error.sentence, "Check the address (-n, NAMESRV_ADDR) and that the name server is running."
     if isinstance(first_error, RemoteProtocolError):
         hint = "Check that it is the address of a RocketMQ name server (-n, NAMESRV_ADDR)."
-        # What was wrong with the content of an answer does not say whose it was.
+        # An error about the content of an answer may not name the server.
         said = said if said.startswith(address) else f"{address}: {said[:1].lower()}{said[1:]}"
     return first_error.reworded(f"Name server {said}{others}", hint=first_error.hint or hint)

@@ -1,4 +1,4 @@
-"""What makes the answers of a run partial, beside the servers that were asked for them and failed."""
+"""Find what makes the answers of a run partial, in addition to servers that failed to answer."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .core import Client
 
 
 async def find_partial(client: Client) -> tuple[list[Failure], list[Failure]]:
-    """Return what makes the answers of this client partial, and what is only worth knowing.
+    """Return the failures that make this client's answers partial, and those that are only worth reporting.
 
-    The first are name servers that leave something out, brokers that only routes name, and missing brokers that may
-    have queues of the topics that were asked for. The second are silent name servers: there are several so that one
-    may fail, and a broker that only a silent one knows is missed by what was seen of the cluster before.
+    The first are name servers that omit something, brokers that only routes name, and missing brokers that may have
+    queues of the requested topics. The second are silent name servers, which the others replace. A broker that only a
+    silent one knows is found missing by the memory of the cluster.
     """
     differences, silences = client.name_server_views.differences(), client.name_server_views.silences()
     now_ms = client.clock.now_ms()
@@ -31,17 +31,17 @@ async def find_partial(client: Client) -> tuple[list[Failure], list[Failure]]:
         try:
             differences += _untold_queues(client, await client.cluster())
         except RmqctlError as error:
-            # What was asked for was answered; which brokers there are was not.
+            # The request itself was answered; only the list of brokers was not.
             differences.append(Failure(None, "brokers", error))
     return differences, silences
 
 
 async def find_untold(client: Client, topic: str | None = None) -> dict[str, RmqctlError]:
-    """Return who did not tell what there is, by name: silent name servers, and missing brokers.
+    """Return by name the servers whose topics and groups are unknown: silent name servers and missing brokers.
 
-    With a topic only the brokers that may have queues of it.
+    With a topic, only the missing brokers that may have queues of it.
     """
-    # Who is silent when asked for brokers may have told of topics before.
+    # A name server that is silent now may have answered an earlier request for topics.
     untold: dict[str, RmqctlError] = dict(client.name_server_views.silent)
     missing = [
         broker
@@ -52,10 +52,10 @@ async def find_untold(client: Client, topic: str | None = None) -> dict[str, Rmq
 
 
 async def find_unmatched(client: Client, others: Collection[str]) -> tuple[list[str], ClusterInfo]:
-    """Return the keys of the client's map that no broker has registered, and the cluster that was asked for it.
+    """Return the keys of the client's address map that no broker has registered, and the cluster.
 
-    `others` are addresses that a map may name as well. Returns none when the cluster cannot be asked: the command will
-    say so.
+    `others` are addresses that a map may name as well. Returns no keys when the cluster cannot be asked: the command
+    itself will report that.
     """
     try:
         cluster = await client.cluster()
@@ -66,7 +66,7 @@ async def find_unmatched(client: Client, others: Collection[str]) -> tuple[list[
 
 
 def _untold_queues(client: Client, cluster: ClusterInfo) -> list[Failure]:
-    """Name the missing brokers on which topics of this run may have queues that no memory tells of."""
+    """Return a failure per missing broker that may have queues of topics that are not in the memory."""
     unknown = [topic for topic in client.sightings.topics if topic not in client.expectation.topics]
     if not unknown:
         return []

@@ -1,4 +1,4 @@
-"""Connections by address: opened at first use, shared by all requests, opened anew when they ended."""
+"""Connections by address: opened at first use, shared by all requests, reopened after they end."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .link import Handler, Link
 # Opens a stream to an address within a number of seconds.
 Connect = Callable[[str, Clock, float], Awaitable[Stream]]
 
-# After a failed attempt, further requests to the address fail at once with the same reason for this long.
+# After a failed attempt, further requests to the address fail immediately with the same reason for this long.
 _COOL_DOWN_S = 1.0
 
 
 class Pool:
-    """One connection an address; `on_opened` is told of each that is opened."""
+    """One connection per address; `on_opened` is called with the address of each new connection."""
 
     def __init__(
         self, clock: Clock, *, connect: Connect = connect_tcp, handlers: Mapping[int, Handler] | None = None,
@@ -73,13 +73,13 @@ class Pool:
         await link.aclose()
 
     async def drop_address(self, address: str) -> None:
-        """Do the same with the connection to an address, if there is one."""
+        """Close the connection to an address, if there is one."""
         link = self._links.get(address)
         if link is not None:
             await self.drop(link)
 
     async def aclose(self) -> None:
-        """Close every connection; none is opened any more."""
+        """Close all connections; new ones can no longer be opened."""
         self._closed = True
         await stop_tasks(self._opening.values())
         await asyncio.gather(*(link.aclose() for link in self._links.values()))

@@ -46,20 +46,20 @@ _TRIED_AGAIN = frozenset(
         ResponseCode.NOT_IN_CURRENT_UNIT, ResponseCode.GO_AWAY,
     }
 )  # fmt: skip
-# An answer tells every message's id, in its header.
+# The answer's header contains the id of every message.
 _MAX_BATCH_COUNT = 1_000
 
-# Reasons of an UnreachableError with which nothing was sent.
+# Reasons of UnreachableErrors that were raised before anything was sent.
 _NO_MASTER = "no master is registered"
 _NEVER_SENT = (_NO_MASTER, "connection refused")
-_MAY_BE_STORED = "It may be stored all the same: look for it before sending it again."
+_MAY_BE_STORED = "It may have been stored: check before you send it again."
 
 
 class Producer:
-    """Sends to any topic, round the queues that can be written to.
+    """Sends to any topic, taking turns among its writable queues.
 
-    A send that fails is tried again at another broker, `retry_count` times within `timeout_s`; one to a given queue is
-    not. A message that a broker stored without answering in time is stored twice then, with the same unique key.
+    A failed send is retried at another broker, up to `retry_count` times within `timeout_s`; a send to a given queue is
+    not retried. If a broker stores a message but does not answer in time, a retry stores it twice, with the same key.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Producer:
         properties: Mapping[str, str] | None = None, delay_level: int = 0, delay_ms: int | None = None,
         deliver_at_ms: int | None = None, mq: MessageQueue | None = None,
     ) -> SendResult:  # fmt: skip
-        """Send one message. Raises ValueError for what can't be sent, else as send_message() does."""
+        """Send one message. Raises ValueError for an invalid message, else the errors of send_message()."""
         if not body:
             raise ValueError("a message needs a body")
         made = sends.message_properties(
@@ -92,10 +92,11 @@ class Producer:
     async def send_message(
         self, topic: str, message: OutgoingMessage, *, mq: MessageQueue | None = None, timeout_s: float | None = None
     ) -> SendResult:
-        """Send a message with the properties that it has; it gets a unique key unless it has one.
+        """Send a message with its own properties; adds a unique key unless it has one.
 
-        Raises NotFoundError for a topic without a route, RefusedError for one without a queue to write to and for a
-        time that a broker would not keep, LocalProtocolError for what is too large, else the last attempt's error.
+        Raises NotFoundError for a topic without a route; RefusedError for a topic without a writable queue, or when the
+        broker does not support delivery times; LocalProtocolError for a message that is too large; else the last
+        attempt's error.
         """
         (keyed,) = self._keyed([message])
         _require_size(len(keyed.body))
@@ -110,10 +111,10 @@ class Producer:
     async def send_batches(
         self, topic: str, messages: Sequence[OutgoingMessage], *, mq: MessageQueue | None = None
     ) -> AsyncIterator[list[SendResult]]:
-        """Send messages in as few requests as their sizes allow, in order; gives the results of each as they come.
+        """Send messages in order, in as few requests as their sizes allow; yields the results of each request.
 
-        Each batch is stored in one queue, as a whole or not at all. Raises as send_message() does: what came before is
-        stored, what comes after is not sent.
+        Each batch is stored in one queue, completely or not at all. Raises the errors of send_message(): earlier
+        batches are stored then, later ones are not sent.
         """
         keyed = self._keyed(messages)
         parts = [_sendable(sends.batch_part, message) for message in keyed]
@@ -145,7 +146,7 @@ class Producer:
         self, topic: str, messages: Sequence[OutgoingMessage], make: Callable[[MessageQueue], Command],
         mq: MessageQueue | None, timeout_s: float | None,
     ) -> list[SendResult]:  # fmt: skip
-        """Send one request, to one broker after the other until one takes it or the time is over."""
+        """Send one request to one broker after the other, until one stores it or the time is over."""
         clock = self._client.clock
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         until_s = clock.monotonic_s() + timeout_s
@@ -178,22 +179,23 @@ class Producer:
     def _choose(self, route: TopicRoute, failed_broker: str | None) -> MessageQueue:
         queues = writable_queues(route)
         if not queues:
-            raise RefusedError(f"Topic {route.topic} has no queue that can be written to.")
-        # Begun anywhere, so that many short runs do not all meet at the first queue.
+            raise RefusedError(f"Topic {route.topic} has no writable queue.")
+        # Start at a random queue, so that many short runs do not all send to the first one.
         turn = self._turns.get(route.topic, random.randrange(len(queues)))  # noqa: S311
         target, self._turns[route.topic] = next_queue(queues, turn, avoided_broker=failed_broker)
         return target
 
     async def _require_timers(self, address: str, mq: MessageQueue) -> None:
-        """Raise RefusedError for a broker that would deliver at once what is to come at a time."""
+        """Raise RefusedError for a broker that ignores delivery times and would deliver immediately."""
         version = self._versions.get(address)
         if version is None:
             answer = await self._client.ask(address, headers.get_max_offset(mq.topic, mq.queue_id))
             version = self._versions[address] = answer.version
         if version < V5_0_0:
+            number = version_name(version)[1:].replace("_", ".")
             raise RefusedError(
-                f"{mq.broker_name} runs {version_name(version)[1:].replace('_', '.')}, which knows delay levels only.",
-                hint="Brokers of 5.0 and newer keep messages until any time.",
+                f"{mq.broker_name} runs {number}, which supports only delay levels.",
+                hint="Use a broker of version 5.0 or later, or a delay level.",
             )
 
 
@@ -202,16 +204,18 @@ def _new_keys() -> UniqueKeys:
 
 
 def _sendable(read: Callable[[OutgoingMessage], _T], message: OutgoingMessage) -> _T:
-    """Return what is read of a message. Raises LocalProtocolError for properties that can't be stored."""
+    """Return the result of `read`. Raises LocalProtocolError for properties that cannot be stored."""
     try:
         return read(message)
     except ValueError as error:
-        raise LocalProtocolError(f"The message can't be sent: {error}.") from None
+        raise LocalProtocolError(f"The message cannot be sent: {error}.") from None
 
 
 def _require_size(size_bytes: int) -> None:
     if size_bytes > sends.MAX_BODY_BYTES:
-        raise LocalProtocolError(f"A message of {size_bytes} bytes is too large: {sends.MAX_BODY_BYTES} can be sent.")
+        raise LocalProtocolError(
+            f"The message is too large: {size_bytes} bytes, at most {sends.MAX_BODY_BYTES} are allowed."
+        )
 
 
 def master_of(route: TopicRoute, broker_name: str) -> str:
@@ -224,7 +228,7 @@ def master_of(route: TopicRoute, broker_name: str) -> str:
 
 def _results(mq: MessageQueue, messages: Sequence[OutgoingMessage], response: Command) -> list[SendResult]:
     answer = sends.decode_send(response)
-    # A topic of inner batches keeps one record for all, with one id.
+    # A topic of inner batches stores one record for the whole batch, with one id.
     ids = answer.offset_ids if len(answer.offset_ids) == len(messages) else (None,) * len(messages)
     return [
         SendResult(
@@ -237,15 +241,15 @@ def _results(mq: MessageQueue, messages: Sequence[OutgoingMessage], response: Co
 
 
 def _failure(errors: Sequence[RmqctlError]) -> RmqctlError:
-    """Return the last attempt's error, with how many there were, and whether one of them may have done it."""
+    """Return the last attempt's error with the number of attempts, and a hint if one may have been stored."""
     last = errors[-1]
-    tried = f" It was tried {len(errors)} times." if len(errors) > 1 else ""
+    tried = f" All {len(errors)} attempts failed." if len(errors) > 1 else ""
     hint = _MAY_BE_STORED if any(may_be_stored(error) for error in errors) else None
     return last.reworded(f"{last.sentence}{tried}", hint=hint)
 
 
 def may_be_stored(error: RmqctlError) -> bool:
-    """Tell whether a broker may have stored what was sent to it, though the sending ended with an error."""
+    """Return whether a broker may have stored the message although the send ended with an error."""
     if isinstance(error, UnreachableError):
         return error.reason not in _NEVER_SENT
     return isinstance(error, RemoteProtocolError)

@@ -1,4 +1,4 @@
-"""Turns an answer's code into an error."""
+"""Turn an answer's code into an error."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rmqctl.protocol.command import Command
 
 from .auth import Credentials
 
-# 4.9 writes the exception's class before its words, and where it was thrown after them.
 # NO_PERMISSION of brokers that check no credentials: a broker, topic or group without the permission bit or disabled.
 _CLOSED = re.compile(r" is forbidden$|^subscription group no permission|not allow(ed)? ")
+# 4.9 writes the exception's class before its message, and where it was thrown after it.
 _JAVA_NAMES = re.compile(r"^org\.apache\.[\w.]+Exception: |, org\.apache\.[\w.$]+\(\w+\.java:\d+\)$")
 
 
@@ -21,10 +21,10 @@ _REMARK_LENGTH = 2_000
 
 
 def refusal(address: str, response: Command, credentials: Credentials | None = None) -> RmqctlError:
-    """Return the error that an answer means whose code is no success; `credentials` are those it was asked with.
+    """Return the error for an answer whose code is not a success; `credentials` are those of the request.
 
-    4.9 answers ACL refusals with SYSTEM_ERROR: they are known by the exception that the remark names. 5.x has
-    NO_PERMISSION, for admin requests only out of access control.
+    4.9 answers ACL refusals with SYSTEM_ERROR: they are recognised by the exception in the remark. 5.x answers
+    NO_PERMISSION, which for admin requests always means access control.
     """
     remark = " ".join((response.remark or "")[:_REMARK_LENGTH].split())
     if credentials is not None:
@@ -40,19 +40,22 @@ def refusal(address: str, response: Command, credentials: Credentials | None = N
 
 def _hint(said: str, credentials: Credentials | None) -> str:
     if _CLOSED.search(said):
-        return "That is no matter of who asks: the broker, the topic or the group is closed for this."
+        return "Check the permissions of the broker, topic or group: other credentials would not help."
     if credentials is None:
-        return "It was not signed: give --credentials FILE, RMQCTL_ACCESS_KEY and RMQCTL_SECRET_KEY, or a context's."
-    # Names of users and topics stand in these texts and may hold any word: their beginnings and ends tell the cases.
+        return (
+            "The request was not signed: give --credentials FILE, RMQCTL_ACCESS_KEY and RMQCTL_SECRET_KEY, "
+            "or a context's."
+        )
+    # These texts contain names of users and topics, which may be any word: only their beginnings and ends are reliable.
     words = said.lower()
     if words.startswith("check signature failed"):
-        return f"The secret key is not the one that the cluster has for the access key {credentials.access_key}."
+        return f"Check the secret key: it does not match the access key {credentials.access_key}."
     if words.startswith("no acl config") or words.endswith(" is not found"):
-        return f"The cluster does not know the access key {credentials.access_key}."
+        return f"Check the access key: the cluster does not know {credentials.access_key}."
     if words.endswith(" is disabled"):
-        return f"The cluster knows the access key {credentials.access_key} and has disabled it."
+        return f"Use another access key: {credentials.access_key} is disabled on the cluster."
     if "permission" not in words and "expired" in words:
-        return "The credentials have run out: get new ones."
+        return "Get new credentials: these have expired."
     if words.endswith("is disabled."):
-        return "An administrator of the cluster has switched this user off."
-    return f"The access key {credentials.access_key} lacks a right that this needs."
+        return "Ask an administrator of the cluster to enable this user."
+    return f"Grant the missing permission to the access key {credentials.access_key}."

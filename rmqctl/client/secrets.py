@@ -1,4 +1,4 @@
-"""Credentials: from a file or the environment, never from the command line, where others could read them."""
+"""Read credentials from a file or the environment, never from the command line, where other users could see them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqctl.errors import UsageError
-from rmqctl.rules.names import closest
+from rmqctl.rules.names import hint_for
 
 if TYPE_CHECKING:
     from .auth import Credentials
@@ -18,25 +18,28 @@ _MAX_BYTES = 64 * 1024
 
 
 def credentials_of_environment() -> Credentials | None:
-    """Return RMQCTL_ACCESS_KEY, RMQCTL_SECRET_KEY and RMQCTL_SECURITY_TOKEN, None when none is set."""
+    """Return the credentials in RMQCTL_ACCESS_KEY and RMQCTL_SECRET_KEY, None when neither is set.
+
+    RMQCTL_SECURITY_TOKEN is optional. Raises UsageError.
+    """
     from .auth import Credentials
 
     access_key, secret_key = (os.environ.get(name) for name in _VARIABLES[:2])
     if not access_key and not secret_key:
         return None
     if not access_key or not secret_key:
-        raise UsageError("RMQCTL_ACCESS_KEY and RMQCTL_SECRET_KEY belong together: one of them is not set.")
+        raise UsageError("RMQCTL_ACCESS_KEY and RMQCTL_SECRET_KEY must be set together.")
     security_token = os.environ.get("RMQCTL_SECURITY_TOKEN") or None
     for name, value in zip(_VARIABLES, (access_key, secret_key, security_token), strict=True):
         if value is not None and not _is_text(value):
-            raise UsageError(f"{name} can't be read: it is not UTF-8.")
+            raise UsageError(f"Cannot read {name}: it is not UTF-8.")
     return Credentials(access_key, secret_key, security_token)
 
 
 def read_credentials(path: str) -> Credentials:
-    """Read accessKey, secretKey and securityToken, one `name: value` a line, as in mqadmin's tools.yml.
+    """Read accessKey, secretKey and securityToken, one `name: value` per line, as in mqadmin's tools.yml.
 
-    Raises UsageError; no sentence holds anything that stands after a colon in the file.
+    Raises UsageError; its sentence never contains a value from the file.
     """
     from .auth import Credentials
 
@@ -44,14 +47,14 @@ def read_credentials(path: str) -> Credentials:
         with Path(path).open("rb") as file:
             data = file.read(_MAX_BYTES + 1)
     except (OSError, ValueError) as error:
-        reason = (error.strerror or str(error)) if isinstance(error, OSError) else "this is no file's name"
-        raise UsageError(f"The credentials file {path} can't be read: {reason.lower()}.") from None
+        reason = (error.strerror or str(error)) if isinstance(error, OSError) else "invalid file name"
+        raise UsageError(f"Cannot read the credentials file {path}: {reason.lower()}.") from None
     if len(data) > _MAX_BYTES:
         raise UsageError(f"The credentials file {path} is larger than {_MAX_BYTES // 1024} KiB.")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise UsageError(f"The credentials file {path} can't be read: it is not UTF-8.") from None
+        raise UsageError(f"Cannot read the credentials file {path}: it is not UTF-8.") from None
     values: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
@@ -59,14 +62,13 @@ def read_credentials(path: str) -> Credentials:
         name, separator, value = line.partition(":")
         if not separator:
             raise UsageError(
-                f"The credentials file {path} has a line {number} that is no `name: value`.",
-                hint=f"It holds {', '.join(_KEYS)}, one a line.",
+                f"Line {number} of the credentials file {path} is not `name: value`.",
+                hint=f"Write {', '.join(_KEYS)}, one per line.",
             )
         if name.strip() not in _KEYS:
-            like = closest(name.strip(), _KEYS)
             raise UsageError(
-                f"The credentials file {path} has an unknown name in line {number}.",
-                hint=f"Did you mean {like[0]}?" if like else f"Known are {', '.join(_KEYS)}.",
+                f"Unknown name in line {number} of the credentials file {path}.",
+                hint=hint_for(name.strip(), _KEYS),
             )
         values[name.strip()] = _unquoted(value.strip())
     missing = [name for name in _KEYS[:2] if not values.get(name)]
@@ -76,7 +78,7 @@ def read_credentials(path: str) -> Credentials:
 
 
 def _unquoted(text: str) -> str:
-    """Return a value as YAML means it: without its quotes, or without the comment behind it."""
+    """Return a value as YAML reads it: without its quotes, or without a trailing comment."""
     if text[:1] in ("'", '"'):
         end = text.find(text[0], 1)
         if end > 0 and (not text[end + 1 :].strip() or text[end + 1 :].lstrip().startswith("#")):
@@ -85,5 +87,5 @@ def _unquoted(text: str) -> str:
 
 
 def _is_text(value: str) -> bool:
-    """Tell whether a variable can be sent; Python keeps bytes that are no UTF-8 as halves of surrogate pairs."""
+    """Return whether a value can be sent; Python keeps bytes that are not UTF-8 as halves of surrogate pairs."""
     return not any("\ud800" <= letter <= "\udfff" for letter in value)

@@ -17,10 +17,11 @@
             await asyncio.sleep(60)
             await consumer.drain(30.0)
 
-A strategy that has to be told something gets it in StrategyOptions: find_strategy("consistent-hash",
-StrategyOptions(virtual_nodes=20)), or find_strategy("config", StrategyOptions(configured=[MessageQueue("orders",
-"broker-a", 0)])). One of your own is Strategy("my-name", allocate), whose function takes the sorted queues of a topic
-and the sorted client ids, and returns each client's queues; all members of a group must share in the same way.
+Options of a strategy go into StrategyOptions: find_strategy("consistent-hash", StrategyOptions(virtual_nodes=20)), or
+find_strategy("config", StrategyOptions(configured=[MessageQueue("orders", "broker-a", 0)])).
+
+Your own strategy is Strategy("my-name", allocate). Its function gets the sorted queues of a topic and the sorted client
+ids, and returns each client's queues. All members of a group must use the same strategy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Some messages of one queue that a listener gets at once, and what it says of them."""
+"""Messages of one queue that a listener gets in one call, and their result."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ ALL = 2**31 - 1
 class Batch(Struct, eq=False):
     """Messages of one queue, and the context in which a listener gets them (ConsumeConcurrentlyContext).
 
-    A listener may set `ack_index`, the last message that is done, by index; those after it are consumed again. It may
-    set `delay_level` for those: 0 leaves it to the broker, -1 makes dead letters of them. `attempt` counts how often
-    this process has tried them before, where the broker did not take them back.
+    A listener may set `ack_index` to the index of the last message that is done; later ones are redelivered. It may set
+    `delay_level` for those: 0 leaves the delay to the broker, -1 makes them dead letters. `attempt` counts the earlier
+    tries in this process, because the broker did not accept them back.
     """
 
     process_queue: ProcessQueue
@@ -29,23 +29,23 @@ class Batch(Struct, eq=False):
     delay_level: int
     ack_index: int = ALL
     attempt: int = 0
-    # Monotonic times, in s; 0 before that.
+    # Monotonic times in s; 0 until then.
     started_s: float = 0.0
     finished_s: float = 0.0
     status: ConsumeStatus | None = None
     error: BaseException | None = None
-    # Its time is over while the listener has it still; expired is what was sent back for that.
+    # Overdue: its time is over, but the listener still has it. Expired: it was sent back for that reason.
     is_overdue: bool = False
     is_expired: bool = False
-    # It was not consumed, and is neither acknowledged nor sent back: a later member gets it.
+    # It was not consumed, and is neither acknowledged nor sent back: it is redelivered later.
     is_left_alone: bool = False
 
     @property
     def mq(self) -> MessageQueue:
-        """Where the messages come from."""
+        """The queue of the messages."""
         return self.process_queue.mq
 
 
-# What consumes: a plain function or a coroutine function. None and exceptions mean RECONSUME_LATER, as in Java.
+# A plain function or a coroutine function. None and exceptions mean RECONSUME_LATER, as in Java.
 Answer = ConsumeStatus | None
 Listener = Callable[[Sequence[StoredMessage], Batch], "Answer | Awaitable[Answer]"]

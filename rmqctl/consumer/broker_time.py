@@ -1,7 +1,7 @@
-"""The brokers' time, as far as their answers prove it: versions of subscriptions are taken from it.
+"""The brokers' time, as far as their answers prove it; it is the source of subscription versions.
 
-A group's members order their subscriptions by these versions. RocketMQ's clients take them from their own clocks, so
-that one whose clock is fast overrules the others for as long as it is.
+Brokers order the subscriptions of a group's members by these versions. RocketMQ's clients take versions from their own
+clocks, so a client with a fast clock overrules the others.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from rmqctl.errors import NotAuthorisedError, RmqctlError
 from rmqctl.model.route import Broker
 from rmqctl.rules.clock_skew import ClockSample, SkewBounds, compute_skew, middle_clock
 
-# The shortest round trip of these gives the bounds; old ones fall out, for clocks drift.
+# The shortest round trip of these gives the bounds; old samples are discarded, because clocks drift.
 _KEPT_SAMPLES = 8
 FIRST_SAMPLES = 3
 
 
 class BrokerTime:
-    """What the brokers' clocks say. Where none tells, it is our own clock.
+    """The time by the brokers' clocks, or by our own clock if no broker reports its time.
 
-    Asking leaves no trace. Setting our own clock moves nothing: it goes by the monotonic one.
+    Requests leave no trace. A step of our own clock has no effect: the time is derived from the monotonic clock.
     """
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._samples: dict[str, deque[ClockSample]] = {}
         self._skews: dict[str, SkewBounds] = {}
-        # By broker name: why it does not tell. One that refuses is not asked again: it may write that down each time.
+        # By broker name: why its time is unknown. A broker that denies access is not asked again: it may log denials.
         self.errors: dict[str, RmqctlError] = {}
         self._refused: set[str] = set()
 
     async def measure(self, brokers: Collection[Broker], *, sample_count: int = FIRST_SAMPLES) -> None:
-        """Ask all brokers, so many times each, and forget others. Never raises an error of the cluster."""
+        """Ask each broker `sample_count` times, and forget other brokers. Never raises an error of the cluster."""
         names = {broker.broker_name for broker in brokers}
         for name in [name for name in self._samples if name not in names]:
             del self._samples[name]
@@ -49,7 +49,7 @@ class BrokerTime:
                 return
 
     async def sample(self, broker: Broker) -> bool:
-        """Ask a broker's master once; tell whether it answered with its time."""
+        """Ask a broker's master once; return whether it answered with its time."""
         name, address = broker.broker_name, broker.master_address
         if address is None or name in self._refused:
             return False
@@ -69,21 +69,21 @@ class BrokerTime:
         return True
 
     def now_ms(self) -> int:
-        """Return the brokers' time, epoch ms: of several that differ, the middle one's."""
+        """Return the brokers' time, epoch ms: the middle one of several that differ."""
         skew = self._middle()
         return self._client.clock.now_ms() if skew is None else self._monotonic_ms() + skew.middle_ms
 
     def next_version_ms(self, before_ms: int) -> int:
-        """Return a version for a subscription that had another one before: now, but never older than that."""
+        """Return a version for a changed subscription: now, but always newer than its previous version `before_ms`."""
         return max(self.now_ms(), before_ms + 1)
 
     def skew(self) -> SkewBounds | None:
-        """Return how far the brokers' clocks are from our wall clock; None while no broker tells."""
+        """Return the skew of the brokers' clocks against our wall clock; None while no broker reports its time."""
         skew = self._middle()
         return None if skew is None else self._from_wall(skew)
 
     def skews(self) -> Mapping[str, SkewBounds]:
-        """Return the same for each broker, by name."""
+        """Return the skew of each broker's clock, by broker name."""
         return {name: self._from_wall(skew) for name, skew in self._skews.items()}
 
     def _middle(self) -> SkewBounds | None:

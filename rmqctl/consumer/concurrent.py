@@ -1,8 +1,8 @@
-"""Concurrent consumption: what comes of each batch, and what becomes of messages that failed.
+"""Concurrent consumption: handle the result of each batch, and the messages that failed.
 
-(ConsumeMessageConcurrentlyService.) What succeeded is acknowledged in bulk, queue by queue. What failed is sent back to
-its broker, and where that fails, tried again here, a bounded number of times; after that its queue takes no new
-messages until a broker takes the failed ones.
+(ConsumeMessageConcurrentlyService.) Successful messages are acknowledged in bulk, queue by queue. Failed messages are
+sent back to their broker. Where that fails, they are retried locally, a limited number of times. After that, their
+queue accepts no new messages until a broker accepts the failed ones.
 """
 
 from __future__ import annotations
@@ -25,55 +25,55 @@ from .process_queue import ProcessQueue
 from .settings import ConsumerSettings
 from .workers import make_workers
 
-# RocketMQ sends what expired back with this level (ProcessQueue.cleanExpiredMsg).
+# RocketMQ sends expired messages back with this level (ProcessQueue.cleanExpiredMsg).
 EXPIRED_LEVEL = 3
-# Failed batches that are sent back at one time; each is sent message by message.
+# The number of failed batches that are sent back concurrently; each is sent message by message.
 _SENT_BACK_AT_ONCE = 32
 
 
 class SendBack(Protocol):
-    """Gives a message back to its broker, to be tried again later."""
+    """Sends a message back to its broker for a later retry."""
 
     async def __call__(self, message: StoredMessage, level: int, *, broker_name: str | None = None) -> None:
-        """Send it with a delay level, to the broker where it was read. Raises RmqctlError when no broker took it."""
+        """Send it with a delay level to the broker that delivered it. Raises RmqctlError when no broker accepts it."""
 
 
 class Watcher(Protocol):
-    """Hears what happens: counts it, logs it."""
+    """Receives the events of consumption, to count and report them."""
 
     def consumed(self, topic: str, ok_count: int, failed_count: int, spent_ms: float, batch_count: int) -> None:
-        """Count messages of one topic that were consumed, and how long so many batches took together."""
+        """Count consumed messages of one topic, and the total time (ms) of their `batch_count` batches."""
 
     def came_back(self, result: ConsumeResult, batch_count: int) -> None:
-        """Count so many batches under the label that they got when the listener came back."""
+        """Count batches under the label that they got when the listener returned."""
 
     def came_late(self, batch: Batch) -> None:
-        """Tell of a batch that did not fail, or was sent back before, and came back after its time."""
+        """Report a late batch: one that succeeded, or that was already sent back."""
 
     def all_hang(self, worker_count: int) -> None:
-        """Tell that no worker is left: all have batches whose time is over."""
+        """Report that no worker is left: all have overdue batches."""
 
     def one_is_free(self) -> None:
-        """Tell that this is over."""
+        """Report that a worker is free again."""
 
     def given_up(self, batch: Batch, message: StoredMessage, error: RmqctlError) -> None:
-        """Tell of a message that failed, and that nobody can send back, for it can't be read."""
+        """Report a failed message that cannot be sent back, because it cannot be read."""
 
     def failed(self, batch: Batch, result: ConsumeResult) -> None:
-        """Tell of a batch that did not succeed."""
+        """Report a batch that failed."""
 
     def not_sent_back(self, batch: Batch, error: RmqctlError) -> None:
-        """Tell that messages could not be sent back, and are kept."""
+        """Report that messages could not be sent back and are kept."""
 
     def blocked(self, process_queue: ProcessQueue, error: RmqctlError) -> None:
-        """Tell that a queue takes no new messages, since failed ones can't be sent back."""
+        """Report that a queue pulls no new messages, because failed ones cannot be sent back."""
 
     def expired(self, batch: Batch) -> None:
-        """Tell of a batch that took too long, and is sent back."""
+        """Report a batch that took too long and is sent back."""
 
 
 class _Sum:
-    """What succeeded of one queue."""
+    """The successful messages of one queue."""
 
     __slots__ = ("batch_count", "messages", "spent_s")
 
@@ -84,9 +84,9 @@ class _Sum:
 
 
 class ConcurrentConsumption:
-    """Hands messages to the listener, and acknowledges them.
+    """Passes messages to the listener, and acknowledges them.
 
-    `acknowledge` is told up to which offset a queue is done. Everything but the listener runs in the event loop.
+    `acknowledge` receives the offset up to which a queue is done. Everything but the listener runs in the event loop.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class ConcurrentConsumption:
         )  # fmt: skip
 
     def submit(self, process_queue: ProcessQueue, messages: Sequence[StoredMessage]) -> None:
-        """Have messages consumed that are in their process queue already, in batches of the size that is set."""
+        """Have messages of a process queue consumed, in batches of the configured size."""
         size, level = self._settings.batch_size, self._settings.delay_level
         if size == 1:
             batches = [Batch(process_queue, [message], level) for message in messages]
@@ -122,20 +122,20 @@ class ConcurrentConsumption:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is being consumed, waits for it, or is being sent back."""
+        """Whether no message is being consumed, waiting to be, or being sent back."""
         return self._open_count == 0 and not self._running
 
     async def aclose(self) -> None:
-        """Let go of the workers and of what is being sent back; what listeners say from now on is not heard."""
+        """Stop the workers and the sending back; ignore results of listeners from now on."""
         self._is_closed = True
         self._workers.close()
         self.expiry.close()
         await stop_tasks(self._running)
 
     def _settle(self, batches: list[Batch]) -> None:
-        """Acknowledge what succeeded in bulk, and look at the rest one by one."""
+        """Acknowledge successful batches in bulk, and handle the others one by one."""
         done: dict[ProcessQueue, _Sum] = {}
-        # What has expired is waited for no longer.
+        # Expired batches are no longer waited for.
         self._open_count -= len(batches) - sum([batch.is_expired for batch in batches])
         if self._is_closed:
             return
@@ -147,7 +147,7 @@ class ConcurrentConsumption:
             if process_queue.dropped or batch.is_left_alone:
                 continue
             if batch.is_expired:
-                # A label, and no more: its messages have been sent back.
+                # Only its label counts: its messages have been sent back.
                 self._watcher.came_back(_result(batch, timeout_s), 1)
                 self._watcher.came_late(batch)
                 continue
@@ -184,7 +184,7 @@ class ConcurrentConsumption:
         if not bad:
             return
         if self._settings.message_model == BROADCASTING:
-            # RocketMQ drops them as well: nobody else would get them.
+            # RocketMQ drops them too: no other member would get them.
             self._remove(batch.process_queue, bad)
             return
         rest = Batch(batch.process_queue, bad, batch.delay_level)
@@ -197,7 +197,7 @@ class ConcurrentConsumption:
             self._acknowledge(process_queue.mq, offset)
 
     async def _give_back(self, batch: Batch, level: int) -> None:
-        """Send messages back until none is left; those that no broker takes are consumed again here, then kept."""
+        """Send messages back until none is left; those that no broker accepts are retried locally, then kept."""
         error = await self._send_all(batch, level)
         if error is None or batch.process_queue.dropped:
             return
@@ -222,12 +222,12 @@ class ConcurrentConsumption:
             process_queue.unblock()
 
     async def _send_all(self, batch: Batch, level: int) -> RmqctlError | None:
-        """Send messages back one by one; those that were taken count as consumed. Returns why the rest was not."""
+        """Send messages back one by one; accepted ones count as consumed. Return why the others were not accepted."""
         async with self._gate:
             left: list[StoredMessage] = []
             error: RmqctlError | None = None
             for message in batch.messages:
-                # What is no longer there was sent back already, or belongs to somebody else by now.
+                # A message that is no longer there was already sent back, or belongs to another member by now.
                 if batch.process_queue.dropped or not batch.process_queue.has(message):
                     continue
                 try:
@@ -237,7 +237,7 @@ class ConcurrentConsumption:
                         error = failure
                         left.append(message)
                         continue
-                    # No broker could take it, now or later: kept, it would hold its queue for ever.
+                    # No broker can ever accept it: if kept, it would block its queue for ever.
                     self._watcher.given_up(batch, message, failure)
                     self._remove(batch.process_queue, [message])
                 else:
@@ -246,14 +246,14 @@ class ConcurrentConsumption:
             return error
 
     def _count_returned(self, batches: list[Batch]) -> None:
-        """Take note of listeners that came back after their time."""
+        """Note listeners that returned after their time."""
         did_all_hang = self._overdue_count == self._settings.worker_count
         self._overdue_count -= sum(batch.is_overdue for batch in batches)
         if did_all_hang and self._overdue_count < self._settings.worker_count:
             self._watcher.one_is_free()
 
     def _expire(self, batch: Batch) -> None:
-        """Take note of a batch whose time is over. Its listener goes on, and keeps its worker."""
+        """Note a batch whose time is over. Its listener continues, and keeps its worker."""
         batch.is_overdue = True
         self._overdue_count += 1
         if not batch.process_queue.dropped and self._settings.message_model != BROADCASTING:
@@ -262,7 +262,7 @@ class ConcurrentConsumption:
             self._watcher.all_hang(self._overdue_count)
 
     def _send_back_expired(self, batch: Batch) -> None:
-        """Send a batch back that took too long, and acknowledge it: a late result is not listened to."""
+        """Send back a batch that took too long, and acknowledge it: a late result is ignored."""
         batch.is_expired = True
         self._open_count -= 1
         self._watcher.expired(batch)
@@ -277,10 +277,10 @@ class ConcurrentConsumption:
 
 
 def split(batch: Batch, *, ack_index_on_failure: bool) -> tuple[list[StoredMessage], list[StoredMessage]]:
-    """Return the messages of a finished batch that are done, and those to be consumed again.
+    """Return the messages of a finished batch that are done, and those to redeliver.
 
-    With CONSUME_SUCCESS those up to `ack_index` are done. With RECONSUME_LATER none is, in RocketMQ; with
-    `ack_index_on_failure` those up to an `ack_index` that the listener has set.
+    With CONSUME_SUCCESS, messages up to `ack_index` are done. With RECONSUME_LATER, RocketMQ treats none as done; with
+    `ack_index_on_failure`, messages up to an `ack_index` that the listener has set are done.
     """
     messages, count = list(batch.messages), len(batch.messages)
     if batch.status is ConsumeStatus.CONSUME_SUCCESS:
@@ -293,9 +293,9 @@ def split(batch: Batch, *, ack_index_on_failure: bool) -> tuple[list[StoredMessa
 
 
 def _is_readable(message: StoredMessage) -> bool:
-    """Tell whether a record says whose message it is; where it does not, brokers can't read it either."""
+    """Return whether a record's topic and properties can be read; if not, brokers cannot read them either."""
     try:
-        message.properties  # noqa: B018 (reading them is what may fail; the topic stands beside them)
+        message.properties  # noqa: B018 (the access may fail; the topic is read with them)
     except RmqctlError:
         return False
     return True
@@ -306,7 +306,7 @@ def _result(batch: Batch, timeout_s: float) -> ConsumeResult:
         return ConsumeResult.EXCEPTION
     if batch.status is None:
         return ConsumeResult.RETURNNULL
-    # The time that a batch has may have been raised since it expired.
+    # The time limit may have been raised since the batch expired.
     if batch.is_expired or batch.finished_s - batch.started_s >= timeout_s:
         return ConsumeResult.TIME_OUT
     return ConsumeResult.FAILED if batch.status is ConsumeStatus.RECONSUME_LATER else ConsumeResult.SUCCESS

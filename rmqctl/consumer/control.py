@@ -1,4 +1,4 @@
-"""What brokers ask of a consumer: to rebalance, to reset offsets, to tell of itself (ClientRemotingProcessor)."""
+"""Requests of brokers to a consumer: rebalance, reset offsets, report its state (ClientRemotingProcessor)."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from .running_info import HeldQueue, Running, encode_running_info
 from .settings import ConsumerSettings
 from .stacks import stacks
 
-# Between letting go of the queues and setting their offsets (MQClientInstance.resetOffset).
+# The pause between dropping the queues and setting their offsets (MQClientInstance.resetOffset).
 RESET_WAIT_S = 10.0
-# For positions that only brokers know: mqadmin gives up after 5 s.
+# Time limit for positions that only brokers know: mqadmin gives up after 5 s.
 _POSITIONS_S = 3.0
 # What Java shows for a queue without a position, and for one that could not be read (RemoteBrokerOffsetStore).
 _NO_OFFSET, _UNREAD_OFFSET = -1, -2
@@ -48,38 +48,38 @@ class Controlled(Protocol):
 
     @property
     def started_at_ms(self) -> int:
-        """When it joined, epoch ms."""
+        """When the consumer joined, epoch ms."""
 
     def subscriptions(self) -> Mapping[str, Subscription]:
-        """Return what is consumed, by topic."""
+        """Return the subscriptions, by topic."""
 
     def process_queues(self) -> Mapping[MessageQueue, ProcessQueue]:
-        """Return the queues that are held."""
+        """Return the held queues."""
 
     def taken_at_ms(self, mq: MessageQueue) -> int:
-        """Return when a queue that is held was taken, epoch ms."""
+        """Return when a held queue was taken, epoch ms."""
 
     def heads(self) -> Mapping[MessageQueue, Head]:
-        """Return the first message in hand of each queue where the listener has it now."""
+        """Return the first message in flight of each queue whose listener is processing it now."""
 
     def suspend(self) -> None:
-        """Pull nothing until resume() was called as often as this."""
+        """Stop pulling until resume() has been called as often as this method."""
 
     def resume(self) -> None:
         """Undo one suspend()."""
 
     async def drop(self, mq: MessageQueue) -> bool:
-        """Store a queue's offset in memory and give it up."""
+        """Store the offset of a queue that is in memory, and give up the queue."""
 
     def rebalance_soon(self) -> None:
-        """Rebalance as soon as it may be."""
+        """Rebalance as soon as allowed."""
 
 
 class Control:
-    """Answers brokers in a consumer's name. `handlers` go to its Client; `attach()` follows once there is a consumer.
+    """Answers brokers for a consumer. Give `handlers` to its Client, and call `attach()` once the consumer exists.
 
-    `strategy` names how queues are shared. Resets go one after the other, each `reset_wait_s` long at least. `report`
-    is told in a sentence what came of them.
+    `strategy` is the name of the strategy. Resets run one after the other, each for at least `reset_wait_s`. `report`
+    receives a sentence about the result of each.
     """
 
     def __init__(
@@ -100,34 +100,34 @@ class Control:
         }
 
     def attach(self, consumer: Controlled) -> None:
-        """Speak for a consumer from now on; before that, and after aclose(), for none."""
+        """Answer for this consumer from now on, until aclose()."""
         self._consumer = consumer
 
     async def aclose(self) -> None:
-        """Give up what is under way: queues of a reset keep the offsets that they had."""
+        """Stop running work: queues of a running reset keep their old offsets."""
         self._consumer = None
         await stop_tasks(self._tasks)
 
     def _speaker(self, command: Command, field: str) -> Controlled | None:
-        """Return the consumer when it is of the group that the broker means."""
+        """Return the consumer if it belongs to the group of the request, else None."""
         consumer = self._consumer
         is_meant = consumer is not None and command.ext_fields.get(field) == consumer.settings.group
         return consumer if is_meant else None
 
     def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run on even when the connection ends, which takes the handler with it."""
+        """Start work that continues even if the connection ends, which cancels the handler."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     async def _notified(self, _: str, __: Command) -> None:
-        """NOTIFY_CONSUMER_IDS_CHANGED: whatever the group, as in Java."""
+        """NOTIFY_CONSUMER_IDS_CHANGED, for any group, as in Java."""
         if self._consumer is not None:
             self._consumer.rebalance_soon()
 
     async def _reset(self, address: str, command: Command) -> None:
-        """RESET_CONSUMER_CLIENT_OFFSET: never answered."""
+        """RESET_CONSUMER_CLIENT_OFFSET, which is never answered."""
         consumer = self._speaker(command, "group")
         if consumer is None:
             return
@@ -135,16 +135,16 @@ class Control:
         try:
             table = bodies.decode_pushed_reset(command.body) if command.body else {}
         except RmqctlError as error:
-            self._report(f"A reset of {topic} from {address} is left out: {error.sentence}")
+            self._report(f"A reset of {topic} from {address} is ignored: {error.sentence}")
             return
         targets = {mq: offset for mq, offset in table.items() if mq.topic == topic}
         self._start(self._carry_out(consumer, topic, targets))
 
     async def _carry_out(self, consumer: Controlled, topic: str, targets: Mapping[MessageQueue, int]) -> None:
-        """Reset offsets in the order of MQClientInstance.resetOffset, which pauses all topics for it."""
+        """Reset offsets in the order of MQClientInstance.resetOffset, which pauses all topics meanwhile."""
 
         def held() -> list[MessageQueue]:
-            """Every member is pushed the queues of all; some may come and go meanwhile."""
+            """Return the queues that are held now: the broker pushes the queues of all members to each."""
             return [mq for mq in consumer.process_queues() if mq in targets]
 
         async with self._resetting:
@@ -164,26 +164,26 @@ class Control:
                 consumer.resume()
                 consumer.rebalance_soon()
         done = ", ".join(f"{mq.broker_name}:{mq.queue_id} to {targets[mq]}" for mq in sorted(mine))
-        self._report(f"A broker reset {topic}: {done or 'no queue that is held here'}.")
+        self._report(f"A broker reset {topic}: {done or 'this member holds none of the queues'}.")
 
     async def _let_go(self, consumer: Controlled, mq: MessageQueue) -> None:
         try:
-            has_gone = await consumer.drop(mq)
+            is_dropped = await consumer.drop(mq)
         except RmqctlError as error:
-            self._report(f"{mq} can't be given up after its reset: {error.sentence}")
+            self._report(f"Cannot give up {mq} after its reset: {error.sentence}")
         else:
-            if not has_gone:
-                self._report(f"{mq} can't be given up yet after its reset.")
+            if not is_dropped:
+                self._report(f"Cannot give up {mq} yet after its reset.")
 
     async def _tell_offsets(self, _: str, command: Command) -> Command:
-        """GET_CONSUMER_STATUS_FROM_CLIENT: offsets in memory; none for another group, as in Java."""
+        """GET_CONSUMER_STATUS_FROM_CLIENT: return offsets in memory; none for another group, as in Java."""
         consumer, topic = self._speaker(command, "group"), command.ext_fields.get("topic", "")
         offsets = {} if consumer is None else consumer.offsets.snapshot()
         table = {mq: offset for mq, offset in offsets.items() if not topic.strip() or mq.topic == topic}
         return Command(ResponseCode.SUCCESS, body=dumps({"consumerTable": {}, "messageQueueTable": table}))
 
     async def _tell_running_info(self, _: str, command: Command) -> Command:
-        """GET_CONSUMER_RUNNING_INFO."""
+        """GET_CONSUMER_RUNNING_INFO: return the state of the consumer."""
         consumer = self._speaker(command, "consumerGroup")
         if consumer is None:
             return _not_here(command)
@@ -206,7 +206,7 @@ class Control:
         return Command(ResponseCode.SUCCESS, body=encode_running_info(running))
 
     async def _consume(self, _: str, command: Command) -> Command:
-        """CONSUME_MESSAGE_DIRECTLY: the listener goes on to its end though the broker waits for 10 s only."""
+        """CONSUME_MESSAGE_DIRECTLY: the listener runs to its end, although the broker waits for only 10 s."""
         consumer = self._speaker(command, "consumerGroup")
         if consumer is None:
             return _not_here(command)
@@ -216,7 +216,7 @@ class Control:
 
 
 async def _positions(consumer: Controlled) -> dict[MessageQueue, int]:
-    """Return the position of each queue that is held: the one in memory, else the stored one."""
+    """Return the position of each held queue: the one in memory, else the stored one."""
     positions = {mq: consumer.offsets.read(mq) for mq in consumer.process_queues()}
     asking = {mq: asyncio.ensure_future(_fetch(consumer, mq)) for mq, offset in positions.items() if offset is None}
     if asking:
@@ -228,7 +228,7 @@ async def _positions(consumer: Controlled) -> dict[MessageQueue, int]:
             for task in asking.values():
                 task.cancel()
     found = {mq: task.result() if task.done() else _UNREAD_OFFSET for mq, task in asking.items()}
-    # What was given up meanwhile is held no more.
+    # Leave out queues that were given up meanwhile.
     return {
         mq: found[mq] if offset is None else offset
         for mq, offset in positions.items()

@@ -1,6 +1,6 @@
-"""Consumes one message because an operator asked for it, whether it was consumed before or not.
+"""Consume one message on an operator's request, whether it was consumed before or not.
 
-(ConsumeMessageConcurrentlyService.consumeMessageDirectly.) Nothing is acknowledged and nothing sent back.
+(ConsumeMessageConcurrentlyService.consumeMessageDirectly.) It is neither acknowledged nor sent back.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ _THROWN = "CR_THROW_EXCEPTION"
 
 
 def make_batch(settings: ConsumerSettings, broker_name: str, record: bytes) -> Batch:
-    """Return what a listener gets of a stored message. Raises RemoteProtocolError for a record that is none."""
+    """Return the batch of a stored message for a listener. Raises RemoteProtocolError for an invalid record."""
     messages = list(iter_messages(record))
     if not messages:
-        raise RemoteProtocolError("There is no message to consume.")
+        raise RemoteProtocolError("The request has no message to consume.")
     mq = MessageQueue(messages[0].topic, broker_name, messages[0].queue_id)
     if mq.topic == RETRY_PREFIX + settings.group:
         messages = restore_topics(messages)
-    # In a queue that nothing else knows of: whatever the consumer holds stays as it is.
+    # In a process queue of its own: the queues of the consumer stay unchanged.
     return Batch(ProcessQueue(mq), messages, settings.delay_level)
 
 
 async def consume_directly(listener: Listener, clock: Clock, batch: Batch) -> dict[str, Any]:
-    """Hand a batch to a listener, in a worker of its own; return what came of it (ConsumeMessageDirectlyResult)."""
+    """Pass a batch to a listener, in its own worker; return the result (ConsumeMessageDirectlyResult)."""
     done = asyncio.Event()
     workers = make_workers(
         listener, 1, clock, on_done=lambda _: done.set(), on_start=lambda *_: None, on_end=lambda _: None
@@ -66,6 +66,6 @@ async def consume_directly(listener: Listener, clock: Clock, batch: Batch) -> di
 
 
 def _describe(error: BaseException) -> str:
-    """Return an error and where it was raised (RemotingHelper.exceptionSimpleDesc)."""
+    """Return an error with the call that raised it (RemotingHelper.exceptionSimpleDesc)."""
     *_, (frame, line) = walk_tb(error.__traceback__)
     return f"{describe_error(error)}, {describe_call(frame, line)}"

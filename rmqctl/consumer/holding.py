@@ -1,4 +1,4 @@
-"""The queues that a consumer holds: taken and dropped as the rebalance says, pulled, what comes handed on."""
+"""The queues that a consumer holds: take and drop them for the rebalance, pull them, pass on their messages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .skipping import Skipping
 from .starting import find_start
 from .telling import Report
 
-# A broker that answers a pull so does not know this client, or what it subscribes to now.
+# Answers to a pull from a broker that does not know this client or its current subscription.
 _UNKNOWN_HERE = frozenset(
     {
         ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST,
@@ -42,10 +42,10 @@ _UNKNOWN_HERE = frozenset(
 
 
 class Holding:
-    """The queues of one consumer, for Rebalance and pull_queue() their owner.
+    """The queues of one consumer; the owner for Rebalance and pull_queue().
 
-    `queues` are those that are held, `is_running` whether they may be pulled, `skipped_count` the messages that were
-    acknowledged unread. `consumption` is set before anything is taken.
+    `queues` has the held queues, `is_running` allows pulling, `skipped_count` counts messages acknowledged unread. Set
+    `consumption` before any queue is taken.
     """
 
     def __init__(
@@ -72,16 +72,16 @@ class Holding:
         self._pulls: dict[MessageQueue, asyncio.Task[None]] = {}
         self._is_ending = False
         self._suspended_count = 0
-        # Is to share anew: a queue was lost.
+        # Called to rebalance after a queue was lost.
         self.on_lost: Callable[[], object] = lambda: None
 
     async def end(self) -> None:
-        """Pull nothing any more, and take nothing."""
+        """Stop pulling, and take no more queues."""
         self._is_ending = True
         await stop_tasks(self._pulls.values())
 
     def suspend(self) -> None:
-        """Pull nothing until resume() was called as often as this."""
+        """Stop pulling until resume() has been called as often as this method."""
         self._suspended_count += 1
 
     def resume(self) -> None:
@@ -90,18 +90,18 @@ class Holding:
 
     @property
     def is_paused(self) -> bool:
-        """Whether nothing is pulled, by suspend()."""
+        """Whether suspend() has stopped pulling."""
         return self._suspended_count > 0
 
     async def persist(self, mqs: Iterable[MessageQueue] | None = None) -> list[Failure]:
-        """Store offsets, of all queues by default; tell of those that could not be, and return them."""
+        """Store the offsets of all or these queues; report and return failures."""
         failures = await self._offsets.persist(mqs)
         for failure in failures:
             at = f" at {failure.broker_name}" if failure.broker_name is not None else ""
             self._report(Trouble.STORE, f"Not stored{at}: {failure.what}: {failure.error.sentence}")
         return failures
 
-    # What Rebalance asks of its owner
+    # For Rebalance
 
     def held(self) -> Mapping[MessageQueue, int]:
         """See rebalance.Owner."""
@@ -144,7 +144,7 @@ class Holding:
         self._offsets.forget(mq)
         return True
 
-    # What pull_queue() asks of its owner
+    # For pull_queue()
 
     def subscription(self, topic: str) -> Subscription | None:
         """See pulling.Owner."""
@@ -176,7 +176,7 @@ class Holding:
         back_to = min(pulled.next_offset, *(message.queue_offset for message in messages[:1]), pulled.asked_offset)
         if back_to < pulled.asked_offset:
             self._report(
-                Trouble.OFFSET, f"{process_queue.mq}: the broker goes back to {back_to} from {pulled.asked_offset}."
+                Trouble.OFFSET, f"{process_queue.mq}: the broker moved back from {pulled.asked_offset} to {back_to}."
             )
         if not messages:
             offset = offset_without_messages(pulled.next_offset, cached_count=process_queue.count)
@@ -194,7 +194,7 @@ class Holding:
     def _without_skipped(
         self, process_queue: ProcessQueue, messages: Sequence[StoredMessage], max_offset: int | None
     ) -> Sequence[StoredMessage]:
-        """Acknowledge unread what is not wanted, and return the rest."""
+        """Acknowledge unwanted messages unread, and return the others."""
         unwanted = self._skipping.find_unwanted(messages, max_offset) if self._skipping.is_needed else []
         if not unwanted:
             return messages
@@ -202,11 +202,11 @@ class Holding:
         offset = process_queue.remove(unwanted)
         if offset is not None:
             self.acknowledge(process_queue.mq, offset)
-        gone = set(unwanted)
-        return [message for message in messages if message not in gone]
+        skipped = set(unwanted)
+        return [message for message in messages if message not in skipped]
 
     async def is_still_ours(self, process_queue: ProcessQueue, next_offset: int) -> bool:
-        """See pulling.Owner. What the broker has stored beyond our own offset, another member has."""
+        """See pulling.Owner. A stored offset beyond our own one was stored by another member."""
         mq = process_queue.mq
         if self.settings.message_model != CLUSTERING:
             return True
@@ -216,17 +216,19 @@ class Holding:
             known = next_offset if process_queue.first_offset is None else process_queue.first_offset
         if stored is None or stored <= known or process_queue.dropped:
             return True
-        self._report(Trouble.OFFSET, f"{mq}: another member has gone on from {known} to {stored}; it is taken anew.")
+        self._report(
+            Trouble.OFFSET, f"{mq}: another member has consumed from {known} to {stored}; the queue is taken again."
+        )
         process_queue.drop()
         self._lose(mq)
         return False
 
     async def illegal_offset(self, process_queue: ProcessQueue, next_offset: int) -> None:
-        """See pulling.Owner. The queue stays held, though dropped, until that is stored: nobody takes it meanwhile."""
+        """See pulling.Owner. The dropped queue stays held until the offset is stored, so it is not taken meanwhile."""
         mq = process_queue.mq
         process_queue.drop()
         self._report(
-            Trouble.OFFSET, f"{mq}: the broker does not have the offset that was asked for, and says {next_offset}."
+            Trouble.OFFSET, f"{mq}: the broker does not have the requested offset; it continues at {next_offset}."
         )
         await pause(self.client.clock, self.settings.illegal_offset_s)
         self._offsets.update(mq, next_offset, increase_only=False)
@@ -235,12 +237,12 @@ class Holding:
 
     async def pull_failed(self, mq: MessageQueue, error: RmqctlError) -> None:
         """See pulling.Owner."""
-        self._report(Trouble.PULL, f"{mq} can't be pulled: {error.sentence}")
+        self._report(Trouble.PULL, f"Cannot pull {mq}: {error.sentence}")
         if isinstance(error, UnreachableError) or (isinstance(error, BrokerError) and error.code in _UNKNOWN_HERE):
             await self._membership.tell(mq.broker_name)
 
     def acknowledge(self, mq: MessageQueue, offset: int) -> None:
-        """Note up to which offset a queue is done."""
+        """Note the offset up to which a queue is done."""
         self._offsets.update(mq, offset, increase_only=True)
 
     def _lose(self, mq: MessageQueue) -> None:

@@ -1,4 +1,4 @@
-"""Offsets of a broadcasting consumer, in the file that Java's clients keep them in (LocalFileOffsetStore)."""
+"""Offsets of a broadcasting consumer, in the file format of Java's clients (LocalFileOffsetStore)."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def local_offsets_path(client_id: str, group: str, folder: Path | None = None) -
     """
     for name in (client_id, group):
         if name in ("", ".", "..") or "/" in name or "\\" in name or "\0" in name:
-            raise UsageError(f"Offsets can't be kept under {name!r}: it is no name of a file.")
+            raise UsageError(f"Offsets cannot be stored under {name!r}, which is not a valid file name.")
     return (folder or Path.home() / ".rocketmq_offsets") / client_id / group / "offsets.json"
 
 
 class LocalOffsets(MemoryOffsets):
-    """Offsets in a file, with the one before it beside it as .bak. Queues that are not written keep what stands there.
+    """Offsets in a file; its previous version is kept as .bak. Queues that are not written keep their offsets.
 
     Clients with the same id and group on one machine share the file, as in Java: the last one to write a queue wins.
     """
@@ -47,7 +47,7 @@ class LocalOffsets(MemoryOffsets):
         return (await asyncio.to_thread(read_offsets, self.path)).get(mq)
 
     async def persist(self, mqs: Iterable[MessageQueue] | None = None) -> list[Failure]:
-        """See OffsetStore. A file that can't be read is not written over."""
+        """See OffsetStore. A file that cannot be read is not overwritten."""
         async with self._lock:
             offsets = {mq: self._offsets[mq] for mq in self._known(mqs)}
             if not offsets:
@@ -60,7 +60,7 @@ class LocalOffsets(MemoryOffsets):
 
 
 def read_offsets(path: Path) -> dict[MessageQueue, int]:
-    """Return what a file holds, else its .bak; nothing where there is neither. Raises RmqctlError."""
+    """Return the offsets of a file or else of its .bak; empty if neither exists. Raises RmqctlError."""
     first_error: RmqctlError | None = None
     for file in (path, _bak(path)):
         try:
@@ -71,7 +71,7 @@ def read_offsets(path: Path) -> dict[MessageQueue, int]:
             continue
         except RemoteProtocolError:
             first_error = first_error or UsageError(
-                f"{file} is damaged.", hint="Move it away; its queues then begin as if nothing was stored of them."
+                f"{file} is damaged.", hint="Move the file away; its queues then start without a stored offset."
             )
         except OSError as error:
             first_error = first_error or _refusal(file, "read", error)
@@ -81,18 +81,18 @@ def read_offsets(path: Path) -> dict[MessageQueue, int]:
 
 
 def merge_offsets(path: Path, offsets: Mapping[MessageQueue, int]) -> None:
-    """Write offsets beside those that a file has, so that it is whole at any moment. Raises RmqctlError."""
+    """Merge offsets into a file, which stays complete at any moment. Raises RmqctlError."""
     text = encode_offsets({**read_offsets(path), **offsets})
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _keep_before(path)
         _replace(path, text)
     except OSError as error:
-        raise _refusal(path, "written", error) from None
+        raise _refusal(path, "write", error) from None
 
 
 def _keep_before(path: Path) -> None:
-    """Copy a file that can be read to its .bak; a damaged one must not take the place of a good one."""
+    """Copy a readable file to its .bak; a damaged file must not replace a good one."""
     try:
         before = path.read_bytes()
         decode_offsets(before)
@@ -102,7 +102,7 @@ def _keep_before(path: Path) -> None:
 
 
 def _replace(path: Path, text: bytes) -> None:
-    """Write a file in one step, also through a loss of power. Raises OSError."""
+    """Write a file in one step, safe against a power loss. Raises OSError."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".rmqctl-")
     try:
         with os.fdopen(descriptor, "wb") as out:
@@ -125,7 +125,7 @@ def _bak(path: Path) -> Path:
 
 
 def _refusal(path: Path, what: str, error: OSError) -> RmqctlError:
-    return RmqctlError(f"{path} can't be {what}: {(error.strerror or str(error)).lower()}.")
+    return RmqctlError(f"Cannot {what} {path}: {(error.strerror or str(error)).lower()}.")
 
 
 def encode_offsets(offsets: Mapping[MessageQueue, int]) -> bytes:
@@ -155,4 +155,4 @@ def _row(key: Any, offset: Any) -> tuple[MessageQueue, int]:
         case {"topic": str(topic), "brokerName": str(broker_name), "queueId": int(queue_id)}:
             if type(queue_id) is type(offset) is int and 0 <= offset <= _MAX_OFFSET:
                 return MessageQueue(topic, broker_name, queue_id), offset
-    raise RemoteProtocolError("The file has a row that is no queue and its offset.")
+    raise RemoteProtocolError("The file has a row that is not a queue with an offset.")

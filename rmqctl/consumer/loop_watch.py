@@ -1,6 +1,6 @@
-"""Notices that the event loop does not run, from outside: heartbeats and pulls stand still then, and nothing says so.
+"""Detect from another thread that the event loop is blocked: heartbeats and pulls then stop without a report.
 
-A coroutine listener that blocks does that. After 120 s brokers drop the member, whose messages others get as well.
+A coroutine listener that blocks causes that. After 120 s brokers drop the member, and others also get its messages.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from rmqctl.model.consuming import Trouble
 from .stacks import where
 from .telling import Report
 
-# Looks in the time after which a loop is said to hang.
+# The number of checks within the time after which a loop counts as blocked.
 _LOOKS = 5
-# Where what is told goes nowhere, as into a pipe that nobody reads, nobody waits for it.
+# How long to wait for the last report, which may block, for example on a full pipe.
 _LAST_LOOK_S = 0.5
 _MEANWHILE = "no heartbeats and no pulls meanwhile"
-# Real time: a loop hangs whatever clock its consumer has. Linux's CLOCK_MONOTONIC leaves out what a machine sleeps.
+# Real time: a loop hangs whatever clock its consumer has. Linux's CLOCK_MONOTONIC omits the time of a suspend.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class LoopWatch:
-    """Asks the running event loop again and again whether it runs, from a thread of its own, until it is closed.
+    """Checks repeatedly, from its own thread, that the running event loop answers, until it is closed.
 
-    `report` is called by that thread, and must not raise; see Looks for what it is told.
+    That thread calls `report`, which must not raise; see Looks for the reports.
     """
 
     def __init__(self, limit_s: float, report: Report) -> None:
@@ -42,7 +42,7 @@ class LoopWatch:
         self.thread.start()
 
     def close(self) -> None:
-        """Look no more, after a last look: who was told that the loop hangs is told that it does not."""
+        """Stop, after a last check: after a report of a blocked loop, it reports that the loop runs again."""
         self._closed.set()
         self.thread.join(_LAST_LOOK_S)
 
@@ -68,7 +68,7 @@ class LoopWatch:
 
 
 class Moment(NamedTuple):
-    """A time, and how much of a processor's the process has had by then."""
+    """A time, and the CPU time of the process until then."""
 
     real_s: float
     busy_s: float
@@ -79,10 +79,10 @@ def _now() -> Moment:
 
 
 class Looks:
-    """What follows from looks at a loop, of which there are to be _LOOKS in limit_s.
+    """Evaluates the checks of a loop, _LOOKS of which are planned in limit_s.
 
-    A loop that leaves a question open for limit_s is told of once while it hangs, with the place, and once when it is
-    over. Only looks count: while there are none, the process stands still as a whole, and no listener is to blame.
+    A loop that does not answer for limit_s is reported once while it is blocked, with the place, and once when it runs
+    again. Only checks count: without any, the whole process is stopped, and no listener is to blame.
     """
 
     def __init__(self, limit_s: float, report: Report, find_place: Callable[[], str], now: Moment) -> None:
@@ -91,12 +91,12 @@ class Looks:
         self._find_place = find_place
         self._last = now
         self._asked_s = now.real_s
-        # Looks at a question that is open, and how much of that time there were none.
+        # Checks without an answer so far, and how much of that time had no checks.
         self._open_count = 0
         self._missed_s = 0.0
 
     def look(self, now: Moment, answered_s: float | None) -> None:
-        """Look, at most a moment later than planned if nothing is wrong; `answered_s` is None while the loop hangs."""
+        """Check, normally at most a moment later than planned; `answered_s` is None while the loop is blocked."""
         missed_s = now.real_s - self._last.real_s - self._limit_s / _LOOKS
         if missed_s >= self._limit_s:
             self._missed_s += missed_s
@@ -107,7 +107,7 @@ class Looks:
             if self._open_count == _LOOKS:
                 self._tell(
                     f"The event loop has been held up for {self._limit_s:g} s by {self._find_place()}: {_MEANWHILE}. "
-                    "A listener that blocks must be a plain function, not a coroutine."
+                    "Make a listener that blocks a plain function, not a coroutine."
                 )
             return
         if self._open_count >= _LOOKS:
@@ -122,8 +122,8 @@ class Looks:
 
     def _tell_missed(self, missed_s: float, busy_s: float) -> None:
         if busy_s >= missed_s / 2:
-            # It ran, but not this thread: a call in C that does not let go of the interpreter.
-            self._tell(f"One call kept the interpreter to itself for {missed_s:.1f} s: {_MEANWHILE}.")
+            # It ran, but not this thread: a call in C that does not release the interpreter lock.
+            self._tell(f"One call held the interpreter lock for {missed_s:.1f} s: {_MEANWHILE}.")
         else:
-            said = f"The process stood still for {missed_s:.1f} s, stopped or suspended: {_MEANWHILE}."
-            self._report(Trouble.STOOD_STILL, said)
+            sentence = f"The process was stopped or suspended for {missed_s:.1f} s: {_MEANWHILE}."
+            self._report(Trouble.STOOD_STILL, sentence)

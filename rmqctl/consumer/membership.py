@@ -1,4 +1,4 @@
-"""Being a member of a group: heartbeats to all brokers, the subscriptions they carry, and leaving."""
+"""Membership in a group: heartbeats to all brokers, the subscriptions in them, and leaving."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from .broker_time import BrokerTime
 from .routes import Routes
 from .settings import ConsumerSettings
 
-# A broker that many queues ask to be told anew is told once in this time, and one that can't be reached as often:
-# until it has heard of us on a connection, it takes us for gone, and whatever else we ask it does not count.
+# The shortest time between two heartbeats to one broker that queues ask for, and the pause between heartbeats to an
+# unreachable one. Until a broker gets a heartbeat on a connection, it treats us as absent, whatever else we send.
 _TELL_AGAIN_S = 1.0
 
 
 def own_client_id(settings: ConsumerSettings) -> str:
-    """Return the id of a client of this process; another one each time, unless a name is set."""
+    """Return a client id for this process; a new one at each call, unless an instance name is set."""
     return make_client_id(
         own_address(), pid=os.getpid(), nano_time=time.time_ns(), instance_name=settings.instance_name,
         unit_name=settings.unit_name, message_model=settings.message_model,
@@ -37,9 +37,9 @@ def own_client_id(settings: ConsumerSettings) -> str:
 
 
 class Heard(Struct, frozen=True):
-    """What a replica of a broker last answered to a heartbeat.
+    """The last answer of a broker's replica to a heartbeat.
 
-    `at_ms` is when it last took one, None for never; `error` is why it did not take the newest; `version` is its
+    `at_ms` is when it last accepted one, None for never; `error` is why it did not accept the newest; `version` is its
     MQVersion ordinal.
     """
 
@@ -52,7 +52,7 @@ class Heard(Struct, frozen=True):
 
 
 class _Line:
-    """What one address has been told."""
+    """The heartbeats to one address."""
 
     def __init__(self, heard: Heard) -> None:
         self.heard = heard
@@ -63,9 +63,9 @@ class _Line:
 
 
 class Membership:
-    """One client in one group, told to all brokers that `routes` knows of.
+    """One client in one group, registered with all brokers of `routes`.
 
-    A broker that hangs or refuses keeps nobody from telling the others.
+    A broker that hangs or refuses does not delay the others.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Membership:
         self._routes = routes
         self._broker_time = broker_time
         self._subscriptions: dict[str, Subscription] = {}
-        # What pulls may name: a version that brokers have not been told yet would be refused.
+        # The subscriptions that pulls may name: brokers refuse a version that they do not know yet.
         self._agreed: dict[str, Subscription] = {}
         self._lines: dict[str, _Line] = {}
         self._wanted = 0
@@ -88,15 +88,15 @@ class Membership:
     # Subscriptions
 
     def subscribe(self, subscription: Subscription) -> None:
-        """Consume a topic, or in another way than before; brokers are told with the next heartbeat."""
+        """Add a subscription, or change the one to its topic, from the next heartbeat on."""
         before = self._subscriptions.get(subscription.topic)
         version_ms = self._broker_time.next_version_ms(before.version_ms if before is not None else 0)
         self._subscriptions[subscription.topic] = replace(subscription, version_ms=version_ms)
-        # Another filter must not be served with the old one's messages: until brokers know it, pulls are refused.
+        # A new filter must not get messages of the old one: until brokers know it, they refuse pulls.
         self._agreed[subscription.topic] = self._subscriptions[subscription.topic]
 
     def unsubscribe(self, topic: str) -> None:
-        """Consume a topic no more."""
+        """Remove the subscription to a topic."""
         self._subscriptions.pop(topic, None)
         self._agreed.pop(topic, None)
 
@@ -109,17 +109,17 @@ class Membership:
                 self._subscriptions[topic] = replace(before, version_ms=version_ms)
 
     def subscriptions(self) -> Mapping[str, Subscription]:
-        """Return what heartbeats name, by topic."""
+        """Return the subscriptions in heartbeats, by topic."""
         return self._subscriptions
 
     def subscription(self, topic: str) -> Subscription | None:
-        """Return what a pull should name: the newest that all brokers that can be reached have been told."""
+        """Return the subscription for a pull: the newest that all reachable brokers know."""
         return self._agreed.get(topic)
 
     # Heartbeats
 
     async def run(self) -> None:
-        """Send heartbeats until it is cancelled, the first at once, and look at the brokers' clocks as often."""
+        """Send heartbeats until cancelled, the first immediately, and sample the brokers' clocks as often."""
         self._client.on_connected = self._connected
         try:
             while True:
@@ -135,10 +135,10 @@ class Membership:
                 task.cancel()
 
     def _connected(self, address: str) -> None:
-        """Tell a broker at once that was told on another connection: it takes us for gone since that one broke.
+        """Send a heartbeat on a new connection: the broker has treated us as absent since the old one broke.
 
-        Whatever had it opened does not know that; pulls are answered as long as the group has any member. Java's
-        clients of 5.4 do so too (enableHeartbeatChannelEventListener). A heartbeat that is under way goes there too.
+        The request that opened the connection does not show that: pulls are answered while the group has any member.
+        Java's 5.4 clients do the same (enableHeartbeatChannelEventListener). A running heartbeat uses it anyway.
         """
         line = self._lines.get(address)
         if line is not None and line.heard.at_ms is not None and not line.lock.locked():
@@ -146,34 +146,34 @@ class Membership:
             self._spawn(self._tell(line, self._wanted))
 
     def beat_soon(self) -> None:
-        """Have all brokers told what is new, as soon as `run()` gets to it."""
+        """Have `run()` send a heartbeat to all brokers soon."""
         self._wake.set()
 
     async def beat(self) -> None:
-        """Tell all brokers; returns when each has answered or failed, which `heard()` then tells."""
+        """Send a heartbeat to all brokers; return once each has answered or failed, see `heard()`."""
         self._wanted += 1
-        wanted, telling = self._wanted, dict(self._subscriptions)
+        wanted, sending = self._wanted, dict(self._subscriptions)
         await asyncio.gather(*(self._tell(line, wanted) for line in self._places()))
-        for topic, subscription in telling.items():
+        for topic, subscription in sending.items():
             agreed = self._agreed.get(topic)
             if agreed is not None and agreed.version_ms < subscription.version_ms:
                 self._agreed[topic] = subscription
 
     async def tell(self, broker_name: str) -> None:
-        """Tell one broker again, which may have forgotten us: its connection was lost, or it refuses our pulls."""
+        """Send one broker a heartbeat: it may have forgotten us, after a lost connection or a refused pull."""
         before_s = self._client.clock.monotonic_s() - _TELL_AGAIN_S
         lines = [line for line in self._places() if line.heard.broker_name == broker_name]
         self._wanted += 1
         await asyncio.gather(*(self._tell(line, self._wanted) for line in lines if line.tried_at_s <= before_s))
 
     def heard(self) -> list[Heard]:
-        """Return what each replica of each broker last answered."""
+        """Return the last answer of each replica of each broker."""
         return [line.heard for line in self._lines.values()]
 
     async def leave(self) -> list[Heard]:
-        """Leave the group at all brokers that took a heartbeat; return those that did not hear of it.
+        """Leave the group at all brokers that accepted a heartbeat; return those where that failed.
 
-        Not to be called while `run()` goes on. Nothing can be told afterwards.
+        Cancel `run()` before the call. No heartbeat is sent afterwards.
         """
         self._has_left = True
         for task in self._tasks:
@@ -183,7 +183,7 @@ class Membership:
         return [line.heard for line in lines if line.heard.error is not None]
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        # Not awaited: what a hanging broker takes must not hold the next heartbeat.
+        # Not awaited: a hanging broker must not delay the next heartbeat.
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -203,11 +203,11 @@ class Membership:
         return list(self._lines.values())
 
     async def _tell(self, line: _Line, wanted: int) -> None:
-        """Send a heartbeat, unless one that was sent meanwhile says it all."""
+        """Send a heartbeat, unless one that was sent meanwhile has the same content."""
         async with line.lock:
             if line.told >= wanted or self._has_left:
                 return
-            telling = self._wanted
+            sending = self._wanted
             line.tried_at_s = self._client.clock.monotonic_s()
             command = consuming.heartbeat(
                 self.client_id, self._settings.group, self._subscriptions.values(),
@@ -222,10 +222,10 @@ class Membership:
                     self._spawn(self._tell_until_heard(line))
             else:
                 line.heard = replace(line.heard, at_ms=self._client.clock.now_ms(), error=None, version=answer.version)
-            line.told = telling
+            line.told = sending
 
     async def _tell_until_heard(self, line: _Line) -> None:
-        """Tell a broker that can't be reached again and again, also one that nothing is pulled from."""
+        """Send heartbeats to an unreachable broker repeatedly, even if nothing is pulled from it."""
         try:
             while isinstance(line.heard.error, UnreachableError) and self._lines.get(line.heard.address) is line:
                 await pause(self._client.clock, _TELL_AGAIN_S)

@@ -1,4 +1,4 @@
-"""Up to where each queue is done: in memory, and at the brokers for all of a group (RemoteBrokerOffsetStore)."""
+"""The offset up to which each queue is done, in memory and at the brokers (RemoteBrokerOffsetStore)."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol import headers, writes
 from rmqctl.protocol.codes import ResponseCode
 
-# Offsets are stored every 5 s. Where that did not work for longer, as the process was stopped or a broker could not be
-# reached, others may have consumed the queue meanwhile, and an offset of before would have all of that consumed again.
+# Offsets are stored every 5 s. If that failed for longer, because the process was stopped or a broker was unreachable,
+# other members may have consumed the queue meanwhile. Storing an old offset would redeliver those messages.
 _SURE_S = 15.0
 
 
 class OffsetStore(Protocol):
-    """What is kept of a consumer's progress. Only persist() makes it last, and only fetch() looks there."""
+    """The store of a consumer's progress. Only persist() writes to permanent storage; only fetch() reads from it."""
 
     def update(self, mq: MessageQueue, offset: int, *, increase_only: bool) -> None:
-        """Note the offset up to which a queue is done; with increase_only a smaller one is passed over."""
+        """Note the offset up to which a queue is done; with increase_only, ignore a smaller one."""
 
     def read(self, mq: MessageQueue) -> int | None:
-        """Return the offset in memory, None for none."""
+        """Return the offset in memory, or None."""
 
     async def fetch(self, mq: MessageQueue) -> int | None:
-        """Return the offset that is stored, None for none; memory stays as it is. Raises RmqctlError."""
+        """Return the stored offset, or None; do not change memory. Raises RmqctlError."""
 
     async def persist(self, mqs: Iterable[MessageQueue] | None = None) -> list[Failure]:
-        """Store the offsets in memory of these queues, of all by default; return what could not be stored."""
+        """Store the offsets in memory, of all or these queues; return the failures."""
 
     def forget(self, mq: MessageQueue) -> None:
-        """Take a queue out of memory; what is stored of it stays."""
+        """Remove a queue from memory; its stored offset stays."""
 
     def snapshot(self) -> dict[MessageQueue, int]:
-        """Return a copy of all that is in memory."""
+        """Return a copy of all offsets in memory."""
 
 
 class MemoryOffsets:
-    """The part of a store that is in memory."""
+    """The in-memory part of a store."""
 
     def __init__(self) -> None:
         self._offsets: dict[MessageQueue, int] = {}
@@ -70,9 +70,9 @@ class MemoryOffsets:
 
 
 class BrokerOffsets(MemoryOffsets):
-    """Offsets at the brokers, shared by a group. `address_of` leads to the master of a queue: slaves keep nothing.
+    """Offsets at the brokers, shared by a group. `address_of` returns the master of a queue: slaves store no offsets.
 
-    `held` are the queues whose broker took the last offset and did not store it, since a reset waits for whoever pulls.
+    `held` are the queues whose broker accepted the last offset without storing it, because a reset waits for a pull.
     """
 
     def __init__(self, client: Client, group: str, address_of: Callable[[MessageQueue], str | None]) -> None:
@@ -81,10 +81,10 @@ class BrokerOffsets(MemoryOffsets):
         self._client = client
         self._group = group
         self._address_of = address_of
-        # Two offsets of a queue that are under way at once could be stored in either order, and the older one would
-        # undo a reset. Not one a broker: many queues that are dropped at once would wait for a silent one in turn.
+        # Two concurrent offsets of a queue could be stored in either order, and the older one would undo a reset. Not
+        # one lock per broker: many queues that are dropped together would wait in turn for a silent broker.
         self._locks: defaultdict[MessageQueue, asyncio.Lock] = defaultdict(asyncio.Lock)
-        # By broker and topic: done once an offset was stored there.
+        # By broker and topic: done once the first offset is stored there.
         self._begun: dict[tuple[str, str], asyncio.Future[UnreachableError | None]] = {}
         # Monotonic: when a queue's stored offset was last known to be ours.
         self._sure_at_s: dict[MessageQueue, float] = {}
@@ -93,13 +93,13 @@ class BrokerOffsets(MemoryOffsets):
         """See OffsetStore."""
         super().update(mq, offset, increase_only=increase_only)
         if not increase_only:
-            self._sure_at_s.pop(mq, None)  # a correction counts whatever is stored
+            self._sure_at_s.pop(mq, None)  # a correction applies whatever is stored
 
     async def fetch(self, mq: MessageQueue) -> int | None:
-        """Return the stored offset, None for none. Raises RmqctlError.
+        """Return the stored offset, or None. Raises RmqctlError.
 
-        As Java's clients ask, so that a small new queue answers 0: what was sent to it before anyone knew of it is not
-        left out. 4.9 answers 0 for none always.
+        It sends the request of Java's clients, so that the answer for a small new queue is 0: messages that were sent
+        before any member knew the queue are then consumed. 4.9 always answers 0 for a missing offset.
         """
         command = headers.query_consumer_offset(self._group, mq.topic, mq.queue_id, zero_when_new=True)
         try:
@@ -114,7 +114,7 @@ class BrokerOffsets(MemoryOffsets):
         return offset if offset >= 0 else None
 
     async def persist(self, mqs: Iterable[MessageQueue] | None = None) -> list[Failure]:
-        """See OffsetStore. What a silent broker costs the others do not wait for."""
+        """See OffsetStore. A silent broker does not delay the others."""
         by_broker: dict[str, list[MessageQueue]] = {}
         for mq in self._known(mqs):
             by_broker.setdefault(mq.broker_name, []).append(mq)
@@ -139,7 +139,7 @@ class BrokerOffsets(MemoryOffsets):
         ]
 
     async def _persist_one(self, mq: MessageQueue) -> RmqctlError | None:
-        """Store what is in memory by now."""
+        """Store the current offset in memory."""
         async with self._locks[mq]:
             try:
                 return await self._store(mq)
@@ -153,7 +153,7 @@ class BrokerOffsets(MemoryOffsets):
             known = self._offsets.get(mq)
             if known is not None and stored is not None and stored > known:
                 self._sure_at_s[mq] = sure_at_s
-                return RmqctlError(f"{stored} is stored by now, by another member; here it was {known}.")
+                return RmqctlError(f"Another member has stored {stored} meanwhile; this member is at {known}.")
         offset = self._offsets.get(mq)
         if offset is None:
             return None
@@ -170,10 +170,10 @@ class BrokerOffsets(MemoryOffsets):
 
     @asynccontextmanager
     async def _first_alone(self, mq: MessageQueue) -> AsyncIterator[None]:
-        """Let the first offset of a topic go to its broker before any other.
+        """Send the first offset of a topic to its broker before any other.
 
-        Brokers make a table for the topic then, and of two that come at once one is lost, though both are answered with
-        success (ConsumerOffsetManager.commitOffset). Where the first finds nobody, the others are not tried.
+        Brokers then create a table for the topic. Of two concurrent first offsets one is lost, although both get a
+        success (ConsumerOffsetManager.commitOffset). If the first one finds the broker unreachable, none is sent.
         """
         place = mq.broker_name, mq.topic
         first = self._begun.get(place)
@@ -195,5 +195,5 @@ class BrokerOffsets(MemoryOffsets):
     def _require_address(self, mq: MessageQueue) -> str:
         address = self._address_of(mq)
         if address is None:
-            raise UnreachableError(mq.broker_name, "its routes name no master of it")
+            raise UnreachableError(mq.broker_name, "no route has an address of its master")
         return address

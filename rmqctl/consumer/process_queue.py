@@ -1,4 +1,4 @@
-"""The messages of one queue that were pulled and are not done yet, and the offset up to which all is done."""
+"""The pulled messages of one queue that are not done yet, and the offset up to which all messages are done."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import NamedTuple
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.message import StoredMessage
 
-# So many more lists than messages may lie behind a message that is stuck before what is done is taken out of them.
+# Behind a stuck message, done messages are removed once there are this many more lists than open messages.
 _SPARE_LISTS = 64
 
 
 class DuplicateRisk(NamedTuple):
-    """What a crash now would deliver again although it is done: messages from first_offset to before end_offset.
+    """Done messages that a crash now would redeliver: offsets from first_offset to before end_offset.
 
-    That is measured from the offset in memory; what was done since it was last stored comes on top.
+    It is measured from the offset in memory. Messages done since the last commit are redelivered too.
     """
 
     first_offset: int
@@ -27,11 +27,11 @@ class DuplicateRisk(NamedTuple):
 
 
 class ProcessQueue:
-    """Keeps what one queue has in flight (ProcessQueue); for one thread, but `has` and `dropped` for any.
+    """The messages of one queue in flight (ProcessQueue). Not thread-safe, except for `has` and `dropped`.
 
-    A message is told from another by its identity, not by its offset: where an offset comes again, the queue waits for
-    both. `room` is awaited for the next time that something is taken out. `last_pull_at_ms` and `last_consume_at_ms`
-    are set by who pulls and consumes, and begin with its creation, as Java's.
+    Messages are distinguished by identity, not by offset: where an offset arrives twice, the queue waits for both.
+    Await `room` for the next removal. The callers that pull and consume set `last_pull_at_ms` and `last_consume_at_ms`;
+    both start with the creation time, as in Java.
     """
 
     def __init__(self, mq: MessageQueue, *, now_ms: int = 0) -> None:
@@ -43,20 +43,20 @@ class ProcessQueue:
         self.taken_at_ms = now_ms
         self.last_pull_at_ms = now_ms
         self.last_consume_at_ms = now_ms
-        # The stored size of each that is not done, in the order of their offsets.
+        # The stored size of each message that is not done, in the order of their offsets.
         self._sizes: dict[StoredMessage, int] = {}
-        # What was put at a time, done or not, and how many were put before; from the first that is not done on. To look
-        # for the first in the dict would walk over all that was taken from its front.
+        # The messages of each put(), done or not, and how many were put before; from the first open one on. To search
+        # the first one in the dict would walk over everything that was removed from its front.
         self._lists: deque[tuple[int, Sequence[StoredMessage]]] = deque()
         self._put_count = 0
-        # The first that is not done, and what else of its list is not.
+        # The first message that is not done, and the other open ones of its list.
         self._first: StoredMessage | None = None
         self._rest: Iterator[StoredMessage] = iter(())
         self._block_count = 0
 
     @property
     def count(self) -> int:
-        """How many messages are not done."""
+        """Number of messages that are not done."""
         return len(self._sizes)
 
     @property
@@ -71,36 +71,36 @@ class ProcessQueue:
 
     @property
     def span(self) -> int:
-        """How far the offsets that are not done lie apart (ProcessQueue.getMaxSpan); 0 for none."""
+        """Distance from the first to the last offset that is not done (ProcessQueue.getMaxSpan); 0 for none."""
         first, last = self.first_offset, self.last_offset
         return 0 if first is None or last is None else last - first
 
     @property
     def is_blocked(self) -> bool:
-        """Whether there are messages that failed and that no broker takes back."""
+        """Whether failed messages cannot be sent back to any broker."""
         return self._block_count > 0
 
     def block(self) -> None:
-        """Note that some failed messages can't be sent back; as often as that, unblock() has to follow."""
+        """Note that some failed messages cannot be sent back. Call unblock() once for each call."""
         self._block_count += 1
 
     def unblock(self) -> None:
-        """Note that some of them were."""
+        """Undo one block()."""
         self._block_count -= 1
         self._wake()
 
     def has(self, message: StoredMessage) -> bool:
-        """Tell whether a message is still to be done; what came of it counts only then."""
+        """Return whether a message is not done yet; its result counts only then."""
         return message in self._sizes
 
     def put(self, messages: Sequence[StoredMessage]) -> None:
-        """Take in what was pulled. A queue that was dropped takes nothing."""
+        """Add pulled messages. A dropped queue ignores them."""
         if self.dropped or not messages:
             return
         offsets = [message.queue_offset for message in messages]
         sizes = [message.body_bytes for message in messages]
         is_next = (self.max_offset_put is None or offsets[0] > self.max_offset_put) and offsets == sorted(offsets)
-        self._sizes.update(zip(messages, sizes, strict=False))  # as many, and a check would cost a tenth of all
+        self._sizes.update(zip(messages, sizes, strict=False))  # equal lengths; a check would cost a tenth of the total
         if not is_next:
             self.max_offset_put = max(offsets if self.max_offset_put is None else [self.max_offset_put, *offsets])
             self._begin_anew()
@@ -112,9 +112,9 @@ class ProcessQueue:
             self._forget_done()
 
     def remove(self, messages: Sequence[StoredMessage]) -> int | None:
-        """Take out what is done; return the offset to commit: the smallest that is left, else the one after the last.
+        """Remove done messages; return the offset to commit: the smallest that is left, else the one after the last.
 
-        What is not there any more is passed over. None: nothing was ever put, or the queue was dropped.
+        Messages that are no longer there are ignored. Returns None if nothing was ever put, or the queue was dropped.
         """
         self.size_bytes -= sum(map(self._sizes.pop, messages, repeat(0)))
         if self._first is not None and self._first not in self._sizes:
@@ -125,7 +125,7 @@ class ProcessQueue:
         return None if self.dropped or self.max_offset_put is None else self.max_offset_put + 1
 
     def drop(self) -> None:
-        """Give the queue up: from now on it has nothing, and nothing of it is committed."""
+        """Give up the queue: it becomes empty, and its offset is no longer committed."""
         self.dropped = True
         self.size_bytes = 0
         self._sizes.clear()
@@ -135,7 +135,7 @@ class ProcessQueue:
         self._wake()
 
     def duplicate_risk(self) -> DuplicateRisk:
-        """Return what a crash now would deliver again; where that is nothing, both offsets are that to commit."""
+        """Return the messages that a crash now would redeliver; for none, both offsets are the one to commit."""
         if self._first is None:
             position = 0 if self.max_offset_put is None else self.max_offset_put + 1
             return DuplicateRisk(position, position, 0)
@@ -144,14 +144,14 @@ class ProcessQueue:
         count = self._put_count - put_before - at - len(self._sizes)
         if count == 0:
             return DuplicateRisk(self._first.queue_offset, self._first.queue_offset, 0)
-        # From the first on, for what is before it in its list is done as well.
+        # From the first open one on: everything before it in its list is done.
         lists = [messages[at:], *(messages for _, messages in islice(self._lists, 1, None))]
         first = next(each for messages in lists for each in messages if each not in self._sizes)
         last = next(each for messages in reversed(lists) for each in reversed(messages) if each not in self._sizes)
         return DuplicateRisk(first.queue_offset, last.queue_offset + 1, count)
 
     def _wake(self) -> None:
-        """Wake who waits now. Left set, it would make those who wait for more room go round and round."""
+        """Wake the current waiters. If the event stayed set, waiters for more room would loop without a pause."""
         self.room.set()
         self.room.clear()
 
@@ -164,7 +164,7 @@ class ProcessQueue:
             self._find_first()
 
     def _find_first(self) -> None:
-        """Go on to the next that is not done; each is looked at once."""
+        """Advance to the next message that is not done; each message is visited once."""
         while self._lists:
             self._first = next(self._rest, None)
             if self._first is not None:
@@ -173,7 +173,7 @@ class ProcessQueue:
             self._rest = filter(self._sizes.__contains__, self._lists[0][1] if self._lists else ())
 
     def _forget_done(self) -> None:
-        """Let go of what is done behind a message that is stuck, but for the ends of each stretch."""
+        """Forget done messages behind a stuck one, except for the ends of each run."""
         kept: deque[tuple[int, Sequence[StoredMessage]]] = deque()
         was_done = False
         for put_before, messages in self._lists:
@@ -186,7 +186,7 @@ class ProcessQueue:
         self._lists = kept
 
     def _begin_anew(self) -> None:
-        """Put in order what came with offsets that had been there before; what is done by now counts no more."""
+        """Rebuild the order after offsets arrived out of order; done messages no longer count."""
         ordered = sorted(self._sizes.items(), key=lambda item: item[0].queue_offset)
         self._sizes.clear()
         self._sizes.update(ordered)

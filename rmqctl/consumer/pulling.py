@@ -1,4 +1,4 @@
-"""Pulls the messages of queues: one request a queue at a time, which its own answer renews (PullMessageService)."""
+"""Pull the messages of queues: one request per queue at a time; its answer starts the next (PullMessageService)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rmqctl.rules.tags import has_tag
 from .process_queue import ProcessQueue
 from .settings import ConsumerSettings
 
-# What a pull may answer (PullMessageProcessor); everything else is an error.
+# The valid answers to a pull (PullMessageProcessor); everything else is an error.
 _ANSWERS = frozenset(
     {
         ResponseCode.SUCCESS,
@@ -48,50 +48,50 @@ class Owner(Protocol):
 
     @property
     def is_paused(self) -> bool:
-        """Whether nothing is to be pulled."""
+        """Whether pulling is paused."""
 
     def subscription(self, topic: str) -> Subscription | None:
-        """Return what is consumed of a topic, with the version that brokers were told."""
+        """Return the subscription to a topic, in the version that brokers know."""
 
     def address(self, mq: MessageQueue, broker_id: int) -> str | None:
-        """Return where a replica of a queue's broker is, as the routes have it."""
+        """Return the address of a replica of a queue's broker, from the routes."""
 
     def hold(self, process_queue: ProcessQueue) -> Hold | None:
-        """Return which limit forbids to pull more, and count it."""
+        """Return the limit that forbids pulling more, and count it."""
 
     def committed(self, mq: MessageQueue) -> int | None:
         """Return the offset in memory, None for none."""
 
     def pulled(self, process_queue: ProcessQueue, pulled: Pulled) -> None:
-        """Take messages over, or the news that up to an offset there are none for this group."""
+        """Accept pulled messages, or the fact that this group has none up to an offset."""
 
     async def is_still_ours(self, process_queue: ProcessQueue, next_offset: int) -> bool:
-        """Tell whether nobody else has gone on with a queue, which is given up otherwise. Raises RmqctlError."""
+        """Return whether no other member has consumed a queue; otherwise give it up. Raises RmqctlError."""
 
     async def illegal_offset(self, process_queue: ProcessQueue, next_offset: int) -> None:
-        """Give a queue up whose offset the broker does not have, and begin where it says."""
+        """Give up a queue whose offset the broker does not have, and restart at the broker's offset."""
 
     async def pull_failed(self, mq: MessageQueue, error: RmqctlError) -> None:
-        """Note an error; where a broker does not know this client, tell it again who is here."""
+        """Note an error; send a heartbeat to a broker that does not know this client."""
 
 
 class Pulled(Struct, frozen=True):
-    """An answer to a pull: the messages that are wanted, and where the next pull begins; `max_offset` is the end."""
+    """An answer to a pull: the wanted messages, and the next offset to pull; `max_offset` is the queue's end."""
 
     asked_offset: int
     next_offset: int
     max_offset: int | None
     messages: Sequence[StoredMessage]
     spent_ms: float
-    # What is wrong with some of them.
+    # Defects of some of them, in words.
     faults: Sequence[str] = ()
 
 
 async def pull_queue(owner: Owner, process_queue: ProcessQueue, offset: int) -> None:
-    """Pull a queue from an offset on until it is dropped. Raises nothing but CancelledError."""
+    """Pull a queue from an offset on until it is dropped. Raises only CancelledError."""
     settings, clock, mq = owner.settings, owner.client.clock, process_queue.mq
     broker_id = MASTER_ID
-    # Whether the broker may have taken us for gone, and have had others take the queue over.
+    # Whether the broker may have dropped this member, so that another one has taken the queue.
     is_doubtful = False
     while not process_queue.dropped:
         now_ms = clock.now_ms()
@@ -127,7 +127,7 @@ async def pull_queue(owner: Owner, process_queue: ProcessQueue, offset: int) -> 
         if _is_over(process_queue):
             return
         if clock.now_ms() - now_ms > settings.pull_expired_s * 1000:
-            continue  # as old as that, it was read by others since
+            continue  # so late an answer may have been read by another member since
         if answer.code == ResponseCode.FLOW_CONTROL:
             await pause(clock, settings.broker_busy_s)
             continue
@@ -143,13 +143,13 @@ async def pull_queue(owner: Owner, process_queue: ProcessQueue, offset: int) -> 
 
 
 def _is_over(process_queue: ProcessQueue) -> bool:
-    return process_queue.dropped  # it may be by now
+    return process_queue.dropped  # it may have been dropped meanwhile
 
 
 def _read(answer: Command, faults: list[str]) -> tuple[int, int | None, list[StoredMessage]]:
-    """Return where the next pull begins, the end of the queue, and the messages. Raises RemoteProtocolError.
+    """Return the next offset to pull, the end of the queue, and the messages. Raises RemoteProtocolError.
 
-    An inner batch that can't be read is one message, which fails alone; `faults` tells of it.
+    An inner batch that cannot be read becomes one message, which fails alone; `faults` has the reason.
     """
     if answer.code == ResponseCode.FLOW_CONTROL:
         return 0, None, []
@@ -159,7 +159,7 @@ def _read(answer: Command, faults: list[str]) -> tuple[int, int | None, list[Sto
         return next_offset, max_offset, []
 
     def note(message: StoredMessage, error: RmqctlError) -> None:
-        faults.append(f"{message.queue_offset} is a batch that can't be cut up, and stays whole: {error.sentence}")
+        faults.append(f"{message.queue_offset} is a batch that cannot be split and stays whole: {error.sentence}")
 
     return next_offset, max_offset, list(iter_messages(answer.body, note))
 
@@ -171,7 +171,7 @@ async def _ask(
     settings, client = owner.settings, owner.client
     address = owner.address(mq, broker_id)
     if address is None:
-        raise UnreachableError(mq.broker_name, "the name server knows no address of it")
+        raise UnreachableError(mq.broker_name, "the name server does not list its address")
     committed = offset_to_commit(
         owner.committed(mq), is_clustering=settings.message_model == CLUSTERING, is_slave=broker_id != MASTER_ID
     )
@@ -186,7 +186,7 @@ async def _ask(
 
 
 async def _wait_for_room(owner: Owner, process_queue: ProcessQueue) -> None:
-    """Wait until something was acknowledged, at most as long as RocketMQ waits each time."""
+    """Wait until a message is acknowledged, at most as long as RocketMQ waits each time."""
     try:
         await wait_for(owner.client.clock, process_queue.room.wait(), owner.settings.flow_control_s)
     except TimeoutError:
@@ -194,9 +194,9 @@ async def _wait_for_room(owner: Owner, process_queue: ProcessQueue) -> None:
 
 
 def with_tags(messages: Sequence[StoredMessage], tags: frozenset[str]) -> list[StoredMessage]:
-    """Return the messages with one of these tags: brokers only compare hashes, which other tags can share.
+    """Return the messages with one of these tags: brokers compare only hashes, which other tags can share.
 
-    A message whose properties can't be read is left to the listener, for that to fail with it alone.
+    A message whose properties cannot be read is kept, so that it fails alone in the listener.
     """
     return [message for message in messages if _may_have_tag(message, tags)]
 

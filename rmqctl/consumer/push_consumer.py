@@ -1,4 +1,4 @@
-"""A push consumer: a member of a group that pulls its share of the queues and hands messages to a listener.
+"""A push consumer: a member of a group that pulls its share of the queues and passes messages to a listener.
 
 (DefaultMQPushConsumerImpl.) Everything but plain listeners runs in the event loop that it was started in.
 """
@@ -53,7 +53,7 @@ _DRAIN_LOOK_S = 0.05
 
 
 class Unfinished(Struct, frozen=True):
-    """Messages of one queue that were delivered, or could have been, and are not acknowledged."""
+    """Pulled messages of one queue that are not acknowledged, whether the listener got them or not."""
 
     mq: MessageQueue
     first_offset: int
@@ -63,10 +63,10 @@ class Unfinished(Struct, frozen=True):
 class PushConsumer:
     """Consumes topics as a member of a group, until it is drained.
 
-    All members must share by the same `strategy`. `skip` is asked of each message before it is consumed, such as
-    whether its unique key was seen: what it says True of is acknowledged unread. `report` is told of what goes wrong,
-    `on_broken` of an error after which the consumer does not work any more. Of an event loop that hangs, another thread
-    tells `report`. Raises TypeError for a listener that can be none.
+    All members must use the same `strategy`. `skip` is called for each message before it is consumed, for example to
+    check whether its unique key was seen; a message for which it returns True is acknowledged unread. `report` receives
+    problems; another thread calls it for a blocked event loop. `on_broken` receives an error after which the consumer
+    no longer works. Raises TypeError for an invalid listener.
     """
 
     def __init__(
@@ -116,11 +116,11 @@ class PushConsumer:
     # Life
 
     async def start(self) -> None:
-        """Join the group and begin. Raises NotFoundError for topics without a route, and why no broker took it."""
+        """Join the group and start. Raises NotFoundError for topics without a route, or a broker error if all fail."""
         topics = [each.topic for each in self._given]
         await self.routes.refresh(topics)
         if not self.routes.brokers():
-            nowhere = UnreachableError(listed(topics), "the name server knows no broker of it")
+            nowhere = UnreachableError(listed(topics), "the name server has no broker of it")
             raise next(iter(self.routes.errors.values()), nowhere)
         for topic, error in self.routes.errors.items():
             self._report(Trouble.ROUTE, f"{topic} is not consumed yet: {error.sentence}")
@@ -157,15 +157,15 @@ class PushConsumer:
             task.add_done_callback(self._on_ended)
 
     def _on_ended(self, task: asyncio.Task[None]) -> None:
-        """Let nobody believe that it goes on when a part of it has ended by a mistake of ours."""
+        """Report a part of the consumer that has ended by a bug, because the consumer no longer works."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._on_broken(error)
 
     async def drain(self, limit_s: float) -> list[Unfinished]:
-        """Pull no more, let what was pulled be consumed, store the offsets, leave the group; return what was not done.
+        """Stop pulling, consume pulled messages, store offsets, leave the group; return unacknowledged messages.
 
-        Cancelled, it leaves at once with what is done by then; unfinished() tells the rest.
+        If cancelled, it leaves immediately; unfinished() then returns the unacknowledged messages.
         """
         try:
             await self.holding.end()
@@ -178,12 +178,12 @@ class PushConsumer:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has joined, and not left."""
+        """Whether the consumer has joined and has not left."""
         return self.holding.is_running
 
     @property
     def is_idle(self) -> bool:
-        """Whether no message is being consumed, waits for that, or is being sent back."""
+        """Whether no message is being consumed, waiting to be, or being sent back."""
         return self._consumption is None or self._consumption.is_idle
 
     async def _leave(self) -> None:
@@ -192,7 +192,7 @@ class PushConsumer:
             self._loop_watch.close()
         await self._control.aclose()
         await stop_tasks(self._tasks)
-        # Before the offsets are stored: what was sent back after that would be delivered by the offsets as well.
+        # Before the offsets are stored: a message that is sent back later would also be redelivered by the offsets.
         if self._consumption is not None:
             await self._consumption.aclose()
         self.unstored = await self.holding.persist()
@@ -200,43 +200,43 @@ class PushConsumer:
 
     @property
     def skipped_count(self) -> int:
-        """How many messages were acknowledged unread."""
+        """Number of messages that were acknowledged unread."""
         return self.holding.skipped_count
 
     @property
     def ok_count(self) -> int:
-        """How many messages were consumed."""
+        """Number of messages that were consumed successfully."""
         return self._telling.ok_count
 
     @property
     def results(self) -> Mapping[ConsumeResult, int]:
-        """How many batches came back from the listener, by the label that each got, also those that came too late."""
+        """Number of batches that the listener finished, by label, including late ones."""
         return self._telling.results
 
     @property
     def failed_count(self) -> int:
-        """How many messages failed, each time that they did."""
+        """Number of failures of messages; a message can fail several times."""
         return self._telling.failed_count
 
     def subscribe(self, subscription: Subscription) -> None:
-        """Consume another topic as well, or one in another way than before. All members of a group must do so."""
+        """Add a subscription, or change the one to its topic. All members of a group must do the same."""
         self.membership.subscribe(subscription)
         self.membership.beat_soon()
         self.rebalance.wake()
 
     def unsubscribe(self, topic: str) -> None:
-        """Consume a topic no more; its queues are given up with the next rebalance."""
+        """Remove the subscription to a topic; the next rebalance gives up its queues."""
         self.membership.unsubscribe(topic)
         self.membership.beat_soon()
         self.rebalance.wake()
 
     def set_consume_timeout(self, seconds: float) -> None:
-        """Change how long a batch may take, also of those that are being consumed."""
+        """Change the time limit of batches, including running ones."""
         if self._consumption is not None:
             self._consumption.expiry.set_timeout(seconds)
 
     def unfinished(self) -> list[Unfinished]:
-        """Return what was pulled and is not acknowledged, by queue."""
+        """Return the pulled messages that are not acknowledged, by queue."""
         return [
             Unfinished(mq, queue.first_offset, queue.count)
             for mq, queue in sorted(self.holding.queues.items())
@@ -244,7 +244,7 @@ class PushConsumer:
         ]
 
     def heads(self) -> Mapping[MessageQueue, Head]:
-        """Return the first message in hand of each queue where the listener has it now."""
+        """Return the first message in flight of each queue whose listener is processing it now."""
         running = [] if self._consumption is None else self._consumption.expiry.running()
         return {
             each.batch.mq: Head(first, round(each.age_s * 1000))
@@ -254,18 +254,18 @@ class PushConsumer:
         }
 
     def suspend(self) -> None:
-        """Pull nothing until resume() was called as often as this."""
+        """Stop pulling until resume() has been called as often as this method."""
         self.holding.suspend()
 
     def resume(self) -> None:
         """Undo one suspend()."""
         self.holding.resume()
 
-    # What Control asks of the consumer
+    # For Control
 
     @property
     def started_at_ms(self) -> int:
-        """When it joined, epoch ms; 0 before that."""
+        """When the consumer joined, epoch ms; 0 before that."""
         return self.holding.started_at_ms
 
     def subscriptions(self) -> Mapping[str, Subscription]:
@@ -293,6 +293,6 @@ class PushConsumer:
         while True:
             began_s = self.client.clock.monotonic_s()
             await self.holding.persist()
-            # What one broker takes to fail does not make the offsets of the others older.
+            # The time that one broker needs to fail must not delay the offsets of the others.
             spent_s = self.client.clock.monotonic_s() - began_s
             await pause(self.client.clock, max(0.0, self.settings.persist_s - spent_s))

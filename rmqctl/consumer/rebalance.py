@@ -1,4 +1,4 @@
-"""Sharing the queues of a group with its other members (RebalanceService, RebalanceImpl)."""
+"""Share the queues of a group with its other members (RebalanceService, RebalanceImpl)."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from .routes import Routes
 from .settings import ConsumerSettings
 from .telling import Report
 
-# The member list is one broker's; another one is asked only where that one fails.
+# One broker gives the member list; another one is asked only if it fails.
 _BROKERS_ASKED = 3
-# After a round that left something undone; twice as long each time it does so again, where RocketMQ asks each second.
+# The pause after an incomplete round; it doubles with each further one. RocketMQ retries every second.
 _RETRY_S = 1.0
 
 
@@ -46,20 +46,20 @@ class Owner(Protocol):
     """The consumer that holds the queues."""
 
     def held(self) -> Mapping[MessageQueue, int]:
-        """Return the queues that are held, and when each was last pulled or waited with, epoch ms."""
+        """Return the held queues, and when each was last pulled or paused, epoch ms."""
 
     async def take(self, mq: MessageQueue) -> bool:
-        """Begin with a queue: False when it can't be had now. Raises RmqctlError for the same."""
+        """Take a queue; return False or raise RmqctlError if it cannot be taken now."""
 
     async def drop(self, mq: MessageQueue) -> bool:
-        """Give a queue up: False when it can't be yet. Raises RmqctlError for the same."""
+        """Give up a queue; return False or raise RmqctlError if it cannot be given up yet."""
 
 
 class TopicBalance(Struct, frozen=True):
-    """What came of the last rebalance of a topic.
+    """The result of the last rebalance of a topic.
 
-    `client_ids` are as one broker, `asked`, listed them; `counted_ids` are those that share. `refused` are queues that
-    could not be taken or dropped, by why; they are tried again soon.
+    `client_ids` is the list of the broker `asked`; `counted_ids` are the clients that share queues. `refused` has the
+    queues that could not be taken or dropped, with the reason; they are retried soon.
     """
 
     topic: str
@@ -72,15 +72,15 @@ class TopicBalance(Struct, frozen=True):
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing is left to be done about it."""
+        """Whether the rebalance is complete."""
         return self.share.kept is None and not self.refused
 
 
 class Rebalance:
     """Decides which queues this client holds, and has its owner take and drop them.
 
-    `allocate` is the strategy's, `by_place` as compute_share() has it. `shuffle` puts the brokers of a topic into the
-    order in which they are asked. `report` is told of a strategy that fails, `on_ids` whom a broker lists.
+    `allocate` is the strategy's function; `by_place` is passed to compute_share(). `shuffle` orders the brokers of a
+    topic for the request. `report` receives failures of the strategy, `on_ids` the client ids that a broker lists.
     """
 
     def __init__(
@@ -109,17 +109,17 @@ class Rebalance:
         self._on_ids = on_ids
         self._wake = asyncio.Event()
         self._presences: dict[str, Presence] = {}
-        # By topic, for whoever asks.
+        # By topic, for callers.
         self.outcomes: dict[str, TopicBalance] = {}
 
     def wake(self) -> None:
-        """Rebalance as soon as it may be: a broker says that members came or went (NOTIFY_CONSUMER_IDS_CHANGED)."""
+        """Rebalance as soon as allowed: a broker reports a change of members (NOTIFY_CONSUMER_IDS_CHANGED)."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Rebalance until it is cancelled: at once, every rebalance_s, when woken, and sooner while something failed.
+        """Rebalance until cancelled: immediately, every rebalance_s, when woken, and sooner after failures.
 
-        Never closer than rebalance_min_s.
+        The pause between rounds is never shorter than rebalance_min_s.
         """
         settings, clock = self._settings, self._client.clock
         retry_s = _RETRY_S
@@ -139,15 +139,15 @@ class Rebalance:
                 pass
 
     def _next_counted_s(self, began_s: float) -> float:
-        """Return when the next client begins to count, monotonic, as of a round that began then; inf for nobody."""
+        """Return when the next client starts to count after a round at `began_s`, monotonic s; inf for none."""
         began_ms, protect_ms = int(began_s * 1000), self._protect_ms()
         changes = [next_change_ms(presence, began_ms, protect_ms) for presence in self._presences.values()]
         return min((at_ms / 1000 for at_ms in changes if at_ms is not None), default=inf)
 
     async def round(self) -> bool:
-        """Rebalance all topics once; tell whether nothing is left to be tried again soon.
+        """Rebalance all topics once; return whether nothing needs a retry soon.
 
-        What fails in one topic, or with one queue, stops no other.
+        A failure in one topic or queue does not stop the others.
         """
         topics = list(self._membership.subscriptions())
         await self._routes.refresh(topics)
@@ -162,7 +162,7 @@ class Rebalance:
         return not stuck and all(outcome.is_settled for outcome in self.outcomes.values())
 
     async def _balance(self, topic: str) -> bool:
-        """Rebalance one topic; tell whether its queues have changed."""
+        """Rebalance one topic; return whether its queues have changed."""
         outcome = await self._find_share(topic)
         self._tell(outcome)
         held = {mq: at_ms for mq, at_ms in self._owner.held().items() if mq.topic == topic}
@@ -174,16 +174,16 @@ class Rebalance:
         return bool(dropped or taken)
 
     def _tell(self, outcome: TopicBalance) -> None:
-        """Tell of a strategy that fails, once for as long as it fails in the same way."""
+        """Report a failing strategy, once while it fails in the same way."""
         share, before = outcome.share, self.outcomes.get(outcome.topic)
         if share.kept is Kept.STRATEGY_FAILED and (before is None or before.share != share):
-            said = (share.detail or "").rstrip(".")
-            self._report(Trouble.STRATEGY, f"{outcome.topic} stays shared as it was, the strategy fails: {said}.")
+            reason = (share.detail or "").rstrip(".")
+            self._report(Trouble.STRATEGY, f"{outcome.topic} keeps its shares, because the strategy failed: {reason}.")
 
     async def _each(
         self, queues: Sequence[MessageQueue], call: Callable[[MessageQueue], Awaitable[bool]]
     ) -> tuple[list[MessageQueue], dict[MessageQueue, str]]:
-        """Call for each queue, all at once; return for which it worked, and why not for the others."""
+        """Call for all queues concurrently; return the queues that worked, and the reasons of the others."""
 
         async def guarded(mq: MessageQueue) -> str | None:
             try:
@@ -207,10 +207,10 @@ class Rebalance:
             asked, ids = await self._ask_ids(route)
         except RmqctlError as error:
             if isinstance(error, BrokerError):
-                self._membership.beat_soon()  # it knows nobody of the group, and so not us
+                self._membership.beat_soon()  # it knows no member of the group, so not us either
             return TopicBalance(topic, at_ms, Share(kept=Kept.NO_CLIENTS, detail=error.sentence))
         if self._membership.client_id not in ids:
-            # The broker has lost us, by a restart or a connection that ended; the others have taken our queues.
+            # The broker has lost us, after a restart or a lost connection; other members have taken our queues.
             self._membership.beat_soon()
         self._on_ids(asked, ids)
         counted = self._count(topic, ids)
@@ -219,7 +219,7 @@ class Rebalance:
         return TopicBalance(topic, at_ms, share, asked, ids, tuple(counted))
 
     async def _ask_ids(self, route: TopicRoute) -> tuple[str, tuple[str, ...]]:
-        """Return a broker of the topic and whom it lists. Raises the first broker's error when none tells."""
+        """Return a broker of the topic and the client ids that it lists. Raises the first error if all fail."""
         brokers = [broker for broker in route.brokers if broker.addresses]
         self._shuffle(brokers)
         first_error: RmqctlError | None = None
@@ -234,7 +234,7 @@ class Rebalance:
         raise first_error or RmqctlError(f"No broker of {route.topic} has an address.")
 
     def _count(self, topic: str, ids: Collection[str]) -> list[str]:
-        """Return who shares, sorted. Without protection that is everyone, and whoever is listed twice counts twice."""
+        """Return the clients that share, sorted. Without protection all do, even twice if listed twice."""
         if not self._settings.protect_s or not ids:
             return sort_client_ids(ids)
         now_ms = self._now_ms()
@@ -246,5 +246,5 @@ class Rebalance:
         return round(self._settings.protect_s * 1000)
 
     def _now_ms(self) -> int:
-        # Who has been here for how long does not depend on whether somebody sets the clock.
+        # Monotonic, so that a step of the system clock does not change how long clients have been present.
         return int(self._client.clock.monotonic_s() * 1000)

@@ -1,4 +1,4 @@
-"""Messages that come again: a listener sees the topic that they were sent to, not the retry topic."""
+"""Redelivered messages: a listener sees their original topic, not the retry topic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class RetriedMessage(StoredMessage, frozen=True, eq=False, gc=False):
 
     @property
     def topic(self) -> str:
-        """The topic that it was sent to."""
+        """The topic that the message was first sent to."""
         return self.properties.get(RETRY_TOPIC) or StoredMessage.topic.fget(self)  # type: ignore[attr-defined]
 
 

@@ -1,6 +1,6 @@
-"""Keeps retries from brokers that would make dead letters of them: see rules/retry_locks.py.
+"""Keep retries away from brokers that would make dead letters of them: see rules/retry_locks.py.
 
-It asks only once a message could not be sent back by its place in the log, and then each broker at most every 5 s.
+It asks only when a message could not be sent back by its offset in the log, and each broker at most every 5 s.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from rmqctl.rules.retry_locks import LOCK_S, Hindrance, Told, Verdict, judge
 
 from .telling import Report
 
-# Older ones look at no locks.
+# Older brokers do not check locks.
 _LOOKS_AT_LOCKS = version_ordinal(5, 1, 1)
 _LOOK_S = 5.0
-# Brokers have so long to tell who is there, and then all members to tell how they consume, through the brokers.
+# The time limit for brokers to list the members, and then for all members to report how they consume.
 _ASKING_S = 3.0
 _ASKED_AT_ONCE = 16
 
 
 class RetryGuard:
-    """Knows at which brokers somebody may hold queue locks of a group, as far as its members tell.
+    """Finds the brokers at which a member may hold queue locks of a group, as far as its members report.
 
-    Who left before this member joined is not known: a lock that such a one did not give back is not seen.
+    Members that left before this member joined are unknown, and so are locks that they did not release.
     """
 
     def __init__(self, client: Client, group: str, own_id: str, report: Report = lambda _, __: None) -> None:
@@ -38,7 +38,7 @@ class RetryGuard:
         self._group = group
         self._own_id = own_id
         self._report = report
-        # By broker name: when each other member was last known to be there, and whom the broker listed last.
+        # By broker name: when each other member was last known to be present, and the broker's latest list of members.
         self._there_s: dict[str, dict[str, float]] = {}
         self._listed: dict[str, frozenset[str]] = {}
         self._changed_s = float("-inf")
@@ -49,10 +49,10 @@ class RetryGuard:
         self._has_warned = False
 
     def saw(self, broker_name: str, client_ids: Collection[str]) -> None:
-        """Note whom a broker lists as members. Who was listed before has been there until now."""
+        """Note the members that a broker lists. Members that it listed before were present until now."""
         now_s, ids = self._now_s(), frozenset(client_ids) - {self._own_id}
         before = self._listed.get(broker_name)
-        # Of a broker that is heard for the first time, only whom no other one has listed is new.
+        # At a broker's first answer, only members that no other broker has listed are new.
         if ids != before if before is not None else not self._listed or not ids <= self._all_listed():
             self._changed_s = now_s
             self._looks.clear()
@@ -65,9 +65,9 @@ class RetryGuard:
         return frozenset[str]().union(*self._listed.values())
 
     async def find_hindrances(self, brokers: Iterable[Broker]) -> dict[str, Hindrance]:
-        """Return who may hold locks at each broker where somebody may, by the broker's name."""
+        """Return a member that may hold locks, by the name of each broker where one may."""
         wanted = list(brokers)
-        # Failures come in storms: whoever comes meanwhile waits for the same look.
+        # Failures arrive in bursts: concurrent callers wait for the same check.
         async with self._gate:
             now_s = self._now_s()
             await self._look([each for each in wanted if not self._is_fresh(each.broker_name, now_s)])
@@ -79,7 +79,7 @@ class RetryGuard:
         return look is not None and now_s - look[0] < _LOOK_S
 
     async def _look(self, brokers: Collection[Broker]) -> None:
-        """Ask brokers who is there, and each of those once how it consumes; keep a verdict on each broker."""
+        """Ask brokers for members, and each member once how it consumes; store a verdict on each broker."""
         listed = {
             broker: ids
             for broker, ids in zip(brokers, await asyncio.gather(*map(self._fetch_ids, brokers)), strict=True)
@@ -104,25 +104,25 @@ class RetryGuard:
             self._looks[name] = now_s, verdict
 
     async def _fetch_ids(self, broker: Broker) -> tuple[str, ...] | None:
-        """Return whom a broker lists; None for one that looks at no locks, and one that can't be sent to either."""
+        """Return the members that a broker lists; None if it ignores locks or cannot be reached."""
         if broker.master_address is None:
             return None
         asking = self._client.ask(broker.master_address, consuming.get_consumer_ids(self._group))
         try:
             answer = await wait_for(self._client.clock, asking, _ASKING_S)
         except BrokerError:
-            return ()  # it knows nobody: its locks have gone by the same restart
+            return ()  # it knows no member: the same restart removed its locks
         except (RmqctlError, TimeoutError):
             return None
         return None if answer.version < _LOOKS_AT_LOCKS else bodies.decode_consumer_ids(answer.body)
 
     def _is_known_harmless(self, client_id: str, now_s: float) -> bool:
-        # Not for ever: under a fixed name there may be another program one day.
+        # Not for ever: another program may use a fixed name one day.
         told = self._told.get(client_id)
         return told is not None and told.is_orderly is False and now_s - told.at_s <= LOCK_S
 
     async def _ask_all(self, through: Mapping[str, str]) -> None:
-        """Ask members how they consume; `through` is the address of a broker of each, by client id."""
+        """Ask members how they consume; `through` has the address of a broker for each client id."""
         gate, now_s = asyncio.Semaphore(_ASKED_AT_ONCE), self._now_s()
         asking = asyncio.gather(*(self._ask(gate, address, client_id) for client_id, address in through.items()))
         try:
@@ -144,8 +144,8 @@ class RetryGuard:
             except RmqctlError:
                 return
         if info is None or not info.properties:
-            return  # as Go's clients do for some seconds after their first messages
-        # Clients that only pull lock nothing, and do not speak of order.
+            return  # Go's clients answer this for some seconds after their first messages
+        # Pull clients lock nothing, and do not report this property.
         is_orderly = info.properties.get("PROP_CONSUMEORDERLY", "false").lower() == "true"
         now_s, before = self._now_s(), self._told.get(client_id)
         held_at_s = {} if before is None else {**before.held_at_s}
@@ -154,22 +154,22 @@ class RetryGuard:
         self._told[client_id] = Told(now_s, is_orderly, held_at_s)
 
     def _tell(self, verdict: Verdict) -> None:
-        """Tell once of a group of both kinds, and once of each member that leaves it open."""
+        """Report a group with both kinds of members once, and each member that does not report its kind once."""
         hindrance = verdict.hindrance
         if hindrance is not None and hindrance.is_orderly and not self._has_warned:
             self._has_warned = True
             self._report(
                 Trouble.GROUP,
-                f"{hindrance.client_id} consumes orderly, this member of group {self._group} does not: brokers from "
-                "5.1.1 on can make dead letters of what is to be retried. Let all members consume in the same way.",
+                f"{hindrance.client_id} consumes orderly, but this member of group {self._group} does not: brokers "
+                "from 5.1.1 on can make dead letters of retries. Make all members consume in the same way.",
             )
         for client_id in verdict.doubtful:
             if client_id not in self._doubted:
                 self._doubted.add(client_id)
                 self._report(
                     Trouble.GROUP,
-                    f"{client_id} does not tell whether it consumes orderly: if it does, retries that are sent as new "
-                    f"messages go to %DLQ%{self._group}.",
+                    f"{client_id} does not report whether it consumes orderly: if it does, retries that are sent as "
+                    f"new messages end in %DLQ%{self._group}.",
                 )
 
     def _now_s(self) -> float:
@@ -177,7 +177,7 @@ class RetryGuard:
 
 
 def _silent(before: Told | None, now_s: float) -> Told:
-    """Return that a member did not tell this time; what is known of an orderly one stays known."""
+    """Return the state of a member that did not answer this time; facts about an orderly one are kept."""
     if before is None:
         return Told(now_s, None, silent_since_s=now_s)
     if before.is_orderly:
@@ -191,9 +191,9 @@ def explain(hindrances: Iterable[tuple[str, Hindrance]], group: str) -> str:
     found = sorted(hindrances, key=lambda each: (not each[1].is_orderly, each))
     broker_name, first = found[0]
     if first.is_orderly:
-        said = f"{first.client_id} consumes orderly in group {group}"
-        do = "Let all members of a group consume in the same way."
+        reason = f"{first.client_id} consumes orderly in group {group}"
+        advice = "Make all members of a group consume in the same way."
     else:
-        said = f"{first.client_id} may consume orderly in group {group}, and does not tell"
-        do = "It is waited for a minute."
-    return f"Not sent as a new message, which {broker_name} would put among the dead letters: {said}. {do}"
+        reason = f"{first.client_id} may consume orderly in group {group}, and does not report it"
+        advice = "rmqctl waits a minute for its answer."
+    return f"Not sent as a new message, because {broker_name} would make it a dead letter: {reason}. {advice}"

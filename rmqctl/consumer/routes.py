@@ -1,4 +1,4 @@
-"""The routes of what a consumer subscribes to, and so the addresses of all its brokers."""
+"""The routes of a consumer's topics, and so the addresses of all its brokers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rmqctl.model.route import MASTER_ID, Broker, TopicRoute
 
 
 class Routes:
-    """Routes by topic, as they were with the last refresh (MQClientInstance.updateTopicRouteInfoFromNameServer)."""
+    """Routes by topic, as of the last refresh (MQClientInstance.updateTopicRouteInfoFromNameServer)."""
 
     def __init__(self, fresh: FreshRoutes) -> None:
         self._fresh = fresh
@@ -26,7 +26,7 @@ class Routes:
             for topic in [topic for topic in known if topic not in topics]:
                 del known[topic]
         await asyncio.gather(*map(self._fetch, topics))
-        # The last one wins where name servers differ; a broker that no route names any more is gone.
+        # The last one wins where name servers differ; a broker that no route names any more is forgotten.
         self._brokers = {broker.broker_name: broker for route in self._routes.values() for broker in route.brokers}
 
     async def _fetch(self, topic: str) -> None:
@@ -46,6 +46,6 @@ class Routes:
         return self._brokers.values()
 
     def address(self, broker_name: str, broker_id: int = MASTER_ID) -> str | None:
-        """Return where a replica of a broker is, None when no route says so."""
+        """Return the address of a broker's replica, or None if no route has it."""
         broker = self._brokers.get(broker_name)
         return None if broker is None else broker.addresses.get(broker_id)

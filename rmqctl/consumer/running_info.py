@@ -1,4 +1,4 @@
-"""What a consumer says of itself when it is asked (ConsumerRunningInfo), as its values are; nothing is fetched here."""
+"""A consumer's answer to a request for its running info (ConsumerRunningInfo), from given values, without I/O."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from rmqctl.rules.stuck_queues import Head, note_of_head
 from .process_queue import ProcessQueue
 from .settings import ConsumerSettings
 
-# What Java's client shows for a limit that does not limit.
+# Java's client shows this for a limit that is off.
 _NO_LIMIT = "-1"
 _HALF_AN_HOUR_MS = 30 * 60 * 1000
 _MIB_BYTES = 1 << 20
 
 
 class HeldQueue(Struct, frozen=True):
-    """A queue that is held, with its position as Java shows it: -1 for none, -2 where the broker did not tell."""
+    """A held queue, with its position as Java shows it: -1 for none, -2 if the broker did not answer."""
 
     process_queue: ProcessQueue
     commit_offset: int
@@ -35,10 +35,10 @@ class HeldQueue(Struct, frozen=True):
 
 
 class Running(Struct, frozen=True, kw_only=True):
-    """Everything that the answer is made of.
+    """The values that the answer is built from.
 
-    `strategy` and `listener` are names for people; `holds` is how often each limit of flow control struck; `heads` are
-    those that the listener has; `stacks` is None when nobody asked for them.
+    `strategy` and `listener` are names for people; `holds` counts how often each limit of flow control applied; `heads`
+    has the first messages that the listener is processing; `stacks` is None if they were not requested.
     """
 
     settings: ConsumerSettings
@@ -56,7 +56,7 @@ class Running(Struct, frozen=True, kw_only=True):
 
 
 def encode_running_info(running: Running) -> bytes:
-    """Return the body. Clients of 4.9 and 5.x write the same but for `mqPopTable` and `userConsumerInfo`, of 5.x."""
+    """Return the body. Clients of 4.9 write the same, except for `mqPopTable` and `userConsumerInfo` of 5.x."""
     return dumps(
         {
             "jstack": running.stacks,
@@ -67,8 +67,8 @@ def encode_running_info(running: Running) -> bytes:
             "subscriptionSet": [
                 subscription_data(each) for each in sorted(running.subscriptions, key=lambda each: each.topic)
             ],
-            # Where mqadmin prints what applications add: Java only logs how often flow control struck, and does not
-            # tell since when its listener has a message.
+            # mqadmin prints the additions of applications here. Java only logs how often flow control applied, and does
+            # not report since when its listener has had a message.
             "userConsumerInfo": {
                 **{f"flowControl.{hold}": str(count) for hold, count in running.holds.items()},
                 **dict(note_of_head(mq, head) for mq, head in running.heads.items()),
@@ -78,7 +78,7 @@ def encode_running_info(running: Running) -> bytes:
 
 
 def properties(running: Running) -> dict[str, str]:
-    """Return the settings under the names of DefaultMQPushConsumer's fields, as far as there is such a thing here."""
+    """Return the settings under the names of DefaultMQPushConsumer's fields, where they exist here."""
     settings = running.settings
     since_ms = settings.consume_timestamp_ms
     if since_ms is None:
@@ -98,7 +98,7 @@ def properties(running: Running) -> dict[str, str]:
         "consumeMessageBatchMaxSize": str(settings.batch_size),
         "consumeThreadMax": str(settings.worker_count),
         "consumeThreadMin": str(settings.worker_count),
-        # In minutes; ours may be a part of one.
+        # In minutes; ours may have a fraction.
         "consumeTimeout": f"{settings.consume_timeout_s / 60:g}",
         "consumeTimestamp": _local_time(since_ms),
         "consumerGroup": settings.group,
@@ -127,7 +127,7 @@ def properties(running: Running) -> dict[str, str]:
 
 def _process_queue_info(held: HeldQueue) -> dict[str, Any]:
     queue = held.process_queue
-    # Java shows the first and last offset as 0 when there are none.
+    # Java shows the first and last offset of an empty queue as 0.
     return {
         "cachedMsgCount": queue.count,
         "cachedMsgMaxOffset": queue.last_offset or 0,
@@ -136,8 +136,8 @@ def _process_queue_info(held: HeldQueue) -> dict[str, Any]:
         "commitOffset": held.commit_offset,
         "droped": queue.dropped,
         "lastConsumeTimestamp": queue.last_consume_at_ms,
-        # Concurrent consumption locks nothing; Java calls each of its queues locked since it was taken, and whoever
-        # waits for a queue to be taken anew looks at that time.
+        # Concurrent consumption locks nothing. Java reports each of its queues as locked since it was taken, and
+        # programs that wait for a queue to be taken again read that time.
         "lastLockTimestamp": held.taken_at_ms,
         "lastPullTimestamp": queue.last_pull_at_ms,
         "locked": True,
@@ -168,5 +168,5 @@ def _ms(seconds: float) -> str:
 
 
 def _local_time(at_ms: int) -> str:
-    """Return a time as Java writes it here: in the zone of the machine (UtilAll.timeMillisToHumanString3)."""
+    """Return a time as Java writes it here: in the machine's time zone (UtilAll.timeMillisToHumanString3)."""
     return f"{datetime.fromtimestamp(at_ms / 1000, UTC).astimezone():%Y%m%d%H%M%S}"

@@ -1,4 +1,4 @@
-"""Gives messages back that could not be consumed, so that they come again later (DefaultMQPushConsumerImpl)."""
+"""Send back messages that could not be consumed, so that they are redelivered later (DefaultMQPushConsumerImpl)."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from rmqctl.rules.sending import writable_queues
 
 from .retry_guard import RetryGuard, explain
 
-# What -1 stands for (DefaultMQPushConsumerImpl.getMaxReconsumeTimes).
+# The meaning of -1 (DefaultMQPushConsumerImpl.getMaxReconsumeTimes).
 _MAX_RECONSUME_TIMES = 16
 
 
 class SendBack:
     """Sends messages of a group back, each by its own request: to the broker that stored it, else as a new message.
 
-    `fallback_count` is how often it had to be a new message. `guard` knows the brokers that would make a dead letter of
-    one; without it that is not looked at. Both ways may store a message that was stored already, when an answer does
-    not come in time: it then comes twice.
+    `fallback_count` counts the new messages. `guard` finds the brokers that would make a new message a dead letter;
+    without it, none is checked for that. When an answer does not arrive in time, both ways may store a message twice,
+    and it is then delivered twice.
     """
 
     def __init__(
@@ -43,16 +43,16 @@ class SendBack:
         self._fallback_timeout_s = fallback_timeout_s
 
     async def __call__(self, message: StoredMessage, level: int, *, broker_name: str | None = None) -> None:
-        """Send a message back with a delay level: 0 leaves it to the broker, a negative one makes a dead letter of it.
+        """Send a message back with a delay level: 0 leaves it to the broker, a negative one makes it a dead letter.
 
-        `broker_name` is where it was read, if that is known. Raises RmqctlError when no broker took it, of the second
-        way; the first way's reason stands in it.
+        `broker_name` is the broker that delivered it, if known. Raises RmqctlError when no broker accepts it: the error
+        of the second way, with the reason of the first one.
         """
         try:
             if message.inner_index is None:
                 await self._by_offset(message, level, broker_name)
                 return
-            # Its place in the log is that of the whole batch: the broker would send all of its messages again.
+            # Its offset in the log is that of the whole batch: the broker would redeliver all of its messages.
             first_error = None
         except RmqctlError as error:
             first_error = error
@@ -61,7 +61,7 @@ class SendBack:
         except RmqctlError as error:
             if first_error is None:
                 raise
-            raise error.reworded(f"{error.sentence} Before that: {first_error.sentence}") from None
+            raise error.reworded(f"{error.sentence} The first attempt failed: {first_error.sentence}") from None
         self.fallback_count += 1
 
     async def _by_offset(self, message: StoredMessage, level: int, broker_name: str | None) -> None:
@@ -77,9 +77,9 @@ class SendBack:
             raise DeadlineError(address, self._timeout_s) from None
 
     async def _master(self, message: StoredMessage, broker_name: str | None) -> tuple[str | None, str]:
-        """Return the broker that stored a message and its master, which may have another address by now.
+        """Return the broker that stored a message, and the address of its master, which may have changed.
 
-        A broker out of the topic's route is asked where it was. Only masters take messages back.
+        A broker that is not in the topic's route is asked at its old address. Only masters accept messages back.
         """
         try:
             route = await self._producer.routes.route(message.topic)
@@ -94,7 +94,7 @@ class SendBack:
         return broker_name, message.store_host
 
     async def _as_new_message(self, message: StoredMessage, level: int) -> None:
-        """Send it to the group's retry topic, where nobody holds a lock of the group: as good as giving it back."""
+        """Send it to the group's retry topic, at a broker without locks of the group: it is then retried as usual."""
         # The delay is always that of the next attempt.
         made = sends.retry_message(message, _topic(message), delay_level=min(level, 0), max_reconsume_times=self._limit)
         topic = f"{RETRY_PREFIX}{self._group}"
@@ -107,12 +107,12 @@ class SendBack:
         free = [mq for mq in writable_queues(route) if mq.broker_name not in hindered]
         if not free:
             raise RefusedError(explain(hindered.items(), self._group))
-        # Any of them, and no other broker when it fails: it comes by here again.
+        # Any of them, and no other broker when it fails: the next attempt chooses again.
         chosen = random.choice(free)  # noqa: S311
         await self._producer.send_message(topic, made, mq=chosen, timeout_s=self._fallback_timeout_s)
 
     async def _find_hindrances(self, topic: str) -> Mapping[str, Hindrance]:
-        """Return the brokers of the retry topic where this would become a dead letter at once, and by whom."""
+        """Return the brokers of the retry topic that would make this a dead letter, each with the hindering member."""
         if self._guard is None:
             return {}
         route = await self._producer.routes.route(topic)
@@ -121,5 +121,5 @@ class SendBack:
 
 
 def _topic(message: StoredMessage) -> str:
-    """Return the topic that the message was first sent to, also of a retry."""
+    """Return the topic that a message, or a retry, was first sent to."""
     return message.properties.get(sends.RETRY_TOPIC) or message.topic

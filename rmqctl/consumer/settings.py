@@ -1,4 +1,4 @@
-"""Everything about a consumer that can be set, with the values of DefaultMQPushConsumer where it has them."""
+"""All settings of a consumer, with the defaults of DefaultMQPushConsumer where it has them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rmqctl.model.group import CLUSTERING
 
 
 class ConsumerSettings(Struct, frozen=True, kw_only=True):
-    """Settings of one consumer; delays are those of 5.x, `settings_of_4_9()` has 4.9's.
+    """Settings of one consumer. Delays are those of 5.x; settings_of_4_9() returns those of 4.9.
 
-    Limits of None do not limit. `max_reconsume_times` of -1 is 16, as brokers take it.
+    A limit of None is off. `max_reconsume_times` of -1 means 16, as for brokers.
     """
 
     group: str
@@ -28,9 +28,9 @@ class ConsumerSettings(Struct, frozen=True, kw_only=True):
     route_refresh_s: float = 30.0
     rebalance_s: float = 20.0
     rebalance_min_s: float = 1.0
-    # Other clients count only once they have been there for so long; 0 counts all at once, as RocketMQ does.
+    # Other clients count only after they have been present this long; with 0 all count immediately, as in RocketMQ.
     protect_s: float = 0.0
-    # A queue of which nothing was heard for so long is given up and taken anew (PullTimeDelay, ProcessQueue).
+    # A queue without an answer for this long is given up and taken again (PullTimeDelay, ProcessQueue).
     pull_expired_s: float = 120.0
 
     # Pulling
@@ -47,7 +47,7 @@ class ConsumerSettings(Struct, frozen=True, kw_only=True):
     flow_control_s: float = 0.05
     paused_s: float = 1.0
     not_running_s: float = 3.0
-    # After an error or an answer that is none of the usual ones.
+    # After an error or an unusual answer.
     error_delay_s: float = 1.0
     # After "flow control" of the broker (215).
     broker_busy_s: float = 0.02
@@ -60,16 +60,16 @@ class ConsumerSettings(Struct, frozen=True, kw_only=True):
     max_reconsume_times: int = -1
     # RocketMQ honours ackIndex with CONSUME_SUCCESS only.
     ack_index_on_failure: bool = True
-    # For a message that failed, unless its listener says another: 0 leaves it to the broker, -1 is a dead letter.
+    # For failed messages, unless the listener sets another: 0 leaves it to the broker, -1 makes dead letters.
     delay_level: int = 0
     send_back_timeout_s: float = 5.0
     fallback_timeout_s: float = 3.0
     local_retry_s: float = 5.0
     local_retry_limit: int = 16
-    # An event loop that does not run for so long is told of: heartbeats and pulls stand still with it.
+    # An event loop that does not run for this long is reported: heartbeats and pulls stop with it.
     loop_watch_s: float = 5.0
 
-    # What is older, or further from the end of its queue, is acknowledged unread.
+    # Messages that are older, or further from the end of their queue, are acknowledged unread.
     skip_older_s: float | None = None
     skip_behind_count: int | None = None
 
@@ -79,5 +79,5 @@ class ConsumerSettings(Struct, frozen=True, kw_only=True):
 
 
 def settings_of_4_9(settings: ConsumerSettings) -> ConsumerSettings:
-    """Return the same settings with the delays that 4.9's client has where it differs from 5.x."""
+    """Return the same settings with the delays of the 4.9 client where they differ from 5.x."""
     return replace(settings, error_delay_s=3.0, illegal_offset_s=10.0, first_pull_delay_s=0.0)

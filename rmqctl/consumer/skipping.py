@@ -12,10 +12,10 @@ from .telling import Report
 
 
 class Skipping:
-    """Says which messages are not wanted; `now_ms` is the brokers' time, for ages are by their clocks.
+    """Finds unwanted messages. `now_ms` is the brokers' time, because ages are by their clocks.
 
-    `seen` is the user's, such as whether a unique key was consumed before: the id of a message never changes over its
-    retries. What it can't say counts as wanted.
+    `seen` is the user's function, for example whether a unique key was consumed before: the unique key of a message
+    stays the same over its retries. A message for which `seen` fails counts as wanted.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class Skipping:
         self.is_needed = seen is not None or self._older_s is not None or self._behind_count is not None
 
     def find_unwanted(self, messages: Sequence[StoredMessage], max_offset: int | None) -> list[StoredMessage]:
-        """Return those of one queue that are not wanted; `max_offset` is its end, None where that is not known."""
+        """Return the unwanted messages of one queue; `max_offset` is its end, None if unknown."""
         since_ms = 0.0 if self._older_s is None else self._now_ms() - self._older_s * 1000
         first = 0 if self._behind_count is None or max_offset is None else max_offset - self._behind_count
         return [
@@ -43,6 +43,6 @@ class Skipping:
             return False
         try:
             return self._seen(message)
-        except Exception as error:  # noqa: BLE001 - it is the user's, and must not end the pulling of a queue
-            self._report(Trouble.SKIP, f"It is not known whether {message.offset_id} is to be skipped: {error!r}")
+        except Exception as error:  # noqa: BLE001 - a user's function must not stop the pulling of a queue
+            self._report(Trouble.SKIP, f"Unknown whether to skip {message.offset_id}: {error!r}")
             return False

@@ -1,4 +1,4 @@
-"""Where every thread and task of this process stands, in the words of Java's stack dumps (UtilAll.jstack)."""
+"""The stacks of all threads and tasks of this process, in the format of Java's stack dumps (UtilAll.jstack)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _NAME_WIDTH = 40
 def stacks() -> str:
     """Return a paragraph for each thread, and for each task of the running event loop; the innermost call first.
 
-    Python does not tell whether a thread waits. A thread's TID is the system's, as top shows it.
+    Python does not report whether a thread is waiting. A thread's TID is the system's, as in top.
     """
     return "".join([*_threads(), *_tasks()])
 
 
 def _threads() -> Iterator[str]:
     threads = {thread.ident: thread for thread in threading.enumerate()}
-    # The only way to see what other threads do; the interpreter's documentation offers it for this.
+    # The only way to see the stacks of other threads; Python's documentation offers it for this purpose.
     for ident, frame in sys._current_frames().items():  # noqa: SLF001
         thread = threads.get(ident)
         name, tid = (f"Thread-{ident}", ident) if thread is None else (thread.name, thread.native_id)
@@ -41,7 +41,7 @@ def _tasks() -> Iterator[str]:
 
 
 def _suspended(coroutine: Any) -> Iterator[FrameType]:
-    """Walk from a task's coroutine to what it awaits at last: Task.get_stack() stops at the first."""
+    """Walk from a task's coroutine to the innermost one that it awaits: Task.get_stack() stops at the first."""
     while coroutine is not None:
         frame = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "gi_frame", None)
         if frame is None:
@@ -56,9 +56,9 @@ def _paragraph(name: str, state: str, frames: list[FrameType]) -> str:
 
 
 def where(thread: int) -> str:
-    """Return what a thread of this process is in, for one who looks from another: the user's call, and the innermost.
+    """Return the current call of another thread of this process: the outermost one of user code, and the innermost.
 
-    What called the user's code in an event loop is left out.
+    The calls of the event loop around user code are left out.
     """
     frame = sys._current_frames().get(thread)  # noqa: SLF001
     calls = [each for each, _ in walk_stack(frame)]

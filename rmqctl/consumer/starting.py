@@ -1,4 +1,4 @@
-"""The offset at which a queue begins that was just taken: rules/start_position.py, and what brokers say of it."""
+"""The offset at which a newly taken queue starts: rules/start_position.py with the brokers' answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rmqctl.rules.start_position import AskMaxOffset, AskOffsetAt, position_from
 from .offset_store import OffsetStore
 from .settings import ConsumerSettings
 
-# DefaultMQPushConsumer.consumeTimestamp, unless it is set.
+# The default of DefaultMQPushConsumer.consumeTimestamp.
 _SINCE_MS = 30 * 60 * 1000
 
 
@@ -20,7 +20,7 @@ async def find_start(
     client: Client, settings: ConsumerSettings, offsets: OffsetStore, mq: MessageQueue, *, address: str | None,
     started_at_ms: int,
 ) -> int:  # fmt: skip
-    """Return the offset. Raises RmqctlError when it can't be known: the queue is then not to be taken."""
+    """Return the offset. Raises RmqctlError when it cannot be determined; the queue must then not be taken."""
     since_ms = settings.consume_timestamp_ms
     start = start_position(
         await offsets.fetch(mq), settings.consume_from, is_retry_topic=mq.topic == RETRY_PREFIX + settings.group,
@@ -29,7 +29,7 @@ async def find_start(
     if isinstance(start, int):
         return start
     if address is None:
-        raise UnreachableError(mq.broker_name, "no route names its master")
+        raise UnreachableError(mq.broker_name, "no route has an address of its master")
     match start:
         case AskMaxOffset():
             request = headers.get_max_offset(mq.topic, mq.queue_id)

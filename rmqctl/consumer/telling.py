@@ -1,4 +1,4 @@
-"""What came of batches: counted, and told to whoever should know."""
+"""The results of batches: counted, and reported to the user."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from .batch import Batch
 from .counters import Counters
 from .process_queue import ProcessQueue
 
-# Is told what somebody should know of: its kind, and a sentence. Of a loop that hangs, a thread of its own tells.
+# Receives a kind and a sentence for the user. Reports of a loop that hangs are made in another thread.
 Report = Callable[[Trouble, str], None]
 
-# So many batches that come late are told of one by one; then one each time that their number has grown tenfold.
+# The first late batches are reported one by one, then one each time that their number has grown tenfold.
 _LATE_ONE_BY_ONE = 10
-# What a listener raises can hold all of a message.
+# The text of a listener's error can contain a whole message.
 _MOST_CHARACTERS = 500
 
 
 class Telling:
-    """Hears of batches from ConcurrentConsumption (concurrent.Watcher). Counts are since the start.
+    """Counts and reports the results of batches for ConcurrentConsumption (concurrent.Watcher), since the start.
 
-    `ok_count` and `failed_count` are of messages, `results` of batches, by the label that each got.
+    `ok_count` and `failed_count` count messages, `results` counts batches by their label.
     """
 
     def __init__(self, report: Report, counters: Counters, message_model: str) -> None:
@@ -35,7 +35,7 @@ class Telling:
         self._late_count = 0
         self._report = report
         self._counters = counters
-        self._loss = " Broadcasting, they are lost." if message_model == BROADCASTING else ""
+        self._loss = " The group is broadcasting: the messages are lost." if message_model == BROADCASTING else ""
 
     def consumed(self, topic: str, ok_count: int, failed_count: int, spent_ms: float, batch_count: int) -> None:
         """See concurrent.Watcher."""
@@ -52,24 +52,26 @@ class Telling:
         self._late_count += 1
         if self._late_count > _LATE_ONE_BY_ONE and str(self._late_count).strip("0") != "1":
             return
-        said = f"{_place(batch)}: the listener came back after {batch.finished_s - batch.started_s:.1f} s, "
-        said += "too late for its answer to count" if batch.is_expired else "late, but its answer counts"
-        number = "" if self._late_count <= _LATE_ONE_BY_ONE else f" {self._late_count} batches did so by now."
-        self._report(Trouble.TIME_OUT, f"{said} ({ConsumeResult.TIME_OUT}).{number}")
+        late = f"{_place(batch)}: the listener returned after {batch.finished_s - batch.started_s:.1f} s, "
+        late += "too late for its result to count" if batch.is_expired else "late, but its result counts"
+        number = "" if self._late_count <= _LATE_ONE_BY_ONE else f" {self._late_count} batches have been late so far."
+        self._report(Trouble.TIME_OUT, f"{late} ({ConsumeResult.TIME_OUT}).{number}")
 
     def all_hang(self, worker_count: int) -> None:
         """See concurrent.Watcher."""
         who = f"All {worker_count} workers hang" if worker_count > 1 else "The only worker hangs"
-        self._report(Trouble.WORKERS, f"{who} in the listener, beyond its time: nothing is consumed any more.")
+        self._report(Trouble.WORKERS, f"{who} in the listener, beyond its time limit: consuming has stopped.")
 
     def one_is_free(self) -> None:
         """See concurrent.Watcher."""
-        self._report(Trouble.WORKERS, "A worker came back from the listener: consuming goes on.")
+        self._report(Trouble.WORKERS, "A worker returned from the listener: consuming continues.")
 
     def given_up(self, batch: Batch, message: StoredMessage, error: RmqctlError) -> None:
         """See concurrent.Watcher."""
-        said = f"{batch.mq}:{message.queue_offset} failed and is given up, for it can't be sent back: {error.sentence}"
-        self._report(Trouble.UNREADABLE, said)
+        place = f"{batch.mq}:{message.queue_offset}"
+        self._report(
+            Trouble.UNREADABLE, f"{place} failed and is given up, because it cannot be sent back: {error.sentence}"
+        )
 
     def failed(self, batch: Batch, result: ConsumeResult) -> None:
         """See concurrent.Watcher."""
@@ -78,25 +80,27 @@ class Telling:
 
     def not_sent_back(self, batch: Batch, error: RmqctlError) -> None:
         """See concurrent.Watcher."""
-        said = f"{counted(len(batch.messages), 'message')} could not be sent back: {error.sentence}"
-        self._report(Trouble.SEND_BACK, f"{batch.mq}: {said}")
+        messages = counted(len(batch.messages), "message")
+        self._report(Trouble.SEND_BACK, f"{batch.mq}: {messages} could not be sent back: {error.sentence}")
 
     def blocked(self, process_queue: ProcessQueue, error: RmqctlError) -> None:
         """See concurrent.Watcher."""
-        said = f"{process_queue.mq} takes no new messages: failed ones can't be sent back. {error.sentence}"
-        self._report(Trouble.BLOCKED, said)
+        mq = process_queue.mq
+        self._report(
+            Trouble.BLOCKED, f"{mq} pulls no new messages, because failed ones cannot be sent back: {error.sentence}"
+        )
 
     def expired(self, batch: Batch) -> None:
         """See concurrent.Watcher."""
-        self._report(Trouble.EXPIRED, f"{_place(batch)}: it took too long, and is sent back.")
+        self._report(Trouble.EXPIRED, f"{_place(batch)}: the listener took too long; the batch is sent back.")
 
 
 def describe_error(error: BaseException) -> str:
-    """Return an error's class and text, cut where that is long. Its own __str__ may fail: it is a listener's."""
+    """Return an error's class and text, shortened if long. The __str__ of a listener's error may fail."""
     try:
         text = str(error)
     except Exception:  # noqa: BLE001
-        text = "(its text can't be had)"
+        text = "(text not available)"
     if len(text) > _MOST_CHARACTERS:
         text = f"{text[:_MOST_CHARACTERS]}..."
     return f"{type(error).__name__}: {text}"

@@ -1,4 +1,4 @@
-"""Those who call a listener: threads for a plain function, tasks of the event loop for a coroutine function."""
+"""Workers that call a listener: threads for a plain function, event loop tasks for a coroutine function."""
 
 from __future__ import annotations
 
@@ -15,69 +15,69 @@ from rmqctl.net.clock import Clock
 
 from .batch import ALL, Batch, Listener
 
-# Told in the thread or task that consumes: just before, with the time on the consumer's clock, and just after.
+# Called in the thread or task that consumes: just before, with the time on the consumer's clock, and just after.
 OnStart = Callable[[Batch, float], None]
 OnEnd = Callable[[Batch], None]
-# How long what is done may wait to be looked for, and work for another thread, while there is much of both.
+# How long finished batches may wait to be collected, and work for another thread, under load.
 _TURN_S = 0.001
 
 
 class Workers(Protocol):
-    """Some that consume, all alike."""
+    """A pool of equal workers that consume batches."""
 
     def submit(self, batches: Iterable[Batch]) -> None:
-        """Have batches consumed, in this order, as soon as somebody is free."""
+        """Have batches consumed, in this order, as soon as workers are free."""
 
     def close(self) -> None:
-        """Consume nothing more, also of what was submitted; who consumes now is not waited for."""
+        """Consume nothing more, not even submitted batches; do not wait for running ones."""
 
 
 def make_workers(
     listener: Listener, count: int, clock: Clock, *, on_done: Callable[[list[Batch]], None], on_start: OnStart,
     on_end: OnEnd,
 ) -> Workers:  # fmt: skip
-    """Return so many workers for a listener. `on_done` is called in the event loop with what was finished.
+    """Return `count` workers for a listener. `on_done` is called in the event loop with the finished batches.
 
-    A listener that never comes back keeps its worker, in a thread as in a task: a thread can't be stopped, and a task
-    that is could be in the middle of what must not end there. A coroutine may give itself a limit (asyncio.timeout).
+    A listener that never returns keeps its worker. A thread cannot be stopped, and a task could be stopped in the
+    middle of work that must finish. A coroutine may set its own limit (asyncio.timeout).
     """
     make = TaskWorkers if is_coroutine_function(listener) else ThreadWorkers
     return make(_Calling(listener, clock.monotonic_s, on_start, on_end), count, on_done)
 
 
 def find_fault(listener: object) -> str | None:
-    """Return why something can be no listener, as the end of a sentence that begins with its name; None if it can.
+    """Return why an object cannot be a listener, as the end of a sentence that starts with its name; None if it can.
 
-    Each batch would fail otherwise, until all messages were dead letters.
+    Without this check each batch would fail, until all messages were dead letters.
     """
     if isinstance(listener, type):
-        return "is a class: an object of it, or a function, is wanted"
+        return "is a class; a function or a callable object is required"
     if not callable(listener):
-        return "can't be called"
+        return "cannot be called"
     call = getattr(listener, "__call__", None)  # noqa: B004
     if any(
         kind(each) for each in (listener, call) for kind in (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
     ):
-        return "is a generator: with a yield in it, it returns no status and does nothing when it is called"
+        return "is a generator function: because of its yield, a call does nothing and returns no status"
     try:
         signature = inspect.signature(listener)
     except (TypeError, ValueError):
-        return None  # some builtins do not tell
+        return None  # some builtins have no signature
     try:
         signature.bind([], None)
     except TypeError:
-        return f"takes {signature}, and is called with (messages, context)"
+        return f"must accept (messages, context), but its parameters are {signature}"
     return None
 
 
 def is_coroutine_function(listener: Listener) -> bool:
-    """Tell whether a listener is called in the event loop."""
-    call = getattr(listener, "__call__", None)  # noqa: B004 (an object that is called can have a coroutine function)
+    """Return whether a listener runs in the event loop."""
+    call = getattr(listener, "__call__", None)  # noqa: B004 (a callable object can have a coroutine function)
     return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(call)
 
 
 class _Calling(NamedTuple):
-    """What is called for each batch."""
+    """The functions that are called for each batch."""
 
     listener: Listener
     now_s: Callable[[], float]
@@ -86,11 +86,11 @@ class _Calling(NamedTuple):
 
 
 class ThreadWorkers:
-    """Threads, for listeners that block. They are daemons: one that never comes back does not hold the program.
+    """Threads, for listeners that block. They are daemons: one that never returns does not keep the program running.
 
-    To wake a thread, or the event loop, costs more than a fast listener does. So one thread is woken for what comes
-    together, and goes on for as long as there is work; where that is not fast enough, more are. What is done is looked
-    for while there is any, and told only after that.
+    To wake a thread, or the event loop, costs more than a fast listener does. So one thread is woken for batches that
+    arrive together, and works until none is left; if that is too slow, more are woken. While batches finish, the event
+    loop polls for them; after that, threads notify it.
     """
 
     def __init__(self, calling: _Calling, count: int, on_done: Callable[[list[Batch]], None]) -> None:
@@ -103,10 +103,10 @@ class ThreadWorkers:
         # Each entry wakes a thread; False ends it.
         self._bell: SimpleQueue[bool] = SimpleQueue()
         self._rung_count = 1
-        # What was next with the last look.
+        # The next batch at the last look.
         self._waiting: Batch | None = None
         self._timer: asyncio.TimerHandle | None = None
-        # Whether threads are to tell of what is done; then nobody looks.
+        # Whether threads notify the event loop of finished batches; then it does not poll.
         self._is_telling = False
         self._is_closed = False
         for number in range(count):
@@ -128,7 +128,7 @@ class ThreadWorkers:
             self._bell.put(False)
 
     def _look(self) -> None:
-        """Hand over what is done, and wake more threads where the same work is next as with the last look."""
+        """Hand over finished batches, and wake more threads if the same batch is next as at the last look."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -139,7 +139,7 @@ class ThreadWorkers:
         except IndexError:
             waiting = None
         if waiting is not None:
-            # Then those who were woken have a slow listener.
+            # Then the woken threads have a slow listener.
             self._rung_count = min(2 * self._rung_count, self._count) if waiting is self._waiting else 1
             self._ring(self._rung_count)
             is_moving |= self._rung_count < self._count
@@ -148,7 +148,7 @@ class ThreadWorkers:
             self._timer = self._loop.call_later(_TURN_S, self._look)
         else:
             self._is_telling = True
-            # What was done before that is not told.
+            # Batches that finished before this line were not notified.
             self._hand_over()
 
     def _ring(self, count: int) -> None:
@@ -176,7 +176,7 @@ class ThreadWorkers:
                     on_start(batch, started_s)
                     try:
                         _note(batch, listener(batch.messages, batch))
-                    except BaseException as error:  # noqa: BLE001 - sys.exit() in a listener ends no consumer
+                    except BaseException as error:  # noqa: BLE001 - sys.exit() in a listener must not end the consumer
                         _note_failure(batch, error)
                     batch.finished_s = now_s()
                     on_end(batch)
@@ -189,11 +189,11 @@ class ThreadWorkers:
         try:
             self._loop.call_soon_threadsafe(self._look)
         except RuntimeError:
-            pass  # the loop has ended: nobody waits for it any more
+            pass  # the loop has ended
 
 
 class TaskWorkers:
-    """Tasks of the event loop, for listeners that wait without blocking. What is done together is handed over so."""
+    """Tasks of the event loop, for listeners that wait without blocking. Finished batches are handed over together."""
 
     def __init__(self, calling: _Calling, count: int, on_done: Callable[[list[Batch]], None]) -> None:
         self._calling = calling
@@ -209,7 +209,7 @@ class TaskWorkers:
             self._work.put_nowait(batch)
 
     def close(self) -> None:
-        """See Workers. What waits within a listener is cancelled."""
+        """See Workers. Listeners that are waiting are cancelled."""
         for task in self._tasks:
             task.cancel()
 
@@ -233,7 +233,7 @@ class TaskWorkers:
                     answer = listener(batch.messages, batch)
                     _note(batch, await answer if inspect.isawaitable(answer) else answer)
                 except BaseException as error:
-                    # What a listener raises of that kind is its own failure, unless this task is to end.
+                    # A CancelledError is the listener's own failure, unless this task was cancelled.
                     if isinstance(error, asyncio.CancelledError) and own is not None and own.cancelling():
                         raise
                     _note_failure(batch, error)
@@ -243,7 +243,7 @@ class TaskWorkers:
 
 
 def _note(batch: Batch, answer: object) -> None:
-    """Note what a listener said. Raises TypeError for what is neither a status nor None, and for a wrong context."""
+    """Note the result of a listener. Raises TypeError for an invalid result or context; None is valid."""
     if isinstance(answer, ConsumeStatus):
         status = answer
     elif isinstance(answer, str) and answer in ConsumeStatus.__members__:
@@ -254,19 +254,19 @@ def _note(batch: Batch, answer: object) -> None:
         answer.close()
         raise TypeError("the listener is a plain function that returned a coroutine: define it with async def")
     else:
-        raise TypeError(f"the listener returned {answer!r}: a ConsumeStatus is wanted")
-    # Whatever the types say, listeners set what they like.
+        raise TypeError(f"the listener returned {answer!r} instead of a ConsumeStatus")
+    # Whatever the types say, listeners may set any value.
     ack_index: object = batch.ack_index
     delay_level: object = batch.delay_level
     if not isinstance(ack_index, int):
-        raise TypeError(f"the listener set ack_index to {ack_index!r}: a number is wanted")
+        raise TypeError(f"the listener set ack_index to {ack_index!r}, which is not an integer")
     if not isinstance(delay_level, int):
-        raise TypeError(f"the listener set delay_level to {delay_level!r}: a number is wanted")
+        raise TypeError(f"the listener set delay_level to {delay_level!r}, which is not an integer")
     batch.status = status
 
 
 def _note_failure(batch: Batch, error: BaseException) -> None:
-    """Note what a listener raised, or what is wrong with what it said; the event loop compares these numbers."""
+    """Note the error of a listener, and reset invalid numbers, because the event loop compares them."""
     batch.error = error
     if not _is_number(batch.ack_index):
         batch.ack_index = ALL

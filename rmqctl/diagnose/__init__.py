@@ -1,1 +1,1 @@
-"""Diagnosis: what is wrong with a group, who reports it, and what to type next. One check a file, in one table."""
+"""Diagnose groups: what is wrong, who reports it, and the next command. One file per check, all in one table."""

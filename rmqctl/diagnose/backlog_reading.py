@@ -1,4 +1,4 @@
-"""Looks closer at what waits: what filters leave out, where it is read from, and what brokers have to redeliver."""
+"""Reads details of the backlog: messages that filters leave out, replicas to read from, and overdue redeliveries."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from rmqctl.rules.words import listed
 
 from .facts import FilterSample, GroupFacts
 
-# Where a topic's filter is tried: in the queues with the most messages, at the first one and up to the last one.
+# A topic's filter is sampled in the queues with the largest lag, at the first messages and at the last ones.
 _SAMPLED_QUEUES, _SLICE = 2, 64
-# With less waiting, members are soon past what the filter leaves out.
+# With a smaller lag, members soon pass the messages that the filter leaves out.
 _LEAST_LAG = 50
 _SLAVES = "slaveReadEnable"
 
@@ -40,7 +40,7 @@ _K = TypeVar("_K")
 
 
 class CloserLook(Struct, frozen=True):
-    """A group's facts with what waits for it. `unknown` says why something of it is not known."""
+    """A group's facts with details of its backlog. `unknown` is the reason why some of them are missing."""
 
     facts: GroupFacts
     failures: tuple[Failure, ...] = ()
@@ -48,16 +48,16 @@ class CloserLook(Struct, frozen=True):
 
 
 async def look_closer(client: Client, facts: GroupFacts, brokers: Mapping[str, Broker]) -> CloserLook:
-    """Look closer at a group with members. Brokers are asked once for what concerns them as a whole."""
+    """Read the backlog details of a group with members. Each broker is asked only once for its own values."""
     has_cpp = any(CPP in member.languages for member in facts.members)
     if not facts.is_online or not (facts.is_popping or has_cpp or any(row.lag for row in facts.rows)):
-        return CloserLook(facts)  # accounts that may not read settings need not for these
+        return CloserLook(facts)  # accounts without the right to read settings do not need it for these groups
     settings = await ask_all(facts.connections, lambda name: settings_once(client, brokers[name]))
-    # Nobody pops from older brokers.
+    # Older brokers do not support pop.
     popped = [name for name in settings.ok if facts.is_popping and facts.broker_versions.get(name, 0) >= V5_0_0]
     hidden = [name for name in popped if settings.ok[name].get("popConsumerKVServiceEnable") == "true"]
     rows = {row.mq: row for row in facts.rows if row.lag and row.mq.broker_name in settings.ok}
-    # Messages are popped from masters alone.
+    # Messages are popped from masters only.
     moving = [] if facts.is_popping else [name for name, told in settings.ok.items() if told.get(_SLAVES) == "true"]
     masters = {name: address for name in moving if (address := brokers[name].master_address) is not None}
 
@@ -82,8 +82,8 @@ async def look_closer(client: Client, facts: GroupFacts, brokers: Mapping[str, B
         *_failures("where to read from", sources.failed, lambda mq: mq.broker_name),
     ]
     silent = sorted({each.broker_name or "" for each in failures})
-    reasons = [f"{listed(silent)} did not answer everything about it"] * bool(silent)
-    reasons += [f"{listed(hidden)} keeps pops where they cannot be read"] * bool(hidden)
+    reasons = [f"{listed(silent)} did not answer every request"] * bool(silent)
+    reasons += [f"{listed(hidden)} stores pops where they cannot be read"] * bool(hidden)
     return CloserLook(
         replace(
             facts,
@@ -98,7 +98,7 @@ async def look_closer(client: Client, facts: GroupFacts, brokers: Mapping[str, B
 
 
 def _failures(what: str, failed: Mapping[_K, RmqctlError], broker_of: Callable[[_K], str]) -> Iterator[Failure]:
-    """Make a failure of each broker of the first thing of a kind that it did not tell."""
+    """Make one failure per broker, of the first request of a kind that failed."""
     yield from {broker_of(key): Failure(broker_of(key), what, error) for key, error in failed.items()}.values()
 
 
@@ -107,7 +107,7 @@ def _next_offset(row: QueueProgress) -> int:
 
 
 def _farthest(rows: Mapping[MessageQueue, QueueProgress], broker_names: Collection[str]) -> list[MessageQueue]:
-    """Return the queue with the most messages that wait, of each topic at each of the brokers."""
+    """Return the queue with the largest lag for each topic at each of the brokers."""
     farthest: dict[tuple[str, str], MessageQueue] = {}
     for row in _by_lag(rows):
         if row.mq.broker_name in broker_names:
@@ -116,7 +116,7 @@ def _farthest(rows: Mapping[MessageQueue, QueueProgress], broker_names: Collecti
 
 
 def _slices(facts: GroupFacts, rows: Mapping[MessageQueue, QueueProgress]) -> list[tuple[MessageQueue, int]]:
-    """Return from which offsets of which queues to look at the tags: where all members want the same ones."""
+    """Return the queues and offsets at which to read tags, of topics where all members want the same ones."""
     by_topic: dict[str, list[QueueProgress]] = {}
     for row in _by_lag(rows):
         by_topic.setdefault(row.mq.topic, []).append(row)
@@ -139,7 +139,7 @@ def _by_lag(rows: Mapping[MessageQueue, QueueProgress]) -> list[QueueProgress]:
 
 
 def _wanted_codes(facts: GroupFacts) -> dict[str, frozenset[int]]:
-    """Return the tag hashes that members want, of topics where all want the same and not everything."""
+    """Return the tag hashes that members want, of topics where all want the same tags but not all tags."""
     wanted: dict[str, frozenset[int]] = {}
     for topic, by_client in facts.wanted().items():
         (kind, text), *others = {item.filter_key for item in by_client.values()}
@@ -149,7 +149,7 @@ def _wanted_codes(facts: GroupFacts) -> dict[str, frozenset[int]]:
 
 
 def _samples(facts: GroupFacts, codes: Mapping[tuple[MessageQueue, int], tuple[int, ...]]) -> dict[str, FilterSample]:
-    """Count by topic what was looked at, and what of it the filter lets through."""
+    """Count by topic the sampled messages, and those of them that pass the filter."""
     wanted = _wanted_codes(facts)
     samples: dict[str, FilterSample] = {}
     for (mq, _), found in codes.items():

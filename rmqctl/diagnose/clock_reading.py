@@ -27,10 +27,10 @@ async def measure_clocks(
     *,
     is_probe: bool,
 ) -> list[GroupFacts]:
-    """Return the facts of groups with the clocks of those that have members; each broker is measured once.
+    """Return the facts of groups, with clocks for the groups that have members; each broker is measured once.
 
-    `later` is what members said of themselves once more, by group and client id.
-    Leaves no trace: a broker says its time when it is asked about a queue that no group has consumed.
+    `later` are the members' second reports, by group and client id.
+    Leaves no trace: a broker reports its time when it is asked about a queue that no group has consumed.
     """
     addresses = {
         name: view.address
@@ -70,7 +70,7 @@ def _told(facts: GroupFacts, client_id: str, later: Mapping[str, RunningInfo]) -
 
 
 def _through(reading: Reading) -> dict[str, str]:
-    """Return by client id the address of a broker that sees it. Of two clients with one id either may answer."""
+    """Return the address of a broker that sees each client id, without ids that are used by two clients."""
     through = addresses_of((view.address, view.connections) for view in reading.views.values())
     counts = [Counter(member.client_id for member in found.members) for found in reading.connections()]
     return {name: address for name, address in through.items() if all(count[name] <= 1 for count in counts)}

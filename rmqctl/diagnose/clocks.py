@@ -1,4 +1,4 @@
-"""The clocks of a group's brokers and members, against this machine's and against each other. Pure."""
+"""The clocks of a group's brokers and members, relative to this machine's clock and to each other. Pure."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from rmqctl.rules.member_clock import Consumed, member_clock
 from rmqctl.rules.member_settings import member_settings
 from rmqctl.rules.words import listed
 
-# An idle member pulls each 20 s: so far its clock can be judged without waiting for it.
+# An idle member pulls every 20 s: its clock can be judged to this precision without waiting.
 CLEAR_MS = 30_000
-# Bounds that are closer are shown as one value and how far it may be off.
+# Closer bounds are shown as one value with its error.
 _CLOSE_MS = 2_000
 
 
 class GroupClocks(Struct, frozen=True):
-    """What is known of clocks, as how far each is ahead of this machine's.
+    """Known bounds of how far each clock is ahead of this machine's, in ms.
 
-    `brokers` are by broker name, `members` by client id; `unmeasured` says why a broker is not among them.
+    `brokers` are by broker name, `members` by client id; `unmeasured` gives the reason for each missing broker.
     """
 
     brokers: Mapping[str, SkewBounds] = {}
@@ -32,7 +32,7 @@ class GroupClocks(Struct, frozen=True):
 
     @property
     def reference(self) -> SkewBounds:
-        """What others are compared with: all clocks of brokers, which may differ; else this machine's."""
+        """The clock that others are compared with: the range of all brokers' clocks, else this machine's clock."""
         if not self.brokers:
             return SkewBounds(0, 0)
         every = self.brokers.values()
@@ -40,7 +40,7 @@ class GroupClocks(Struct, frozen=True):
 
     @property
     def reference_name(self) -> str:
-        """The same in words."""
+        """The reference in words."""
         return f"the clock of {listed(self.brokers)}" if self.brokers else "this machine's clock"
 
     def every(self) -> dict[tuple[str, str], ClockBounds]:
@@ -49,7 +49,7 @@ class GroupClocks(Struct, frozen=True):
         return brokers | {("MEMBER", client_id): bounds for client_id, bounds in self.members.items()}
 
     def vague(self) -> list[str]:
-        """Return the members of which it is not known whether their clocks are clearly off."""
+        """Return the members whose clocks are not known well enough to be judged."""
         # Brokers may be far apart: a member anywhere between them is not off.
         near = SkewBounds(self.reference.low_ms - CLEAR_MS, self.reference.high_ms + CLEAR_MS)
         return [
@@ -59,14 +59,14 @@ class GroupClocks(Struct, frozen=True):
         ]
 
     def off(self) -> dict[str, ClockBounds]:
-        """Return how far each member's clock is from that, by client id."""
+        """Return how far each member's clock is ahead of the reference, by client id."""
         return {client_id: bounds.minus(self.reference) for client_id, bounds in self.members.items()}
 
 
 def measure_members(
     looks: Mapping[str, Sequence[RunningInfo]], rows: Sequence[QueueProgress], brokers: Mapping[str, SkewBounds]
 ) -> dict[str, ClockBounds]:
-    """Return the bounds of each member's clock by its answers, and by what it has consumed of each queue."""
+    """Return the bounds of each member's clock, from its answers and from its progress in each queue."""
     consumed: dict[str, list[Consumed]] = {}
     for row in rows:
         broker = brokers.get(row.mq.broker_name)
@@ -77,9 +77,9 @@ def measure_members(
 
 
 def _consumed(row: QueueProgress, told: RunningInfo, broker: SkewBounds) -> Iterator[Consumed]:
-    """Return when a member was done with the last message before the stored offset, if it has passed that itself.
+    """Return when a member finished the last message before the stored offset, if it has passed that offset itself.
 
-    What its filter leaves out it never consumes; but it pulls again after that was left out.
+    A member never consumes messages that its filter leaves out, but it pulls again after passing them.
     """
     held, stored_at_ms = told.process_queues.get(row.mq), row.last_timestamp_ms
     if held is None or held.dropped or stored_at_ms is None or row.consumer_offset is None:
@@ -95,7 +95,7 @@ def _consumed(row: QueueProgress, told: RunningInfo, broker: SkewBounds) -> Iter
 
 
 def skew_words(bounds: ClockBounds) -> str:
-    """Return in words how far a clock that is surely off is ahead of another one, or behind it."""
+    """Return in words how far a clock that is certainly off is ahead of another one, or behind it."""
     direction = "ahead of" if bounds.off_ms() > 0 else "behind"
     close = _close(bounds)
     if close is None:
@@ -105,7 +105,7 @@ def skew_words(bounds: ClockBounds) -> str:
 
 
 def clock_words(bounds: ClockBounds) -> str:
-    """Return in words where a clock is, also one that is not known from both sides."""
+    """Return the bounds of a clock's offset in words; a bound may be unknown."""
     close = _close(bounds)
     if close is None:
         return f"{_seconds(bounds.low_ms)} to {_seconds(bounds.high_ms)}"
@@ -114,7 +114,7 @@ def clock_words(bounds: ClockBounds) -> str:
 
 
 def _close(bounds: ClockBounds) -> tuple[int, int] | None:
-    """Return the middle of bounds that are close, and how far it may be off, both in ms."""
+    """Return the middle of close bounds and its error, both in ms; None when they are not close."""
     if bounds.low_ms is None or bounds.high_ms is None or bounds.high_ms - bounds.low_ms > _CLOSE_MS:
         return None
     middle_ms = (bounds.low_ms + bounds.high_ms) // 2

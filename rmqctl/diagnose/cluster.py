@@ -1,4 +1,4 @@
-"""Checks the way to a cluster: name servers, brokers, rights, TLS, clocks."""
+"""Checks the path to a cluster: name servers, brokers, rights, TLS, clocks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EXPIRY_WARNING_MS = 30 * 86_400_000
 
 
 async def fetch_cluster_findings(client: Client, *, is_signed: bool, tls_verify: str | None) -> list[CheckResult]:
-    """Make every check of a cluster; what goes wrong with it is a finding. `tls_verify` is None for plain."""
+    """Run every check of a cluster; problems become results. `tls_verify`: None for plain connections."""
     servers = await fetch_servers(client)
     name_servers = [server for server in servers if server.broker_name is None]
     brokers = [server for server in servers if server.broker_name is not None]
@@ -68,7 +68,7 @@ def _reached(server: ClusterServer, hints: Mapping[str, str] | None = None) -> C
 
 
 def _agreement(name_servers: list[ClusterServer]) -> list[CheckResult]:
-    """Compare which brokers each name server lists. Brokers register with each of them on their own."""
+    """Compare the brokers that each name server lists. Brokers register with each name server separately."""
     views = {
         server.probe.address: {
             f"{broker.broker_name}/{broker_id} at {address}"
@@ -83,18 +83,18 @@ def _agreement(name_servers: list[ClusterServer]) -> list[CheckResult]:
     missing = differing_views(views)
     if not missing:
         return [CheckResult("name servers agree", "cluster", Status.OK, f"{len(views)} list the same brokers")]
-    hint = "Brokers register with each name server on their own: check namesrvAddr of those that are missing."
+    hint = "Check namesrvAddr of the missing brokers: brokers register with each name server separately."
     found = "; ".join(f"{address} does not list {', '.join(names)}" for address, names in missing.items())
     error = NameServersDifferError(f"{found}.", hint=hint)
     return [CheckResult("name servers agree", "cluster", Status.FAIL, found, hint, error=error)]
 
 
 async def _expected(client: Client) -> list[CheckResult]:
-    """Compare the brokers that can be asked with all that should be there."""
+    """Compare the registered brokers with the expected ones."""
     try:
         cluster = await fetch_expected(client)
     except RmqctlError:
-        return []  # each name server has a finding of its own
+        return []  # each name server has its own result
     now_ms, expectation = client.clock.now_ms(), client.expectation
     findings = [
         CheckResult("brokers", broker.broker_name, Status.FAIL, gone.reason, gone.hint, error=gone)
@@ -108,7 +108,7 @@ async def _expected(client: Client) -> list[CheckResult]:
     there = {broker.broker_name for broker in cluster.registered}
     for name, seen in sorted(expectation.faded.items()):
         if name not in there:
-            found = f"last seen {short_time(seen.last_seen_ms, now_ms)}, not expected any more"
+            found = f"last seen {short_time(seen.last_seen_ms, now_ms)}, no longer expected"
             findings.append(CheckResult("brokers", name, Status.OK, found))
     return findings
 
@@ -122,7 +122,7 @@ def _versions(brokers: list[ClusterServer]) -> list[CheckResult]:
     return [
         CheckResult(
             "broker versions", "cluster", Status.WARN, ", ".join(versions),
-            "Brokers of several versions answer differently: some columns are known for a part only.",
+            "Brokers of different versions answer differently: some columns are unknown for some brokers.",
         )
     ]  # fmt: skip
 
@@ -150,7 +150,7 @@ async def _rights(client: Client, server: ClusterServer, *, is_signed: bool) -> 
     lost = ", ".join(dict.fromkeys(part for read in refused for part in read.commands.split(", ")))
     found = f"{len(refused)} of {read_count} reads are refused, {how} ({', '.join(map(str, codes))})"
     status = Status.WARN if partial is None else Status.FAIL
-    hint = f"Wanted: {wanted}; without them {lost} know less."
+    hint = f"Grant: {wanted}. Without these rights, {lost} show less."
     return CheckResult("rights", name, status, found, hint, measured, partial)
 
 
@@ -163,14 +163,14 @@ async def _tls(client: Client, server: ClusterServer, verify: str | None) -> Che
     except RmqctlError as error:
         return CheckResult("TLS", name, Status.UNKNOWN, error.sentence.rstrip("."), error.hint)
     if facts is None:
-        return CheckResult("TLS", name, Status.UNKNOWN, "the connection tells nothing of it")
+        return CheckResult("TLS", name, Status.UNKNOWN, "the connection does not report its TLS parameters")
     found = f"{facts.protocol}, {facts.cipher}"
     measured = {"protocol": facts.protocol, "certificateExpiresAt": facts.expires_at_ms, "verify": verify}
     if verify == "none":
         found += ", any certificate is trusted"
         return CheckResult("TLS", name, Status.WARN, found, "Use --tls-verify ca, or full.", measured)
     if facts.expires_at_ms is None:
-        return CheckResult("TLS", name, Status.UNKNOWN, f"{found}, the certificate tells no end", measured=measured)
+        return CheckResult("TLS", name, Status.UNKNOWN, f"{found}, certificate expiry unknown", measured=measured)
     left_ms = facts.expires_at_ms - client.clock.now_ms()
     found += f", certificate valid for {short_duration(left_ms)}"
     if left_ms < _EXPIRY_WARNING_MS:
@@ -185,13 +185,13 @@ async def _clock(client: Client, server: ClusterServer) -> CheckResult:
     except RmqctlError as error:
         return CheckResult("clock", name, Status.UNKNOWN, error.sentence.rstrip("."), error.hint)
     if skew is None:
-        return CheckResult("clock", name, Status.UNKNOWN, "the broker does not tell its time")
-    found = f"{skew.middle_ms:+} ms of ours, give or take {skew.error_ms}"
+        return CheckResult("clock", name, Status.UNKNOWN, "the broker does not report its time")
+    found = f"{skew.middle_ms:+} ms from this machine's clock, ± {skew.error_ms} ms"
     measured = {"skewLowMs": skew.low_ms, "skewHighMs": skew.high_ms}
     is_skewed = skew.exceeds(_MAX_SKEW_MS)
     if is_skewed:
-        hint = "Ages and time lags are the broker's own; subscription versions by this clock may be ordered wrongly."
+        hint = "Ages and time lags use the broker's clock; subscription versions by this clock may be ordered wrongly."
         return CheckResult("clock", name, Status.WARN, found, hint, measured)
     if is_skewed is None:
-        return CheckResult("clock", name, Status.UNKNOWN, found, "Answers take too long to tell.", measured)
+        return CheckResult("clock", name, Status.UNKNOWN, found, "The answers are too slow to decide.", measured)
     return CheckResult("clock", name, Status.OK, found, measured=measured)

@@ -1,8 +1,8 @@
-"""Known defects of released clients and brokers that hit consumer groups: in which versions, and whom they concern.
+"""Known defects of released clients and brokers that affect consumer groups, with their versions and conditions.
 
 Each was verified in the sources of the releases on both sides of its fix; `source` names the issue or commit.
-Versions of Java clients and of brokers are ordinals (MQVersion). Go clients all report V4_5_2 (317); which they are is
-in PROP_CLIENT_VERSION, where 2.1.1 reports v2.1.0 as well, but has ids with a #.
+Versions of Java clients and of brokers are ordinals (MQVersion). All Go clients report V4_5_2 (317); their own
+version is in PROP_CLIENT_VERSION. There, 2.1.1 also reports v2.1.0, but its client ids contain a #.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _V4_0_0 = version_ordinal(4, 0, 0)
 
 
 class Defect(Struct, frozen=True):
-    """One defect: `sentence` is what happens, as a clause; `severity` is INFO unless this group is sure to be hit."""
+    """One defect: `sentence` is its effect as a clause; `severity` is INFO unless the group is certainly affected."""
 
     sentence: str
     advice: str
@@ -33,7 +33,7 @@ class Defect(Struct, frozen=True):
 
 
 class Client(Struct, frozen=True):
-    """What of one member decides whether a defect concerns it; unknown where it did not answer."""
+    """The properties of one member that decide whether a defect affects it; defaults where it did not answer."""
 
     member: MemberView
     is_push: bool
@@ -43,11 +43,11 @@ class Client(Struct, frozen=True):
     told_version: str | None
 
     def is_java_before(self, fixed_in: int) -> bool:
-        """Tell a Java client of a version before the fix."""
+        """Return whether this is a Java client of a version before the fix."""
         return "JAVA" in self.member.languages and any(version < fixed_in for version in self.member.versions)
 
     def is_go(self, *told: str, with_hash: bool) -> bool:
-        """Tell a Go client that reports one of these versions; 2.1.0 has no # in its id, 2.1.1 has one."""
+        """Return whether this is a Go client that reports one of these versions; only ids of 2.1.1 contain a #."""
         return (
             GO in self.member.languages
             and self.told_version in told
@@ -56,7 +56,7 @@ class Client(Struct, frozen=True):
 
 
 def clients_of(facts: GroupFacts) -> list[Client]:
-    """Return every member of a group, as the table of defects looks at it."""
+    """Return every member of a group with the properties that the table of defects needs."""
     is_broadcasting = facts.is_broadcasting
     return [_client(facts.running.get(member.client_id), member, is_broadcasting) for member in facts.members]
 
@@ -78,14 +78,14 @@ def _client(info: RunningInfo | None, member: MemberView, is_broadcasting: bool)
 
 
 class ClientDefect(Struct, frozen=True):
-    """A defect of clients; `hits` tells whether it concerns a member, by its version, settings and brokers."""
+    """A defect of clients; `hits` returns whether it affects a member, by its version, settings and brokers."""
 
     defect: Defect
     hits: Callable[[GroupFacts, Client], bool]
 
 
 class BrokerDefect(Struct, frozen=True):
-    """A defect of brokers from a version on, fixed in another (ordinals); `hits` tells whether it concerns a group."""
+    """A defect of brokers from `since` until `fixed_in` (ordinals); `hits` returns whether it affects a group."""
 
     defect: Defect
     since: int
@@ -96,7 +96,7 @@ class BrokerDefect(Struct, frozen=True):
 CLIENT_DEFECTS: tuple[ClientDefect, ...] = (
     ClientDefect(
         Defect(
-            "an orderly message over its maximum is retried without end on brokers 5.0.0 to 5.1.0",
+            "an orderly message beyond its retry limit is retried without end on brokers 5.0.0 to 5.1.0",
             "Upgrade the brokers or the clients to 5.1.1, or set no limit for orderly consumers.",
             "ISSUE #6163, PR #6164",
             Severity.WARNING,
@@ -120,7 +120,7 @@ CLIENT_DEFECTS: tuple[ClientDefect, ...] = (
     ClientDefect(
         Defect(
             "a failed orderly message is lost",
-            "Upgrade rocketmq-client-go to 2.1.1 or later at once.",
+            "Upgrade rocketmq-client-go to 2.1.1 or later immediately.",
             "rocketmq-client-go #618, PR #693",
             Severity.WARNING,
         ),
@@ -148,7 +148,7 @@ CLIENT_DEFECTS: tuple[ClientDefect, ...] = (
     ),
     ClientDefect(
         Defect(
-            "an offset query that fails can send an orderly queue back to its oldest message",
+            "a failed offset query can move an orderly queue back to its oldest message",
             "Upgrade the clients to 5.0.0 or later; until then restart brokers and members one at a time.",
             "ISSUE #2708; RebalancePushImpl.computePullFromWhereWithException",
         ),
@@ -156,7 +156,7 @@ CLIENT_DEFECTS: tuple[ClientDefect, ...] = (
     ),
     ClientDefect(
         Defect(
-            "an offset query that a broker refuses lets a queue start as a new one",
+            "a queue starts like a new one when the broker refuses its offset query",
             "Upgrade the clients to 5.0.0 or later; after an overload or a change of rights, compare the offsets.",
             "commit b6ff649291; RemoteBrokerOffsetStore.readOffset",
         ),
@@ -172,8 +172,8 @@ CLIENT_DEFECTS: tuple[ClientDefect, ...] = (
     ),
     ClientDefect(
         Defect(
-            "its id is made of address and process id alone, which containers often share (MEM001)",
-            "Upgrade the clients to 4.9.0, or set an instanceName of its own for each.",
+            "the client id consists only of address and process id, which containers often share (MEM001)",
+            "Upgrade the clients to 4.9.0, or give each client its own instanceName.",
             "ISSUE #2730; ClientConfig.changeInstanceNameToPID",
         ),
         lambda _, client: (
@@ -184,8 +184,8 @@ CLIENT_DEFECTS: tuple[ClientDefect, ...] = (
     ),
     ClientDefect(
         Defect(
-            "a send-back that the broker refuses counts as done: the message is acknowledged and lost",
-            "Make sure that the group and its retry topic are on every broker; the fix is in no release up to 2.1.2.",
+            "a send-back that the broker refuses counts as successful: the message is acknowledged and lost",
+            "Make sure that the group and its retry topic exist on every broker; no release up to 2.1.2 has the fix.",
             "rocketmq-client-go PR #1107",
         ),
         lambda _, client: client.is_go("v2.0.0", "v2.1.0", "v2.1.1", with_hash=True) and client.is_push,
@@ -206,7 +206,7 @@ BROKER_DEFECTS: tuple[BrokerDefect, ...] = (
     ),
     BrokerDefect(
         Defect(
-            "an offset beyond the end of a queue that begins at 0 sends the group back to 0",
+            "an offset beyond the end of a queue that starts at 0 moves the group back to 0",
             "Upgrade the brokers to 4.9.4 or later; compare offsets before a failover.",
             "ISSUE #4215, PR #4219",
         ),
@@ -216,7 +216,7 @@ BROKER_DEFECTS: tuple[BrokerDefect, ...] = (
     ),
     BrokerDefect(
         Defect(
-            "a dead letter can be up to 2 h late, and its topic may not be readable",
+            "a dead letter can be up to 2 h late, and its topic may be unreadable",
             "rmqctl dlq show GROUP --fix-permission makes it readable; upgrade the brokers to 4.9.2 or later.",
             "ISSUE #2724, PR #3318; AbstractSendMessageProcessor",
         ),
@@ -226,8 +226,8 @@ BROKER_DEFECTS: tuple[BrokerDefect, ...] = (
     ),
     BrokerDefect(
         Defect(
-            "a restart that takes longer than 10 s delivers old retries again",
-            "Upgrade the brokers to 5.1.2 or later; save config/delayOffset.json before a restart.",
+            "a restart of more than 10 s redelivers old retries",
+            "Upgrade the brokers to 5.1.2 or later; back up config/delayOffset.json before a restart.",
             "ISSUE #6881, PR #6882",
         ),
         _V5_0_0,

@@ -1,4 +1,4 @@
-"""What is known of one group, as values: the input of every check."""
+"""Facts about one group, as values: the input of every check."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from .clocks import GroupClocks
 
 
 class TopicFacts(Struct, frozen=True):
-    """Sums over a group's queues of one topic. The numbers are what is known at least.
+    """Sums over a group's queues of one topic. The numbers are lower bounds.
 
-    Messages in queues that no consumer can read can be read when readQueueNums is `unreadable_end`. `uncommitted_count`
-    are messages in queues without a stored offset.
+    Unreadable queues become readable with readQueueNums=`unreadable_end`. `uncommitted_count` are messages in queues
+    without a stored offset.
     """
 
     topic: str
@@ -47,18 +47,18 @@ class TopicFacts(Struct, frozen=True):
 
     @property
     def waiting_count(self) -> int:
-        """How many messages are certain to wait: where no offset is stored, those of a retry topic.
+        """The number of messages that certainly wait; without a stored offset, only those of a retry topic.
 
-        They were sent back for this group alone; of another topic a member may begin with what arrives later.
+        Retries are meant for this group; in other topics, a member may start with later messages.
         """
         return self.lag + (self.uncommitted_count if self.topic.startswith(RETRY_PREFIX) else 0)
 
 
 class QueueMotion(Struct, frozen=True):
-    """What became of one queue between two readings, as one member that holds it tells it; None: no member does.
+    """The change of one queue between two readings, by the report of a member that holds it (`client_id`), if any.
 
-    `verdict` is None where the queue is fine. `passed_ms` is the time from reading to reading, to compute rates;
-    `watched.for_ms` is shorter: so long at least. `is_exhausted`: all threads of the member are in the listener.
+    `verdict`: None for a healthy queue. `passed_ms` is the time between the readings, to compute rates;
+    `watched.for_ms` is shorter, a lower bound. `is_exhausted`: all threads of the member are in the listener.
     """
 
     mq: MessageQueue
@@ -70,7 +70,7 @@ class QueueMotion(Struct, frozen=True):
 
     @property
     def is_stuck(self) -> bool:
-        """Whether the member has had the same message in hand for too long."""
+        """Whether the member has had the same message in flight for too long."""
         return self.verdict is not None and self.verdict.is_stuck is True
 
     @property
@@ -80,22 +80,22 @@ class QueueMotion(Struct, frozen=True):
 
     @property
     def head_offset(self) -> int | None:
-        """The first offset that the member has in hand."""
+        """The first offset that the member has in flight."""
         held = self.watched.last.held
         return None if held is None else held.head_offset
 
     @property
     def in_hand_ms(self) -> int:
-        """For how long at least the member has had the head in hand; 0 where that is not known."""
+        """The least time that the member has had the head in flight, in ms; 0 if unknown."""
         return 0 if self.verdict is None else self.verdict.at_least_ms or 0
 
     def per_second(self, count: int) -> float:
-        """Return a count between the two readings as a rate."""
+        """Return a count between the two readings as a rate per second."""
         return count * 1000 / self.passed_ms if self.passed_ms > 0 else 0.0
 
 
 class FilterSample(Struct, frozen=True):
-    """How many waiting messages of a topic were looked at, and how many of them the members' filter lets through."""
+    """The number of waiting messages of a topic that were sampled, and how many of them pass the members' filter."""
 
     count: int = 0
     passing_count: int = 0
@@ -104,22 +104,22 @@ class FilterSample(Struct, frozen=True):
 class GroupFacts(Struct, frozen=True):
     """One group as brokers and members report it, read at `at_ms` by this machine's clock.
 
-    What brokers' tables show is known of every group: `connections` and `configs` by broker that answered (None:
-    no member is connected there, or it has no configuration of the group), `topics`, `has_leftovers` (offsets are
-    stored of queues that do not exist; `leftovers` names them where the group was read in full).
+    Brokers' tables give for every group: `connections` and `configs` by broker that answered (None: no member is
+    connected there, or it has no configuration for the group), `topics`, `has_leftovers` (offsets are stored for
+    queues that do not exist; `leftovers` lists them where the group was read in full).
 
-    What members report is there where they were asked: `members` as brokers see them, `running` by client
-    id what each says of itself, `silent` why the others did not answer; `rows` queue by queue; `scene` for the shares
-    of queues. `clocks` are empty where they were not measured. `put_rates` are messages a second by queue over
-    `sampled_s`, None where nothing was measured. `closed_brokers` are brokers of a subscribed topic without read
-    permission, by topic; `unserved_brokers` those where no member is connected though others are, where members were
-    not asked. `motions` are there where the group was read twice, else of queues that one reading shows to stand
-    still; `memberships` are the client ids that brokers named meanwhile, at several moments. `proxied` is what the
-    proxies that were asked answer, by address: None where no member is connected; `silent_proxies` did not answer.
+    Where members were asked: `members` as brokers see them, `running` their own reports by client id, `silent` the
+    reasons why others did not answer, `rows` by queue, `scene` for the shares of queues. `clocks` are empty if not
+    measured. `put_rates` are messages per second by queue over `sampled_s`, None if not measured. `closed_brokers` are
+    brokers of a subscribed topic without read permission, by topic. `unserved_brokers` are brokers without a connected
+    member although other brokers have some, if members were not asked. `motions` compare two readings; with one, they
+    are the queues that it proves to be idle. `memberships` are the client ids that brokers listed meanwhile, at several
+    moments. `proxied` are the answers of the asked proxies by address, None without members; `silent_proxies` did not
+    answer.
 
-    What was looked at more closely: `broker_settings` and `unrevived` by broker; `filter_samples` by topic;
-    `read_elsewhere` the replica that a master sends members to, by queue. `stored_topics` are existing topics of which
-    offsets are stored.
+    Details of the backlog: `broker_settings` and `unrevived` by broker; `filter_samples` by topic; `read_elsewhere`
+    the id of the replica that a master sends members to, by queue. `stored_topics` are existing topics with stored
+    offsets.
     """
 
     group: str
@@ -161,49 +161,49 @@ class GroupFacts(Struct, frozen=True):
 
     @property
     def is_broadcasting(self) -> bool:
-        """Whether a broker or a member says that members broadcast: each then holds every queue.
+        """Whether a broker or a member reports broadcasting, where each member holds every queue.
 
-        Brokers have the model of who was heard last, which changes with each heartbeat where members differ (MEM003).
+        Brokers keep the model of the last heartbeat, which alternates where members differ (MEM003).
         """
         told = {found.message_model for found in self.connections.values() if found is not None}
         return BROADCASTING in told | {info.properties.get("messageModel") for info in self.running.values()}
 
     @property
     def is_popping(self) -> bool:
-        """Whether brokers share the queues out message by message."""
+        """Whether members pop, so that brokers distribute single messages."""
         return self.scene is not None and self.scene.live is not None and self.scene.live.is_popping
 
     @property
     def sends_back(self) -> bool:
-        """Whether members send messages that failed back to a broker: push consumers that do not broadcast."""
+        """Whether members send failed messages back to a broker: push consumers that do not broadcast."""
         return not self.is_broadcasting and CONSUME_PASSIVELY in self.consume_types().values()
 
     @property
     def settings(self) -> Mapping[str, MemberSettings]:
-        """What each member that answered reports of its settings, by client id."""
+        """The settings that each member reports, by client id."""
         return {client_id: member_settings(info) for client_id, info in self.running.items()}
 
     def wanted(self) -> dict[str, dict[str, Subscription]]:
-        """Return what each member that answered subscribes to, by topic and client id; retry topics left out."""
+        """Return the subscriptions that members report, by topic and client id, without retry topics."""
         return _by_topic({client_id: info.subscriptions for client_id, info in self.running.items()})
 
     def filtered(self) -> dict[str, dict[str, Subscription]]:
-        """Return by what each broker with members filters, by topic and broker name; retry topics left out."""
+        """Return the filters of brokers with members, by topic and broker name, without retry topics."""
         found = {name: each for name, each in self.connections.items() if each is not None and each.members}
         return _by_topic({name: tuple(each.subscriptions.values()) for name, each in found.items()})
 
     def registered(self, broker_name: str) -> frozenset[str]:
-        """Return the client ids that a broker names."""
+        """Return the client ids that a broker lists."""
         found = self.connections.get(broker_name)
         return frozenset() if found is None else frozenset(member.client_id for member in found.members)
 
     def consume_types(self) -> dict[str, str]:
-        """Return by client id whether it is pushed to or pulls, of those that say so."""
+        """Return the consume type that members report (push or pull), by client id."""
         told = ((client_id, info.properties.get("PROP_CONSUME_TYPE")) for client_id, info in self.running.items())
         return {client_id: consume_type for client_id, consume_type in told if consume_type}
 
     def holders(self) -> frozenset[str]:
-        """Return the members that report which queues they hold: push consumers, and whoever names one."""
+        """Return the members that report which queues they hold: push consumers, and others that report a queue."""
         types = self.consume_types()
         return frozenset(
             client_id
@@ -213,7 +213,7 @@ class GroupFacts(Struct, frozen=True):
 
     @property
     def knows_holders(self) -> bool:
-        """Whether every queue's holder is known: brokers and members all answered, and members say what they hold."""
+        """Whether every queue's holder is known: all brokers and members answered, and members report their queues."""
         live = None if self.scene is None else self.scene.live
         return (
             self.is_online

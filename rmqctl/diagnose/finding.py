@@ -1,4 +1,4 @@
-"""What a check is, and what it finds."""
+"""Checks and their findings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .facts import GroupFacts
 class Severity(StrEnum):
     """How bad a finding is.
 
-    ERROR: messages are lost, consumed twice or not consumed now. WARNING: they will be, once something more happens.
+    ERROR: messages are lost, consumed twice or not consumed now. WARNING: they will be if something else happens.
     INFO: worth knowing.
     """
 
@@ -29,11 +29,11 @@ SEVERITIES = tuple(Severity)  # the worst first
 
 
 class Need(StrEnum):
-    """What a check has to know. Without all of it, it can find something but cannot rule anything out.
+    """The data that a check needs. Without all of it, a check can find a fault but cannot rule it out.
 
-    BROKERS: the answer of every broker. MEMBERS: the word of every member. RATES: how many messages arrive. MOTION: a
-    second reading of the group. MEMBERSHIP: who joins and leaves. CLOCKS: how far each clock is off. BACKLOG: what
-    waits, and where.
+    BROKERS: an answer of every broker. MEMBERS: a report of every member. RATES: the arrival rate of messages. MOTION:
+    a second reading of the group. MEMBERSHIP: joins and leaves. CLOCKS: the offset of each clock. BACKLOG: details of
+    the waiting messages.
     """
 
     BROKERS = "BROKERS"
@@ -45,13 +45,13 @@ class Need(StrEnum):
     BACKLOG = "BACKLOG"
 
 
-TIMED_NEEDS = frozenset({Need.RATES, Need.MOTION, Need.MEMBERSHIP})  # what takes time to know
+TIMED_NEEDS = frozenset({Need.RATES, Need.MOTION, Need.MEMBERSHIP})  # needs that take time to measure
 
 
 class Evidence(Struct, frozen=True):
-    """One fact behind a finding: what was read, who reported it, and when by whose clock.
+    """One fact behind a finding: what was read, who reported it, and when.
 
-    `at_ms` is the time that the reporter names (of a subscription: its version), None where that of the reading counts.
+    `at_ms` is the reporter's own time (for a subscription: its version), None for the time of the reading.
     """
 
     name: str
@@ -61,9 +61,9 @@ class Evidence(Struct, frozen=True):
 
 
 class Symptom(Struct, frozen=True):
-    """What a check says: a sentence, the evidence, the next command to type.
+    """The result of a check: a sentence, the evidence, the next command to type.
 
-    `key` tells one symptom of a check from another, so that two looks can be compared: a topic, a member, a broker.
+    `key` identifies a symptom among those of its check, to compare two looks: a topic, a member, a broker.
     `severity` is the check's own unless given.
     """
 
@@ -76,7 +76,7 @@ class Symptom(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True):
-    """A symptom with its check's code and its group. `is_confirmed`: False for what was seen once and may pass."""
+    """A symptom with its check's code and its group. `is_confirmed`: False if it was seen once and may pass."""
 
     code: str
     severity: Severity
@@ -86,16 +86,15 @@ class Finding(Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """The one sentence that says it."""
+        """The sentence of the symptom."""
         return self.symptom.sentence
 
 
 class Check(Struct, frozen=True):
     """One check. Calling it with a group's facts returns its findings.
 
-    `title` says in a few words what it finds; `meaning` what that does to the group, `advice` what to do.
-    `needs` is what must be known to rule the fault out. `may_pass`: the same is seen for a moment while a group
-    rebalances, so that it counts when two looks show it.
+    `title` names the fault in a few words; `meaning` is its effect on the group, `advice` the remedy. `needs` are the
+    data to rule the fault out. `may_pass`: a rebalance causes the same for a moment, so two looks must show it.
     """
 
     code: str
@@ -122,7 +121,7 @@ class Check(Struct, frozen=True):
 
 
 def command(*words: str) -> str:
-    """Return a command of rmqctl, to be typed as it is."""
+    """Return a command line of rmqctl, quoted for a shell."""
     return shlex.join(("rmqctl", *words))
 
 
@@ -130,7 +129,7 @@ def check(
     code: str, severity: Severity, title: str, *, meaning: str, advice: str,
     needs: Iterable[Need] = (Need.BROKERS, Need.MEMBERS), may_pass: bool = False,
 ) -> Callable[[Callable[[GroupFacts], Iterable[Symptom]]], Check]:  # fmt: skip
-    """Make a check of a function that takes a group's facts and yields symptoms."""
+    """Return a decorator that makes a check of a function from a group's facts to symptoms."""
 
     def make(find: Callable[[GroupFacts], Iterable[Symptom]]) -> Check:
         return Check(code, severity, title, meaning, advice, find, frozenset(needs), may_pass)

@@ -1,4 +1,4 @@
-"""Looks at groups: reads them, makes every check, and compares two looks."""
+"""Diagnoses groups: reads them, runs every check, and compares two looks."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from .finding import SEVERITIES, Check, Finding, Need, Severity
 from .reading import facts_of, with_rates
 from .second_reading import FirstReading, SecondReadings, first_reading, read_again
 
-# More would only wait in each other's way for the brokers' admin threads.
+# More would only queue up for the brokers' admin threads.
 _GROUPS_AT_ONCE = 8
 
 
 class Diagnosis(Struct, frozen=True):
     """One group's findings, the worst first.
 
-    `unknown` says by need why what depends on it could not be ruled out; `failures` are plugins' checks that failed.
-    `passed_codes` are checks that found something in one of two looks only.
+    `unknown` gives by need the reason why its checks cannot rule anything out; `failures` are failed checks of plugins.
+    `passed_codes` are checks that found something in only one of two looks.
     """
 
     facts: GroupFacts
@@ -49,17 +49,17 @@ class Diagnosis(Struct, frozen=True):
 
     @property
     def may_pass(self) -> bool:
-        """Whether anything was found that a rebalance would show as well."""
+        """Whether any finding may only be the effect of a rebalance."""
         return any(not finding.is_confirmed for finding in self.findings)
 
     def open_codes(self, checks: Sequence[Check], need: Need) -> list[str]:
-        """Return the checks that found nothing, and could have with what is missing."""
+        """Return the codes of checks that found nothing but might have if the need were met."""
         found = {finding.code for finding in self.findings}
         return [check.code for check in checks if need in check.needs and check.code not in found]
 
 
 class Look(Struct, frozen=True):
-    """The diagnoses of all groups that were meant, and what could not be read."""
+    """The diagnoses of all selected groups, and the failed reads."""
 
     diagnoses: tuple[Diagnosis, ...]
     failures: tuple[Failure, ...]
@@ -69,9 +69,9 @@ async def look_at(
     client: Client, groups: Sequence[str], topics: Sequence[str], checks: Sequence[Check], *, sample_s: float = 0,
     is_probe: bool = False, proxies: Sequence[str] = (),
 ) -> Look:  # fmt: skip
-    """Diagnose the groups that names and patterns pick.
+    """Diagnose the groups that names and patterns select.
 
-    `sample_s`: how long to count messages that arrive, before groups with members are read again. 0: neither is done.
+    `sample_s`: seconds to count arriving messages before groups with members are read again; 0 skips both.
     `is_probe`: ask members until each clock is known to 5 ms, for 120 s at most. `proxies` are addresses to ask for
     members that no broker sees.
 
@@ -99,7 +99,7 @@ async def look_at(
 
 
 class _Readings(Struct, frozen=True):
-    """Groups that were read, as facts and as what these were made of."""
+    """Groups that were read, as first readings and as facts."""
 
     firsts: list[FirstReading]
     every: list[GroupFacts]
@@ -107,7 +107,7 @@ class _Readings(Struct, frozen=True):
 
 
 async def _read(client: Client, groups: Sequence[str], topics: Sequence[str]) -> _Readings:
-    """Read each group in full, as it is at first."""
+    """Read each group in full for the first time."""
     names, failures = await fetch_matching_groups(client, groups)
 
     async def fetch(name: str) -> tuple[FirstReading, GroupFacts]:
@@ -122,7 +122,7 @@ async def _read(client: Client, groups: Sequence[str], topics: Sequence[str]) ->
 
 
 class _Meanwhile(Struct, frozen=True):
-    """Facts with what was seen while messages were counted. `backlog_unknown` is by group."""
+    """Facts with the data read while messages were counted. `backlog_unknown` is by group."""
 
     every: list[GroupFacts]
     failures: list[Failure]
@@ -134,7 +134,7 @@ async def _watch(
     client: Client, firsts: Sequence[FirstReading], every: Sequence[GroupFacts], wanted: Collection[Need],
     sample_s: float,
 ) -> _Meanwhile:  # fmt: skip
-    """Count what arrives, see who joins and leaves, and look closer at what waits."""
+    """Count arriving messages, watch joins and leaves, and read the details of the backlog."""
     brokers = {name: view.broker for first in firsts for name, view in first.details.reading.views.items()}
     queues = sorted({mq for facts in every if facts.scene is not None for mq in facts.scene.queues})
     watched = [facts.group for facts in every if facts.is_online and Need.MEMBERSHIP in wanted]
@@ -157,7 +157,7 @@ async def _watch(
 async def _ask_proxies(
     client: Client, every: Sequence[GroupFacts], proxies: Sequence[str]
 ) -> tuple[list[GroupFacts], list[Failure]]:
-    """Return the facts with what proxies answer, and the proxies that did not."""
+    """Return the facts with the answers of proxies, and the proxies that did not answer."""
     places = [(address, facts.group) for address in proxies for facts in every]
     answers = await ask_all(places, lambda place: fetch_proxied(client, *place), at_once=_GROUPS_AT_ONCE)
     asked = [
@@ -175,7 +175,7 @@ async def _ask_proxies(
 
 
 def diagnose(facts: GroupFacts, checks: Sequence[Check], unknown: Mapping[Need, str] | None = None) -> Diagnosis:
-    """Make every check of one group."""
+    """Run every check on one group."""
     found: list[Finding] = []
     failures: list[Failure] = []
     for check in checks:
@@ -202,25 +202,25 @@ def _weight(finding: Finding) -> int:
 def _unknown(
     details: GroupDetails, facts: GroupFacts, second: SecondReadings, meanwhile: _Meanwhile
 ) -> dict[Need, str]:
-    """Say what is missing of a group, by need."""
+    """Return the reasons for missing data of a group, by need."""
     reading, progress = details.reading, details.progress
     unknown: dict[Need, str] = {}
     silent = {*reading.failed_brokers, *(mq.broker_name for mq in reading.orphans())}
     partly = {each.broker_name for each in details.failures if each.broker_name is not None} - silent
     reasons = [f"{', '.join(sorted(silent))} did not answer"] * bool(silent)
-    reasons += [f"{', '.join(sorted(partly))} did not answer everything"] * bool(partly)
+    reasons += [f"{', '.join(sorted(partly))} did not answer every request"] * bool(partly)
     if reasons:
         unknown[Need.BROKERS] = ", ".join(reasons)
     if reading.running.failed:
         unknown[Need.MEMBERS] = f"{', '.join(sorted(reading.running.failed))} did not answer"
     elif facts.silent_proxies:
-        unknown[Need.MEMBERS] = f"{', '.join(facts.silent_proxies)} did not answer: members may be there"
+        unknown[Need.MEMBERS] = f"{', '.join(facts.silent_proxies)} did not answer: members may be connected there"
     elif any(facts.proxied.values()):
         unknown[Need.MEMBERS] = "members behind a proxy do not report their state"
     elif progress.state is GroupState.UNKNOWN and not facts.proxied:
         unknown[Need.MEMBERS] = _UNSEEN.get(progress.unseen_reason, "not every broker answered")
     if not meanwhile.has_rates:
-        unknown[Need.RATES] = "not every broker told its offsets twice"
+        unknown[Need.RATES] = "not every broker returned its offsets twice"
     if facts.group in second.unknown:
         unknown[Need.MOTION] = second.unknown[facts.group]
     if facts.group in meanwhile.backlog_unknown:
@@ -229,7 +229,7 @@ def _unknown(
     if facts.clocks.unmeasured:
         unknown[Need.CLOCKS] = f"{listed(facts.clocks.unmeasured)} did not report the time"
     elif vague:
-        unknown[Need.CLOCKS] = f"the clock of {listed(vague)} is not known well enough: --probe measures it"
+        unknown[Need.CLOCKS] = f"the clock of {listed(vague)} is not known well enough: use --probe to measure it"
     return unknown
 
 
@@ -240,9 +240,9 @@ _UNSEEN: Mapping[Unknown | None, str] = {
 
 
 def compare_looks(first: Look, second: Look) -> Look:
-    """Return the first look, with the second's diagnosis of each group that was looked at again.
+    """Return the first look, with the second diagnosis of each group that was read again.
 
-    What may pass counts when both looks show it; all else is as the second look has it.
+    Findings that may pass are kept if both looks show them; everything else is taken from the second look.
     """
     again = {diagnosis.facts.group: diagnosis for diagnosis in second.diagnoses}
     merged = [
@@ -277,12 +277,12 @@ def _identity(finding: Finding) -> tuple[str, str]:
 
 
 def sentences(facts: GroupFacts, checks: Sequence[Check], *prefixes: str) -> list[str]:
-    """Return what the checks say whose codes begin so, the worst first, each behind its code."""
+    """Return code and sentence of each finding of the checks with these code prefixes, worst first."""
     chosen = [check for check in checks if check.code.startswith(prefixes)]
     return [f"{finding.code} {finding.sentence}" for finding in diagnose(facts, chosen).findings]
 
 
 def at_least(severity: Severity) -> Callable[[Finding], bool]:
-    """Return what tells findings of a severity or a worse one."""
+    """Return a predicate for findings of this severity or worse."""
     limit = SEVERITIES.index(severity)
     return lambda finding: _weight(finding) <= limit

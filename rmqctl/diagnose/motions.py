@@ -1,4 +1,4 @@
-"""What follows from two readings of a group, for several checks. Pure."""
+"""Conclusions from two readings of a group, for several checks. Pure."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from rmqctl.model.queue import MessageQueue
 
 from .facts import GroupFacts, QueueMotion
 
-# A group that keeps up is up to 10 s behind by its stored offsets, which clients commit each 5 s.
+# A group that keeps up is up to 10 s behind by its stored offsets, because clients commit every 5 s.
 _LEAST_AGE_MS = 30_000
 _LEAST_GROWN = 10
 _CLEARLY = 1.1
 
 
 class Growth(Struct, frozen=True):
-    """A topic whose lag grows: messages a second that arrive and that are consumed, of queues that members serve.
+    """A topic whose lag grows: messages per second that arrive and are consumed, in queues that members serve.
 
-    `age_ms` is the age of the oldest unread message. `retention_in_ms` is when that will have grown to the retention,
-    None where that is not known.
+    `age_ms` is the age of the oldest unread message. `retention_in_ms` is the time until that age reaches the
+    retention, None if unknown.
     """
 
     put_tps: float
@@ -41,7 +41,7 @@ def by_topic_and_member(motions: Iterable[QueueMotion]) -> dict[tuple[str, str],
 
 
 def motion_of_queues(facts: GroupFacts) -> dict[MessageQueue, QueueMotion]:
-    """Return one motion a queue: of several holders that of the one that has come farthest."""
+    """Return one motion per queue; with several holders, that of the one that is farthest ahead."""
     farthest: dict[MessageQueue, QueueMotion] = {}
     for each in facts.motions:
         known = farthest.get(each.mq)
@@ -53,7 +53,7 @@ def motion_of_queues(facts: GroupFacts) -> dict[MessageQueue, QueueMotion]:
 def growing_topics(facts: GroupFacts) -> dict[str, Growth]:
     """Return the topics whose lag grows though members consume: by both readings, and by the members' last minute.
 
-    Queues that no member serves, or whose head is stuck, are not part of it: others tell of them.
+    Queues that no member serves or whose head is stuck are left out: other checks report them.
     """
     if facts.is_broadcasting or facts.is_popping:
         return {}
@@ -86,12 +86,12 @@ def _growth(facts: GroupFacts, topic: str, motions: list[QueueMotion]) -> Growth
     if put_tps < _CLEARLY * _told_tps(facts, topic):
         return None
     left_ms = min((row.retention_left_ms for row in rows if row.retention_left_ms is not None), default=None)
-    # The age grows by as much of each second as is not consumed.
+    # The age grows by the share of each second's messages that is not consumed.
     in_ms = None if left_ms is None or put_tps <= 0 else round(left_ms * put_tps / min(grown_tps, put_tps))
     return Growth(put_tps, max(0.0, done_tps), behind, age_ms, in_ms)
 
 
 def _told_tps(facts: GroupFacts, topic: str) -> float:
-    """Return what the members consumed a second of a topic in the last minute, by their own count."""
+    """Return the messages per second that the members consumed in the last minute, by their own counters."""
     statuses = [info.statuses[topic] for info in facts.running.values() if topic in info.statuses]
     return sum(status.consume_ok_tps for status in statuses)

@@ -1,4 +1,4 @@
-"""Which queues stand still by one reading: members report when they finished or pulled something last. Pure."""
+"""Finds idle queues by one reading: members report when they last finished or pulled a message. Pure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .facts import QueueMotion
 def standing_still(
     rows: Iterable[QueueProgress], running: Mapping[str, RunningInfo], spans: Mapping[MessageQueue, ConsumeTimeSpan]
 ) -> Iterator[QueueMotion]:
-    """Return the queues of which one reading proves that they stand still: a stuck head, or pulls that ended.
+    """Yield the queues that one reading proves to be idle: a stuck head, or pulls that stopped.
 
-    All others may move: a second reading shows it. `spans` are the ages of messages, as far as brokers told them.
+    All others may move, which a second reading shows. `spans` are the ages of messages that brokers reported.
     """
     by_queue = {row.mq: row for row in rows}
     for client_id, info in running.items():
@@ -40,7 +40,7 @@ def _verdict(
     mq: MessageQueue, row: QueueProgress, word: MemberWord, watched: Watched, head_age_ms: int | None
 ) -> Verdict | None:
     """Return the verdict on a queue where one reading is enough for it."""
-    # Threads are not looked at here: all of them may be busy, and the head then waits for one.
+    # Threads are ignored here: all of them may be busy, and the head then waits for one.
     threads = word.settings.thread_count
     facts = Facts(
         watched=watched,
@@ -59,7 +59,7 @@ def _verdict(
 
 
 def _head_age_ms(row: QueueProgress, held: ProcessQueue, span: ConsumeTimeSpan | None) -> int | None:
-    """Return the age of the message in hand where brokers tell it: of the oldest one, and of the first unread one."""
+    """Return the age of the first message in flight, if it is the oldest or the first unread one of the queue."""
     head = held.head_offset
     if head is None or head < (row.min_offset or 0):
         return None  # deleted meanwhile

@@ -1,4 +1,4 @@
-"""What a page shows of a group's queues: which member holds which, and the lag of each. Pure."""
+"""The queues of a group on a page: their holders and their lag. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_ID_LETTERS = 40
 
 
 class Room(Struct, frozen=True):
-    """How much of one group a page holds: cells of tables of queues, topics, queues of a topic's lag."""
+    """Limits for one group on a page: cells of tables of queues, topics, bars per topic."""
 
     cell_count: int
     topic_count: int
@@ -33,8 +33,8 @@ class Room(Struct, frozen=True):
 class MatrixRow(Struct, frozen=True):
     """One member: a mark for each queue (HELD, OTHER, DUE, UNKNOWN or nothing), or the ids of its queues by broker.
 
-    `note` says why the member's queues are unknown. OTHER is held, and by the strategy another member's; DUE the
-    reverse.
+    `note` says why the member's queues are unknown. OTHER: held, but assigned to another member by the strategy.
+    DUE: the reverse.
     """
 
     client_id: str
@@ -43,11 +43,11 @@ class MatrixRow(Struct, frozen=True):
 
 
 class TopicMatrix(Struct, frozen=True):
-    """One topic's queues and who holds them.
+    """One topic's queues and their holders.
 
-    `brokers` are names with their numbers of queues. A row has a cell for each queue where there are `ids`, those of
-    the queues, else for each broker. `counts` say how many members hold each queue, or how many of a broker's queues
-    are not held by just one, and WRONG, UNKNOWN or nothing. `is_shared`: rows tell OTHER and DUE from HELD.
+    `brokers` are names with their numbers of queues. With `ids` (of queues), a row has a cell per queue, else one per
+    broker. `counts` are the numbers of members that hold each queue, or of a broker's queues without exactly one
+    holder; each with WRONG, UNKNOWN or nothing. `is_shared`: rows distinguish OTHER and DUE from HELD.
     """
 
     topic: str
@@ -60,16 +60,16 @@ class TopicMatrix(Struct, frozen=True):
 
 
 class QueueAssignment(Struct, frozen=True):
-    """All topics of a group, those with something wrong first; or what there is to say in place of them."""
+    """All topics of a group, faulty ones first, or sentences in place of them."""
 
     sentences: tuple[str, ...]
     topics: tuple[TopicMatrix, ...] = ()
 
 
 class QueueLag(Struct, frozen=True):
-    """One queue's bar. `lag` is None where it is not known, for a reason; `share` is of the topic's longest bar.
+    """One queue's bar. `lag`: None if unknown, with a `reason`. `share` is relative to the topic's longest bar.
 
-    `holder` names members, or says why none is known.
+    `holder` names the members, or the reason why they are unknown.
     """
 
     mq: MessageQueue
@@ -81,7 +81,7 @@ class QueueLag(Struct, frozen=True):
 
 
 class TopicLag(Struct, frozen=True):
-    """One topic's bars, the longest first, and what they leave out."""
+    """One topic's bars, the longest first, and a sentence on queues that are not shown."""
 
     topic: str
     sentence: str
@@ -90,13 +90,13 @@ class TopicLag(Struct, frozen=True):
 
 
 def make_assignment(facts: GroupFacts, unknown_reason: str | None, room: Room) -> QueueAssignment:
-    """Return who holds which queue by the members' own word; `unknown_reason` says why members are not known."""
+    """Return the holders of queues as members report them; `unknown_reason`: why members are unknown."""
     if facts.is_broadcasting:
         return QueueAssignment(
-            ("Members broadcast, as a broker or a member reports: each that does holds every queue.",)
+            ("A broker or a member reports broadcasting: each member that broadcasts holds every queue.",)
         )
     if facts.is_popping:
-        return QueueAssignment(("Members pop: brokers share the messages of each queue among them.",))
+        return QueueAssignment(("Members pop: brokers distribute the messages of each queue among them.",))
     if not facts.is_online or facts.scene is None or facts.scene.live is None:
         said = f"Unknown: {unknown_reason}." if unknown_reason else "No broker sees a member of the group."
         return QueueAssignment((said,))
@@ -114,7 +114,7 @@ def make_assignment(facts: GroupFacts, unknown_reason: str | None, room: Room) -
 
 
 class _Holders:
-    """Who holds the queues of a group that shares them."""
+    """The holders of the queues of a group that shares them."""
 
     def __init__(self, facts: GroupFacts, scene: Scene, live: LiveGroup) -> None:
         self._facts, self._live = facts, live
@@ -126,7 +126,7 @@ class _Holders:
         }
         self._is_whole = self._held.keys() == seen and not live.silent_brokers
         self._counts = Counter(mq for held in self._held.values() for mq in held)
-        # A broker that is silent may name members that no other one does.
+        # A broker that did not answer may list members that no other broker lists.
         computed = None if live.silent_brokers else compute_shares(facts)
         self._strategy = "" if computed is None else computed.strategy
         self._computed = set() if computed is None else set(computed.scene.queues)
@@ -146,11 +146,11 @@ class _Holders:
                 self.queues[mq.topic].append(mq)
 
     def is_wrong(self, topic: str) -> bool:
-        """Tell whether a topic that members want has queues that no member holds, or several do."""
+        """Return whether a topic that members want has queues without exactly one holder."""
         return self._live.is_wanted(topic) and any(self._count(mq)[1] == "WRONG" for mq in self.queues[topic])
 
     def _count(self, mq: MessageQueue) -> tuple[str, str]:
-        """Return how many members hold a queue, and what is to be said of that."""
+        """Return the number of members that hold a queue, and its mark."""
         count = self._counts[mq]
         if not count and not self._is_whole:
             return "?", "UNKNOWN"
@@ -158,13 +158,13 @@ class _Holders:
         return str(count), "" if is_fine else "WRONG"
 
     def _faults(self, queues: Iterable[MessageQueue]) -> tuple[str, str]:
-        """Return how many queues no member holds or several do, and of how many that is not known."""
+        """Return the number of queues without exactly one holder and of unknown ones, and the worst mark."""
         marks = Counter(self._count(mq)[1] for mq in queues)
         unknown = f", {marks['UNKNOWN']} unknown" if marks["UNKNOWN"] else ""
         return f"{marks['WRONG']}{unknown}", next((mark for mark in ("WRONG", "UNKNOWN") if marks[mark]), "")
 
     def matrix(self, topic: str, budget: int) -> TopicMatrix:
-        """Return one topic's table with at most so many cells, or only sentences."""
+        """Return one topic's table with at most `budget` cells, or only sentences."""
         queues = self.queues[topic]
         brokers = tuple(Counter(mq.broker_name for mq in queues).items())
         sentences = tuple(self._sentences(topic))
@@ -181,11 +181,11 @@ class _Holders:
                 is_shared=not self._moved.isdisjoint(queues),
             )
         if len(self._client_ids) * len(brokers) <= budget:
-            said = "There are too many queues for a column each: a cell has a member's queues at one broker."
+            said = "Too many queues for one column each: a cell shows a member's queues at one broker."
             rows = tuple(self._sums(name, topic, [name for name, _ in brokers]) for name in self._client_ids)
             counts = tuple(self._faults(mq for mq in queues if mq.broker_name == name) for name, _ in brokers)
             return TopicMatrix(topic, (*sentences, said), brokers, rows, counts=counts)
-        return TopicMatrix(topic, (*sentences, "There are too many members and queues for a table."))
+        return TopicMatrix(topic, (*sentences, "Too many members and queues for a table."))
 
     def _sentences(self, topic: str) -> Iterable[str]:
         queues = self.queues[topic]
@@ -203,7 +203,7 @@ class _Holders:
         if several := [mq for mq in queues if self._counts[mq] > 1]:
             yield f"Held by several members: {listed(several, shown=_NAMED)}."
         if moved := [mq for mq in queues if mq in self._moved]:
-            yield f"Members hold another share than {self._strategy} gives: {listed(moved, shown=_NAMED)}."
+            yield f"Held by another member than {self._strategy} assigns: {listed(moved, shown=_NAMED)}."
 
     def _mark(self, client_id: str, mq: MessageQueue) -> str:
         held = self._held.get(client_id)
@@ -234,7 +234,7 @@ class _Holders:
 
 
 def _ids(queue_ids: Sequence[int]) -> str:
-    """Return a count and ids in short: 4 (0-2, 7)."""
+    """Return a count and ids in short form: 4 (0-2, 7)."""
     if not queue_ids:
         return ""
     runs: list[list[int]] = []
@@ -248,7 +248,7 @@ def _ids(queue_ids: Sequence[int]) -> str:
 
 
 def make_lag(facts: GroupFacts, room: Room) -> tuple[list[TopicLag], str]:
-    """Return the lag of each topic, the largest first, and what is left out."""
+    """Return the lag of each topic, the largest first, and a sentence on topics that are left out."""
     by_topic: dict[str, list[QueueProgress]] = {}
     for row in facts.rows:
         by_topic.setdefault(row.mq.topic, []).append(row)
@@ -260,7 +260,7 @@ def make_lag(facts: GroupFacts, room: Room) -> tuple[list[TopicLag], str]:
 
 
 def _by_lag(rows: Sequence[QueueProgress]) -> tuple[int, int, str]:
-    """Sort topics by the largest lag, then those of which it is not known."""
+    """Sort topics by the largest lag, then by the number of queues with unknown lag."""
     return -sum(row.lag or 0 for row in rows), -sum(row.lag is None for row in rows), rows[0].mq.topic
 
 
@@ -295,5 +295,5 @@ def _bar(row: QueueProgress, longest: int) -> QueueLag:
 
 
 def _reason(row: QueueProgress, name: str) -> str:
-    """Return why a value of a queue is not known, in words: never committed, broker unreachable."""
+    """Return in words why a value of a queue is unknown: never committed, broker unreachable."""
     return row.reasons.get(name, "").replace("_", " ").lower()

@@ -1,4 +1,4 @@
-"""What the page of a diagnosis shows, as values that its template renders. Pure."""
+"""The content of a diagnosis page, as values that its template renders. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .page_queues import QueueAssignment, Room, TopicLag, make_assignment, make_
 if TYPE_CHECKING:
     from .look import Diagnosis, Look
 
-# Groups with a section each; of so few groups also those without findings have one.
+# Most groups with a section; with few groups, those without findings have one too.
 _MOST_SECTIONS, _FEW_GROUPS = 50, 10
 _MOST_NAMES = 3
 _MOST_CELLS, _MOST_FAILURES, _MOST_LETTERS = 30_000, 100, 300
@@ -54,7 +54,7 @@ class CodePart(Struct, frozen=True):
 
 
 class UnknownPart(Struct, frozen=True):
-    """What is missing, the checks that could not rule anything out without it, and of which groups."""
+    """Missing data, the checks that are inconclusive without it, and the groups concerned."""
 
     need: str
     reason: str
@@ -63,7 +63,7 @@ class UnknownPart(Struct, frozen=True):
 
 
 class ClockRow(Struct, frozen=True):
-    """One clock against this machine's."""
+    """One clock relative to this machine's."""
 
     kind: str
     name: str
@@ -71,7 +71,7 @@ class ClockRow(Struct, frozen=True):
 
 
 class GroupPart(Struct, frozen=True):
-    """One group's section. `is_whole`: nothing failed; `is_clear`: nothing was found or is unknown either."""
+    """One group's section. `is_whole`: nothing failed. `is_clear`: also without findings and unknown values."""
 
     group: str
     state: GroupState
@@ -95,7 +95,7 @@ class GroupPart(Struct, frozen=True):
 
 
 class OverviewRow(Struct, frozen=True):
-    """One group with findings. `section` is its section's number, None where it has none."""
+    """One group with findings. `section` is the number of its section, None without one."""
 
     group: str
     counts: Mapping[str, int]
@@ -105,7 +105,7 @@ class OverviewRow(Struct, frozen=True):
 
 
 class PageView(Struct, frozen=True):
-    """A whole page. `scope` are sentences on what was diagnosed and how; `rest` on groups without a section."""
+    """A whole page. `scope` are sentences on the extent of the diagnosis; `rest` on groups without a section."""
 
     title: str
     version: str
@@ -128,7 +128,7 @@ def make_view(
 ) -> PageView:  # fmt: skip
     """Make the view of a look: groups and findings the worst first.
 
-    `is_shown` tells findings that are shown from those that are only counted. `failures` are those of the whole run.
+    `is_shown` selects the findings to show; others are only counted. `failures` are those of the whole run.
     """
     shown = {one.facts.group: [each for each in one.findings if is_shown(each)] for one in found.diagnoses}
     ordered = sorted(found.diagnoses, key=lambda one: _badness(one, shown[one.facts.group]))
@@ -186,21 +186,22 @@ def _extent(found: Look, checks: Sequence[Check]) -> list[str]:
         return ["No consumer groups."]
     first, last = _time(min(times)), _time(max(times))
     when = first if first == last else f"{first} to {last}"
-    said = [f"{counted(len(times), 'group')} by {counted(len(checks), 'check')}; read {when}."]
+    said = [f"{counted(len(times), 'group')}, {counted(len(checks), 'check')}; read {when}."]
     if sampled_s := max(one.facts.sampled_s for one in found.diagnoses):
         said.append(f"Watched for {sampled_s:g} s.")
     if again := sum(one.looks > 1 for one in found.diagnoses):
         said.append(
-            f"{counted(again, 'group')} read again later: what a rebalance causes had to show in both readings."
+            f"{counted(again, 'group')} read again later: "
+            "findings that a rebalance can cause had to appear in both readings."
         )
     return said
 
 
 def _verdict(found: Look, hidden_count: int, *, is_whole: bool) -> str:
-    """Return what the counts leave out."""
+    """Return sentences on everything that the counts leave out."""
     parts = [f"{hidden_count} not shown (--severity)."] * bool(hidden_count)
     if any(one.unknown for one in found.diagnoses):
-        parts.append("Some values are unknown. A check that needs them proves nothing without a finding.")
+        parts.append("Some values are unknown. A check that needs them rules nothing out.")
     parts += ["Something failed: see Not read."] * (not is_whole)
     return " ".join(parts)
 
@@ -210,12 +211,12 @@ def _rest(others: Sequence[Diagnosis], shown: Mapping[str, Sequence[Finding]]) -
     clean = [one for one in quiet if not one.findings]
     partial = [one for one in clean if one.unknown]
     said = [
-        (len(others) - len(quiet), "with findings and without a section here: rmqctl diagnose GROUP shows the rest"),
-        (len(clean), f"without findings, {len(partial)} of them not fully known"),
-        (len(quiet) - len(clean), "with findings of a lesser severity only (--severity)"),
+        (len(others) - len(quiet), "with findings but without a section here: see rmqctl diagnose GROUP"),
+        (len(clean), f"without findings, {len(partial)} of them with unknown values"),
+        (len(quiet) - len(clean), "with findings of lower severity only (--severity)"),
     ]
     passed = [
-        f"{listed(one.passed_codes)} of {one.facts.group}: seen in one of two readings only, as in a rebalance."
+        f"{listed(one.passed_codes)} of {one.facts.group}: seen in only one of two readings, as in a rebalance."
         for one in others
         if one.passed_codes
     ]
@@ -223,7 +224,7 @@ def _rest(others: Sequence[Diagnosis], shown: Mapping[str, Sequence[Finding]]) -
 
 
 def _unknown(many: Sequence[Diagnosis], checks: Sequence[Check]) -> tuple[UnknownPart, ...]:
-    """Return what is not known of groups, those with the same reason together."""
+    """Return the missing data of groups, merged by reason."""
     alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for one in many:
         for need, reason in one.unknown.items():
@@ -232,7 +233,7 @@ def _unknown(many: Sequence[Diagnosis], checks: Sequence[Check]) -> tuple[Unknow
 
 
 class _Sections:
-    """Makes sections: the more there are, the less room each has."""
+    """Makes sections. Each one has less room when there are more of them."""
 
     def __init__(self, checks: Sequence[Check], count: int, *, is_whole: bool) -> None:
         count = max(1, count)
@@ -242,7 +243,7 @@ class _Sections:
         self._clock_count = max(10, 100 // count)
 
     def make(self, one: Diagnosis, shown: Sequence[Finding]) -> GroupPart:
-        """Return one group's section with the findings that are shown."""
+        """Return one group's section with the findings to show."""
         facts = one.facts
         lag, lag_more = make_lag(facts, self._room)
         clocks = facts.clocks.every()

@@ -13,12 +13,12 @@ from .finding import Evidence, Symptom, command
 
 
 def subscriptions_as_evidence(topic: str, holders: Mapping[str, Subscription]) -> tuple[Evidence, ...]:
-    """Return what each client or broker has subscribed to of a topic, at the time that its version names."""
+    """Return each client's or broker's subscription to a topic, at the time of its version."""
     return tuple(Evidence(topic, item.expression, name, item.version_ms) for name, item in holders.items())
 
 
 def waiting(facts: GroupFacts) -> tuple[str, tuple[Evidence, ...]] | None:
-    """Return in words how many messages wait, and where; None when none do."""
+    """Return in words how many messages wait, and where; None without waiting messages."""
     counts = {topic.topic: topic.waiting_count for topic in facts.topics if topic.waiting_count}
     total = sum(counts.values())
     evidence = tuple(Evidence("waiting", count, topic) for topic, count in counts.items())
@@ -26,19 +26,19 @@ def waiting(facts: GroupFacts) -> tuple[str, tuple[Evidence, ...]] | None:
 
 
 def clock_evidence(name: str, bounds: ClockBounds | SkewBounds) -> tuple[Evidence, ...]:
-    """Return how far the clock of a client or broker is ahead of this machine's, as far as it is known."""
+    """Return the bounds of how far the clock of a client or broker is ahead of this machine's."""
     return (Evidence("skewLowMs", bounds.low_ms, name), Evidence("skewHighMs", bounds.high_ms, name))
 
 
 def show_subscriptions(facts: GroupFacts) -> str:
-    """Return the command that shows who wants what."""
+    """Return the command that shows each member's subscriptions."""
     return command("group", "subscriptions", facts.group, "-o", "wide")
 
 
 def differing(
     facts: GroupFacts, key: str, what: str, told: Mapping[str, str | None], at_brokers: Mapping[str, str | None]
 ) -> Iterator[Symptom]:
-    """Compare what members report, and what brokers do where the members that answered agree."""
+    """Compare the values that members report, and those of brokers where the members that answered agree."""
     by_members = by_value(told.items())
     every = by_value((*told.items(), *at_brokers.items()))
     shown = by_members if len(by_members) > 1 else every
@@ -55,7 +55,7 @@ _LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
 
 
 def starts_last(facts: GroupFacts) -> bool:
-    """Tell whether every member answers, and begins with the last offset where none is stored."""
+    """Return whether every member answered and starts at the last offset where no offset is stored."""
     told = {own.consume_from_where for own in facts.settings.values()}
     return (
         facts.is_online

@@ -1,4 +1,4 @@
-"""Makes the facts of what was read of a group. No request is sent from here."""
+"""Makes facts from the readings of a group, without sending requests."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def facts_of(details: GroupDetails) -> GroupFacts:
 
 
 def facts_of_members(found: GroupMembers) -> GroupFacts:
-    """Return the facts of one group of which only brokers and members were asked, and no queue."""
+    """Return the facts of one group for which brokers and members were asked, but no queues."""
     return GroupFacts(
         group=found.group,
         at_ms=found.at_ms,
@@ -59,7 +59,7 @@ def facts_of_members(found: GroupMembers) -> GroupFacts:
 
 
 def facts_of_summary(summary: GroupSummary, at_ms: int) -> GroupFacts:
-    """Return the facts of one group of a list: what brokers' tables show, without any member's word."""
+    """Return the facts of one group of a list, from brokers' tables only, without reports of members."""
     return GroupFacts(
         group=summary.group,
         at_ms=at_ms,

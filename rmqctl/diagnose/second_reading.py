@@ -1,4 +1,4 @@
-"""Reads groups a second time, and makes of both readings what became of each queue."""
+"""Reads groups a second time and derives the change of each queue from both readings."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from .facts import QueueMotion
 
 
 class FirstReading(Struct, frozen=True):
-    """One group as it was read first, and when."""
+    """The first reading of one group, with its time."""
 
     details: GroupDetails
     look: GroupLook
 
 
 class SecondReadings(Struct, frozen=True):
-    """What became of queues, by group. `unknown` says by group why that is not known; `failures` are what failed.
+    """The changes of queues, by group. `unknown` gives the reason for missing groups; `failures` are failed reads.
 
-    `running` is what members said of themselves, by group and client id.
+    `running` are the members' own reports, by group and client id.
     """
 
     motions: Mapping[str, tuple[QueueMotion, ...]] = {}
@@ -39,14 +39,14 @@ class SecondReadings(Struct, frozen=True):
 
 
 def first_reading(client: Client, details: GroupDetails, began_s: float) -> FirstReading:
-    """Keep a reading that ends now, to compare another one with it."""
+    """Return a reading that ends now, for comparison with a second one."""
     return FirstReading(details, make_look(client, details.reading, details.progress, began_s))
 
 
 async def read_again(
     client: Client, readings: Sequence[FirstReading], topics: Sequence[str], *, at_once: int
 ) -> SecondReadings:
-    """Read each group with members again. Groups without members have nothing that could move."""
+    """Read each group with members again. Groups without members are skipped: nothing can move there."""
     online = {
         each.details.progress.group: each for each in readings if each.details.progress.state is GroupState.ONLINE
     }

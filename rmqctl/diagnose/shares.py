@@ -15,12 +15,12 @@ from rmqctl.whatif.scene import Member, Scene, share_all
 
 from .facts import GroupFacts
 
-# Those that need no options, which members do not report.
+# Strategies without options, which members do not report.
 _COMPUTABLE = frozenset({"averagely", "circle"})
 
 
 class ComputedShares(Struct, frozen=True):
-    """What the one strategy of a group's members gives each of them; `members` are those that answered."""
+    """The shares that the members' only strategy assigns; `members` are those that answered."""
 
     scene: Scene
     members: Mapping[str, Member]
@@ -28,22 +28,22 @@ class ComputedShares(Struct, frozen=True):
     shares: Assignment
 
     def due(self, client_id: str) -> frozenset[MessageQueue]:
-        """Return what a member that answered should hold of its share: queues of topics that it may subscribe to."""
+        """Return the queues that a member that answered should hold: those of topics that it may subscribe to."""
         member = self.members[client_id]
         return frozenset(mq for mq in self.shares.get(client_id, ()) if member.may_want(mq.topic))
 
 
 def may_lack_owner(mq: MessageQueue, row: QueueProgress | None) -> bool:
-    """Tell whether a queue can do without an owner for now. A retry queue that never held a message has no row.
+    """Return whether a queue may lack an owner for now. A retry queue that never contained a message has no row.
 
-    A retry topic is made at the first heartbeat, and members hear of it up to 30 s later: empty, it can wait.
+    A retry topic is created at the first heartbeat; members discover it up to 30 s later. An empty one can wait.
     """
     is_empty = row is None or (not row.lag and not uncommitted_count(row))
     return mq.topic.startswith(RETRY_PREFIX) and is_empty
 
 
 def compute_shares(facts: GroupFacts) -> ComputedShares | None:
-    """Return the shares of a group's queues, None where its members do not share, or by what is not computable."""
+    """Return the shares of a group's queues, None if members do not share them or the strategy is not computable."""
     scene = facts.scene
     if scene is None or scene.live is None or facts.is_popping or facts.is_broadcasting or not facts.is_online:
         return None

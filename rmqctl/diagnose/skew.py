@@ -1,4 +1,4 @@
-"""When one part of a whole stands out. Pure."""
+"""Finds outliers among the parts of a whole. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _T = TypeVar("_T")
 def standing_out(amounts: Mapping[_T, float], *, factor: float, least: float) -> list[_T]:
     """Return the parts that have at least `least`, and at least `factor` times the mean of all others.
 
-    Nothing stands out of a single part. The largest comes first.
+    Returns the largest first, and an empty list for a single part.
     """
     total, others = sum(amounts.values()), len(amounts) - 1
     found = [

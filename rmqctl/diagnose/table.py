@@ -1,4 +1,4 @@
-"""Every check of rmqctl, in the order in which findings of one severity are shown. The only table of them."""
+"""The only table of rmqctl's checks, in the order in which findings of one severity are shown."""
 
 from __future__ import annotations
 

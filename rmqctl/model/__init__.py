@@ -1,1 +1,1 @@
-"""Frozen values that every layer above shares; no behaviour beyond what a value knows about itself."""
+"""Frozen values that every layer above shares; a value has no behaviour beyond its own properties."""

@@ -1,4 +1,4 @@
-"""What a check found."""
+"""The result of a check."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rmqctl.errors import RmqctlError
 
 
 class Status(StrEnum):
-    """How a check ended; UNKNOWN is one that could not be made."""
+    """How a check ended; UNKNOWN means that it could not be made."""
 
     OK = "OK"
     WARN = "WARN"
@@ -21,7 +21,7 @@ class Status(StrEnum):
 
 
 class CheckResult(Struct, frozen=True):
-    """One check: what was looked at, how it is, what to do. `measured` are its numbers, by their JSON names.
+    """One check: its subject, what was found, and what to do. `measured` are its numbers, by their JSON names.
 
     `error` is what made it fail, for the exit code.
     """

@@ -8,9 +8,9 @@ from msgspec import Struct, field
 
 
 class SeenBroker(Struct, frozen=True):
-    """A broker as it was registered last. `address` is the master's, None when only slaves were registered.
+    """A broker as it was last registered. `address` is the master's, None when only slaves were registered.
 
-    `is_held`: it was never seen registered; members held queues of it.
+    `is_held`: it was never seen registered, but members held queues of it.
     """
 
     cluster: str
@@ -20,7 +20,7 @@ class SeenBroker(Struct, frozen=True):
 
 
 class SeenQueues(Struct, frozen=True):
-    """A topic's queues on one broker, as a route told them last. `perm` are PermName bits."""
+    """A topic's queues on one broker, as last listed in a route. `perm` are PermName bits."""
 
     read_queue_count: int
     write_queue_count: int
@@ -31,7 +31,7 @@ class SeenQueues(Struct, frozen=True):
 class ClusterMemory(Struct, frozen=True):
     """Brokers by name, queues by topic and broker name. Empty before the first command that asked the cluster.
 
-    `forgotten` is when the operator said of brokers that they are gone: older sightings, also elsewhere, do not count.
+    `forgotten` is when the operator removed brokers from the memory: older sightings, on any machine, do not count.
     """
 
     brokers: Mapping[str, SeenBroker] = field(default_factory=dict)
@@ -40,10 +40,10 @@ class ClusterMemory(Struct, frozen=True):
 
 
 class Expectation(Struct, frozen=True):
-    """What should be there now: `brokers` by name, None for one that a context names and that was never seen.
+    """What should exist now: `brokers` by name, None for one that a context names and that was never seen.
 
-    `topics` as in the memory. `is_named`: a context names the brokers. `is_first`: no topic is remembered, so what is
-    missing cannot be known from it. `faded` were seen too long ago to be expected.
+    `topics` as in the memory. `is_named`: a context names the brokers. `is_first`: no topic is remembered, so missing
+    queues cannot be found from it. `faded` were seen too long ago to be expected.
     """
 
     brokers: Mapping[str, SeenBroker | None] = field(default_factory=dict)
@@ -54,15 +54,15 @@ class Expectation(Struct, frozen=True):
 
 
 class Sightings(Struct):
-    """What one run saw: registered brokers, and queues by topic and broker, none for a topic without a route.
+    """What one run saw: registered brokers, and queues by topic and broker, empty for a topic without a route.
 
-    `told` is what all brokers of the cluster told of topics, without a question for their routes. `held` are queues
-    that members hold at brokers that are not registered: their number by topic and broker. `has_missing`: brokers that
-    should be there were not.
+    `held` are queues that members hold at brokers that are not registered: their number by topic and broker.
+    `has_missing`: expected brokers were not registered.
     """
 
     brokers: dict[str, SeenBroker] = field(default_factory=dict)
     topics: dict[str, dict[str, SeenQueues]] = field(default_factory=dict)
+    # What all brokers of the cluster reported of topics, without a request for their routes.
     told: dict[str, dict[str, SeenQueues]] = field(default_factory=dict)
     held: dict[str, dict[str, int]] = field(default_factory=dict)
     has_missing: bool = False

@@ -1,4 +1,4 @@
-"""How a consumer consumes: what it subscribes to, where it begins, what its listener says of a batch."""
+"""How a consumer consumes: what it subscribes to, where it starts, what its listener returns for a batch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class ConsumeFromWhere(StrEnum):
-    """Where a queue begins that has no stored offset (ConsumeFromWhere)."""
+    """Where consumption starts in a queue that has no stored offset (ConsumeFromWhere)."""
 
     LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
     FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
@@ -16,16 +16,16 @@ class ConsumeFromWhere(StrEnum):
 
 
 class ConsumeStatus(StrEnum):
-    """What a listener says of a batch (ConsumeConcurrentlyStatus)."""
+    """What a listener returns for a batch (ConsumeConcurrentlyStatus)."""
 
     CONSUME_SUCCESS = "CONSUME_SUCCESS"
     RECONSUME_LATER = "RECONSUME_LATER"
 
 
 class ConsumeResult(StrEnum):
-    """What is counted of a batch, after its status or the lack of one (ConsumeReturnType, CMResult).
+    """How a batch is counted, by its status or the lack of one (ConsumeReturnType, CMResult).
 
-    TIME_OUT is a label for one that came back after its time; the status still decides what happens to its messages.
+    TIME_OUT is a label for a batch that finished late; the status still decides what happens to its messages.
     """
 
     SUCCESS = "SUCCESS"
@@ -36,7 +36,7 @@ class ConsumeResult(StrEnum):
 
 
 class Trouble(StrEnum):
-    """What a consumer tells of: each kind can come by the thousand, and none must hide the others."""
+    """What a consumer reports: each kind can occur thousands of times, and none may hide the others."""
 
     ROUTE = "ROUTE"
     PULL = "PULL"
@@ -58,7 +58,7 @@ class Trouble(StrEnum):
 
 
 class Subscription(Struct, frozen=True):
-    """What is consumed of a topic (SubscriptionData). `tags` and their `codes` are empty for all, and for SQL92.
+    """A filter on a topic (SubscriptionData). `tags` and their `codes` are empty for all messages, and for SQL92.
 
     `version_ms` orders the subscriptions of a group's members: brokers keep the newest.
     """

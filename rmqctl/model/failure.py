@@ -10,7 +10,7 @@ from rmqctl.errors import RmqctlError
 
 
 class Attempt(StrEnum):
-    """What was tried. UNANSWERED_WRITE was sent, and may have taken effect; WRITE was refused, or never sent."""
+    """What was attempted. UNANSWERED_WRITE was sent, and may have taken effect; WRITE was refused, or never sent."""
 
     READ = "READ"
     WRITE = "WRITE"
@@ -18,7 +18,7 @@ class Attempt(StrEnum):
 
 
 class Failure(Struct, frozen=True):
-    """One thing that failed, for the list of errors beside a partial result."""
+    """One thing that failed, for the list of errors of a partial result."""
 
     broker_name: str | None
     what: str

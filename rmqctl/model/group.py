@@ -1,4 +1,4 @@
-"""Consumer groups: their configuration on a broker, their members, what a member says of itself."""
+"""Consumer groups: their configuration on a broker, their members, what a member reports about itself."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .queue import MessageQueue
 
 
 class GroupState(StrEnum):
-    """Whether a group has members, as far as its brokers can see.
+    """Whether brokers see members of a group.
 
-    EMPTY is not offline: clients that pull without a heartbeat are not seen by brokers. UNKNOWN: nobody is seen, but
+    EMPTY is not offline: brokers do not see clients that pull without a heartbeat. UNKNOWN: no member is seen, but
     not every broker answered, or proxies are connected, whose clients no broker sees.
     """
 
@@ -26,7 +26,7 @@ class GroupState(StrEnum):
 class Proxies(StrEnum):
     """Whether proxies, whose clients no broker sees, are connected to a cluster.
 
-    UNTOLD: a broker failed before any told of one. REFUSED: the account may not ask.
+    UNTOLD: a broker failed before any broker reported one. REFUSED: the account has no permission to ask.
     """
 
     PRESENT = "PRESENT"
@@ -38,8 +38,8 @@ class Proxies(StrEnum):
 class GroupConfig(Struct, frozen=True):
     """One broker's configuration of a group (SubscriptionGroupConfig); each broker has its own copy.
 
-    `fields` are all of it under RocketMQ's names, also those that this version of rmqctl knows nothing of.
-    `forbidden_topics` are those that the group may not read there (5.x).
+    `fields` are all its fields under RocketMQ's names, also those unknown to this version of rmqctl.
+    `forbidden_topics` are the topics that the group may not read there (5.x).
     """
 
     group: str
@@ -54,7 +54,7 @@ class GroupConfig(Struct, frozen=True):
 class Subscription(Struct, frozen=True):
     """One topic of a group's subscription (SubscriptionData). `version_ms` is the clock of the client that set it.
 
-    `tags` are those of a tag expression, sorted; none for all messages and for SQL92.
+    `tags` are the tags of a tag expression, sorted; empty for all messages and for SQL92.
     """
 
     topic: str
@@ -65,16 +65,16 @@ class Subscription(Struct, frozen=True):
 
     @property
     def filter_key(self) -> tuple[str, str]:
-        """What two subscriptions must share to let the same messages through: `A || B` is `B||A`."""
+        """The key that is equal for subscriptions that match the same messages: `A || B` is `B||A`."""
         if self.expression_type != "TAG":
             return self.expression_type, self.expression
-        # Who leaves the set of tags out has them in the expression all the same.
+        # A client that leaves the set of tags out still has them in the expression.
         tags = self.tags or {tag.strip() for tag in self.expression.split("||")} - {""}
         return self.expression_type, "||".join(sorted(tags)) or "*"
 
 
 class Member(Struct, frozen=True):
-    """One connection of a group at one broker. The connection is the key: one client id may stand twice."""
+    """One connection of a group at one broker. The connection is the key: a client id may appear twice."""
 
     client_id: str
     client_address: str
@@ -83,7 +83,7 @@ class Member(Struct, frozen=True):
 
 
 class GroupConnections(Struct, frozen=True):
-    """Answer of GET_CONSUMER_CONNECTION_LIST: who is connected to one broker, and what the last of them said."""
+    """Answer of GET_CONSUMER_CONNECTION_LIST: the members connected to one broker, and the settings of the last one."""
 
     members: tuple[Member, ...]
     consume_type: str
@@ -93,10 +93,10 @@ class GroupConnections(Struct, frozen=True):
 
 
 class MemberView(Struct, frozen=True):
-    """One client as all brokers see it: its connections by broker name, and the brokers that should see it and don't.
+    """One client as all brokers see it: its addresses by broker name, and `unseen_at`, brokers that wrongly lack it.
 
     `untold_at` are brokers that should see it and did not answer.
-    More than one address at one broker means that two clients share an id. Each connection has a port of its own.
+    More than one address at one broker means that two clients share an id. Each connection has its own port.
     """
 
     client_id: str
@@ -108,9 +108,9 @@ class MemberView(Struct, frozen=True):
 
 
 class SubscriptionView(Struct, frozen=True):
-    """One filter of one topic, who names it, and who doesn't name the topic at all.
+    """One filter of one topic, the brokers and clients that have it, and those that lack the topic altogether.
 
-    `agrees` tells of the topic: all who were heard name it with the same filter. None: no client was heard.
+    `agrees` is about the topic: all clients that answered have the same filter. None: no client answered.
     """
 
     subscription: Subscription
@@ -123,7 +123,7 @@ class SubscriptionView(Struct, frozen=True):
 
 BROADCASTING = "BROADCASTING"  # MessageModel
 CLUSTERING = "CLUSTERING"
-# ConsumeType: push consumers; those that pull by themselves (DefaultMQPullConsumer, DefaultLitePullConsumer); pop.
+# ConsumeType: push consumers; consumers that pull by themselves (DefaultMQPullConsumer, DefaultLitePullConsumer); pop.
 CONSUME_PASSIVELY = "CONSUME_PASSIVELY"
 CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
 CONSUME_POP = "CONSUME_POP"
@@ -133,11 +133,12 @@ GO, CPP = "GO", "CPP"  # LanguageCode
 class ProcessQueue(Struct, frozen=True):
     """One queue that a client holds (ProcessQueueInfo): what it has pulled and not finished.
 
-    `commit_offset` is the client's own position, which the broker learns within 5 s; None when it has none. Of a client
-    that consumes in order, messages that its listener has are not among the cached ones: they are counted by
-    `in_order_count` and begin at `in_order_min_offset` (transactionMsgCount). `locked_at_ms` is when the queue was
-    locked last; of one that does not consume in order, when it was taken. Times are of the client's clock.
-    `unlock_tries`: how often an orderly client that gave it up waited in vain for its listener (tryUnlockTimes).
+    `commit_offset` is the client's own position, committed to the broker every 5 s; None when it has none. The cached
+    messages of a client that consumes in order do not include those that its listener has: `in_order_count` counts
+    them, and they start at `in_order_min_offset` (transactionMsgCount). `locked_at_ms` is when the queue was last
+    locked, or, without ordering, when it was assigned. Times are by the client's clock.
+    `unlock_tries`: how many times an orderly client that gave the queue up waited in vain for its listener
+    (tryUnlockTimes).
     """
 
     cached_count: int
@@ -156,19 +157,19 @@ class ProcessQueue(Struct, frozen=True):
 
     @property
     def in_hand_count(self) -> int:
-        """How many messages were pulled and are not done."""
+        """Number of messages that were pulled and are not finished."""
         return self.cached_count + self.in_order_count
 
     @property
     def head_offset(self) -> int | None:
-        """The smallest offset that was pulled and is not done, None for none."""
+        """Smallest offset that was pulled and is not finished; None when there is no such message."""
         heads = [self.cached_min_offset] if self.cached_count > 0 else []
         heads += [self.in_order_min_offset] if self.in_order_count > 0 else []
         return min(heads, default=None)
 
 
 class ConsumeStatus(Struct, frozen=True):
-    """A client's rates in one topic over the last minute, failures over the last hour (ConsumeStatus)."""
+    """A client's rates in one topic over the last minute, and failures over the last hour (ConsumeStatus)."""
 
     pull_rt_ms: float
     pull_tps: float
@@ -179,11 +180,11 @@ class ConsumeStatus(Struct, frozen=True):
 
 
 class RunningInfo(Struct, frozen=True):
-    """What a client says of itself (ConsumerRunningInfo). `pop_unacked` counts messages popped, not acknowledged.
+    """What a client reports about itself (ConsumerRunningInfo). `pop_unacked` counts messages popped, not acknowledged.
 
-    `stacks` is a dump of its threads, None where it was not asked for one or has none. `notes` are what an application
-    adds (userConsumerInfo). `popped_at_ms` is when each queue was popped last, by the client's clock. `asked_at_ms` and
-    `answered_at_ms` are of this machine's clock, None where the times were not taken.
+    `stacks` is a thread dump, None if it was not requested or the client has none. `notes` are added by the application
+    (userConsumerInfo). `popped_at_ms` is when each queue was last popped, by the client's clock. `asked_at_ms` and
+    `answered_at_ms` are by this machine's clock, None when they were not measured.
     """
 
     properties: Mapping[str, str]

@@ -9,10 +9,10 @@ DLQ_PREFIX = "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
 _NAMESPACE_END = "%"
 
-# Proxies tell each other of their clients through it, so whoever is connected in it is a proxy (HeartbeatSyncer).
+# Proxies share their clients with each other through it, so each of its members is a proxy (HeartbeatSyncer).
 PROXY_GROUP = "CID_DefaultHeartBeatSyncerTopic"
 
-# BrokerController and SubscriptionGroupManager create these on every broker; no user's consumer is behind them.
+# BrokerController and SubscriptionGroupManager create these on every broker; users' consumers do not use them.
 _SYSTEM_GROUPS = frozenset(
     {
         "TOOLS_CONSUMER",
@@ -29,7 +29,7 @@ _SYSTEM_GROUPS = frozenset(
 _SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 
 
-# Topics that every broker makes (TopicConfigManager, TopicValidator); rmq_sys_ and RMQ_SYS_ start more of them.
+# Topics that every broker creates (TopicConfigManager, TopicValidator); more of them start with rmq_sys_ or RMQ_SYS_.
 _SYSTEM_TOPICS = frozenset(
     {
         "TBW102",
@@ -42,7 +42,7 @@ _SYSTEM_TOPICS = frozenset(
     }
 )
 _SYSTEM_PREFIXES = ("rmq_sys_", "RMQ_SYS_")
-# Where brokers put messages away until their time: those of delay levels, a queue each, and timers of 5.x.
+# Where brokers keep messages until their time: delay levels, one queue per level, and timers of 5.x.
 DELAY_TOPIC, TIMER_TOPIC = "SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer"
 
 
@@ -52,19 +52,19 @@ def dead_letter_topic(group: str) -> str:
 
 
 def is_system_topic(topic: str) -> bool:
-    """Tell RocketMQ's own topics, which brokers make by themselves (TopicValidator)."""
+    """Return whether a topic is RocketMQ's own, created by brokers themselves (TopicValidator)."""
     return topic in _SYSTEM_TOPICS or topic == DELAY_TOPIC or topic.startswith(_SYSTEM_PREFIXES)
 
 
 def is_system_group(group: str) -> bool:
-    """Tell RocketMQ's own groups, which brokers make by themselves, from users' groups."""
+    """Return whether a group is RocketMQ's own, created by brokers themselves."""
     return group in _SYSTEM_GROUPS or group.startswith(_SYSTEM_GROUP_PREFIX)
 
 
 def with_namespace(namespace: str, name: str) -> str:
-    """Return a group's or topic's full name, `NS%name`, behind the prefix of a retry or dead-letter topic.
+    """Return a group's or topic's full name, `NS%name`, after the prefix of a retry or dead-letter topic.
 
-    A name that has the namespace already keeps it (NamespaceUtil.wrapNamespace); RocketMQ's own have none.
+    A name that already has the namespace is unchanged (NamespaceUtil.wrapNamespace); RocketMQ's own names have none.
     """
     if is_system_group(name) or is_system_topic(name):
         return name
@@ -75,13 +75,13 @@ def with_namespace(namespace: str, name: str) -> str:
 
 
 def pop_retry_topics(group: str, topic: str) -> tuple[str, str]:
-    """Return the topics that can hold what popping clients of a group have not acknowledged in a topic.
+    """Return the topics that can contain what popping clients of a group have not acknowledged in a topic.
 
-    The second where enableRetryTopicV2 is set (KeyBuilder.buildPopRetryTopic).
+    The second is used when enableRetryTopicV2 is set (KeyBuilder.buildPopRetryTopic).
     """
     return f"{RETRY_PREFIX}{group}_{topic}", f"{RETRY_PREFIX}{group}+{topic}"
 
 
 def is_pop_retry_topic(group: str, topic: str, topics: Collection[str]) -> bool:
-    """Tell whether a topic holds what popping clients of the group have not acknowledged in one of its other topics."""
+    """Return whether a topic is the pop retry topic of the group for one of its other topics."""
     return any(topic in pop_retry_topics(group, other) for other in topics)

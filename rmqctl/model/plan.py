@@ -13,7 +13,7 @@ from .queue import MessageQueue
 
 
 class Operation(StrEnum):
-    """What is to be done, after the command that does it."""
+    """What is to be done, named after the command that does it."""
 
     OFFSET_RESET = "offset reset"
     OFFSET_SKIP = "offset skip"
@@ -29,15 +29,15 @@ class Operation(StrEnum):
 
 
 class Route(StrEnum):
-    """The way that a change takes.
+    """How a change is written.
 
-    BROKER_WRITE: the offset is stored at the broker, for a group in which nobody is there to store over it
-    (UPDATE_CONSUMER_OFFSET). SERVER_SIDE: the broker stores it and sends whoever pulls next there, too
-    (INVOKE_BROKER_TO_RESET_OFFSET from 5.2.0 on). CLIENT_PUSH: the broker tells the clients, which stop for 10 s and go
-    there (the same request before, or with useServerSideResetOffset=false). GROUP_CONFIG: the broker's configuration
-    of the group. TOPIC_CONFIG: the broker's configuration of the group's dead-letter topic. POP_ACK: popped messages
-    are acknowledged (ACK_MESSAGE), and no offset moves. MIXED: brokers differ.
-    UNSEEN: the queue, or the broker with its configuration, should be there and could not be read: nothing is sent.
+    BROKER_WRITE: the offset is stored at the broker, for a group without members that would overwrite it
+    (UPDATE_CONSUMER_OFFSET). SERVER_SIDE: the broker stores it and moves the next client that pulls there
+    (INVOKE_BROKER_TO_RESET_OFFSET since 5.2.0). CLIENT_PUSH: the broker notifies the clients, which stop for 10 s and
+    resume there (the same request before 5.2.0, or with useServerSideResetOffset=false). GROUP_CONFIG: the broker's
+    configuration of the group. TOPIC_CONFIG: the broker's configuration of the group's dead-letter topic. POP_ACK:
+    popped messages are acknowledged (ACK_MESSAGE), and no offset moves. MIXED: brokers differ.
+    UNSEEN: the queue, or the broker with its configuration, should exist and could not be read: nothing is sent.
     """
 
     BROKER_WRITE = "BROKER_WRITE"
@@ -51,10 +51,10 @@ class Route(StrEnum):
 
 
 class ReturnedMessage(Struct, frozen=True):
-    """A message of a queue that is sent back (CONSUMER_SEND_MSG_BACK): its place, and what its copy is known by.
+    """A message of a queue that is sent back (CONSUMER_SEND_MSG_BACK): its place, and what identifies its copy.
 
     `origin_topic` is the topic that it was first sent to. `pop_handle` acknowledges a popped message, eight fields
-    separated by blanks (ExtraInfoUtil); None for one that was pulled.
+    separated by blanks (ExtraInfoUtil); None for a pulled message.
     """
 
     queue_offset: int
@@ -66,10 +66,10 @@ class ReturnedMessage(Struct, frozen=True):
 
 
 class Cleaning(Struct, frozen=True):
-    """What is done before a queue goes to its target: these messages are sent back, with a delay level.
+    """What is done before a queue moves to its target: these messages are sent back, with a delay level.
 
-    `client_id` has them in hand since `taken_at_ms` of its clock; None for a group without members, and where the
-    client does not tell. `delay_level` -1 makes dead letters of them; `max_reconsume_times` is the client's limit.
+    They are in flight in `client_id` since `taken_at_ms` of its clock; None for a group without members, or when the
+    client does not report it. `delay_level` -1 makes them dead letters; `max_reconsume_times` is the client's limit.
     """
 
     head_offset: int
@@ -81,9 +81,9 @@ class Cleaning(Struct, frozen=True):
 
 
 class Awaited(Struct, frozen=True):
-    """An earlier write that was not seen to take effect and still may, of the change with this id.
+    """An earlier write, of the change with this id, that was not seen to take effect and still may.
 
-    `target` is the offset or configuration that it leaves, None for one that it takes away.
+    `target` is the offset or configuration that it writes, None for one that it deletes.
     """
 
     receipt_id: str
@@ -91,13 +91,13 @@ class Awaited(Struct, frozen=True):
 
 
 class PlanItem(Struct, frozen=True):
-    """One queue: the stored offset before, None for none, and after, None for "it is taken away".
+    """One queue: the stored offset before, None without one, and after, None when it is deleted.
 
-    `min_offset` and `max_offset` are what the queue held then; `first_store_time_ms` is that of the first message at
+    `min_offset` and `max_offset` are the queue's bounds then; `first_store_time_ms` is that of the first message at
     the target. `reconsumed`: messages that are redelivered; `skipped`: messages that are never delivered; `lost`:
-    messages that retention had deleted before the group read them. None is not known, `reasons` says why, by name.
-    Where members have consumed messages past the stored offset only the bounds of the first two are known: `_min` and
-    `_max`, which are the number itself where it is exact. `cleaning` is what is sent back before, None for nothing.
+    messages that retention had deleted before the group read them. None is unknown; `reasons` says why, by name.
+    When members have consumed past the stored offset, only bounds of the first two are known: `_min` and `_max`. For
+    exact numbers, both bounds are the number itself. `cleaning` is what is sent back first, if anything.
     `awaits`: the queue is where it was before that write, and is brought back to `target` only once the write is seen.
     """
 
@@ -122,12 +122,12 @@ class PlanItem(Struct, frozen=True):
 
     @property
     def reconsumed_bounds(self) -> tuple[int, int] | None:
-        """The least and the most messages that are redelivered; plans of older releases have exact numbers only."""
+        """Least and most messages that are redelivered; plans of older releases have exact numbers only."""
         return _bounds(self.reconsumed, self.reconsumed_min, self.reconsumed_max)
 
     @property
     def skipped_bounds(self) -> tuple[int, int] | None:
-        """As reconsumed_bounds, of messages that are never delivered."""
+        """Least and most messages that are never delivered, as reconsumed_bounds."""
         return _bounds(self.skipped, self.skipped_min, self.skipped_max)
 
 
@@ -138,9 +138,9 @@ def _bounds(exact: int | None, low: int | None, high: int | None) -> tuple[int, 
 
 
 class ConfigItem(Struct, frozen=True):
-    """One broker's configuration of a group or its dead-letter topic, whole, under RocketMQ's names; None for none.
+    """One broker's whole configuration of a group or its dead-letter topic, by RocketMQ's names; None without one.
 
-    UNSEEN: the broker should be there and could not be read, so `before` and `target` are not known. `awaits` as in
+    UNSEEN: the broker should exist and could not be read, so `before` and `target` are unknown. `awaits` as in
     PlanItem.
     """
 
@@ -153,14 +153,14 @@ class ConfigItem(Struct, frozen=True):
 
 
 class Consequence(Struct, frozen=True):
-    """What follows from a plan: a sentence for people, and a `code` for scripts that stays the same over versions."""
+    """A consequence of a plan: a sentence for people, and a `code` for scripts that is the same in all versions."""
 
     code: str
     text: str
 
 
 class Author(Struct, frozen=True):
-    """Who made a plan, from where."""
+    """Who made a plan, and from where."""
 
     user: str
     host: str
@@ -170,12 +170,12 @@ class Author(Struct, frozen=True):
 class Plan(Struct, frozen=True):
     """A change, ready to be applied: `items` for offsets, `configs` for groups.
 
-    `brokers` are the masters' addresses by name, so that no other cluster is taken for this one; `read_queue_counts`
-    those of each (topic, broker name). `state`, `consume_type`, `message_model` and `client_ids` are how the group was
-    found. `asked` are the words that it was asked with, `reason` is what the operator says why. `time_ms` is the time
-    that it was asked to go to. `filters` are what members subscribe to other than everything, by topic. `configured_at`
-    are the brokers that have the group configured. With `takes_offsets` a broker that deletes the group deletes all of
-    its offsets. Plans of older releases have none of the last six.
+    `brokers` are the masters' addresses by name, so that another cluster is not mistaken for this one;
+    `read_queue_counts` are by (topic, broker name). `state`, `consume_type`, `message_model` and `client_ids` describe
+    the group as it was found. `asked` is the request in words, `reason` the operator's reason. `time_ms` is the
+    requested time. `filters` are the members' subscriptions to less than everything, by topic. `configured_at` are the
+    brokers that have the group configured. With `takes_offsets`, a broker that deletes the group deletes all its
+    offsets. Plans of older releases lack the last six.
     """
 
     id: str

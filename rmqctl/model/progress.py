@@ -11,7 +11,7 @@ from .queue import MessageQueue
 
 
 class Unknown(StrEnum):
-    """Why a value is not known. Stands beside every null that a row shows."""
+    """Why a value is unknown. Every null in a row has one."""
 
     NEVER_COMMITTED = "NEVER_COMMITTED"
     BROADCASTING = "BROADCASTING"
@@ -45,17 +45,17 @@ class PulledSource(StrEnum):
     """How far consumers have pulled, and how that is known."""
 
     BROKER = "BROKER"  # the broker's own note of the last pull (5.x)
-    CLIENT = "CLIENT"  # the client holds nothing, so its position is where it pulls next
-    CLIENT_WINDOW = "CLIENT_WINDOW"  # at most as far as the client's flow control lets it
+    CLIENT = "CLIENT"  # the client has nothing cached, so its position is where it pulls next
+    CLIENT_WINDOW = "CLIENT_WINDOW"  # at most up to the limit of the client's flow control
 
 
 class QueueReading(Struct, frozen=True):
-    """What was read about one queue, before anything is concluded. None: not known, `reasons` says why.
+    """What was read about one queue, before conclusions. None is unknown; `reasons` says why.
 
-    `are_times_rising` is false where the store times of the queue were seen to go back.
-    `client_ids` are the clients that hold the queue now; `cached_count` what they have pulled and not finished;
-    `pulled_to` the offset after the last one that any of them pulled; `first_unfinished` the first offset that its only
-    holder has pulled and not finished.
+    `are_times_rising` is false if the store times of the queue were seen to decrease.
+    `client_ids` are the clients that hold the queue now; `cached_count` is what they have pulled and not finished;
+    `pulled_to` is the offset after the last one that any of them pulled; `first_unfinished` is the first offset that
+    its only holder has pulled and not finished.
     """
 
     mq: MessageQueue
@@ -80,9 +80,9 @@ class QueueProgress(Struct, frozen=True):
     """One row of `offset show`: the reading and what follows from it. A null's reason is in `reasons` under its name.
 
     lag: messages still to be consumed. lost: messages that were deleted before this group read them.
-    inflight: pulled and not committed. duplicate_risk: consumed but not committed, at most: a crash repeats them.
-    time_lag_ms: age of the first unread message. retention_left_ms: time until it may be deleted, at the earliest;
-    0 or less is "at the next cleaning". pulled_to and first_unfinished are the reading's.
+    inflight: pulled and not committed. duplicate_risk: at most this many are consumed but not committed; a crash would
+    redeliver them. time_lag_ms: age of the first unread message. retention_left_ms: time until it may be deleted, at
+    the earliest; 0 or less means at the next cleaning. pulled_to and first_unfinished are from the reading.
     """
 
     mq: MessageQueue

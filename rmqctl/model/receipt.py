@@ -1,4 +1,4 @@
-"""A receipt: what came of a plan, item by item. Nothing stands in it that was not seen."""
+"""A receipt: the result of a plan, item by item. It contains only what was seen."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from msgspec import Struct
 from .plan import Operation, Route
 from .queue import MessageQueue
 
-# The note of an offset that a group without members left behind.
+# The note of an offset that is stored for a group without members.
 WAITS_FOR_MEMBER = "stored; takes effect when the next member starts"
 
 
 class Result(StrEnum):
     """What is known of one item.
 
-    CONFIRMED: read back, and for a group that runs, taken up by the group itself. UNCHANGED: answered, read back, and
-    as before. UNKNOWN: it was sent, and what came of it was not seen: without an answer it may still take effect.
-    So it is with an undo that looked for a write of before and did not see it, of which `before` is `target`.
+    CONFIRMED: read back, and, in a running group, taken up by the group itself. UNCHANGED: answered, read back, and
+    as before. UNKNOWN: it was sent, and its effect was not seen; without an answer it may still take effect.
+    An undo that looked for an earlier write and did not see it is UNKNOWN, too; its `before` equals its `target`.
     NOT_ATTEMPTED: nothing was sent.
     """
 
@@ -33,8 +33,8 @@ class Result(StrEnum):
 class ChangeState(StrEnum):
     """How far the process is that makes a change.
 
-    INTERRUPTED: it ended in the middle. ELSEWHERE: it is another host's, whose processes can't be seen, and may be at
-    it still.
+    INTERRUPTED: it ended in the middle. ELSEWHERE: it runs on another host, whose processes cannot be seen, and may
+    still be running.
     """
 
     DONE = "DONE"
@@ -44,7 +44,7 @@ class ChangeState(StrEnum):
 
 
 class Who(Struct, frozen=True):
-    """Who changes something, from where: for the journal."""
+    """Who makes a change, and from where, for the journal."""
 
     user: str
     host: str
@@ -53,7 +53,7 @@ class Who(Struct, frozen=True):
 
 
 class ReturnReceipt(Struct, frozen=True):
-    """What came of one message that was to be sent back. CONFIRMED: its copy was seen at the broker."""
+    """The result for one message that was to be sent back. CONFIRMED: its copy was seen at the broker."""
 
     queue_offset: int
     message_id: str
@@ -62,12 +62,12 @@ class ReturnReceipt(Struct, frozen=True):
 
 
 class ReceiptItem(Struct, frozen=True):
-    """One queue. `before` is what was stored at the moment of writing, `after` what was read back; None for none.
+    """One queue. `before` was stored at the moment of writing, `after` was read back; None without an offset.
 
-    `is_pending`: the broker has stored it, and no client has gone there yet. `note` says why it is not confirmed.
-    `is_after_known` tells an `after` of None that is none from one that could not be read. `reconsumed_at_least` is how
-    many messages the group had passed when it went back to the target, None where members did not tell. `messages` are
-    those that were to be sent back before.
+    `is_pending`: the broker has stored it, and no client has moved there yet. `note` says why it is not confirmed.
+    `is_after_known` is false if `after` could not be read; if true, an `after` of None means no offset.
+    `reconsumed_at_least` is how many messages the group had passed when it moved back to the target, None if members
+    did not report it. `messages` are those that were to be sent back first.
     """
 
     mq: MessageQueue
@@ -84,17 +84,15 @@ class ReceiptItem(Struct, frozen=True):
 
     @property
     def waits_for_member(self) -> bool:
-        """Whether it is stored, and the group has no member any more that could go there."""
+        """Whether it is stored, and the group has no members left that could resume there."""
         return self.is_pending and self.note == WAITS_FOR_MEMBER
 
     @property
     def may_have_changed(self) -> bool:
-        """Whether an undo has something to take back: not where nothing had to be written, though the group went on.
-
-        Nor can an acknowledgement be taken back.
-        """
+        """Whether an undo has something to revert: not for an acknowledgement, nor if nothing had to be written."""
         if self.route is Route.POP_ACK:
             return False
+        # Nothing was written, even if before and target differ: the group had moved past the target by itself.
         if self.result is Result.CONFIRMED and self.is_after_known and self.after == self.before:
             return False
         return self.result in (Result.CONFIRMED, Result.UNKNOWN) and self.before != self.target
@@ -114,10 +112,9 @@ class ConfigReceiptItem(Struct, frozen=True):
 
 
 class Receipt(Struct, frozen=True):
-    """What came of one application of a plan. `brokers` are the masters' addresses by name, as in the plan.
+    """The result of applying a plan once. `brokers` are the masters' addresses by name, as in the plan.
 
-    `ended_at_ms` is None for one that was interrupted or still runs, as its journal tells it; `who` is None in receipts
-    that were saved before they told it.
+    `ended_at_ms`: None if the journal shows it interrupted or still running. `who`: None in receipts of older releases.
     """
 
     id: str

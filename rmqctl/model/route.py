@@ -1,4 +1,4 @@
-"""Where a topic's queues live, and which brokers a cluster has."""
+"""Where a topic's queues are, and which brokers a cluster has."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Absence(Struct, frozen=True):
     """Why a broker is expected although no name server lists it.
 
     `last_seen_ms` and `address` are those of its last registration that rmqctl saw; None when a context names a broker
-    that rmqctl has never seen. `is_named`: a context names it. `topics`: only their routes name it. `is_held`: only
-    members, which held queues of it at that time.
+    that rmqctl has never seen. `is_named`: a context names it. `topics`: only their routes name it. `is_held`: known
+    only from members, which held queues of it at that time.
     """
 
     last_seen_ms: int | None
@@ -30,7 +30,7 @@ class Absence(Struct, frozen=True):
 class Broker(Struct, frozen=True):
     """A broker name with its replicas: broker id (0 is the master) to host:port.
 
-    One with an `absence` has no addresses: it should be registered, and is not.
+    A broker with an `absence` has no addresses: it should be registered, and is not.
     """
 
     cluster: str
@@ -43,7 +43,7 @@ class Broker(Struct, frozen=True):
 
     @property
     def master_address(self) -> str | None:
-        """Address of the master, None while the name server knows of none."""
+        """Address of the master, None while the name server does not know one."""
         return self.addresses.get(MASTER_ID)
 
     @property
@@ -53,7 +53,7 @@ class Broker(Struct, frozen=True):
 
 
 class QueueData(Struct, frozen=True):
-    """How many queues of a topic one broker has, and what may be done with them (RocketMQ's QueueData).
+    """How many queues of a topic one broker has, and their permissions (RocketMQ's QueueData).
 
     `perm` are all bits (PermName); is_readable and is_writable are two of them.
     """
@@ -69,11 +69,11 @@ class QueueData(Struct, frozen=True):
 class TopicRoute(Struct, frozen=True):
     """A topic's route (TopicRouteData), of one name server or the union of several.
 
-    `missing` are the queues that brokers had when rmqctl saw them last, of brokers that are not registered now; those
-    brokers are among `brokers`, with an absence. Clients do not see either.
+    `missing` are queues of brokers that are not registered now, as rmqctl last saw them; these brokers are among
+    `brokers`, with an absence. Clients see neither.
 
     `is_static`: a static topic, whose logical queues are mapped onto brokers; the queues here are the physical ones.
-    `order_conf`: queues a broker for messages in order ("broker-a:4;broker-b:4"), None when the name server has none.
+    `order_conf`: queues per broker for ordered messages ("broker-a:4;broker-b:4"), None when the name server has none.
     """
 
     topic: str
@@ -105,16 +105,16 @@ def _readable(topic: str, queue_data: Iterable[QueueData]) -> tuple[MessageQueue
 
 
 class ClusterInfo(Struct, frozen=True):
-    """All brokers that name servers know, and those that should be there, sorted (RocketMQ's ClusterInfo)."""
+    """All brokers that name servers know, and all that should be registered, sorted (RocketMQ's ClusterInfo)."""
 
     brokers: tuple[Broker, ...]
 
     @property
     def registered(self) -> tuple[Broker, ...]:
-        """The brokers that a name server lists now."""
+        """Brokers that a name server lists now."""
         return tuple(broker for broker in self.brokers if broker.absence is None)
 
     @property
     def missing(self) -> tuple[Broker, ...]:
-        """The brokers that should be there and are not registered."""
+        """Brokers that should be registered and are not."""
         return tuple(broker for broker in self.brokers if broker.absence is not None)

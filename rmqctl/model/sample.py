@@ -1,4 +1,4 @@
-"""A group at one moment: its offsets as brokers answer them, and its positions as its members say them."""
+"""A group at one moment: its offsets as brokers report them, and its positions as its members report them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .queue import MessageQueue
 
 
 class OwnerSample(Struct, frozen=True):
-    """What one client says of a queue that it holds (ProcessQueueInfo); times are of the client's own clock.
+    """What one client reports of a queue that it holds (ProcessQueueInfo); times are by the client's own clock.
 
-    `commit_offset` is the client's position in memory, which the broker learns within 5 s; None when it has none.
-    `is_dropped`: it has given the queue up, and the entry is about to go. `begun_at_ms` is when it took the queue last,
-    None for one that consumes in order and for clients that don't tell; `consumed_at_ms` is when it finished a message
-    last, or took the queue. `may_forget`: a client that can forget where it was sent, and take the queue anew at its
-    old position.
+    `commit_offset` is the client's position in memory, committed to the broker every 5 s; None when it has none.
+    `is_dropped`: it has given the queue up, and is about to remove the entry. `begun_at_ms` is when it last got the
+    queue, None for one that consumes in order and for clients that do not report it; `consumed_at_ms` is when it last
+    finished a message, or got the queue. `may_forget`: the client can forget the offset that it was reset to, and
+    start the queue again at its old position.
     """
 
     client_id: str
@@ -33,11 +33,11 @@ class OwnerSample(Struct, frozen=True):
 
 
 class QueueSample(Struct, frozen=True):
-    """One queue of a group at one moment. None is not known; `reasons` (consumerOffset, maxOffset, clientId) says why.
+    """One queue of a group at one moment. None is unknown; `reasons` (consumerOffset, maxOffset, clientId) says why.
 
-    `consumer_offset` is as the broker answers it: 0 can stand for "none stored", and a reset that waits for the next
-    pull (5.x) answers its target though no client is there. `owners` are those that hold the queue by their own word,
-    also those that drop it. `is_popped`: the queue is consumed by POP, its position lives at the broker.
+    `consumer_offset` is as the broker reports it: 0 can mean that no offset is stored. While a reset waits for the next
+    pull (5.x) it is the reset's target, though no client is there. `owners` are clients that report that they hold the
+    queue, or are dropping it. `is_popped`: the queue is consumed by POP; the broker keeps its position.
     """
 
     mq: MessageQueue
@@ -49,10 +49,10 @@ class QueueSample(Struct, frozen=True):
 
 
 class GroupSample(Struct, frozen=True):
-    """A group at one moment. `at_ms` is wall time, `monotonic_s` a time of which only differences mean something.
+    """A group at one moment. `at_ms` is wall time; of `monotonic_s` only differences are meaningful.
 
-    Offsets are read before members are asked, so what a member says is never older than what is stored. `client_ids`
-    are all members that a broker sees, `silent_ids` those of them that did not say what they hold.
+    Offsets are read before members are asked, so a member's report is never older than the stored offset. `client_ids`
+    are all members that a broker sees; `silent_ids` are the members that did not report what they hold.
     """
 
     at_ms: int

@@ -1,4 +1,4 @@
-"""Messages to be sent, and what brokers say of them."""
+"""Messages to be sent, and how brokers stored them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .queue import MessageQueue
 
 
 class SendStatus(StrEnum):
-    """How well a message is stored (SendStatus). Only SEND_OK is all that the broker was set up to do.
+    """How safely a message is stored (SendStatus). Only SEND_OK meets the broker's configuration.
 
     FLUSH_DISK_TIMEOUT: in the master's memory, not yet on its disk. FLUSH_SLAVE_TIMEOUT, SLAVE_NOT_AVAILABLE: at the
-    master, and not known to be at a slave. Consumers get it all the same.
+    master, and not known to be at a slave. Consumers receive the message in any case.
     """
 
     SEND_OK = "SEND_OK"
@@ -24,7 +24,7 @@ class SendStatus(StrEnum):
 
 
 class OutgoingMessage(Struct, frozen=True):
-    """A message without a place: `properties` are all of them, the system's too; `flag` is the application's own."""
+    """A message that is not stored yet. `properties` include the system's; `flag` is the application's own."""
 
     body: bytes
     properties: Mapping[str, str]
@@ -34,9 +34,9 @@ class OutgoingMessage(Struct, frozen=True):
 class SendResult(Struct, frozen=True):
     """Where one message is stored (SendResult).
 
-    `unique_key` is the id that consumers see; `offset_id` the broker's, None where it told only one for a whole batch.
-    `queue_offset` is that of the topic of waiting messages for one that is to come later. `recall_handle` takes such a
-    message back (5.3.2 and newer). `is_traced`: the broker wants producers to trace what they send.
+    `unique_key` is the id that consumers see; `offset_id` is the broker's, None if it returned one for a whole batch.
+    For a delayed message, `queue_offset` is that in the topic of waiting messages, and `recall_handle` recalls it
+    (5.3.2 and newer). `is_traced`: the broker requests that producers trace what they send.
     """
 
     mq: MessageQueue

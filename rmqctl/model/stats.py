@@ -1,4 +1,4 @@
-"""What brokers say about offsets: one class for each kind of answer."""
+"""What brokers report about offsets: one class for each kind of answer."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .queue import MessageQueue
 class OffsetWrapper(Struct, frozen=True):
     """One queue in an answer of GET_CONSUME_STATS (OffsetWrapper).
 
-    `consumer_offset` 0 may mean that nothing is stored; `pull_offset` is None from brokers before 5.0;
-    `last_timestamp_ms` is the store time of the last consumed message, None when the broker can't tell.
+    `consumer_offset` 0 may mean that nothing is stored; brokers before 5.0 do not report `pull_offset`;
+    `last_timestamp_ms` is the store time of the last consumed message, None when the broker does not know it.
     """
 
     broker_offset: int
@@ -23,7 +23,7 @@ class OffsetWrapper(Struct, frozen=True):
 
 
 class ConsumeStats(Struct, frozen=True):
-    """Answer of GET_CONSUME_STATS: messages pulled a second over the last minute, and every queue (ConsumeStats)."""
+    """Answer of GET_CONSUME_STATS: messages pulled per second over the last minute, and every queue (ConsumeStats)."""
 
     consume_tps: float
     queues: Mapping[MessageQueue, OffsetWrapper]
@@ -38,7 +38,7 @@ class TopicOffset(Struct, frozen=True):
 
 
 class ConsumeTimeSpan(Struct, frozen=True):
-    """One queue in an answer of QUERY_CONSUME_TIME_SPAN (QueueTimeSpan), put into what it can mean.
+    """One queue in an answer of QUERY_CONSUME_TIME_SPAN (QueueTimeSpan), reduced to what can be concluded from it.
 
     `head_age_ms`: how long ago the broker stored the first unread message; 0 when nothing is unread; None when unknown.
     `oldest_age_ms`: the same for the oldest message that is left, known only when the broker's clock is.
@@ -51,9 +51,9 @@ class ConsumeTimeSpan(Struct, frozen=True):
 
 
 class StoredOffsets(Struct, frozen=True):
-    """Answer of GET_ALL_CONSUMER_OFFSET: group to topic to queue id to offset. The only sure test on 4.9.
+    """Answer of GET_ALL_CONSUMER_OFFSET: group to topic to queue id to offset. The only reliable test on 4.9.
 
-    `emptied` are the groups of which the broker keeps an entry below 0, which is none, beside offsets or without any.
+    `emptied` are the groups with an entry below 0 at the broker, which is not an offset; they may have others.
     """
 
     groups: Mapping[str, Mapping[str, Mapping[int, int]]]

@@ -1,4 +1,4 @@
-"""Topics: what brokers and name servers say about one, and what is wrong between them."""
+"""Topics: what brokers and name servers report about one, and how they disagree."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from msgspec import Struct, field
 
 
 class TopicKind(StrEnum):
-    """What a topic is for, told from its name."""
+    """What a topic is for, derived from its name."""
 
     NORMAL = "NORMAL"
-    RETRY = "RETRY"  # %RETRY%group: messages that a group failed on
-    DEAD_LETTER = "DEAD_LETTER"  # %DLQ%group: messages that a group gave up
+    RETRY = "RETRY"  # %RETRY%group: messages that a group failed to consume
+    DEAD_LETTER = "DEAD_LETTER"  # %DLQ%group: messages that a group gave up on
     DELAY = "DELAY"  # where delayed messages wait for their time
     LIGHT = "LIGHT"  # %LMQ%: a light queue
     SYSTEM = "SYSTEM"
 
 
 class TopicFinding(StrEnum):
-    """What does not fit about a topic; `TOPIC_FINDINGS` has the words."""
+    """An inconsistency of a topic; `TOPIC_FINDINGS` describes each."""
 
     NOT_AT_NAME_SERVER = "NOT_AT_NAME_SERVER"
     NOT_ON_BROKER = "NOT_ON_BROKER"
@@ -41,22 +41,22 @@ class TopicFinding(StrEnum):
 
 
 TOPIC_FINDINGS: Mapping[TopicFinding, str] = {
-    TopicFinding.NOT_AT_NAME_SERVER: "brokers have it, the name server does not: clients get no route",
-    TopicFinding.NOT_ON_BROKER: "the name server's route names a broker that does not have it",
-    TopicFinding.NOT_IN_ROUTE: "a broker has it, the name server's route does not name that broker",
+    TopicFinding.NOT_AT_NAME_SERVER: "brokers have the topic, the name server does not: clients get no route",
+    TopicFinding.NOT_ON_BROKER: "the name server's route names a broker that does not have the topic",
+    TopicFinding.NOT_IN_ROUTE: "a broker has the topic, but the name server's route does not name that broker",
     TopicFinding.QUEUES_DIFFER: "brokers have different numbers of queues",
     TopicFinding.PERMISSIONS_DIFFER: "brokers have different permissions",
     TopicFinding.ATTRIBUTES_DIFFER: "brokers have different attributes or order flags",
-    TopicFinding.ROUTE_DIFFERS: "the name server's route has other queues or permissions than the broker",
-    TopicFinding.NAME_SERVERS_DIFFER: "name servers tell different routes",
+    TopicFinding.ROUTE_DIFFERS: "the name server's route and the broker have different queues or permissions",
+    TopicFinding.NAME_SERVERS_DIFFER: "name servers return different routes",
     TopicFinding.UNREAD_QUEUES: "more write queues than read queues: messages in the surplus are never consumed",
     TopicFinding.UNWRITTEN_QUEUES: "more read queues than write queues: the surplus gets no new messages",
-    TopicFinding.UNREAD_MESSAGES: "messages lie in queues that nobody reads",
-    TopicFinding.NOT_READABLE: "no read permission: consumers get nothing",
+    TopicFinding.UNREAD_MESSAGES: "messages are in queues that no consumer reads",
+    TopicFinding.NOT_READABLE: "no read permission: consumers get no messages",
     TopicFinding.NOT_WRITABLE: "no write permission: producers are refused",
-    TopicFinding.NO_MASTER: "no master is registered: nothing can be written",
-    TopicFinding.NO_ADDRESS: "the route names the broker, and no address of it",
-    TopicFinding.BROKER_MISSING: "a broker that had queues of it is not registered now",
+    TopicFinding.NO_MASTER: "no master is registered: messages cannot be written",
+    TopicFinding.NO_ADDRESS: "the route names the broker without an address",
+    TopicFinding.BROKER_MISSING: "a broker that had queues of the topic is not registered now",
 }
 
 
@@ -77,16 +77,16 @@ class TopicConfig(Struct, frozen=True):
 
     @property
     def is_readable(self) -> bool:
-        """Whether consumers may read it."""
+        """Whether consumers may read the topic."""
         return bool(self.perm & READ)
 
     @property
     def is_writable(self) -> bool:
-        """Whether producers may write to it."""
+        """Whether producers may write to the topic."""
         return bool(self.perm & WRITE)
 
     def queues_and_perm(self) -> tuple[int, int, int]:
-        """Return what a route repeats of it."""
+        """Return the numbers of queues and the permissions, as a route repeats them."""
         return self.read_queue_count, self.write_queue_count, self.perm
 
 

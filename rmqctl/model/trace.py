@@ -1,4 +1,4 @@
-"""What clients wrote down about a message on its way (TraceBean, TraceContext). Times are the clients' clocks."""
+"""What clients recorded about a message on its way (TraceBean, TraceContext). Times are by the clients' clocks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TraceEvent(StrEnum):
 
 
 class DeliveryStart(Struct, frozen=True):
-    """A listener was given a message (SubBefore). `request_id` names the call."""
+    """A message was delivered to a listener (SubBefore). `request_id` names the call."""
 
     at_ms: int
     group: str
@@ -29,7 +29,7 @@ class DeliveryStart(Struct, frozen=True):
 
 
 class DeliveryEnd(Struct, frozen=True):
-    """A listener came back (SubAfter). Some clients leave out the time and the group."""
+    """A listener returned (SubAfter). Some clients leave out the time and the group."""
 
     request_id: str
     msg_id: str
@@ -43,10 +43,10 @@ class DeliveryEnd(Struct, frozen=True):
 
 
 class TraceStep(Struct, frozen=True):
-    """One event of a message. None: this kind of event does not tell, or the record of it is missing.
+    """One event of a message. None: this kind of event does not record the value, or the record is missing.
 
     `result` of a delivery is the listener's (ConsumeReturnType); None means that it is still running, or that the
-    record of its end is not there (yet).
+    record of its end does not exist (yet).
     """
 
     event: TraceEvent

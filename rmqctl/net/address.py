@@ -1,4 +1,4 @@
-"""host:port texts."""
+"""Parse and format host:port addresses."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ NAME_SERVER_PORT = 9876
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Split host:port; an IPv6 host stands in brackets, or bare as Java clients write it. Raises UsageError."""
+    """Split host:port; an IPv6 host may be in brackets, or bare as Java clients write it. Raises UsageError."""
     host, separator, port = text.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not separator or not host or _PORT.fullmatch(port) is None or not 0 < int(port) < 65536:
-        # A URL with a slash too few may hold a password.
+        # A URL with a missing slash may contain a password.
         shown = "(with an @)" if "@" in text else repr(text)
         raise UsageError(f"Invalid address {shown}.", hint="Write host:port, for example 10.0.0.5:9876.")
     return host, int(port)

@@ -1,4 +1,4 @@
-"""The one clock: wall time, a monotonic time for deadlines, timers. Tests put a virtual one in its place."""
+"""The only clock: wall time, monotonic time for deadlines, and timers. Tests replace it with a virtual one."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _T = TypeVar("_T")
 
 
 class Timer(Protocol):
-    """A pending call that can be called off."""
+    """A pending call that can be cancelled."""
 
     def cancel(self) -> None:
-        """Call it off; does nothing once it has run."""
+        """Cancel the call; does nothing once it has run."""
 
 
 class Clock(Protocol):
-    """What the rest of the program may know of time."""
+    """The interface through which the rest of the program reads time."""
 
     def now_ms(self) -> int:
         """Return wall time, in ms since the epoch."""
 
     def monotonic_s(self) -> float:
-        """Return a time in s that never goes back; only differences mean something."""
+        """Return a time in s that never decreases; only differences are meaningful."""
 
     def call_later(self, delay_s: float, callback: Callable[[], object]) -> Timer:
         """Run callback in the event loop after delay_s seconds."""
@@ -49,13 +49,13 @@ class SystemClock:
         return _SystemTimer(delay_s, callback)
 
 
-# A timer that runs so late is that of a process that was stopped; then answers may wait to be read that came in time.
+# A timer that fires this late means that the process was suspended: answers that arrived in time may be unread.
 _STOPPED_S = 1.0
 _READING_S = 0.5
 
 
 class _SystemTimer:
-    """A timer of the event loop that, where the process was stopped, lets what came meanwhile be read first."""
+    """A timer of the event loop; after a suspended process resumes, data that has arrived is read first."""
 
     __slots__ = ("_callback", "_due_s", "_handle")
 
@@ -88,7 +88,7 @@ class _VirtualTimer:
 
 
 class VirtualClock:
-    """A clock that moves only when told to, so that waiting costs no time."""
+    """A clock that moves only in `advance()`, so that waiting costs no time."""
 
     def __init__(self, now_ms: int = 1_800_000_000_000) -> None:
         self._start_ms = now_ms
@@ -111,7 +111,7 @@ class VirtualClock:
         return timer
 
     async def advance(self, seconds: float) -> None:
-        """Move on, running every timer that falls due at its own time; tasks get to run in between."""
+        """Advance the clock and run every due timer at its own time; tasks run in between."""
         target_s = self._elapsed_s + seconds
         await self.await_idle()
         while self._timers and self._timers[0][0] <= target_s:
@@ -124,7 +124,7 @@ class VirtualClock:
         self._elapsed_s = target_s
 
     async def await_idle(self) -> None:
-        """Let tasks that can run do so. Memory streams hand data over in a few turns of the loop."""
+        """Run the tasks that are ready. Memory streams need a few turns of the loop to pass data on."""
         for _ in range(50):
             await asyncio.sleep(0)
 
@@ -152,26 +152,26 @@ _GONE = object()
 
 
 class JumpClock:
-    """The machine's clock with jumps: time passes by itself, and `advance()` skips a piece of it.
+    """The machine's clock with jumps: time passes by itself, and `advance()` skips a part of it.
 
-    A jump is made in ticks. What falls due within a tick runs in order, each at its own time; what that arms for the
-    same tick runs with the next one. So a jump over days takes a second or two, however often something repeats.
+    A jump is made in ticks. Timers that are due within a tick run in order, each at its own time; timers that these set
+    for the same tick run in the next one. So a jump over days takes a second or two, even with frequent timers.
     """
 
     _TICK_S = 0.1
     _MAX_TICK_COUNT = 10_000
-    # Turns of the event loop after each tick, for tasks to go on.
+    # Turns of the event loop after each tick, so that tasks can continue.
     _TURN_COUNT = 3
 
     def __init__(self) -> None:
         self._ahead_s = 0.0
-        # Time as it is shown within a jump.
+        # The time that is reported during a jump.
         self._frozen_s: float | None = None
         self._pending: dict[_JumpTimer, None] = {}
 
     @property
     def ahead_ms(self) -> int:
-        """How far it is ahead of the machine's clock."""
+        """How far this clock is ahead of the machine's clock."""
         return round((self._ahead_s if self._frozen_s is None else self._frozen_s - time.monotonic()) * 1000)
 
     def now_ms(self) -> int:
@@ -191,9 +191,9 @@ class JumpClock:
         return timer
 
     async def advance(self, seconds: float, on_tick: Callable[[float], object] = lambda _: None) -> None:
-        """Jump. `on_tick` is told how many seconds pass before what falls due in them runs.
+        """Jump forward. `on_tick` gets the seconds of each tick before the timers of that tick run.
 
-        Raises RuntimeError within another jump.
+        Raises RuntimeError during another jump.
         """
         if self._frozen_s is not None:
             raise RuntimeError("the clock is jumping already")
@@ -221,7 +221,7 @@ class JumpClock:
                     await asyncio.sleep(0)
                 self._frozen_s = now_s = end_s
         finally:
-            # What the jump itself took comes on top, as time of the machine.
+            # The time that the jump itself took is added, as time of the machine.
             self._ahead_s += now_s - start_s
             self._frozen_s = None
             now_s = self.monotonic_s()
@@ -230,21 +230,21 @@ class JumpClock:
 
 
 def _has_work() -> bool:
-    """Tell whether the event loop has anything to run; True for a loop that does not tell.
+    """Return whether the event loop has anything to run; True when the loop does not report it.
 
-    Most timers of a long advance leave nothing behind, and turns of the loop for each would take minutes.
+    Most timers of a long advance start nothing, and turns of the loop after each of them would take minutes.
     """
     ready = getattr(asyncio.get_running_loop(), "_ready", None)
     return ready is None or len(ready) > 0
 
 
 class Deadline:
-    """The time by which a whole command must be done. One attempt of several gets a slice of it.
+    """The time by which a whole command must end. Each attempt gets a slice of it.
 
-    An open-ended one never comes: it only bounds each attempt.
+    An open-ended deadline never expires: it only bounds each attempt.
     """
 
-    # Three stages can each meet one silent peer before the command's time is up.
+    # Three stages can each hit one silent peer before the command's time is up.
     _ATTEMPTS = 3
 
     def __init__(self, clock: Clock, seconds: float, *, open_ended: bool = False) -> None:
@@ -254,7 +254,7 @@ class Deadline:
         self._at_s = math.inf if open_ended else clock.monotonic_s() + seconds
 
     def remaining_s(self) -> float:
-        """Return what is left, 0 when it is over."""
+        """Return the time left, 0 after the deadline."""
         return max(0.0, self._at_s - self.clock.monotonic_s())
 
     def attempt_s(self) -> float:
@@ -263,7 +263,7 @@ class Deadline:
 
 
 async def pause(clock: Clock, seconds: float) -> None:
-    """Let time pass on the given clock."""
+    """Sleep on the given clock."""
     over = asyncio.Event()
     timer = clock.call_later(seconds, over.set)
     try:
@@ -273,7 +273,7 @@ async def pause(clock: Clock, seconds: float) -> None:
 
 
 async def wait_for(clock: Clock, awaitable: Awaitable[_T], timeout_s: float) -> _T:
-    """Await with a time limit on the given clock. Raises TimeoutError, after the awaitable was cancelled."""
+    """Await with a time limit on the given clock. Raises TimeoutError after cancelling the awaitable."""
     task = asyncio.ensure_future(awaitable)
     waiter = asyncio.current_task()
     cancels_before = waiter.cancelling() if waiter is not None else 0
@@ -287,7 +287,7 @@ async def wait_for(clock: Clock, awaitable: Awaitable[_T], timeout_s: float) -> 
     try:
         return await task
     except asyncio.CancelledError:
-        # Both can happen at one moment; whoever cancelled the waiter must not be told of a time-out instead.
+        # Both can happen at the same moment; a cancelled waiter must see the cancellation, not a time-out.
         if expired and (waiter is None or waiter.cancelling() == cancels_before):
             raise TimeoutError from None
         raise

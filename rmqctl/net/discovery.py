@@ -1,4 +1,4 @@
-"""Name servers from a URL: a GET answers host:port;host:port, as for RocketMQ's clients (DefaultTopAddressing)."""
+"""Look up name servers by URL: a GET returns host:port;host:port, as for RocketMQ clients (DefaultTopAddressing)."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _SHOWN_LENGTH = 60
 
 
 async def discover(url: str, timeout_s: float, tls: ssl.SSLContext | None = None) -> tuple[str, ...]:
-    """Return the name servers that a URL names.
+    """Return the name servers that a URL lists.
 
-    Raises UsageError for what is no URL and for a proxy of the environment that can't be used, UnreachableError when
-    nobody answers, RemoteProtocolError for an answer that is no list of name servers.
+    Raises UsageError for an invalid URL and for an unusable proxy in the environment, UnreachableError when the server
+    does not answer, RemoteProtocolError for an answer that is not a list of name servers.
     """
     shown = shown_url(url)
     import httpx
 
     async def stay_encrypted(request: httpx.Request) -> None:
         if shown.startswith("https:") and request.url.scheme != "https":
-            raise UnreachableError(shown, "it redirects to where nothing is encrypted")
+            raise UnreachableError(shown, "it redirects to an unencrypted URL")
 
     try:
         client = httpx.AsyncClient(
@@ -44,19 +44,19 @@ async def discover(url: str, timeout_s: float, tls: ssl.SSLContext | None = None
         )
     except (ImportError, ValueError, httpx.InvalidURL):
         raise UsageError(
-            "The proxy for HTTP that the environment names can't be used.",
-            hint="HTTP_PROXY, HTTPS_PROXY and ALL_PROXY take http:// and https://; NO_PROXY names hosts without one.",
+            "Invalid HTTP proxy in the environment.",
+            hint="Use http:// or https:// in HTTP_PROXY, HTTPS_PROXY and ALL_PROXY, or list the host in NO_PROXY.",
         ) from None
     try:
-        # httpx bounds each read; a server that sends a byte now and then would never end.
+        # httpx only bounds each read; a server that sends a byte now and then could take for ever.
         async with asyncio.timeout(timeout_s), client:
-            httpx.URL(url)  # what httpx does not take is no URL, whatever its host
+            httpx.URL(url)  # raises InvalidURL before the host is resolved
             await _resolve(url, shown)
             return await _fetch(client, url, shown)
     except (httpx.TimeoutException, TimeoutError):
         raise DeadlineError(shown, timeout_s) from None
     except httpx.InvalidURL:
-        raise UsageError(f"{shown!r} is no URL.") from None
+        raise UsageError(f"Invalid URL {shown!r}.") from None
     except httpx.TooManyRedirects:
         raise UnreachableError(shown, "it redirects more than three times") from None
     except httpx.HTTPError as error:
@@ -64,9 +64,9 @@ async def discover(url: str, timeout_s: float, tls: ssl.SSLContext | None = None
 
 
 async def _resolve(url: str, shown: str) -> None:
-    """Make sure that the host's name resolves: httpx looks names up in a thread for which the program waits at its end.
+    """Check that the host name resolves: httpx resolves names in a thread that would delay the end of the program.
 
-    Behind a proxy, which looks the name up itself, there is nothing to ask.
+    Does nothing behind a proxy, which resolves the name itself.
     """
     from urllib.request import getproxies
 
@@ -83,33 +83,36 @@ async def _fetch(client: httpx.AsyncClient, url: str, shown: str) -> tuple[str, 
     async with client.stream("GET", url) as response:
         if response.status_code != 200:
             status = f"{response.status_code} {response.reason_phrase}".strip()
-            raise UnreachableError(shown, f"it answered {status} in place of name servers")
+            raise UnreachableError(shown, f"it answered {status} instead of name servers")
         body = b""
         async for chunk in response.aiter_raw():
             body += chunk
             if len(body) > _MAX_BYTES:
-                raise RemoteProtocolError(f"{shown} answered more than {_MAX_BYTES // 1024} KiB, no name servers.")
+                raise RemoteProtocolError(
+                    f"{shown} answered more than {_MAX_BYTES // 1024} KiB instead of name servers."
+                )
     text = body.decode(errors="replace").strip()
     try:
         return parse_name_servers(text, default_port=None)
     except UsageError:
         raise RemoteProtocolError(
-            f"{shown} answered {_excerpt(text)} in place of name servers.",
-            hint="It must answer host:port[;host:port] as plain text.",
+            f"{shown} answered {_excerpt(text)} instead of name servers.",
+            hint="Give the URL of a service that returns host:port[;host:port] as plain text.",
         ) from None
 
 
 def shown_url(url: str) -> str:
-    """Return the URL without user, password and query, which may hold a token. Raises UsageError for what is none."""
+    """Return the URL without user, password and query, which may contain a token. Raises UsageError if invalid."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
         port = f":{parts.port}" if parts.port is not None else ""
     except ValueError:
-        raise UsageError("The name servers' URL can't be read.", hint="Write http://host[:port]/path.") from None
+        raise UsageError("Invalid URL for name servers.", hint="Write http://host[:port]/path.") from None
     if parts.scheme not in ("http", "https") or not host:
         raise UsageError(
-            f"{parts.scheme}://... is no URL for name servers.", hint="Write http://host[:port]/path, or https."
+            f"Invalid URL {parts.scheme}://... for name servers.",
+            hint="Write http://host[:port]/path or https://host[:port]/path.",
         )
     return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{port}{parts.path}"
 
@@ -122,7 +125,7 @@ def _excerpt(text: str) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Return a few plain words; httpx's own can hold the whole URL."""
+    """Return the reason in a few plain words; httpx's own message can contain the whole URL."""
     import httpx
 
     cause: BaseException | None = error
@@ -135,7 +138,7 @@ def _reason(error: Exception) -> str:
             return explain_os_error(cause)
         cause = cause.__cause__ or cause.__context__
     if isinstance(error, httpx.UnsupportedProtocol):
-        return "it redirects to what is no URL for name servers"
+        return "it redirects to a URL that is not http or https"
     if isinstance(error, httpx.RemoteProtocolError):
         return "it does not speak HTTP"
     return "the connection failed"

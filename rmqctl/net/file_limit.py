@@ -1,4 +1,4 @@
-"""How many files and connections this process may have open."""
+"""The limit of open files and connections of this process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 import os
 import socket
 
-# Imported now: when it is needed, no file may be left to read it from.
+# Imported early: when it is needed, the process may be out of files and could not import it.
 try:
     from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
 except ImportError:  # Windows
@@ -14,13 +14,13 @@ except ImportError:  # Windows
 else:
     _HAS_LIMITS = True
 
-# No file is left for another connection, of this process or of the machine.
+# The process or the machine has no free file for another connection.
 OUT_OF_FILES = (errno.EMFILE, errno.ENFILE)
 OUT_OF_FILES_HINT = "Raise it with ulimit -n."
 
 
 def open_file_limit() -> int | None:
-    """Return the limit; None where there is none, or the system does not tell (Windows)."""
+    """Return the limit; None when it is unlimited, or the system does not report it (Windows)."""
     if not _HAS_LIMITS:
         return None
     soft_limit, _ = getrlimit(RLIMIT_NOFILE)
@@ -28,7 +28,7 @@ def open_file_limit() -> int | None:
 
 
 def out_of_files(number: int) -> str:
-    """Return in words what an error of OUT_OF_FILES says."""
+    """Return the reason in words for an errno of OUT_OF_FILES."""
     limit = open_file_limit()
     if number == errno.ENFILE:
         return "too many open files on this machine"
@@ -36,7 +36,7 @@ def out_of_files(number: int) -> str:
 
 
 def require_files() -> None:
-    """Raise OSError where not even an event loop can be opened: it needs two connected sockets and a selector."""
+    """Raise OSError when not even an event loop can be opened, which needs two connected sockets and a selector."""
     pair = socket.socketpair()
     try:
         os.close(os.dup(pair[0].fileno()))

@@ -1,4 +1,4 @@
-"""Asks a LineServer. Without asyncio, which would take longer to load than the question takes."""
+"""Ask a LineServer, without asyncio: importing it would take longer than the request."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _MAX_ANSWER_BYTES = 16 * 1024 * 1024
 
 
 def ask_line(path: Path, line: bytes, timeout_s: float) -> bytes:
-    """Send one line, return the line that answers it, without its end.
+    """Send one line and return the line that answers it, without its newline.
 
-    Raises UnreachableError, DeadlineError, RemoteProtocolError for an answer that has no end.
+    Raises UnreachableError, DeadlineError, UnsupportedError, and RemoteProtocolError for an answer that never ends.
     """
     if not hasattr(socket, "AF_UNIX"):
-        raise UnsupportedError("This system has no unix sockets, by which a running sandbox is reached.")
+        raise UnsupportedError("This system does not support unix sockets, which a running sandbox needs.")
     until_s = time.monotonic() + timeout_s
     answer = bytearray()
     with socket.socket(socket.AF_UNIX) as sock:
@@ -32,7 +32,7 @@ def ask_line(path: Path, line: bytes, timeout_s: float) -> bytes:
                     raise UnreachableError(str(path), "the connection was closed")
                 answer += data
                 if len(answer) > _MAX_ANSWER_BYTES:
-                    raise RemoteProtocolError(f"{path} sent an answer without an end.")
+                    raise RemoteProtocolError(f"{path} sent an answer that is too long.")
         except TimeoutError:
             raise DeadlineError(str(path), timeout_s) from None
         except OSError as error:

@@ -1,4 +1,4 @@
-"""A local endpoint for other programs of the same user: one line a question, one line an answer, over a unix socket."""
+"""A unix socket for other programs of the same user: each line is a request, answered by one line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_LINE_BYTES = 64 * 1024
 
 
 class LineServer:
-    """Answers lines. Whoever may open the socket may ask: it belongs into a folder of the user's own."""
+    """Answers lines. Any program that can open the socket may ask, so it belongs in a private folder of the user."""
 
     def __init__(self, answer: Callable[[bytes], Awaitable[bytes]]) -> None:
         self._answer = answer
@@ -24,10 +24,10 @@ class LineServer:
         self._serving: set[asyncio.Task[None]] = set()
 
     async def open(self, path: Path) -> None:
-        """Listen; a socket that is left over there is replaced. Raises UnreachableError."""
+        """Listen; replaces a stale socket. Raises UnreachableError."""
         try:
             self._server = await asyncio.start_unix_server(self._accepted, path, limit=_MAX_LINE_BYTES)
-            os.chmod(path, 0o600)  # noqa: PTH101 - at once, before anybody could wait
+            os.chmod(path, 0o600)  # noqa: PTH101 - synchronous, before the loop can accept
         except OSError as error:
             raise UnreachableError(str(path), explain_os_error(error)) from None
 
@@ -41,13 +41,13 @@ class LineServer:
                 writer.write(await self._answer(line) + b"\n")
                 await writer.drain()
         except (asyncio.CancelledError, OSError, ValueError):
-            pass  # aclose(), a reader that went away, a line that is too long
+            pass  # aclose(), a client that disconnected, or a line that is too long
         finally:
             self._serving.discard(task)
             writer.close()
 
     async def aclose(self) -> None:
-        """Close it; the file of the socket stays for its folder's owner to remove."""
+        """Close the server; the socket file is left for the owner of its folder to remove."""
         if self._server is None:
             return
         self._server.close()

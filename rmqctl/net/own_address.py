@@ -1,18 +1,18 @@
-"""The address of this machine, for names that others must not have as well."""
+"""The address of this machine, for names that must be unique across machines."""
 
 from __future__ import annotations
 
 import socket
 
-# Addresses that nobody has (RFC 5737, RFC 3849). No packet is sent: the system only tells by which way one would go.
+# Addresses reserved for documentation (RFC 5737, RFC 3849). No packet is sent: the system only chooses the route.
 _SOMEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 _LOOPBACK = "127.0.0.1"
 
 
 def own_address() -> str:
-    """Return the address by which others are reached, an IPv4 one if there is one; loopback on a machine without any.
+    """Return the address of the outgoing interface, IPv4 if possible; loopback on a machine without a network.
 
-    Names are not looked up: that could take half a minute.
+    Resolves no names: that could take half a minute.
     """
     for family, address in _SOMEWHERE:
         try:

@@ -1,4 +1,4 @@
-"""Byte streams: one over TCP, one in memory for tests and embedded servers. Errors of the system end here."""
+"""Byte streams: one over TCP, one in memory for tests and embedded servers. They translate errors of the system."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from .file_limit import OUT_OF_FILES, OUT_OF_FILES_HINT, out_of_files
 from .tls import TlsFacts, explain_tls_error, read_facts
 
 _READ_BYTES = 1 << 18
-# Nothing more is read while so much waits to be received.
+# Reading pauses while more than this is waiting to be received.
 _MAX_UNREAD_BYTES = 2 * _READ_BYTES
-# How long a peer may take to say goodbye; asyncio would wait 30 s for one that doesn't.
+# How long a peer may take to answer the TLS shutdown; asyncio would wait 30 s.
 _TLS_SHUTDOWN_S = 0.5
 # What RFC 8305 recommends.
 _NEXT_ADDRESS_S = 0.25
-# How long what is still to be sent may hold up a close: a peer that doesn't read would hold it for ever. The goodbye
-# of TLS is shorter.
+# How long unsent data may hold up a close: a peer that does not read would hold it up for ever. The TLS shutdown is
+# shorter.
 _CLOSE_S = 1.0
 
 
 class Stream(Protocol):
-    """A connection's bytes, both ways. `peer` names the other side in messages."""
+    """The bytes of a connection in both directions. `peer` names the other side in messages."""
 
     peer: str
 
     @property
     def unsent_bytes(self) -> int:
-        """How much waits to be taken by the other side."""
+        """The number of bytes that are not yet sent."""
 
     async def receive(self) -> bytes:
-        """Return what came next, b"" when the other side has closed. Raises UnreachableError."""
+        """Return the next data, b"" when the other side has closed. Raises UnreachableError."""
 
     def write(self, data: bytes) -> None:
         """Send data as soon as possible; it is buffered until then."""
@@ -54,8 +54,8 @@ class Stream(Protocol):
 class SocketStream(asyncio.BufferedProtocol):
     """A TCP connection, made by `loop.create_connection`.
 
-    It reads into memory of its own: asyncio's streams take 256 KiB anew for each read, which cost more than all else
-    that is done with what was read.
+    It reads into its own buffer: asyncio's streams allocate 256 KiB for each read, which costs more than all further
+    processing of the data.
     """
 
     def __init__(self, peer: str) -> None:
@@ -63,7 +63,7 @@ class SocketStream(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport
         self._loop = asyncio.get_running_loop()
         self._memory = memoryview(bytearray(_READ_BYTES))
-        # What nobody has received yet.
+        # Data that was read and is not yet received.
         self._chunks: list[bytes] = []
         self._unread_bytes = 0
         self._receiver: asyncio.Future[None] | None = None
@@ -99,7 +99,7 @@ class SocketStream(asyncio.BufferedProtocol):
         self._wake_receiver()
 
     def eof_received(self) -> bool:
-        """See asyncio.BufferedProtocol. What is still to be sent is, but for TLS, which can't."""
+        """See asyncio.BufferedProtocol. Unsent data is still sent, except over TLS, which cannot do so."""
         self._has_ended = True
         self._wake_receiver()
         return self._transport.get_extra_info("sslcontext") is None
@@ -154,8 +154,8 @@ class SocketStream(asyncio.BufferedProtocol):
     def write(self, data: bytes) -> None:
         """See Stream.
 
-        What is written in one turn of the event loop goes out in one piece: each send is a system call, and wakes the
-        peer for one request where it could have had ten.
+        Data written in one turn of the event loop is sent together. Each send is a system call, and would wake the peer
+        for one request instead of ten.
         """
         if not self._unsent:
             self._loop.call_soon(self._send)
@@ -186,14 +186,14 @@ class SocketStream(asyncio.BufferedProtocol):
         return None if connection is None else read_facts(connection)
 
     def close(self) -> None:
-        """Begin to close; what was written is still sent."""
+        """Start to close; data that was written is still sent."""
         self._send()
         self._transport.close()
 
     async def aclose(self) -> None:
         """See Stream."""
         self.close()
-        # Waiting is cancelled with its task; the future, which all share who close this stream, is not.
+        # Cancelling the caller cancels only this wait, not the future, which all callers of aclose() share.
         if not (await asyncio.wait([self._closed], timeout=_CLOSE_S))[0]:
             self._transport.abort()
             await asyncio.wait([self._closed], timeout=_CLOSE_S)
@@ -204,9 +204,9 @@ async def connect_tcp(address: str, clock: Clock, timeout_s: float, *, tls: ssl.
     try:
         host, port = parse_address(address)
     except UsageError:
-        # The user's own addresses were checked before: this one came from the cluster.
-        hint = "The cluster reports it: check brokerIP1 in the configuration of its brokers."
-        raise UnreachableError(address or "(empty)", "this is not a host:port address", hint=hint) from None
+        # The user's own addresses were checked earlier: this one was reported by the cluster.
+        hint = "Check brokerIP1 in the configuration of the brokers: the cluster reports this address."
+        raise UnreachableError(address or "(empty)", "invalid address, not host:port", hint=hint) from None
     try:
         return await wait_for(clock, _open(address, host, port, tls), timeout_s)
     except TimeoutError:
@@ -214,18 +214,18 @@ async def connect_tcp(address: str, clock: Clock, timeout_s: float, *, tls: ssl.
     except ConnectionResetError as error:
         if tls is None or error.errno is not None:
             raise _unreachable(address, error) from None
-        # asyncio's own, for a connection that ended under the handshake.
-        hint = "Without --tls the connection is plain."
-        raise UnreachableError(address, "it ended the TLS handshake", hint=hint) from None
+        # asyncio's own error, for a connection that ended during the handshake.
+        hint = "Omit --tls if the server does not use TLS."
+        raise UnreachableError(address, "the server ended the TLS handshake", hint=hint) from None
     except OSError as error:
         raise _unreachable(address, error) from None
     except ValueError:
-        # A host that is no text for IDNA (an empty or overlong label) or holds a NUL fails before it is looked up.
+        # A host that IDNA rejects (an empty or overlong label) or that contains a NUL fails before it is looked up.
         raise UnreachableError(address, "the host name does not resolve") from None
 
 
 async def accepted_stream(peer: str, connection: socket.socket) -> SocketStream:
-    """Return the stream of a connection that a server has accepted. Raises OSError."""
+    """Return a stream for a connection that a server has accepted. Raises OSError."""
     _, stream = await asyncio.get_running_loop().connect_accepted_socket(lambda: SocketStream(peer), connection)
     return stream
 
@@ -241,11 +241,11 @@ def _unreachable(address: str, error: OSError) -> UnreachableError:
 
 
 async def _open(peer: str, host: str, port: int, tls: ssl.SSLContext | None) -> SocketStream:
-    """Connect to whichever address of a host takes the connection. Raises OSError, ValueError."""
+    """Connect to the first address of a host that accepts the connection. Raises OSError, ValueError."""
     addresses = await resolve(host, port)
     if not addresses:
         raise socket.gaierror("no address")
-    # Side by side: one that is silent, as IPv6 often is, would take the whole time. Most names have only one address.
+    # Concurrently: a silent address, as IPv6 often is, would use up the whole time. Most names have only one address.
     place: Any = {"host": addresses[0], "port": port}
     if len(addresses) > 1:
         place = {"sock": await _connect_first(addresses, port)}
@@ -260,7 +260,7 @@ async def _open(peer: str, host: str, port: int, tls: ssl.SSLContext | None) -> 
 
 
 async def _connect_first(addresses: Sequence[str], port: int) -> socket.socket:
-    """Return the first connection that is made, the next address being tried _NEXT_ADDRESS_S later (RFC 8305)."""
+    """Return the first connection that succeeds; each address is tried _NEXT_ADDRESS_S after the last (RFC 8305)."""
     from aiohappyeyeballs import start_connection
 
     entries = [
@@ -275,8 +275,8 @@ async def _connect_first(addresses: Sequence[str], port: int) -> socket.socket:
 async def resolve(host: str, port: int) -> list[str]:
     """Return a host's addresses. Raises OSError, ValueError.
 
-    Names are looked up in a thread that nobody waits for: a resolver can hang for 30 s, and asyncio's own executor
-    would hold the program until it comes back.
+    Names are resolved in a daemon thread: a resolver can hang for 30 s. asyncio's own executor would keep the program
+    running until it returns.
     """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
@@ -321,12 +321,12 @@ _REASONS = {
 
 
 def explain_os_error(error: OSError) -> str:
-    """Return a few plain words for an error of the system."""
+    """Return the reason for an error of the system in a few plain words."""
     if isinstance(error, socket.gaierror):
         return "the host name does not resolve"
     if error.errno in _REASONS:
         return _REASONS[error.errno]
-    # Different errors of several addresses (IPv6 and IPv4 of localhost) come as one text without an errno.
+    # Different errors of several addresses (IPv6 and IPv4 of localhost) are joined into one text without an errno.
     text = str(error)
     if error.errno is None:
         for number, words in _REASONS.items():
@@ -378,7 +378,7 @@ class MemoryStream:
             raise UnreachableError(self.peer, _REASONS[errno.EPIPE])
 
     async def aclose(self) -> None:
-        """See Stream. Both ends see the close after what was written before it."""
+        """See Stream. Both ends still receive data that was written before the close."""
         for end in (self, self._other):
             if end is not None:
                 end._closed = True

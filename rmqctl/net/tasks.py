@@ -1,4 +1,4 @@
-"""Ending what runs in the background."""
+"""Stop background tasks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 async def stop_tasks(tasks: Iterable[asyncio.Future[Any]]) -> None:
-    """Cancel tasks and wait for their end, whatever that is."""
+    """Cancel tasks and wait until they have ended; their results and errors are ignored."""
     running = list(tasks)
     for task in running:
         task.cancel()

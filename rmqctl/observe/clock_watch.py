@@ -1,4 +1,4 @@
-"""Watches members until the times that they report have changed, which bounds their clocks."""
+"""Watch members until the times that they report have changed, which bounds their clocks."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from rmqctl.model.group import RunningInfo
 from rmqctl.net.clock import pause
 from rmqctl.rules.member_clock import member_clock, written_times
 
-# Bounds so far apart are narrow enough: 5 ms either way.
+# Bounds this far apart are narrow enough: 5 ms either way.
 NARROW_MS = 10
-# A member with nothing to do pulls each 15 or 20 s: a broker answers pulls that wait when it looks, each 5 s
-# (PullRequestHoldService). Two changes are needed, the second one where the first tells to look closely.
+# An idle member pulls every 15 or 20 s: a broker checks pulls that it holds, and answers them, every 5 s
+# (PullRequestHoldService). Two changes are needed: the first shows when to ask often for the second.
 PROBE_S = 120.0
 _TICK_MS = 5_000
 _TICK_EARLY_MS, _TICK_LATE_MS = 20, 60
 _SELDOM_S, _OFTEN_S = 0.25, 0.001
 # A member that is busy pulls again soon.
 _OFTEN_COUNT = 20
-# Members that are asked often at a time wait for each other, and all change at the same tick: as few of them at a time
-# as the ticks allow that a probe sees, of those at which a member changes.
+# Members that are asked often at the same time wait for each other, and all change at the same tick. So few of them are
+# asked often at a time, but enough for all to get a turn: a member changes at about _CHANCES ticks within a probe.
 _OFTEN_AT_ONCE, _CHANCES = 2, 5
 
 
@@ -39,17 +39,17 @@ class WatchedMember(Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells it from others."""
+        """The key that identifies the member: group and client id."""
         return self.group, self.client_id
 
 
 async def watch_members(
     client: Client, members: list[WatchedMember], *, is_probe: bool
 ) -> list[tuple[RunningInfo, ...]]:
-    """Ask members again, and return the answers of each in order, beginning with those that there were.
+    """Ask members again, and return the answers of each in order, starting with those it already had.
 
-    One answer more, and another where something has changed: then its clock is known to a few ms. With `is_probe` until
-    all are known so well, for PROBE_S at most. A member that does not answer any more is left alone.
+    Each member is asked once more, and twice if something has changed: then its clock is known to a few ms. With
+    `is_probe`, asks until all clocks are known that well, for at most PROBE_S. Members that stop answering are skipped.
     """
     gates: dict[str, asyncio.Semaphore] = {member.address: asyncio.Semaphore(RELAYED_AT_ONCE) for member in members}
     until_s = client.clock.monotonic_s() + PROBE_S if is_probe else None
@@ -65,14 +65,14 @@ async def watch_members(
 
 
 class _Turns:
-    """Who is asked often now, by key: so many at a time."""
+    """The keys of the members that are asked often now, at most `count` at a time."""
 
     def __init__(self, count: int) -> None:
         self._count = count
         self.taken: set[tuple[str, str]] = set()
 
     def delay_s(self, member: WatchedMember, wanted_s: float) -> float:
-        """Return when to ask a member again, who takes or keeps a turn to be asked often, and gives it back else."""
+        """Return the delay before the next request; takes, keeps or releases the member's turn to be asked often."""
         if wanted_s > _OFTEN_S:
             self.taken.discard(member.key)
         elif member.key in self.taken or len(self.taken) < self._count:
@@ -98,7 +98,7 @@ async def _watch(
                     return tuple(looks)
                 window = looks[-2].asked_at_ms or 0, looks[-1].answered_at_ms or 0
             elif alike_count > 1:
-                del looks[-2]  # of answers that are alike, the first and the last say it all
+                del looks[-2]  # of equal answers, only the first and the last matter
             if until_s is None:
                 if not has_changed or len(looks) > 2:
                     return tuple(looks)
@@ -116,9 +116,9 @@ async def _watch(
 
 
 def _delay_s(window: tuple[int, int] | None, now_ms: int) -> float:
-    """Return when to ask again: at once near the times at which the broker may answer pulls that wait.
+    """Return the delay before the next request: short when the broker is about to answer the pulls that it holds.
 
-    It did so at some time within the window, and does it each 5 s, a few ms later each time.
+    It did so at some time within the window, and repeats it every 5 s, a few ms later each time.
     """
     if window is None:
         return _SELDOM_S

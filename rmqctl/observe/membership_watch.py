@@ -1,4 +1,4 @@
-"""Who is in groups, at several moments."""
+"""Watch which members groups have over a period of time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rmqctl.client.core import Client
 from rmqctl.model.route import Broker
 from rmqctl.net.clock import pause
 
-# Brokers notice at once when a connection closes. Below this nothing comes and goes twice.
+# Brokers notice a closed connection immediately. In less time than this no member joins and leaves twice.
 LEAST_S = 10.0
 _INTERVAL_S = 2.0
 
@@ -19,9 +19,9 @@ _INTERVAL_S = 2.0
 async def watch_membership(
     client: Client, groups: Collection[str], brokers: Iterable[Broker], for_s: float
 ) -> dict[str, list[frozenset[str]]]:
-    """Return by group the client ids that the brokers together named, every 2 s; none when the time is too short.
+    """Return by group the client ids on all brokers, sampled every 2 s; no samples when `for_s` is below LEAST_S.
 
-    A moment at which not every broker answered is left out.
+    Samples for which not all brokers answered are left out.
     """
     seen: dict[str, list[frozenset[str]]] = {group: [] for group in groups}
     places = [(group, broker) for group in groups for broker in brokers]

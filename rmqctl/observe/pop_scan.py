@@ -1,4 +1,4 @@
-"""Finding messages of a popping group that no client has acknowledged, in the brokers' records of pops."""
+"""Find popped messages that no client has acknowledged, in the brokers' records of pops."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from rmqctl.rules.pop_checkpoints import PopHindrance, Popped
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.words import counted
 
-# More are not looked up: each takes a request.
+# At most this many messages are fetched: each needs a request.
 MOST_LISTED = 1_000
 
 
 class PoppedMessage(Struct, frozen=True):
-    """A message that was popped `age_ms` ago, by its broker's clock, and is not acknowledged."""
+    """A message that was popped `age_ms` ago by its broker's clock and is not acknowledged."""
 
     popped: Popped
     age_ms: int
@@ -37,7 +37,7 @@ class PoppedMessage(Struct, frozen=True):
 
 
 class PopScan(Struct, frozen=True):
-    """Messages that are popped for too long. `hindrances` are brokers whose pops cannot be seen; `notes` sentences."""
+    """Messages that were popped too long ago; `hindrances`: by broker whose pops cannot be read; `notes`: sentences."""
 
     messages: tuple[PoppedMessage, ...] = ()
     hindrances: Mapping[str, PopHindrance] = {}
@@ -49,7 +49,7 @@ async def scan_pops(
     client: Client, group: str, views: Mapping[str, BrokerView], older_than_ms: int,
     is_asked: Callable[[MessageQueue], bool],
 ) -> PopScan:  # fmt: skip
-    """Read what brokers of 5.x record of a group's pops. Never raises an error of the cluster."""
+    """Read the records of a group's pops from brokers of 5.x. Errors are returned as failures, not raised."""
     brokers = {name: view.broker for name, view in views.items() if view.version >= V5_0_0}
     settings, configs = await asyncio.gather(
         ask_all(brokers, lambda name: fetch_settings(client, brokers[name])), fetch_configs(client, brokers)
@@ -92,7 +92,7 @@ async def scan_pops(
 
 
 async def fetch_popped(client: Client, address: str, popped: Popped) -> FoundMessage:
-    """Return a popped message as it is stored; one that is deleted has an error instead. Raises what pulls raise."""
+    """Return a popped message as stored; a deleted one has an error instead. Raises the errors of a pull."""
     mq, offset = popped.mq, popped.queue_offset
     message = await fetch_one(client, address, mq, offset)
     absent = NotFoundError("Message", f"{mq} offset {offset}") if message is None else None
@@ -102,23 +102,25 @@ async def fetch_popped(client: Client, address: str, popped: Popped) -> FoundMes
 def _left_out(logs: Mapping[str, PopLog], old_count: int) -> Iterator[Failure]:
     for name, log in logs.items():
         if log.since_ms is not None:
-            sentence = f"{name} has too many records of pops: only those since {iso_time(log.since_ms)} were read."
+            sentence = f"{name} has too many records of pops; only those since {iso_time(log.since_ms)} were read."
             yield Failure(name, "older records of pops", RmqctlError(sentence))
     if old_count > MOST_LISTED:
-        sentence = f"{old_count} messages are popped for that long: the first {MOST_LISTED} are listed."
-        yield Failure(None, "more popped messages", RmqctlError(sentence, hint="--topic and --queue narrow it."))
+        sentence = f"{old_count} messages were popped that long ago; only the first {MOST_LISTED} are listed."
+        yield Failure(
+            None, "more popped messages", RmqctlError(sentence, hint="Narrow the search with --topic and --queue.")
+        )
 
 
 def _notes(popped: list[Popped], older_than_ms: int) -> Iterator[str]:
     renewed_count = sum(each.is_renewed for each in popped)
     if renewed_count:
         yield (
-            f"{counted(renewed_count, 'popped message')} had the invisible time changed: the listener failed and the "
+            f"The invisible time of {counted(renewed_count, 'popped message')} was changed: a listener failed and the "
             "message waits for its retry, or a proxy renews it. Such messages do not count as stuck."
         )
     longest_ms = max((each.invisible_ms for each in popped if not each.is_renewed), default=None)
     if longest_ms is not None and longest_ms <= older_than_ms:
         yield (
-            f"The broker redelivers a popped message after {short_duration(longest_ms)} by itself, so no message "
+            f"The broker redelivers a popped message after {short_duration(longest_ms)}, so no message "
             f"reaches --older-than {short_duration(older_than_ms)}. Use a shorter --older-than."
         )

@@ -1,6 +1,6 @@
-"""Recordings: samples of groups as JSON lines, written while a group is watched and read again later.
+"""Recordings: samples of groups as JSON lines, written while a group is watched and read later.
 
-One line is one sample (here on several):
+Each line is one sample (wrapped here):
 
     {"apiVersion": "rmqctl/v1", "kind": "Sample", "cluster": "DefaultCluster", "group": "pay",
      "atMs": 1795345920123, "atIso": "2026-11-22T10:52:00.123Z", "monotonicS": 12.5, "state": "ONLINE",
@@ -13,10 +13,10 @@ One line is one sample (here on several):
                  "reasons": {}}],
      "errors": [{"brokerName": "broker-b", "what": "members", "name": "UNREACHABLE", "message": "b:10911: refused."}]}
 
-A null is unknown; `reasons` of its queue says why, by the key. `minOffset`, `lastTimestamp` and `isNoneStored` are null
-or missing where the recorder did not ask. A `consumerOffset` of 0 with `isNoneStored` null is what the broker answered,
-which can stand for "none stored" as well. Keys that a reader does not know are no matter: they are added within a
-version, never taken away. Nothing of an account's credentials is written.
+A null is unknown; `reasons` of its queue gives the reason by key. `minOffset`, `lastTimestamp` and `isNoneStored` are
+null or missing when the recorder did not ask. A `consumerOffset` of 0 with `isNoneStored` null is the broker's answer,
+which can also mean "none stored". Readers ignore unknown keys: a version may add keys, but never removes them.
+Credentials are never written.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ SAMPLE = "Sample"
 _Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 _QueueId = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 _Time = Annotated[int, Meta(ge=0, le=253_402_300_799_999)]  # up to the year 9999
-_HINT = "rmqctl writes one sample a line; where a recording was cut short, leave its last line out."
+_HINT = "Use a file that rmqctl recorded; if the recording was cut short, remove its last line."
 
 
 class QueueDetail(Struct, frozen=True):
-    """What a recorder may know of a queue beyond a sample; None where it did not ask.
+    """What a recorder may know about a queue in addition to a sample; None when it did not ask.
 
     `last_timestamp_ms`: when the last consumed message was stored. `is_none_stored`: whether no offset is stored, which
-    a sample's 0 does not tell.
+    cannot be seen from a sample's 0.
     """
 
     min_offset: int | None = None
@@ -60,7 +60,7 @@ class QueueDetail(Struct, frozen=True):
 
 
 class RecordedSample(Struct, frozen=True):
-    """One line of a recording. `cluster` is the name of the group's cluster, None where it was not noted."""
+    """One line of a recording. `cluster` is the name of the group's cluster, None when it was not recorded."""
 
     sample: GroupSample
     cluster: str | None = None
@@ -116,7 +116,7 @@ class _Line(Struct, frozen=True, rename="camel"):
 def write_sample(
     sample: GroupSample, *, cluster: str | None = None, details: Mapping[MessageQueue, QueueDetail] | None = None
 ) -> str:
-    """Return a sample as a line, without the line's end; all of it is ASCII."""
+    """Return a sample as a line of ASCII, without the newline."""
     document = {
         "apiVersion": API_VERSION,
         "kind": SAMPLE,
@@ -139,7 +139,7 @@ def write_sample(
             for failure in sample.failures
         ],
     }
-    # ASCII, because a name from a client can hold half a surrogate pair, which no file takes.
+    # ASCII, because a client's name can contain half a surrogate pair, which cannot be written to a file.
     return json.dumps(document, separators=(",", ":"))
 
 
@@ -175,10 +175,10 @@ def _queue_item(queue: QueueSample, detail: QueueDetail) -> dict[str, Any]:
 
 
 def read_recording(lines: Iterable[bytes], name: str) -> Iterator[RecordedSample]:
-    """Yield a recording's samples in the order of its lines, such as those of a file opened with "rb".
+    """Yield a recording's samples in the order of its lines, for example those of a file opened with "rb".
 
-    `name` is the file's, for errors. Empty lines are skipped. Raises UsageError, with the number of the line, for one
-    that is no sample of ours or is of a newer version.
+    `name` is the file's, for errors. Empty lines are skipped. Raises UsageError, with the line number, for a line that
+    is not one of rmqctl's samples or is of another version.
     """
     for number, line in enumerate(lines, 1):
         data = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
@@ -190,23 +190,23 @@ def _read_line(data: bytes, where: str) -> RecordedSample:
     try:
         raw = json.loads(data.decode())
     except (ValueError, RecursionError):
-        raise UsageError(f"{where}: this is no whole line of JSON.", hint=_HINT) from None
+        raise UsageError(f"{where}: the line is not complete JSON.", hint=_HINT) from None
     if not isinstance(raw, dict) or raw.get("kind") != SAMPLE:
-        raise UsageError(f"{where}: this is no sample of a group.", hint=_HINT)
+        raise UsageError(f"{where}: the line is not a sample of a group.", hint=_HINT)
     if raw.get("apiVersion") != API_VERSION:
         raise UsageError(
-            f"{where}: the sample is of {raw.get('apiVersion')!r}, and this rmqctl reads {API_VERSION}.",
-            hint="Read it with the rmqctl that wrote it, or a newer one.",
+            f"{where}: the sample has version {raw.get('apiVersion')!r}, but this rmqctl reads {API_VERSION}.",
+            hint="Use the rmqctl that wrote it, or a newer one.",
         )
     try:
         read = msgspec.convert(raw, _Line)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{where}: the sample can't be read: {error}.", hint=_HINT) from None
+        raise UsageError(f"{where}: cannot read the sample: {error}.", hint=_HINT) from None
     if not math.isfinite(read.monotonic_s):
-        raise UsageError(f"{where}: monotonicS is no number.", hint=_HINT)
+        raise UsageError(f"{where}: monotonicS is not a finite number.", hint=_HINT)
     found = _recorded(read)
     if len(found.sample.queues) < len(read.queues):
-        raise UsageError(f"{where}: a queue stands twice in the sample.", hint=_HINT)
+        raise UsageError(f"{where}: the sample contains a queue twice.", hint=_HINT)
     return found
 
 
@@ -252,7 +252,7 @@ def _recorded(read: _Line) -> RecordedSample:
 
 
 def _error(read: _Error) -> RmqctlError:
-    """Return the error as it was told; of what kind it was is left in its name."""
+    """Return the recorded error; only its name preserves its kind."""
     error = RmqctlError(read.message)
     error.name = read.name
     return error

@@ -1,4 +1,4 @@
-"""Samples of a group: what brokers and members say of some queues at one moment, cheap enough to be repeated."""
+"""Sample a group: what brokers and members report about some queues at one moment, cheap enough to repeat."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.rules.group_state import group_state, reason_of, unseen_reason
 
-# How long a sample waits for a member, and how long one that was silent is left alone for the sake of those threads;
-# after so many of them a broker is not asked for more. Clients are silent while they stand still for a pushed reset.
+# How long a sample waits for a member, and how long a silent member is not asked again, as a request for it blocks a
+# thread of its broker. After this many silent members a broker is not asked for more. Clients are silent while they
+# pause for a pushed reset.
 _MEMBER_S = 3.0
 _SILENT_S = 10.0
 _SILENT_AT_ONCE = 4
 
 
 class _Stored(Struct, frozen=True):
-    """One queue as its broker answers it; None for none."""
+    """The offsets of one queue as its broker reports them; None when it has none."""
 
     consumer_offset: int | None
     max_offset: int | None
@@ -42,15 +43,15 @@ _Place = tuple[str, str]  # broker name, topic
 _StoredAnswers = Answers[_Place, dict[MessageQueue, _Stored]]
 _MemberAnswers = Answers[Broker, tuple[str, GroupConnections | None]]
 
-# When the Go client stores the offset of one queue that it gives up, it forgets those of all others
-# (remoteBrokerOffsetStore.persist): of several that are sent away at once, some go on from where they were.
+# When the Go client commits the offset of one queue that it gives up, it forgets those of all others
+# (remoteBrokerOffsetStore.persist): of several queues that are reset at the same time, some resume from the old offset.
 _FORGETFUL = GO
 
 
 class GroupSampler:
-    """Takes samples of one group. It remembers which members don't answer, so that not every sample waits for them.
+    """Takes samples of one group. It remembers which members do not answer, so that not every sample waits for them.
 
-    `brokers` are those to ask, by name: for offsets the masters of the queues, for members all of them.
+    `brokers` are those to ask, by name: the masters of the queues for offsets, all of them for members.
     """
 
     def __init__(self, client: Client, group: str, brokers: Mapping[str, Broker]) -> None:
@@ -61,14 +62,14 @@ class GroupSampler:
         self._silent_until_s: dict[str, float] = {}
 
     async def sample(self, queues: Sequence[MessageQueue]) -> GroupSample:
-        """Return what brokers and members say now. Nothing is raised for what fails: failures are data.
+        """Return what brokers and members report now; requests that fail raise nothing, they are in `failures`.
 
-        Asks one GET_CONSUME_STATS a topic and broker, one GET_CONSUMER_CONNECTION_LIST a broker, and then one
-        GET_CONSUMER_RUNNING_INFO a member.
+        Sends one GET_CONSUME_STATS per topic and broker, one GET_CONSUMER_CONNECTION_LIST per broker, and then one
+        GET_CONSUMER_RUNNING_INFO per member.
 
-        On 5.x the offset of a reset that no pull has taken up yet is the reset's own mark: it equals the target
-        whatever the members do. The pull that takes it up can store the member's old position over it, until the
-        member stores the target (0.1 s later; 10 s for clients before 5.2). So an offset alone proves nothing.
+        On 5.x, while a reset is pending (no pull has adopted it yet), the reported offset is the target, whatever the
+        members do. The pull that adopts it can overwrite it with the member's old offset, until the member commits the
+        target (0.1 s later; 10 s for clients before 5.2). So an offset alone proves nothing.
         """
         at_ms, monotonic_s = self._client.clock.now_ms(), self._client.clock.monotonic_s()
         places = sorted({(mq.broker_name, mq.topic) for mq in queues})
@@ -85,9 +86,9 @@ class GroupSampler:
             failures += proxy_failures
         unseen = unseen_reason(connected.failed.values(), proxies)
         silent_ids = tuple(sorted(set(through) - set(told.ok)))
-        nobody = Unknown.CLIENT_SILENT if silent_ids else Unknown.NOT_ASSIGNED
+        unowned = Unknown.CLIENT_SILENT if silent_ids else Unknown.NOT_ASSIGNED
         if not through:
-            nobody = unseen or Unknown.NO_MEMBERS
+            unowned = unseen or Unknown.NO_MEMBERS
         pops = any(found is not None and found.consume_type == CONSUME_POP for _, found in connected.ok.values())
         return GroupSample(
             at_ms=at_ms,
@@ -95,7 +96,7 @@ class GroupSampler:
             group=self._group,
             state=group_state(unseen, has_members=bool(through)),
             client_ids=tuple(sorted(through)),
-            queues={mq: _queue_sample(mq, stored, told.ok, nobody, pops=pops, forgetful=forgetful) for mq in queues},
+            queues={mq: _queue_sample(mq, stored, told.ok, unowned, pops=pops, forgetful=forgetful) for mq in queues},
             silent_ids=silent_ids,
             failures=tuple(failures),
         )
@@ -115,7 +116,7 @@ class GroupSampler:
             row = rows.get(mq)
             if row is not None:
                 return _Stored(row.consumer_offset, row.broker_offset)
-            # Left out: a topic that members don't want (any more), or a queue beyond those that are read.
+            # Omitted from the answer: a topic without subscribers (now), or a queue beyond the readable ones.
             return _Stored(await self._ask_offset(address, mq), None)
 
         wanted = [mq for mq in queues if (mq.broker_name, mq.topic) == (broker_name, topic)]
@@ -127,7 +128,7 @@ class GroupSampler:
         return headers.int_field(answer, "offset") if answer.code == ResponseCode.SUCCESS else None
 
     async def _ask_members(self, through: Mapping[str, str]) -> Answers[str, RunningInfo]:
-        """Ask members, each through a broker that sees it, except those that were silent a moment ago."""
+        """Ask members, each through a broker that it is connected to, except those that were silent a moment ago."""
         now_s = self._client.clock.monotonic_s()
         gates = {address: asyncio.Semaphore(RELAYED_AT_ONCE) for address in through.values()}
         silent_counts = Counter[str]()
@@ -172,7 +173,7 @@ async def sample_every(
     *,
     interval_s: float,
 ) -> AsyncGenerator[GroupSample]:
-    """Yield samples, one begun every interval_s, until the client's deadline. A slow one is followed at once."""
+    """Yield a sample every interval_s until the client's deadline; after a slow one, the next starts immediately."""
     sampler = GroupSampler(client, group, brokers)
     while client.deadline.remaining_s() > 0:
         next_s = client.clock.monotonic_s() + interval_s
@@ -181,7 +182,7 @@ async def sample_every(
 
 
 def _forgetful(connected: _MemberAnswers) -> frozenset[str]:
-    """Return the members that can forget where they were sent."""
+    """Return the members that can forget an offset that they were reset to."""
     members = [member for _, found in connected.ok.values() if found is not None for member in found.members]
     return frozenset(member.client_id for member in members if member.language == _FORGETFUL)
 
@@ -195,7 +196,7 @@ def _failures(stored: _StoredAnswers, connected: _MemberAnswers, told: Answers[s
 
 
 def _is_silence(error: RmqctlError) -> bool:
-    """Tell whether a member was asked and did not answer, rather than left or was never asked."""
+    """Return whether a member was asked and did not answer, as opposed to one that left or was never asked."""
     if isinstance(error, BrokerError):
         return error.code == ResponseCode.CONSUME_MSG_TIMEOUT
     return isinstance(error, DeadlineError)
@@ -205,12 +206,12 @@ def _queue_sample(
     mq: MessageQueue,
     stored: _StoredAnswers,
     told: Mapping[str, RunningInfo],
-    nobody: Unknown,
+    unowned: Unknown,
     *,
     pops: bool,
     forgetful: Collection[str],
 ) -> QueueSample:
-    """Put together one queue; `nobody` is the reason to give when no member holds it."""
+    """Return the sample of one queue; `unowned` is the reason to give when no member holds it."""
     place = mq.broker_name, mq.topic
     found = stored.ok[place][mq] if place in stored.ok else _Stored(None, None)
     reasons: dict[str, Unknown] = {}
@@ -226,8 +227,8 @@ def _queue_sample(
         if mq in each.process_queues
     )
     if not owners:
-        reasons["clientId"] = nobody
-    # A popping client may hold all queues of a broker at once, as queue -1.
+        reasons["clientId"] = unowned
+    # A popping client may hold all queues of a broker together, as queue -1.
     popped = {mq, mq._replace(queue_id=-1)}
     return QueueSample(
         mq=mq,
@@ -241,7 +242,7 @@ def _queue_sample(
 
 def _owner(client_id: str, mq: MessageQueue, told: RunningInfo, *, may_forget: bool) -> OwnerSample:
     held = told.process_queues[mq]
-    # Who consumes in order renews its locks every 20 s.
+    # An orderly consumer renews its locks every 20 s, so its lock time is not when it got the queue.
     is_concurrent = told.properties.get("PROP_CONSUMEORDERLY", "").lower() == "false"
     return OwnerSample(
         client_id=client_id,

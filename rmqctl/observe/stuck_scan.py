@@ -1,4 +1,4 @@
-"""Finding stuck messages from outside: two looks at a group, and more about the queues that did not move in between."""
+"""Find stuck messages from outside: read a group twice, and ask more about the queues that did not move between."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ from rmqctl.rules.tags import has_tag
 
 from .pop_scan import PoppedMessage, PopScan, scan_pops
 
-# What did not move in the first window is looked at again every so often, until that is enough.
+# Queues that did not move in the first window are read again at this interval until they can be judged.
 _AGAIN_S = 5.0
 
 
 class StuckQueue(Struct, frozen=True):
-    """One queue that is stuck, slow or stands still: what is known of it, the verdict, and its head message.
+    """One queue that is stuck, slow or not moving: its state, the verdict, and its head message.
 
-    `progress` is of the last look. `head` is the message in hand, else the first unread one; None where there is none,
-    or nobody asked for it. `settings` are its holder's. `popped`: the row is of one message that is popped.
+    `progress` is from the last look. `head` is the message being processed, else the first unread one; None without a
+    message, or when it was not fetched. `settings` are the holder's. With `popped`, the row is for one popped message.
     """
 
     progress: QueueProgress
@@ -66,7 +66,7 @@ class StuckQueue(Struct, frozen=True):
 
 
 class MemberThreads(Struct, frozen=True):
-    """What a member with a queue that does not move has in its listener; `threads` is None where it does not tell."""
+    """The listener threads of a member with a queue that does not move; `threads`: None when it does not report."""
 
     client_id: str
     thread_count: int | None
@@ -79,12 +79,11 @@ class MemberThreads(Struct, frozen=True):
 
 
 class StuckScan(Struct, frozen=True):
-    """What was found in a group; `queues` only those that do not move or are slow, the stuck ones first.
+    """The result of a scan; `queues` are only those that do not move or are slow, the stuck ones first.
 
-    `queue_count` are all that were looked at, `silent_ids` are members that did not tell what they hold. `looked_at_ms`
-    is when the last look ended.
-    `pop_hindrances` are brokers whose pops cannot be seen, `pop_notes` sentences about those that can. `watched` are
-    all queues that were looked at, with each member that holds them.
+    `queue_count` is the number of queues checked. `silent_ids` are members that did not report their queues.
+    `looked_at_ms` is when the last look ended. `pop_hindrances` are by broker whose pops cannot be read, `pop_notes`
+    are sentences about the others. `watched` are all queues that were checked, by queue and holding member.
     """
 
     group: str
@@ -118,10 +117,10 @@ async def scan_group(
     patience_s: float | None = None,
     on_wait: Callable[[float, float], None] = lambda _, __: None,
 ) -> StuckScan:
-    """Watch a group for window_s and judge each of its queues; for patience_s at most where that does not decide.
+    """Watch a group for window_s and judge each of its queues; if undecided, watch for at most patience_s.
 
-    `older_than_ms`: how long a message may be in hand, see rmqctl.rules.stuck_queues.judge(). `on_wait` is told how
-    long it has been watched and how long it will be. Changes nothing. Raises what fetch_group_progress() raises, and
+    `older_than_ms`: how long a message may be in flight, see rmqctl.rules.stuck_queues.judge(). `on_wait` gets the time
+    that has passed and the total time, in s. Changes nothing. Raises the errors of fetch_group_progress(), and
     UsageError for queues that the group does not have.
     """
     first = await _look(client, group, topics, choices)
@@ -143,7 +142,7 @@ async def _wait(client: Client, began_s: float, until_s: float, on_wait: Callabl
 
 
 class GroupLook(Struct, frozen=True):
-    """One look, and from when to when it took: rows of the queues that were asked for."""
+    """One look at a group: when it started and ended, and the rows of the requested queues."""
 
     began_s: float
     ended_s: float
@@ -159,14 +158,16 @@ async def _look(client: Client, group: str, topics: Sequence[str], choices: Sequ
     progress = conclude(group, reading)
     look = make_look(client, reading, progress, began_s, choices)
     if choices and not look.rows and not progress.failures:
-        raise UsageError(f"Group {group} has no queue {choices[0]}.", hint=f"rmqctl offset show {group} lists them.")
+        raise UsageError(
+            f"Group {group} has no queue {choices[0]}.", hint=f"List its queues: rmqctl offset show {group}."
+        )
     return look
 
 
 def make_look(
     client: Client, reading: Reading, progress: GroupProgress, began_s: float, choices: Sequence[QueueChoice] = ()
 ) -> GroupLook:
-    """Make a look of a reading that ends now and began at `began_s` by the client's clock (monotonic)."""
+    """Return the look for a reading that ends now and started at `began_s` (monotonic, by the client's clock)."""
     rows = {row.mq: row for row in progress.rows if not choices or any(choice.has(row.mq) for choice in choices)}
     return GroupLook(began_s, client.clock.monotonic_s(), client.clock.now_ms(), reading, progress, rows)
 
@@ -175,9 +176,9 @@ async def conclude_looks(
     client: Client, group: str, first: GroupLook, last: GroupLook, older_than_ms: int | None = None,
     choices: Sequence[QueueChoice] = (), *, with_pops: bool = True,
 ) -> StuckScan:  # fmt: skip
-    """Judge each queue by two looks at its group; asks for more about those that do not move.
+    """Judge each queue by two looks at its group; ask for more about the queues that do not move.
 
-    `with_pops`: also look for messages that are popped and not acknowledged, which reads brokers' check-points.
+    `with_pops`: also find popped messages that are not acknowledged, by reading the brokers' check-points.
     """
     for_ms = _between_ms(first, last)
     told = {
@@ -248,7 +249,7 @@ def _pops(row: QueueProgress, types: Collection[str]) -> bool:
 def _popped_row(last: GroupLook, for_ms: int, found: PoppedMessage, told: Mapping[str, MemberWord]) -> StuckQueue:
     mq = found.popped.mq
     row = last.rows.get(mq)
-    if row is None:  # a retry topic of pops that was not asked for by its name
+    if row is None:  # a retry topic of pops, which the look did not read
         reasons = dict.fromkeys(
             ("minOffset", "maxOffset", "consumerOffset", "pullOffset", "lastTimestamp", "clientId"),
             Unknown.NOT_REPORTED,
@@ -256,18 +257,18 @@ def _popped_row(last: GroupLook, for_ms: int, found: PoppedMessage, told: Mappin
         row = compute_progress(QueueReading(mq, reasons=reasons), is_broadcasting=False, is_pop=True)
     position = Position(row.consumer_offset, row.max_offset)
     watched = Watched(position, position, for_ms)
-    # Which member has it is not recorded; members of a group are set alike.
+    # The record does not name the member; members of a group usually have the same settings.
     settings = next((told[client_id].settings for client_id in (*row.client_ids, *told) if client_id in told), None)
     return StuckQueue(row, watched, None, settings, judge_popped(found.age_ms), found.message, found.popped)
 
 
 def _between_ms(first: GroupLook, last: GroupLook) -> int:
-    """Return how long ago at least everything of the first look was told when the last one was."""
+    """Return the least time between any answer of the first look and any of the last one."""
     return max(0, round((last.began_s - first.ended_s) * 1000))
 
 
 async def _closed_brokers(client: Client, group: str, last: GroupLook) -> frozenset[str]:
-    """Return the brokers that let no member of the group pull (consumeEnable=false)."""
+    """Return the brokers that reject pulls of the group (consumeEnable=false)."""
     configs = await fetch_configs(client, {name: view.broker for name, view in last.reading.views.items()})
     return frozenset(
         name
@@ -308,7 +309,7 @@ _Key = tuple[MessageQueue, str | None]
 
 
 async def _fetch_head(client: Client, last: GroupLook, mq: MessageQueue, watched: Watched) -> FoundMessage:
-    """Return the message that the queue stands at. Raises RmqctlError for one that can't be read."""
+    """Return the head message of the queue. Raises RmqctlError when it cannot be read."""
     held = watched.last.held
     head = None if held is None else held.head_offset
     offset = watched.last.next_offset if head is None else head
@@ -334,7 +335,7 @@ def _failed_heads(heads: Answers[_Key, FoundMessage]) -> list[Failure]:
 async def _ask_stacks(
     client: Client, group: str, last: GroupLook, settings: Mapping[str, MemberSettings]
 ) -> dict[str, MemberThreads]:
-    """Ask members whose messages do not move for their threads. Who does not tell has none."""
+    """Ask members whose queues do not move for their threads; `threads`: None for those that do not report."""
     views = last.reading.views.values()
     through = {view.address: view.connections for view in views if view.connections is not None}
     if not settings:
@@ -352,14 +353,14 @@ async def _ask_stacks(
 
 
 def _fails(running: Mapping[str, RunningInfo], key: _Key) -> bool:
-    """Tell whether the holder's listener fails on messages of the topic."""
+    """Return whether the holder's listener fails on messages of the topic."""
     mq, client_id = key
     status = None if client_id is None else running[client_id].statuses.get(mq.topic)
     return status is not None and (status.consume_failed_tps > 0 or status.consume_failed_count > 0)
 
 
 def _now_of(client_id: str, first: GroupLook, last: GroupLook) -> int | None:
-    """Return what a client's clock shows now at least. Between two looks it went on as ours did."""
+    """Return a lower bound of a client's clock now; between two looks it advanced as ours did."""
     seen = [
         at_ms + passed_ms
         for look, passed_ms in ((first, _between_ms(first, last)), (last, 0))
@@ -407,14 +408,14 @@ def _facts(
 
 
 def _age_ms(client: Client, row: QueueProgress, head: FoundMessage | None, stored_at_ms: int) -> int:
-    """Return how long ago the head was stored: as its broker tells of the first unread one, else by our own clock."""
+    """Return the head's age since it was stored: for the first unread one by its broker, else by our own clock."""
     if head is not None and head.queue_offset == row.consumer_offset and row.time_lag_source is not None:
         return row.time_lag_ms or 0
     return max(0, client.clock.now_ms() - stored_at_ms)
 
 
 def _passes(told: MemberWord | None, mq: MessageQueue, message: StoredMessage) -> bool | None:
-    """Tell whether a message passes the filter of its queue's holder; None where that is not known."""
+    """Return whether a message matches the filter of its queue's holder; None when that is not known."""
     subscriptions = () if told is None else told.info.subscriptions
     subscription = next((each for each in subscriptions if each.topic == mq.topic), None)
     if subscription is None:

@@ -1,4 +1,4 @@
-"""Waiting until a group itself has taken up what was written for it."""
+"""Wait until a group has adopted the offsets that were written for it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _LONGEST_INTERVAL_S = 2.0
 
 
 class Waited(Struct, frozen=True):
-    """What became of each queue, and the last sample, with each queue as it was seen last; None when time was up.
+    """The verdict for each queue, and the last sample with the latest state of each queue, None without time for one.
 
-    `reconsumed_at_least` is of the queues that are confirmed; see rmqctl.rules.reconsumed.
+    `reconsumed_at_least` is for the confirmed queues; see rmqctl.rules.reconsumed.
     """
 
     verdicts: Mapping[MessageQueue, Verdict]
@@ -46,17 +46,17 @@ async def wait_until_confirmed(
     baseline: GroupSample | None = None,
     on_progress: Callable[[Mapping[Outcome, int]], None] = lambda _: None,
 ) -> Waited:
-    """Watch a group until it is settled what became of each queue, at most limit_s and the client's deadline.
+    """Watch a group until the verdict for each queue is final, for at most limit_s and the client's deadline.
 
-    `written` are (queue, route, offset before or None, target), see rmqctl.rules.confirmation.Written; begin right
-    after the write. `brokers` are all of the cluster, by name. `baseline` is a sample of these queues from just before
-    the write: without it a queue that a member has read again up to where it was stays UNKNOWN. `on_progress` is told
-    after each sample how many queues have which outcome. Samples follow each other after interval_s, and more slowly
-    later. Raises nothing for brokers that don't answer: their queues are UNKNOWN.
+    `written` are (queue, route, offset before or None, target), see rmqctl.rules.confirmation.Written; call this right
+    after the write. `brokers` are all brokers of the cluster, by name. `baseline` is a sample of these queues from just
+    before the write. Without it, a queue that a member has already reread up to the old offset stays UNKNOWN.
+    `on_progress` is called after each sample with the number of queues by outcome. Samples are taken every interval_s
+    at first, then less often. Brokers that do not answer raise nothing: their queues are UNKNOWN.
     """
     items = {each.mq: each for each in (Written(*item) for item in written)}
     open_items = dict(items)
-    verdicts = dict.fromkeys(open_items, Verdict(Outcome.UNKNOWN, "there was no time to look at it"))
+    verdicts = dict.fromkeys(open_items, Verdict(Outcome.UNKNOWN, "there was no time to check it"))
     quiet_s = push_quiet_s(open_items.values())
     sampler, clock = GroupSampler(client, group, brokers), client.clock
     until_s = clock.monotonic_s() + min(limit_s, client.deadline.remaining_s())

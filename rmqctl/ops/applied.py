@@ -1,4 +1,4 @@
-"""What came of a plan that was applied."""
+"""The result of applying a plan."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
 
 
 class Applied(Struct, frozen=True):
-    """What came of a plan, and what failed on the way."""
+    """The receipt of a plan, and what failed on the way."""
 
     receipt: Receipt
     failures: tuple[Failure, ...]
 
     @property
     def exit_code(self) -> int:
-        """0 when all is confirmed, 8 when a part of it was not done, 9 when it was done and is not confirmed."""
+        """0 if all is confirmed, 8 if only a part was done, 9 if something is not confirmed, else an error's code."""
         results = {item.result for item in self.receipt.items} | {item.result for item in self.receipt.configs}
         codes = {failure.error.exit_code for failure in self.failures}
         if NotAuthorisedError.exit_code in codes:
@@ -38,7 +38,7 @@ def receipt_of(
     plan: Plan, receipt_id: str, plan_sha256: str, started_at_ms: int, ended_at_ms: int, who: Who, *,
     items: tuple[ReceiptItem, ...], configs: tuple[ConfigReceiptItem, ...] = (),
 ) -> Receipt:  # fmt: skip
-    """Return the receipt of a plan, with what came of each item."""
+    """Return the receipt of a plan, with the result of each item."""
     return Receipt(
         id=receipt_id,
         plan_id=plan.id,
@@ -59,12 +59,12 @@ def receipt_of(
 
 
 def note_down(what_came: Callable[[], None], failures: list[Failure]) -> None:
-    """Note in the journal what came of it; what was written must be shown even when that can't be written any more."""
+    """Write a result to the journal; note a failure instead of raising it, so that the receipt is shown in any case."""
     try:
         what_came()
     except RmqctlError as error:
         failure = Failure(None, "the journal of this change", error, Attempt.WRITE)
-        # It is tried again with whatever comes next; once is enough to say so.
+        # The next result is written again, and may fail again; one failure is enough.
         if not any(_is_same(failure, other) for other in failures):
             failures.append(failure)
 

@@ -1,4 +1,4 @@
-"""Applies a plan, of whatever it is."""
+"""Applies a plan of any kind."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ async def apply_plan(
     client: Client, plan: Plan, plan_text: str, plan_sha256: str, journal: Journal, who: Who, *, strict: bool,
     wait_s: float | None, report: Callable[[str], None],
 ) -> Applied:  # fmt: skip
-    """Apply a plan. `report` is told, in a sentence, what is being waited for.
+    """Apply a plan. `report` is called with a sentence about what is being waited for.
 
-    Nothing is written when the plan no longer holds (StaleError), or what it is about can't be read. Whatever goes
-    wrong later is in the receipt, item by item. One writer at a time: the caller holds the group's lock.
+    Nothing is written when the plan is out of date (StaleError), or its subject cannot be read. Later failures are in
+    the receipt, item by item. One writer at a time: the caller holds the group's lock.
     """
     if is_group_change(plan.operation):
         return await apply_configs(client, plan, plan_text, plan_sha256, journal, who, strict=strict, report=report)
@@ -34,9 +34,9 @@ async def apply_plan(
 
 
 async def look_again(client: Client, plan: Plan, *, strict: bool) -> Plan:
-    """Return a plan with what it would do today, to be shown; nothing is written.
+    """Return a plan with what it would do now, for display; nothing is written.
 
-    Raises StaleError when it no longer holds, and what reading the group raises.
+    Raises StaleError when it is out of date, and what reading the group raises.
     """
     if is_group_change(plan.operation):
         await check_config_plan(client, plan, strict=strict)

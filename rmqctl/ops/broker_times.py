@@ -1,4 +1,4 @@
-"""The time by which the brokers of a plan store messages: what "two hours back" counts from."""
+"""The brokers' time, by which they store messages: "two hours back" is counted from it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from rmqctl.rules.reset import Spec
 async def resolve_ago(
     client: Client, brokers: Mapping[str, Broker], spec: Spec
 ) -> tuple[Spec, tuple[Consequence, ...]]:
-    """Return a wish with its time by the brokers' clocks, and what is to be said of them.
+    """Return a wish with its time by the brokers' clocks, and the consequences to report about these clocks.
 
-    Other wishes stay as they are. Brokers that do not report their time are left out; where none does, this machine's
-    clock is taken. Raises UsageError for a time before 1970.
+    Wishes without a relative time are unchanged. Brokers that do not report their time are left out; if no broker
+    reports it, this machine's clock is used. Raises UsageError for a time before 1970.
     """
     if spec.ago_ms is None:
         return spec, ()
@@ -31,6 +31,6 @@ async def resolve_ago(
     skews = {name: skew for name, skew in answers.ok.items() if skew is not None}
     at_ms = client.clock.now_ms() + middle_skew_ms(skews) - spec.ago_ms
     if at_ms < 0:
-        raise UsageError(f"{spec.words} goes back before 1970.")
+        raise UsageError(f"{spec.words} is before 1970.")
     consequences = tuple(describe_clocks(skews, brokers.keys() - skews.keys()))
     return replace(spec, value=at_ms), consequences

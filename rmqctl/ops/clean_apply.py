@@ -1,7 +1,7 @@
-"""Cleans: sends stuck messages back, sees their copies, and only then moves each queue past them.
+"""Cleans: sends stuck messages back, waits for their copies, and only then moves each queue past them.
 
-Each step stands in the journal before it is sent. A run that is killed leaves at worst a message that was sent back and
-is still in hand: the next run finds its copy behind the end that the commit log had before, and does not send it again.
+Each step is journaled before it is sent. A run that is killed leaves at worst a message that was sent back and is still
+in flight: the next run finds its copy after the former end of the commit log, and does not send it again.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from .plan_parts import new_id
 from .pop_apply import PopAcks
 
 _SENT_AT_ONCE = 32
-# A client waits 5 s for the answer (MQClientAPIImpl.consumerSendMessageBack).
+# A client waits 5 s for the response (MQClientAPIImpl.consumerSendMessageBack).
 _ANSWER_S = 5.0
-# Brokers index a message some ms after they stored it, and later under load.
+# Brokers index a message some ms after they store it, and later under load.
 _SEEN_WITHIN_S = 15.0
 _LOOK_EVERY_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 
@@ -50,21 +50,22 @@ async def apply_cleaning(
     client: Client, plan: Plan, plan_text: str, plan_sha256: str, journal: Journal, who: Who, *, strict: bool,
     wait_s: float | None, report: Callable[[str], None],
 ) -> Applied:  # fmt: skip
-    """Apply a plan of cleaning. See apply_offsets(), which moves the queues in the same way.
+    """Apply a cleaning plan. See apply_offsets(), which moves the queues in the same way.
 
-    A queue whose client has gone on by itself, or has taken it anew, is left alone; StaleError where all are. So are
-    messages that are no longer popped; the others are acknowledged one by one, and their queues do not move.
+    A queue is left alone if its client has moved past the message by itself, or was assigned the queue again. Raises
+    StaleError if all queues are. Messages that are no longer popped are left alone as well; the others are
+    acknowledged one by one, and their queues do not move.
     """
     checked = await check_plan(client, plan, strict=strict)
     pops = PopAcks(client, plan, checked.brokers)
     gone_on = {**await _find_gone_on(client, plan), **await pops.look_before()}
     seen = [index for index, item in enumerate(plan.items) if item.route is not Route.UNSEEN]
     if gone_on and len(gone_on) == len(seen):
-        raise StaleError(f"The plan no longer holds. {next(iter(gone_on.values()))}", hint="Look again.")
+        raise StaleError(f"The plan is out of date. {next(iter(gone_on.values()))}", hint="Make a new plan.")
     now_ms = client.clock.now_ms()
     outcomes = Outcomes(client, plan, checked, journal, new_id(now_ms))
     await outcomes.look_before()
-    # What earlier runs sent back is looked up before this one's rows are there.
+    # What earlier runs sent back is looked up before this run's rows exist.
     earlier = {
         index: {
             offset: found
@@ -86,7 +87,7 @@ async def apply_cleaning(
     unstored = {index for index in indexes if index not in popped and not returns.is_stored(index)}
     outcomes.items |= await pops.conclude({index: outcomes.items[index] for index in popped}, returns.receipts)
     for index in unstored:
-        outcomes.note(index, "not acknowledged: a message was not stored again")
+        outcomes.note(index, "not moved: the copy of a message was not seen")
     for index, sentence in gone_on.items():
         outcomes.note(index, sentence)
     outcomes.failures += returns.failures
@@ -102,9 +103,9 @@ async def apply_cleaning(
 
 
 async def _find_gone_on(client: Client, plan: Plan) -> dict[int, str]:
-    """Return the items whose messages are not in the same hands any more, and a sentence about each.
+    """Return the items whose messages are no longer in flight in the same client, and a sentence about each.
 
-    A client that took the queue anew has been given again what it had done: to go past that would lose it.
+    A client that was assigned the queue again receives what it had already consumed: to move past that would lose it.
     """
     ids = {item.cleaning.client_id for item in plan.items if item.cleaning is not None and item.cleaning.client_id}
     if not ids:
@@ -120,21 +121,21 @@ async def _find_gone_on(client: Client, plan: Plan) -> dict[int, str]:
             info = infos.ok.get(client_id)
             if client_id in infos.failed:
                 error = infos.failed[client_id]
-                gone_on[index] = f"{client_id} did not say whether it still has the message: {error.sentence}"
+                gone_on[index] = f"{client_id} did not report whether it still has the message: {error.sentence}"
             elif why := why_gone_on(item.mq, item.cleaning, None if info is None else info.process_queues.get(item.mq)):
                 gone_on[index] = why
     return gone_on
 
 
 class _Sent(Struct, frozen=True):
-    """What came of one message: the topic where its copy was seen, and what is worth knowing."""
+    """The result for one message: the topic where its copy was seen, and a note."""
 
     topic: str | None
     note: str = ""
 
 
 class _Returns:
-    """Sends the messages of queues back. `receipts` are by the queue's index, in the order of the plan."""
+    """Sends back the messages of queues. `receipts` are by the queue's index, in the order of the plan."""
 
     def __init__(
         self, client: Client, plan: Plan, checked: Checked, journal: Journal, receipt_id: str,
@@ -153,11 +154,11 @@ class _Returns:
         self._ends: dict[str, asyncio.Task[int]] = {}
 
     def is_stored(self, index: int) -> bool:
-        """Tell whether a copy of each message of a queue was seen."""
+        """Return whether a copy of each message of a queue was seen."""
         return all(each.result is Result.CONFIRMED for each in self.receipts[index])
 
     async def send(self, index: int) -> None:
-        """Send the messages of one queue back; what fails is noted."""
+        """Send back the messages of one queue; failures are noted."""
         item = self._plan.items[index]
         cleaning = item.cleaning
         if cleaning is None:
@@ -202,7 +203,7 @@ class _Returns:
         return await self._ends[address]
 
     async def _return(self, index: int, address: str, cleaning: Cleaning, message: ReturnedMessage, end: int) -> _Sent:
-        """Send one message back, and acknowledge it where it was popped. Raises what _store_again() raises."""
+        """Send one message back, and acknowledge it if it was popped. Raises what _store_again() raises."""
         async with self._gate:
             sent = await self._store_again(index, address, cleaning, message, end)
             if sent.topic is not None:
@@ -212,21 +213,21 @@ class _Returns:
     async def _store_again(
         self, index: int, address: str, cleaning: Cleaning, message: ReturnedMessage, end: int
     ) -> _Sent:  # fmt: skip
-        """Have one message stored again, unless an earlier run did. Raises an error that proves that nothing was."""
+        """Have one message stored again, unless an earlier run did. Raises only errors that prove that it was not."""
         group = self._plan.group
         before = self._earlier.get(index, {}).get(message.queue_offset)
         if before is not None and before.message_id == message.message_id:
             topic = await find_copy(self._client, address, group, message, before.known_before)
             if topic is not None:
-                return _Sent(topic, f"it was sent back by {before.receipt_id} already")
+                return _Sent(topic, f"{before.receipt_id} already sent it back")
             if before.is_stored:
-                # Its copy was seen, and is gone from the index with its file, or was taken up long ago.
-                return _Sent(None, f"{before.receipt_id} sent it back, and no copy is left")
+                # Its copy was seen; since then its index file was deleted, or it was consumed long ago.
+                return _Sent(None, f"{before.receipt_id} already sent it back, and its copy no longer exists")
         note = ""
         try:
             await self._send(self._plan.items[index].mq, address, cleaning, message)
         except RmqctlError as error:
-            # A broker that could not flush in time answers with an error, and has stored it.
+            # A broker that could not flush in time answers with an error, although it has stored the message.
             topic = await self._see(address, message, end, within_s=0.0 if is_refusal(error) else _SEEN_WITHIN_S)
             if topic is None and is_refusal(error):
                 raise
@@ -240,7 +241,7 @@ class _Returns:
         if message.pop_handle is not None and mq.topic.startswith(RETRY_PREFIX):
             found = await fetch_message_at(self._client, address, mq, message.queue_offset)
             if found is None or found.queue_offset != message.queue_offset or found.message_id != message.message_id:
-                raise RefusedError(f"{mq} offset {message.queue_offset} holds another message than in the plan.")
+                raise RefusedError(f"{mq} offset {message.queue_offset} is not the message of the plan.")
             await send_copy(
                 self._client, address, group, found, message.origin_topic, broker_name=mq.broker_name,
                 delay_level=level, max_reconsume_times=limit, timeout_s=_ANSWER_S,
@@ -252,7 +253,7 @@ class _Returns:
         )  # fmt: skip
 
     async def _see(self, address: str, message: ReturnedMessage, end: int, *, within_s: float) -> str | None:
-        """Look for the copy until it is there. None where it is not seen in time, or the broker does not answer."""
+        """Wait for the copy. None if it is not seen in time, or the broker does not answer."""
         clock = self._client.clock
         until_s = clock.monotonic_s() + within_s
         turn = 0
@@ -275,5 +276,5 @@ def _receipt(message: ReturnedMessage, sent: _Sent | None, error: RmqctlError | 
     elif sent is not None and sent.topic is not None:
         result, note = Result.CONFIRMED, joined(f"copy in {sent.topic}", sent.note)
     elif sent is not None:
-        result, note = Result.UNKNOWN, joined("no copy of it was seen", sent.note)
+        result, note = Result.UNKNOWN, joined("its copy was not seen", sent.note)
     return ReturnReceipt(message.queue_offset, message.message_id, result, note)

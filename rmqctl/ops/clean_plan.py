@@ -1,4 +1,4 @@
-"""Plans the way past stuck messages: which are sent back, and where each queue goes then."""
+"""Plans to move past stuck messages: which are sent back, and where each queue moves then."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ from .pop_plan import CONSEQUENCE, pop_items, require_retry_reader
 
 DEAD_LETTER_LEVEL = -1
 DEFAULT_LEVEL = 3
-# The longest of messageDelayLevel's default levels; a broker takes a higher one for its last.
+# The longest of messageDelayLevel's default levels; a broker treats a higher one as its last.
 _HIGHEST_LEVEL = 18
-# Of these the message is at the head of its queue, in hand of one client, or popped.
+# For these, the message is at the head of its queue, in flight in one client, or popped.
 _CLEANED = frozenset({Why.IN_CONSUMPTION, Why.BLOCKED_IN_ORDER, Why.IN_HAND, Why.LOCAL_RETRY, Why.POPPED})
 
 
 class CleanWish(Struct, frozen=True):
-    """What is to be cleaned: messages in hand for older_than_ms. `level` is the delay level of their retry.
+    """What is to be cleaned: messages in flight for older_than_ms. `level` is the delay level of their retry.
 
-    `has_queues`: queues were named. Of a group without members, whose messages nobody has in hand, the first unread
-    message of each named queue is meant.
+    `has_queues`: queues were named. A group without members has no messages in flight; there, the first unread message
+    of each named queue is cleaned.
     """
 
     older_than_ms: int
@@ -57,7 +57,7 @@ class CleanWish(Struct, frozen=True):
 
 
 class _Candidate(Struct, frozen=True):
-    """A queue that can be cleaned, the ways past its head, the cheapest first, and the messages of that one."""
+    """A queue that can be cleaned, the ways past its head, the cheapest first, and the messages of the cheapest."""
 
     queue: StuckQueue
     ways: tuple[CleanWay, ...]
@@ -69,15 +69,17 @@ class _Candidate(Struct, frozen=True):
 
 
 def require_level(level: int) -> None:
-    """Raise UsageError for what is no delay level."""
+    """Raise UsageError for an invalid delay level."""
     if not 0 <= level <= _HIGHEST_LEVEL:
-        raise UsageError(f"--delay-level must be between 0 and {_HIGHEST_LEVEL}.", hint="0 leaves it to the broker.")
+        raise UsageError(
+            f"--delay-level must be between 0 and {_HIGHEST_LEVEL}.", hint="Use 0 to let the broker choose."
+        )
 
 
 async def plan_cleaning(client: Client, scan: StuckScan, wish: CleanWish) -> Planned:
-    """Return the plan for what a scan found; without items where nothing can be cleaned.
+    """Return the plan for what a scan found; without items if nothing can be cleaned.
 
-    Raises RefusedError for a group that can't be changed, and where brokers would not store what is sent back.
+    Raises RefusedError for a group that cannot be changed, and when the brokers would not store what is sent back.
     """
     chosen = [each for each in scan.queues if _is_meant(each, wish)]
     topics = tuple(sorted({_topic(scan.group, each) for each in chosen}))
@@ -116,7 +118,7 @@ async def plan_cleaning(client: Client, scan: StuckScan, wish: CleanWish) -> Pla
 
 
 def _topic(group: str, queue: StuckQueue) -> str:
-    """Return the topic to look a queue's group up in: name servers learn of a retry topic of pops up to 30 s late."""
+    """Return the topic for reading a queue's group: pop retry topics reach name servers up to 30 s late."""
     topic = queue.progress.mq.topic
     return topic if queue.popped is None else normal_topic(group, topic)
 
@@ -130,14 +132,14 @@ def _is_meant(queue: StuckQueue, wish: CleanWish) -> bool:
 
 
 async def _find_refusals(client: Client, group: str, found: Found, names: Sequence[str]) -> dict[str, RefusedError]:
-    """Return the brokers that would not store what is sent back, or would acknowledge and lose it, and why."""
+    """Return the brokers that would reject what is sent back, or would acknowledge and lose it, and why."""
     places = await fetch_retry_places(client, group, found.brokers)
     refused = {}
     for name in names:
         hindrance = places[name].hindrance if name in places else None
         if hindrance is not None:
-            sentence = f"{name} {HINDRANCES[hindrance]}. Nothing is acknowledged that is not stored again."
-            hint = f"rmqctl group config {group} and rmqctl broker show {name} tell more."
+            sentence = f"{name} {HINDRANCES[hindrance]}. A message that cannot be sent back is not acknowledged."
+            hint = f"For details: rmqctl group config {group} and rmqctl broker show {name}"
             refused[name] = RefusedError(sentence, hint=hint)
     return refused
 
@@ -145,7 +147,7 @@ async def _find_refusals(client: Client, group: str, found: Found, names: Sequen
 async def _read_all(
     client: Client, found: Found, queues: Sequence[StuckQueue]
 ) -> tuple[list[_Candidate], list[Failure]]:
-    """Return the queues with their messages; one whose messages can't be read is a failure, and left out."""
+    """Return the queues with their messages; a queue whose messages cannot be read is a failure, and left out."""
     by_queue = {each.progress.mq: each for each in queues}
     answers = await ask_all(by_queue, lambda mq: _read(client, found, by_queue[mq]))
     failures = [Failure(mq.broker_name, f"stuck messages of {mq}", error) for mq, error in answers.failed.items()]
@@ -159,7 +161,8 @@ async def _read(client: Client, found: Found, queue: StuckQueue) -> _Candidate:
         ways: tuple[CleanWay, ...] = (CleanWay(Past.HEAD, first + 1, (first,), True, 0),)
     else:
         goes_on = queue.verdict.flow_control is not None and found.is_server_side.get(mq.broker_name, False)
-        # A client's span limit does not bound what is done: its span ends with the last message in hand, not pulled.
+        # A client's span limit does not bound what is consumed: its span ends with the last message in flight, not
+        # with the last one pulled.
         is_bounded = row.duplicate_risk_source is not PulledSource.CLIENT_WINDOW
         risk = row.duplicate_risk if is_bounded else None
         ways = find_ways(queue.watched, risk, queue.holder.busy_count, goes_on=goes_on)
@@ -169,12 +172,12 @@ async def _read(client: Client, found: Found, queue: StuckQueue) -> _Candidate:
     way, *others = ways
     messages = await _fetch(client, address, mq, way.offsets)
     if not way.is_exact and not all(_is_own(found, each) for each in messages):
-        # What the filter keeps from the client must not come back through the retry topic.
+        # What the filter keeps from the client must not reach it through the retry topic.
         way, *others = others
         messages = await _fetch(client, address, mq, way.offsets)
     for message in messages:
         if message.inner_index is not None:
-            raise RefusedError(f"{mq} offset {message.queue_offset} is part of a batch: all of it would be sent back.")
+            raise RefusedError(f"{mq} offset {message.queue_offset} is part of a batch, which is sent back as a whole.")
         if not message.properties.get(UNIQ_KEY):
             raise RefusedError(f"{mq} offset {message.queue_offset} has no unique key: its copy could not be found.")
     return _Candidate(queue, (way, *others), tuple(messages))
@@ -193,7 +196,7 @@ async def _fetch(client: Client, address: str, mq: MessageQueue, offsets: Sequen
 
 
 def _is_own(found: Found, message: StoredMessage) -> bool:
-    """Tell whether a group that subscribes to a part of a topic gets a message, as far as tags tell."""
+    """Return whether a message matches the tags that the group subscribes to."""
     expressions = found.filters.get(message.topic, ("*",))
     return set(expressions) <= {"*"} or all(
         message.tags in {tag.strip() for tag in expression.split("||")} for expression in expressions
@@ -251,9 +254,9 @@ def _note(candidate: _Candidate) -> str:
     way, *others = candidate.ways
     said = f"{counted(len(way.offsets), 'message')} sent back"
     if way.past is Past.IN_HAND:
-        said += ", all that the client has in hand"
+        said += ", all that are in flight in the client"
     for other in others:
-        what = "past the head alone" if other.past is Past.HEAD else "past all in hand"
+        what = "past the head alone" if other.past is Past.HEAD else "past all in flight"
         said += (
             f"; {what}: {counted(len(other.offsets), 'message')} sent back, up to {other.duplicates_max} consumed twice"
         )
@@ -263,21 +266,21 @@ def _note(candidate: _Candidate) -> str:
 def _consequences(
     scan: StuckScan, candidates: Sequence[_Candidate], items: Sequence[PlanItem]
 ) -> Iterator[Consequence]:
-    """Say what cleaning does not do, and what of the scan is left."""
+    """Yield what cleaning does not do, and what of the scan it leaves out."""
     held = [(each.queue.holder.client_id, each.queue.verdict) for each in candidates if each.queue.holder is not None]
     ids = sorted({client_id for client_id, _ in held})
     if ids:
         text = (
-            f"The listener of {listed(ids)} keeps its threads until it returns, and may finish the messages as well: "
+            f"The listener of {listed(ids)} keeps its threads until it returns, and may still finish the messages: "
             "each is then consumed twice."
         )
         yield Consequence("LISTENER_GOES_ON", text)
     stopped = sorted({client_id for client_id, verdict in held if verdict.flow_control is not None})
     if stopped and any(item.route is Route.SERVER_SIDE for item in items):
         text = (
-            f"{listed(stopped)} has stopped pulling behind its limit, and goes to the new offset only when it pulls "
-            "again. What it consumes until then is consumed twice. Restart it if the receipt says that no client has "
-            "gone there."
+            f"{listed(stopped)} has reached its flow control limit, and moves to the new offset only when it pulls "
+            "again. What it consumes until then is consumed twice. Restart it if the receipt reports that no client "
+            "has moved there."
         )
         yield Consequence("FLOW_CONTROLLED", text)
     dead = Counter(
@@ -287,12 +290,12 @@ def _consequences(
         for message in item.cleaning.messages
     )
     if dead[True]:
-        text = f"{counted(dead[True], 'message')} will be {'a dead letter' if dead[True] == 1 else 'dead letters'}."
+        text = f"{counted(dead[True], 'message')} will become {'a dead letter' if dead[True] == 1 else 'dead letters'}."
         yield Consequence("DEAD_LETTERS", text)
     if dead[False]:
         text = f"{counted(dead[False], 'message')} will be redelivered through the group's retry topic."
         yield Consequence("RETRIED", text)
     undecided = sum(each.verdict.is_stuck is None for each in scan.queues)
     if undecided:
-        text = f"{counted(undecided, 'queue')} may have a stuck message as well: --for watches for longer."
+        text = f"{counted(undecided, 'queue')} may also have a stuck message. Use --for to watch for longer."
         yield Consequence("UNDECIDED", text)

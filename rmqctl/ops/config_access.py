@@ -1,4 +1,4 @@
-"""The configurations that a plan can change, a group's own and its dead-letter topic's, read and written alike."""
+"""The configurations that a plan can change, a group's and its dead-letter topic's, read and written alike."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from .group_found import FoundConfig, find_config
 
 
 class Held(Struct, frozen=True):
-    """What one broker holds. `fields` are None where nothing is configured; the rest is of groups only.
+    """What one broker has. `fields`: None without a configuration. The rest is for groups only.
 
-    `keeps_entries`: it has entries of the group's offsets, if only such as stand for none.
+    `keeps_entries`: it has entries for the group's offsets, even if only entries without an offset.
     """
 
     fields: Mapping[str, Any] | None
@@ -37,20 +37,20 @@ class Held(Struct, frozen=True):
 
 
 class ConfigAccess(Protocol):
-    """One configuration of a group, of which each broker has its own copy."""
+    """One configuration of a group; each broker has its own copy."""
 
     @property
     def what(self) -> str:
-        """What a broker has, as in "broker-a had ..."."""
+        """The words for it, as in "broker-a had ..."."""
 
     async def find(self, client: Client, broker_names: Collection[str], seen_ms: int) -> FoundConfig:
-        """Read it at these brokers, which were there at `seen_ms`. Raises their error when none of them answers."""
+        """Read it from these brokers, which existed at `seen_ms`. Raises their error when none of them answers."""
 
     async def read(self, client: Client, broker: Broker) -> Held:
-        """Read what one broker's master holds."""
+        """Read it from one broker's master."""
 
     async def write(self, client: Client, broker: Broker, item: ConfigReceiptItem) -> None:
-        """Make a master that holds `before` hold `target`. May reach the broker twice, which does no harm."""
+        """Replace `before` by `target` at a master. May reach the broker twice, which does no harm."""
 
 
 class _GroupAccess(Struct, frozen=True):
@@ -95,7 +95,7 @@ class _DeadLetterAccess(Struct, frozen=True):
 
 
 def access_of(plan: Plan) -> ConfigAccess:
-    """Return how the configuration is reached that a plan changes."""
+    """Return the access to the configuration that a plan changes."""
     if plan.operation is Operation.DLQ_FIX_PERMISSION:
         return _DeadLetterAccess(plan.group)
     return _GroupAccess(plan.group)

@@ -1,4 +1,4 @@
-"""Plans to let a group's dead-letter topic be read, at each broker that has it write-only, and the way back."""
+"""Plans to make a group's dead-letter topic readable at each broker where it is write-only, and the undo of this."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from .plan_parts import cluster_label
 async def find_dead_letter_topic(
     client: Client, group: str, broker_names: Collection[str] = (), *, seen_ms: int | None = None
 ) -> FoundConfig:
-    """Read the configuration of a group's dead-letter topic at these brokers, all without any, from their masters.
+    """Read the configuration of a group's dead-letter topic from the masters of these brokers; of all if none is named.
 
     `configs` has TopicConfig's fields. The group's members and offsets do not matter, and are not read. `seen_ms` is
-    when these brokers were there, as for find_config.
+    when these brokers existed, as for find_config.
 
     Raises NotFoundError for a broker that does not exist, and the brokers' error when none of them answers.
     """
@@ -59,10 +59,10 @@ async def find_dead_letter_topic(
 
 
 async def plan_permission(client: Client, group: str, *, reason: str | None) -> Planned:
-    """Return the plan that adds the permission to read wherever a group's dead-letter topic lacks it.
+    """Return the plan that adds the read permission wherever a group's dead-letter topic lacks it.
 
-    Its items are empty where every broker lets the topic be read. Raises NotFoundError for a group without such a
-    topic, and what find_dead_letter_topic raises.
+    It has no items if the topic is readable at every broker. Raises NotFoundError for a group without such a topic,
+    and what find_dead_letter_topic raises.
     """
     found = await find_dead_letter_topic(client, group)
     if not found.configs:
@@ -77,9 +77,9 @@ async def plan_permission(client: Client, group: str, *, reason: str | None) -> 
 
 
 async def plan_permission_undo(client: Client, receipt: Receipt, *, reason: str | None) -> Planned:
-    """Return the plan that gives the topic its former permission where a change had set it; all else stays.
+    """Return the plan that restores the topic's former permission where a change had set it, and nothing else.
 
-    Members of the group do not matter. Raises RefusedError where nothing was changed, and what find_dead_letter_topic
+    Members of the group do not matter. Raises RefusedError if nothing was changed, and what find_dead_letter_topic
     raises.
     """
     changed = changed_configs(receipt)
@@ -120,7 +120,7 @@ def _planned(
 
 
 def _consequences(found: FoundConfig, configs: Collection[ConfigItem], wanted: str) -> Iterator[Consequence]:
-    """Say who can read the topic then; `wanted` is how it already is where nothing changes."""
+    """Yield where consumers can read the topic then; `wanted` is its state where nothing changes."""
     topic = dead_letter_topic(found.group)
     targets = {item.broker_name: item.target for item in configs if item.target is not None}
     if not targets and found.configs:
@@ -128,13 +128,13 @@ def _consequences(found: FoundConfig, configs: Collection[ConfigItem], wanted: s
         yield Consequence("NOTHING_TO_DO", text)
     opened_at = sorted(name for name, target in targets.items() if is_readable(target))
     if opened_at:
-        yield Consequence("OPENED", f"Consumers can then read {topic} at {listed(opened_at)}.")
+        yield Consequence("OPENED", f"Consumers will be able to read {topic} at {listed(opened_at)}.")
     closed_at = sorted(targets.keys() - set(opened_at))
     if closed_at:
-        yield Consequence("CLOSED", f"Consumers can then no longer read {topic} at {listed(closed_at)}.")
+        yield Consequence("CLOSED", f"Consumers will no longer be able to read {topic} at {listed(closed_at)}.")
     left = sorted(found.configs.keys() - targets.keys()) if targets else ()
     if left:
-        yield Consequence("LEFT_ALONE", f"{topic} {wanted} at {listed(left)}, and is left alone there.")
+        yield Consequence("LEFT_ALONE", f"{topic} {wanted} at {listed(left)}, and is not changed there.")
     lacking = sorted(found.brokers.keys() - found.configs.keys())
     if lacking:
         yield Consequence("NO_TOPIC", f"{topic} does not exist at {listed(lacking)}.")

@@ -39,7 +39,7 @@ _INT_MAX = 2**31 - 1
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
-    """Return a plan as it stands in JSON, with the sum over all of it."""
+    """Return a plan as a JSON document, with its checksum."""
     document = {
         "apiVersion": API_VERSION,
         "kind": PLAN,
@@ -143,7 +143,7 @@ def _place(mq: MessageQueue) -> dict[str, Any]:
 
 
 def sum_of(document: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of a document without its own sum and errors, in whatever layout it comes."""
+    """Return the SHA-256 of a document without its own checksum and errors, independent of its layout."""
     kept = {key: value for key, value in document.items() if key not in ("sha256", "errors")}
     text = json.dumps(kept, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -181,7 +181,7 @@ class _Item(Struct, frozen=True, rename="camel"):
     note: str = ""
     topic: str | None = None
     queue_id: int | None = None
-    route: Route | None = None  # configurations of older releases have the whole change's alone
+    route: Route | None = None  # older releases write it for the change only, not for each configuration
     min_offset: int | None = None
     max_offset: int | None = None
     reconsumed: int | None = None
@@ -245,12 +245,12 @@ class _Document(Struct, frozen=True, rename="camel"):
 
 
 def parse_plan(data: bytes, where: str) -> tuple[Plan, str]:
-    """Read a saved plan, and its sum. Raises UsageError for what is none, and for one that was changed by hand."""
+    """Read a saved plan, and its checksum. Raises UsageError if it is not a plan, or was edited."""
     raw, document = _read(data, PLAN, where)
     if document.sha256 != sum_of(raw):
         raise UsageError(
-            f"{where} was changed since the plan was made: its sum is another one.",
-            hint="Make a new plan; what a plan says is what was looked up for it.",
+            f"{where} was edited after the plan was made: its checksum does not match.",
+            hint="Make a new plan instead of editing one.",
         )
     _check_items(document, where)
     user, host = document.user, document.host
@@ -305,7 +305,7 @@ def parse_plan(data: bytes, where: str) -> tuple[Plan, str]:
 
 
 def _is_with_offsets(document: _Document) -> bool:
-    """Tell whether offsets go with the group by a plan of an older release: it names each."""
+    """Return whether a plan of an older release deletes a group's offsets as well: it names each of them."""
     return is_group_change(document.operation) and any(
         item.topic is not None and item.target is None for item in document.items
     )
@@ -336,7 +336,7 @@ def _parse_cleaning(cleaning: _Cleaning | None) -> Cleaning | None:
 
 
 def _check_items(document: _Document, where: str) -> None:
-    """Raise UsageError for items that no plan of ours has."""
+    """Raise UsageError for items that rmqctl never writes."""
     seen: set[tuple[str | None, str, int | None]] = set()
     for item in document.items:
         place = (item.topic, item.broker_name, item.queue_id)
@@ -344,7 +344,7 @@ def _check_items(document: _Document, where: str) -> None:
             raise UsageError(f"{where} names {item.broker_name}:{item.queue_id} of {item.topic} twice.")
         seen.add(place)
         if item.broker_name not in document.brokers and item.route is not Route.UNSEEN:
-            raise UsageError(f"{where} does not say where broker {item.broker_name} is.")
+            raise UsageError(f"{where} has no address of broker {item.broker_name}.")
         is_queue = item.topic is not None and item.queue_id is not None
         wrong_kind = dict if is_queue else int
         numbers = (item.before, item.target, None if item.awaits is None else item.awaits.target)
@@ -357,7 +357,7 @@ def _check_items(document: _Document, where: str) -> None:
             or (item.cleaning is not None and not _is_possible(item))
             or (document.kind == PLAN and item.route is Route.POP_ACK and item.cleaning is None)
         ):
-            raise UsageError(f"{where} has an offset or a queue that there can't be, at {item.broker_name}.")
+            raise UsageError(f"{where} has an invalid offset or queue at {item.broker_name}.")
         is_permission = item.route is Route.UNSEEN or _is_permission_change(item, document.group)
         if document.operation is Operation.DLQ_FIX_PERMISSION and not is_permission:
             sentence = f"{where} changes more than the permission of a dead-letter topic, at {item.broker_name}."
@@ -369,9 +369,9 @@ def _is_permission_change(item: _Item, group: str) -> bool:
 
 
 def _is_possible(item: _Item) -> bool:
-    """Tell whether a queue goes nowhere but past messages that are sent back, the first of them its head.
+    """Return whether a queue only moves past messages that are sent back, the first of them its head.
 
-    A queue that is popped stays where it is, and each message has a handle.
+    A popped queue does not move, and each of its messages has a handle.
     """
     cleaning = item.cleaning
     if cleaning is None or not cleaning.messages:
@@ -386,7 +386,7 @@ def _is_possible(item: _Item) -> bool:
 
 
 def receipt_document(receipt: Receipt) -> dict[str, Any]:
-    """Return a receipt as it stands in JSON."""
+    """Return a receipt as a JSON document."""
     who = receipt.who
     return {
         "apiVersion": API_VERSION,
@@ -452,7 +452,7 @@ def _returned(message: ReturnReceipt) -> dict[str, Any]:
 
 
 def parse_receipt(data: bytes, where: str) -> Receipt:
-    """Read a saved receipt. Raises UsageError for what is none."""
+    """Read a saved receipt. Raises UsageError if it is not a receipt."""
     _, document = _read(data, RECEIPT, where)
     _check_items(document, where)
     user, host, pid = document.user, document.host, document.pid
@@ -505,18 +505,18 @@ def _read(data: bytes, kind: str, where: str) -> tuple[dict[str, Any], _Document
     try:
         raw = json.loads(data)
         if not isinstance(raw, dict):
-            raise UsageError(f"{where} is no {kind.lower()}.", hint=_HINTS[kind])
+            raise UsageError(f"{where} is not a {kind.lower()}.", hint=_HINTS[kind])
         require_kind(where, raw.get("kind"), (kind,), hint=_HINTS[kind])
         if raw.get("apiVersion") != API_VERSION:
             raise UsageError(
-                f"{where} is of {raw.get('apiVersion')!r}: this rmqctl reads {API_VERSION}.", hint=_HINTS[kind]
+                f"{where} has apiVersion {raw.get('apiVersion')!r}; this rmqctl reads {API_VERSION}.", hint=_HINTS[kind]
             )
         return raw, msgspec.convert(raw, _Document)
     except (ValueError, RecursionError, msgspec.ValidationError) as error:
-        raise UsageError(f"{where} can't be read as a {kind.lower()}: {error}.", hint=_HINTS[kind]) from None
+        raise UsageError(f"{where} cannot be read as a {kind.lower()}: {error}.", hint=_HINTS[kind]) from None
 
 
 _HINTS = {
-    PLAN: "rmqctl offset reset GROUP ... --plan FILE makes one.",
-    RECEIPT: "A change prints it with -o json; rmqctl offset history lists those of this machine.",
+    PLAN: "To make a plan: rmqctl offset reset GROUP ... --plan FILE",
+    RECEIPT: "A change prints its receipt with -o json; rmqctl offset history lists the receipts of this machine.",
 }

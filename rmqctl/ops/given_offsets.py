@@ -1,4 +1,4 @@
-"""Offsets that come from elsewhere: another group's, or a file's."""
+"""Offsets from elsewhere: from another group, or from a file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .offset_plan import Wish
 
 
 class Given(Struct, frozen=True):
-    """Offsets by queue, None for none stored, of `topics`; see Wish for the rest."""
+    """Offsets by queue, None if none is stored, of `topics`; see Wish for the rest."""
 
     topics: tuple[str, ...]
     offsets: Mapping[MessageQueue, int | None]
@@ -34,7 +34,7 @@ class Given(Struct, frozen=True):
     consequences: tuple[Consequence, ...] = ()
 
     def wish(self, wish: Wish) -> Wish:
-        """Return a wish for these offsets, in its own topics or all of these."""
+        """Return a wish for these offsets, in its own topics, or in all of these if it has none."""
         return replace(
             wish, topics=wish.topics or self.topics, given=self.offsets, unread=self.unread, failures=self.failures,
             consequences=self.consequences,
@@ -42,21 +42,21 @@ class Given(Struct, frozen=True):
 
 
 async def offsets_of_group(client: Client, group: str, topics: Sequence[str]) -> Given:
-    """Return where a group is, in some topics or all that it consumes, but its retry topic.
+    """Return a group's offsets, in some topics or all that it consumes, except its retry topic.
 
-    Of a broker that failed in any way nothing counts as read. Raises as find_group(), NotFoundError where nothing is
-    stored, and the error of what could not be read where nothing was.
+    A broker with any failure counts as not read. Raises the errors of find_group(), NotFoundError if no offset is
+    stored, and the first failure if no broker was read.
     """
     found = await find_group(client, group, topics)
     reasons = {failure.broker_name: failure.error.sentence for failure in reversed(found.failures)}
-    # The retry topic is the group's own.
+    # Each group has its own retry topic.
     rows = [mq for mq in found.rows if not mq.topic.startswith(RETRY_PREFIX)]
     given = {mq: found.offsets[mq] for mq in rows if mq in found.offsets and mq.broker_name not in reasons}
     if not any(offset is not None for offset in given.values()):
         for failure in found.failures:
-            sentence = f"Not all of group {group} could be read: {failure.what}: {failure.error.sentence}"
+            sentence = f"Group {group} could not be read completely: {failure.what}: {failure.error.sentence}"
             raise failure.error.reworded(sentence)
-        raise NotFoundError("Offset", group).reworded(f"Group {group} has no offsets to take over.")
+        raise NotFoundError("Offset", group).reworded(f"Group {group} has no offsets to copy.")
     return Given(
         topics=tuple(sorted({mq.topic for mq in given})),
         offsets=given,
@@ -68,10 +68,10 @@ async def offsets_of_group(client: Client, group: str, topics: Sequence[str]) ->
 async def offsets_of_file(
     client: Client, file: OffsetFile, topics: Sequence[str], queues: Sequence[QueueChoice] = ()
 ) -> Given:
-    """Return the offsets of a file, only of the wanted topics where some are named.
+    """Return the offsets of a file, only of the named topics if there are any.
 
     Raises UsageError for topics and queues that the file lacks, for a file of another cluster and for a queue that does
-    not exist, NotFoundError for a topic.
+    not exist, NotFoundError for a topic that does not exist.
     """
     claimed = {entry.topic for entry in file.entries}
     require_fit("The file", "topic", claimed, topics, hint="Name its topics with --topic, or leave --topic out.")
@@ -102,9 +102,9 @@ async def offsets_of_file(
 async def _find_routes(
     client: Client, topics: Sequence[str]
 ) -> tuple[Mapping[str, TopicRoute], dict[str, NotRegisteredError]]:
-    """Return the routes of topics, and why others have none: those that are on brokers that are missing now.
+    """Return the routes of topics, and the errors of topics whose brokers are not registered now.
 
-    Raises any other error, and one of these where no topic has a route.
+    Raises any other error, and one of these if no topic has a route.
     """
     routes = await ask_all(topics, lambda topic: fetch_route(client, topic))
     missing = {topic: error for topic, error in routes.failed.items() if isinstance(error, NotRegisteredError)}
@@ -115,16 +115,16 @@ async def _find_routes(
 
 
 def _not_whole(file: OffsetFile) -> tuple[tuple[Failure, ...], tuple[Consequence, ...]]:
-    """Return what is to be said of a file that was made while a part could not be read."""
+    """Return the failure and the consequence for a file that was made while a part could not be read."""
     if not file.not_read:
         return (), ()
     error = RmqctlError(f"{listed(file.not_read)}.")
-    text = "The file is not whole: it lacks what could not be read when it was made."
+    text = "The file is incomplete: it lacks what could not be read when it was made."
     return (Failure(None, "a part of the file", error),), (Consequence("FILE_NOT_WHOLE", text),)
 
 
 def _require_cluster(file: OffsetFile, entries: Sequence[OffsetEntry], routes: Iterable[TopicRoute]) -> None:
-    """Raise UsageError where the queues that the file names are of another cluster here."""
+    """Raise UsageError if the file is from another cluster than the brokers that it names."""
     here = {broker.broker_name: broker.cluster for route in routes for broker in route.brokers if broker.cluster}
     named = {here[entry.broker_name] for entry in entries if entry.broker_name in here}
     hint = "Name that cluster with -n or --context."

@@ -1,4 +1,4 @@
-"""Applies a plan of configurations: checks it again, writes, reads back, and notes each step first."""
+"""Applies a plan of configurations: checks it again, writes, reads back, and journals each step first."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ async def apply_configs(
     client: Client, plan: Plan, plan_text: str, plan_sha256: str, journal: Journal, who: Who, *, strict: bool,
     report: Callable[[str], None],
 ) -> Applied:  # fmt: skip
-    """Apply a plan of configurations, and of the offsets that go or come with a group's.
+    """Apply a plan of configurations, and of the offsets that are deleted or restored with a group's configuration.
 
-    `report` is told, in a sentence, what is being waited for.
+    `report` is called with a sentence about what is being waited for.
 
-    Nothing is written when the plan no longer holds (StaleError). Whatever goes wrong later is in the receipt, item by
-    item. One writer at a time: the caller holds the group's lock.
+    Nothing is written when the plan is out of date (StaleError). Later failures are in the receipt, item by item. One
+    writer at a time: the caller holds the group's lock.
     """
     found = await check_config_plan(client, plan, strict=strict)
     now_ms = client.clock.now_ms()
@@ -69,12 +69,12 @@ class _Run:
         self._found = found
         self._access = access_of(plan)
         self._journal = journal
-        # Those of which a request was sent and not answered, by their numbers in the journal, and what says so.
+        # Items whose request was sent and not answered, by number in the journal, and the failures that say so.
         self._unanswered: set[int] = set()
         self._write_failures: dict[str, Failure] = {}
-        # Why a broker could not be read when it was asked last.
+        # Why a broker could not be read the last time.
         self._read_failures: dict[str, Failure] = {}
-        # What the notes of such items were before.
+        # The notes of such items from before.
         self._sent_notes: dict[int, str] = {}
         self.items = [
             ReceiptItem(
@@ -91,7 +91,7 @@ class _Run:
         ]  # fmt: skip
 
     async def change(self, name: str) -> None:
-        """Change all at one broker, and read back what came of it; what was not answered is read for a while."""
+        """Make all changes at one broker, and read them back; unanswered ones are read again for a while."""
         configs = [index for index in _seen(self.configs) if self.configs[index].broker_name == name]
         offsets = [index for index in _seen(self.items) if self.items[index].mq.broker_name == name]
         unseen_configs, unseen_offsets = await self._look_for_awaited(name, configs, offsets)
@@ -120,7 +120,7 @@ class _Run:
             self._settle(configs, offsets)
 
     def settle_unseen(self) -> None:
-        """Note in the journal why the rest was not attempted."""
+        """Write to the journal why the rest was not attempted."""
         configs = [index for index, item in enumerate(self.configs) if item.route is Route.UNSEEN]
         offsets = [index for index, item in enumerate(self.items) if item.route is Route.UNSEEN]
         if configs or offsets:
@@ -129,9 +129,9 @@ class _Run:
     async def _look_for_awaited(
         self, name: str, configs: Sequence[int], offsets: Sequence[int]
     ) -> tuple[set[int], set[int]]:
-        """Look for the earlier writes that items of an undo await, for a bounded time; return those that did not come.
+        """Look for the earlier writes that items of an undo await, for a bounded time; return those not seen.
 
-        Of those nothing is written, and they are unknown.
+        Nothing is written for those, and they are unknown.
         """
         unseen_configs = {index for index in configs if self._plan.configs[index].awaits is not None}
         unseen_offsets = {index for index in offsets if self._plan.items[index].awaits is not None}
@@ -159,13 +159,13 @@ class _Run:
         if (unseen_configs or unseen_offsets) and not await look():
             await look_until_seen(self._client, look)
         if failed is not None:
-            self._read_failures[name] = Failure(name, "what it holds now", failed)
+            self._read_failures[name] = Failure(name, "what it has now", failed)
         self._note_never_seen(unseen_configs, unseen_offsets, failed)
         return unseen_configs, unseen_offsets
 
     def _note_never_seen(self, configs: Collection[int], offsets: Collection[int], failed: RmqctlError | None) -> None:
         now_ms = self._client.clock.now_ms()
-        # Nothing was sent: there is nothing that could be taken back, and the target is where it is.
+        # Nothing was sent, so nothing could be reverted: the target is the state from before.
         for index in configs:
             config, awaits = self.configs[index], self._plan.configs[index].awaits
             if awaits is not None:
@@ -180,7 +180,7 @@ class _Run:
         self._settle(sorted(configs), sorted(offsets))
 
     def _is_open(self, configs: Sequence[int], offsets: Sequence[int]) -> bool:
-        """Tell whether there is something that was not answered, or read back, and was not seen to have happened."""
+        """Return whether some item was not answered, or not read back, and was not seen to have taken effect."""
         unknown = [(index, self.items[index]) for index in offsets] + [
             (len(self.items) + index, self.configs[index]) for index in configs
         ]
@@ -202,7 +202,7 @@ class _Run:
                 self.items[index] = replace(item, note=unseen_note(item.note, stored_words(item.after), now_ms))
 
     def all_failures(self) -> tuple[Failure, ...]:
-        """Return what failed, without what later turned out well."""
+        """Return what failed, except what was later confirmed."""
         items = [(item.mq.broker_name, item.result) for item in self.items]
         items += [(item.broker_name, item.result) for item in self.configs]
         open_names = {name for name, result in items if result is not Result.CONFIRMED}
@@ -219,7 +219,7 @@ class _Run:
             self._failed(name, "group", error, configs, offsets)
 
     async def _write(self, name: str, configs: Sequence[int], offsets: Sequence[int]) -> bool:
-        """Write a broker's configuration, if there is one to write; tell whether what follows may be written."""
+        """Write a broker's configuration, if there is one to write; return whether offsets may be written next."""
         for index in configs:
             item = self.configs[index]
             self._attempting([index], ())
@@ -234,7 +234,7 @@ class _Run:
         return True
 
     async def _store(self, name: str, offsets: Sequence[int]) -> None:
-        """Store offsets again; where it becomes uncertain, the rest is left alone."""
+        """Store offsets again; stop after a write whose effect is uncertain."""
         address = require_master(self._found.brokers[name])
 
         async def store(index: int) -> None:
@@ -242,7 +242,7 @@ class _Run:
             if item.target is not None and not await store_offset(
                 self._client, address, self._plan.group, item.mq, item.target
             ):
-                self.items[index] = replace(self.items[index], note="a reset of it waits for its client")
+                self.items[index] = replace(self.items[index], note="an earlier reset still waits for a client")
 
         stored = {mq.topic for mq in self._found.offsets if mq.broker_name == name}
         for batch in write_batches({index: self.items[index].mq for index in offsets}, stored):
@@ -254,7 +254,7 @@ class _Run:
                 return
 
     def _attempting(self, configs: Sequence[int], offsets: Sequence[int]) -> None:
-        """Note what is going to be sent. Raises the journal's error: what does not stand there is not sent."""
+        """Journal what is going to be sent. Raises the journal's error: what is not journaled is not sent."""
         befores: dict[int, Any] = {index: self.items[index].before for index in offsets}
         befores |= {len(self.items) + index: self.configs[index].before for index in configs}
         self._journal.attempting(self.receipt_id, befores)
@@ -285,11 +285,11 @@ class _Run:
             self.items[index] = replace(self.items[index], note=error.sentence)
 
     async def _read_back(self, name: str, configs: Sequence[int], offsets: Sequence[int]) -> None:
-        """Read what the broker holds now, and conclude what can be concluded from it."""
+        """Read what the broker has now, and draw conclusions from it."""
         try:
             held = await self._access.read(self._client, self._found.brokers[name])
         except RmqctlError as error:
-            self._read_failures[name] = Failure(name, "what it holds now", error)
+            self._read_failures[name] = Failure(name, "what it has now", error)
             self._not_seen(configs, offsets, error)
         else:
             self._read_failures.pop(name, None)
@@ -306,7 +306,7 @@ class _Run:
     def _not_seen(self, configs: Sequence[int], offsets: Sequence[int], error: RmqctlError) -> None:
         def said(number: int, note: str) -> str:
             sent = self._sent_notes.setdefault(number, note)
-            return joined(sent or "It was sent", f"What it holds could not be read back: {error.sentence}")
+            return joined(sent or "It was sent", f"It could not be read back: {error.sentence}")
 
         for index in configs:
             if (item := self.configs[index]).result is Result.UNKNOWN:
@@ -323,7 +323,7 @@ class _Run:
         sent = self._sent_notes.pop(number, item.note)
         result, note = Result.UNKNOWN, sent or "it is neither as before nor as it was sent"
         if after is None and item.target is None and held.has_members:
-            note = "a member has come meanwhile, and brings it back"
+            note = "a member joined meanwhile, and will bring it back"
         elif after is None and item.target is None and held.keeps_entries and self._plan.takes_offsets:
             note = "the broker still has entries of its offsets"
         elif holds(item.target, after):
@@ -337,7 +337,7 @@ class _Run:
         if item.result is not Result.UNKNOWN:
             return
         sent = self._sent_notes.pop(index, item.note)
-        result, note = Result.UNKNOWN, sent or "another client stored another offset meanwhile"
+        result, note = Result.UNKNOWN, sent or "another client stored a different offset meanwhile"
         if after == item.target:
             result, note = Result.CONFIRMED, ""
         elif after == item.before and index not in self._unanswered:

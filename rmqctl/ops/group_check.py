@@ -1,4 +1,4 @@
-"""Looks again at what a plan of configurations was made for, before anything is written."""
+"""Checks what a plan of configurations was made for again, before anything is written."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .plan_parts import stale
 
 
 async def check_config_plan(client: Client, plan: Plan, *, strict: bool) -> FoundConfig:
-    """Return what stands now. Raises StaleError when the plan no longer holds, and what reading raises."""
+    """Return the current state. Raises StaleError when the plan is out of date, and what reading raises."""
     there = {broker.broker_name for broker in (await fetch_cluster(client)).brokers}
-    gone = [f"Broker {name} is not there." for name in plan.brokers if name not in there]
+    gone = [f"Broker {name} is not registered." for name in plan.brokers if name not in there]
     if gone:
         raise stale(gone)
     access = access_of(plan)
@@ -42,7 +42,7 @@ def _broker_drift(plan: Plan, found: FoundConfig) -> Iterator[str]:
     failed = {failure.broker_name: failure.error.sentence for failure in found.failures}
     for name, address in plan.brokers.items():
         if name not in found.brokers:
-            yield f"Broker {name} can't be read: {failed.get(name, 'it did not answer.')}"
+            yield f"Broker {name} cannot be read: {failed.get(name, 'it did not answer.')}"
         elif (now := found.brokers[name].master_address) != address:
             yield f"Broker {name} was at {address} and is at {now}: it may be another cluster."
 
@@ -60,25 +60,25 @@ def _differing(item: ConfigItem, now: Mapping[str, Any] | None, what: str) -> It
     name = item.broker_name
     if item.before is None or now is None:
         if item.before is not None:
-            yield f"{name} had {what}, and has not now."
+            yield f"{name} had {what}, and no longer has it."
         elif now is not None:
-            yield f"{name} did not have {what}, and has now."
+            yield f"{name} did not have {what}, and now has it."
         return
     fields = differing_names(item.before, now)
     if fields:
         was, is_now = (", ".join(setting_words(config, fields)) for config in (item.before, now))
-        yield f"{name} had {was}, and has {is_now}."
+        yield f"{name} had {was}, and now has {is_now}."
 
 
 def _member_drift(plan: Plan, found: FoundConfig, *, strict: bool) -> Iterator[str]:
-    """Tell of members that would undo the change, or with `strict` of any other state."""
+    """Yield members that would undo the change, or with `strict` any other state."""
     is_going = plan.items or any(item.target is None for item in plan.configs)
     if is_going and any(found.members.get(name) for name in plan.brokers):
-        yield "Nobody consumed, and now the group has members."
+        yield "The group had no members, and now has some."
     elif (strict and plan.state is not found.state) or (
         is_going and found.unseen is not None and plan.state is GroupState.EMPTY
     ):
-        yield f"The group was {plan.state} and is {found.state}."
+        yield f"The group was {plan.state} and is now {found.state}."
 
 
 def _offset_drift(plan: Plan, found: FoundConfig) -> Iterator[str]:
@@ -90,4 +90,4 @@ def _offset_drift(plan: Plan, found: FoundConfig) -> Iterator[str]:
             continue
         was, now = planned.get(mq), found.offsets.get(mq)
         if was != now and awaited.get(mq, was) != now:
-            yield f"{mq}: its offset was {'none' if was is None else was} and is {'none' if now is None else now}."
+            yield f"{mq}: its offset was {'none' if was is None else was} and is now {'none' if now is None else now}."

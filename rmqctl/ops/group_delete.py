@@ -1,4 +1,4 @@
-"""Plans the end of a group: its configuration, and with it its offsets where that is wanted."""
+"""Plans the deletion of a group: its configuration, and its offsets if requested."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ async def plan_group_deletion(
     client: Client, group: str, broker_names: Collection[str], *, with_offsets: bool, assume_offline: bool, asked: str,
     reason: str | None,
 ) -> Planned:  # fmt: skip
-    """Return the plan that takes a group away at these brokers, all without any.
+    """Return the plan that deletes a group at these brokers; at all if none is named.
 
-    Raises UsageError for one of RocketMQ's own, NotFoundError for a group that there is not, RefusedError for one in
-    which somebody is or may be, and what find_config raises.
+    Raises UsageError for one of RocketMQ's own groups, NotFoundError for a group that does not exist, RefusedError for
+    a group that has or may have members, and what find_config raises.
     """
     require_no_system_group(group)
     found = await find_config(client, group, broker_names)
@@ -37,7 +37,7 @@ async def plan_group_deletion(
     items = deleted_offsets(found, found.brokers) if with_offsets else ()
     if with_offsets:
         named = {*(config.broker_name for config in configs), *(item.mq.broker_name for item in items)}
-        note = "its entries stand for no offset"
+        note = "its entries contain no offset"
         configs += [ConfigItem(name, None, None, note) for name in sorted(found.keeping - named)]
     plan = new_config_plan(
         client, found, Operation.GROUP_DELETE, configs, items,
@@ -48,7 +48,7 @@ async def plan_group_deletion(
 
 
 def deleted_offsets(found: FoundConfig, names: Iterable[str]) -> tuple[PlanItem, ...]:
-    """Return the items of all offsets that go with a group at some brokers, so that they can be stored again."""
+    """Return the items of all offsets that are deleted with a group at some brokers, so that they can be restored."""
     return tuple(
         PlanItem(
             mq, before, None, Route.GROUP_CONFIG, reasons={**NOT_LOOKED_UP, "target": "NONE_STORED"}
@@ -59,9 +59,9 @@ def deleted_offsets(found: FoundConfig, names: Iterable[str]) -> tuple[PlanItem,
 
 
 async def must_take_offsets(client: Client, found: FoundConfig) -> bool:
-    """Tell whether a group goes from its brokers only with its offsets, of which there are none.
+    """Return whether brokers delete the group only together with its offsets, although it has none.
 
-    Raises RefusedError where there are some: they were not to go.
+    Raises RefusedError if it has offsets: their deletion was not requested.
     """
     answers = await ask_all(
         [name for name in found.brokers if name in found.configs],
@@ -70,10 +70,10 @@ async def must_take_offsets(client: Client, found: FoundConfig) -> bool:
     making = [name for name, makes in answers.ok.items() if makes]
     if making and found.offsets:
         sentence = (
-            f"{listed(making)} would make group {found.group} again at once, with the defaults: "
+            f"{listed(making)} would immediately create group {found.group} again, with the defaults: "
             "brokers of 5.5 do so when a group is deleted without its offsets."
         )
-        hint = f"rmqctl group delete {found.group} --with-offsets deletes both."
+        hint = f"Delete both: rmqctl group delete {found.group} --with-offsets"
         raise RefusedError(sentence, hint=hint)
     return bool(making)
 
@@ -83,35 +83,35 @@ def _require_there(found: FoundConfig, *, with_offsets: bool) -> None:
     if any(group in table for table in found.tables.values()) or (with_offsets and found.keeping):
         return
     if found.keeping and not found.failures:
-        sentence = f"Group {group} is not configured; only offsets are left of it."
-        raise NotFoundError("Group", group).reworded(sentence, hint="--with-offsets takes those away.")
+        sentence = f"Group {group} is not configured; only its offsets are left."
+        raise NotFoundError("Group", group).reworded(sentence, hint="Add --with-offsets to delete them.")
     names = {name for table in found.tables.values() for name in table}
     error = NotFoundError("Group", group, suggestions=closest(group, names))
     raise not_found(error, failed_by_name(found.failures))
 
 
 def require_nobody(found: FoundConfig, names: Iterable[str], *, assume_offline: bool) -> None:
-    """Raise RefusedError where somebody is connected at these brokers, or may be.
+    """Raise RefusedError if the group has members at these brokers, or may have.
 
-    A member that goes on makes the configuration again within seconds, with the defaults, and stores its offsets again.
+    A running member creates the configuration again within seconds, with the defaults, and commits its offsets again.
     """
     client_ids = sorted({client_id for name in names for client_id in found.members.get(name, ())})
     if client_ids:
         more = f" and {len(client_ids) - 1} more" if len(client_ids) > 1 else ""
         sentence = (
-            f"Group {found.group} has members ({client_ids[0]}{more}): they would bring it back within seconds, "
+            f"Group {found.group} has members ({client_ids[0]}{more}): they would create it again within seconds, "
             "with the defaults and with their offsets."
         )
         raise RefusedError(sentence, hint="Stop them first.")
     if found.unseen is not None and not assume_offline:
-        sentence = f"Whether group {found.group} has members is not known ({found.unseen}); they would bring it back."
-        raise RefusedError(sentence, hint="If you know that nobody consumes, --assume-offline says so.")
+        sentence = f"Group {found.group} may have members ({found.unseen}); they would create it again."
+        raise RefusedError(sentence, hint="If you know that the group has no members, add --assume-offline.")
 
 
 async def describe_deletion(
     client: Client, found: FoundConfig, configs: Collection[ConfigItem], *, with_offsets: bool
 ) -> list[Consequence]:
-    """Say what goes, and what stays behind."""
+    """Return what is deleted, and what is kept."""
     return [*_said(found, configs, await find_own_topics(client, found), with_offsets=with_offsets)]
 
 
@@ -120,26 +120,30 @@ def _said(
 ) -> Iterator[Consequence]:
     group, queues = found.group, found.queue_count()
     if configs:
-        text = "A client that comes makes the group again, with the defaults (autoCreateSubscriptionGroup)."
+        text = "The next client creates the group again, with the defaults (autoCreateSubscriptionGroup)."
         yield Consequence("COMES_AGAIN", text)
     if with_offsets:
-        what = f"All of its offsets at {listed(sorted(found.brokers))}" if found.failures else "All of its offsets"
-        yield Consequence("OFFSETS_GO", f"{what} go. Who comes begins as a new group (ConsumeFromWhere).")
+        what = f"All its offsets at {listed(sorted(found.brokers))}" if found.failures else "All its offsets"
+        text = f"{what} are deleted. The next member starts as in a new group (ConsumeFromWhere)."
+        yield Consequence("OFFSETS_GO", text)
     elif queues:
-        text = f"Offsets of {queues} stay (--with-offsets takes them along): who comes goes on from there."
+        text = f"Offsets of {queues} are kept: the next member resumes from them. Use --with-offsets to delete them."
         yield Consequence("OFFSETS_STAY", text)
     if topics:
-        yield Consequence("TOPICS_STAY", f"Left there, with their messages: {', '.join(sorted(topics))}.")
+        yield Consequence("TOPICS_STAY", f"Kept, with their messages: {', '.join(sorted(topics))}.")
     forbidden = sorted({
         topic for table in found.tables.values() if group in table for topic in table[group].forbidden_topics
     })  # fmt: skip
     if forbidden:
-        text = f"That it may not read {', '.join(forbidden)} goes as well, and an undo does not bring it back."
+        text = f"The ban on reading {', '.join(forbidden)} is deleted as well; an undo does not restore it."
         yield Consequence("FORBIDDEN_GO", text)
     if found.others:
-        yield Consequence("OTHER_BROKERS", f"What {', '.join(found.others)} has of it stays.")
+        yield Consequence("OTHER_BROKERS", f"The group is not changed at {', '.join(found.others)}.")
     if found.state is GroupState.ONLINE:
-        text = f"Members at {', '.join(sorted(found.members))} come to the others when a topic of theirs does."
+        text = (
+            f"Members at {', '.join(sorted(found.members))} connect to the other brokers once one of their topics "
+            "is there."
+        )
         yield Consequence("MEMBERS_ELSEWHERE", text)
     if found.unseen is not None:
-        yield Consequence("MEMBERS_UNSEEN", f"Whether there are members is not known ({found.unseen}).")
+        yield Consequence("MEMBERS_UNSEEN", f"Whether the group has members is unknown ({found.unseen}).")

@@ -1,4 +1,4 @@
-"""A group as a change of its configuration finds it: what each master holds, and who is there."""
+"""A group as a change of its configuration finds it: what each master has, and its members."""
 
 from __future__ import annotations
 
@@ -30,13 +30,12 @@ from .plan_parts import cluster_label, new_id, unseen_config
 
 
 class FoundConfig(Struct, frozen=True):
-    """What was found. `brokers` are those that were asked for and answered, by name; `others` are the cluster's rest.
+    """What was found. `brokers` are the requested ones that answered, by name; `others` are the rest of the cluster.
 
-    `configs` are what they have configured, by broker; a broker without a configuration is not in it. `tables` are the
-    configurations of all groups by broker and group, and `offsets` what these brokers store of the group; a dead-letter
-    topic has neither. `keeping` are brokers with entries of the group, if only such as stand for no offset. `members`
-    are the client ids by broker where somebody is connected; `unseen` says why there may be more, at the brokers asked
-    for.
+    `configs` are their configurations, by broker; a broker without one is not in it. `tables` are the configurations of
+    all groups by broker and group, and `offsets` are the group's offsets at these brokers; a dead-letter topic has
+    neither. `keeping` are brokers with entries of the group, even if only entries without an offset. `members` are the
+    client ids by broker, for brokers with members; `unseen` says why there may be more at the requested brokers.
     """
 
     group: str
@@ -60,34 +59,34 @@ class FoundConfig(Struct, frozen=True):
 
     @property
     def client_ids(self) -> tuple[str, ...]:
-        """Its members at any broker."""
+        """Its members at any broker, sorted."""
         return tuple(sorted({client_id for found in self.members.values() for client_id in found}))
 
     def fields(self, name: str, group: str | None = None) -> Mapping[str, Any] | None:
-        """Return what a broker has configured for this group, or another one; None for nothing."""
+        """Return a broker's configuration of this group, or another one; None if it has none."""
         if group is None:
             return self.configs.get(name)
         config = self.tables[name].get(group)
         return None if config is None else config.fields
 
     def known_fields(self, name: str) -> set[str]:
-        """Return the fields that a broker knows: it shows them of its own groups, which are always there."""
+        """Return the fields that a broker knows: its system groups, which always exist, have all of them."""
         return {field for config in self.tables[name].values() for field in config.fields}
 
     def queue_count(self, names: Collection[str] | None = None) -> str:
-        """Return of how many queues these brokers store an offset, all without any, in a sentence's words."""
+        """Return, in words, for how many queues these brokers store an offset; all brokers if none is named."""
         count = sum(names is None or mq.broker_name in names for mq in self.offsets)
         return f"{'at least ' if self.failures else ''}{counted(count, 'queue')}" if count else ""
 
     def offsets_at(self, name: str) -> dict[MessageQueue, int]:
-        """Return what one broker stores of the group."""
+        """Return the group's offsets at one broker."""
         return {mq: offset for mq, offset in sorted(self.offsets.items()) if mq.broker_name == name}
 
 
 async def find_config(
     client: Client, group: str, broker_names: Collection[str] = (), *, seen_ms: int | None = None
 ) -> FoundConfig:
-    """Read a group at these brokers, all without any. Those of an earlier change were there then, at `seen_ms`.
+    """Read a group at these brokers; at all if none is named. `seen_ms` is when brokers of an earlier change existed.
 
     Raises NotFoundError for a broker that does not exist, and the brokers' error when none of them answers.
     """
@@ -129,10 +128,10 @@ def choose_brokers(
     every: Mapping[str, Broker], names: Collection[str], silent: Mapping[str, RmqctlError], *,
     seen_ms: int | None = None,
 ) -> dict[str, Broker]:  # fmt: skip
-    """Return these brokers, sorted by name, all without any.
+    """Return these brokers, sorted by name; all if none is named.
 
-    One that does not exist is missing where it was there at `seen_ms`; else NotFoundError is raised for it, or the
-    error of a silent name server, which may list it.
+    A broker that does not exist counts as missing if it existed at `seen_ms`; else NotFoundError is raised for it, or
+    the error of a silent name server, which may list it.
     """
     for name in names:
         if name not in every and seen_ms is None:
@@ -146,9 +145,10 @@ def _agreed(connected: Mapping[str, GroupConnections], name: str) -> str | None:
 
 
 async def find_own_topics(client: Client, found: FoundConfig) -> dict[str, dict[str, int]]:
-    """Return the group's own topics that there are, with how many queues each broker has of it."""
+    """Return the group's own topics that exist, with how many queues each broker has of each."""
     names = {f"{RETRY_PREFIX}{found.group}", dead_letter_topic(found.group)}
-    names |= {mq.topic for mq in found.offsets if mq.topic.startswith(RETRY_PREFIX)}  # popping clients have one a topic
+    # Popping clients have one per topic.
+    names |= {mq.topic for mq in found.offsets if mq.topic.startswith(RETRY_PREFIX)}
     routes = await ask_all(sorted(names), client.route)
     for error in routes.failed.values():
         if not isinstance(error, NotFoundError):
@@ -160,7 +160,7 @@ async def find_own_topics(client: Client, found: FoundConfig) -> dict[str, dict[
 
 
 def changed_configs(receipt: Receipt) -> dict[str, ConfigReceiptItem]:
-    """Return the configurations that a change has written or may have, by broker: what an undo is about."""
+    """Return the configurations that a change has written, or may have written, by broker; an undo reverts them."""
     done = (Result.CONFIRMED, Result.UNKNOWN)
     return {item.broker_name: item for item in receipt.configs if item.result in done and item.before != item.target}
 
@@ -170,7 +170,7 @@ def new_config_plan(
     items: Iterable[PlanItem] = (), consequences: Iterable[Consequence] = (), *, asked: str, reason: str | None,
     route: Route = Route.GROUP_CONFIG, takes_offsets: bool = False,
 ) -> Plan:  # fmt: skip
-    """Return the plan of these items, for a group as it was found. Brokers that were not read have an item each."""
+    """Return the plan of these items, for a group as it was found, with one item per broker that was not read."""
     now_ms, configs, items = client.clock.now_ms(), tuple(configs), tuple(items)
     names = {item.broker_name for item in configs} | {item.mq.broker_name for item in items}
     return Plan(

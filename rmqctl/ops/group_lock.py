@@ -1,10 +1,11 @@
-"""One writer at a time in a group of a cluster, as far as this user's processes on this machine go.
+"""One writer at a time per group of a cluster, among this user's processes on this machine.
 
-A cluster has no identity that all who name it agree on: the same one is reached by several name servers, and two can
-have the same names. So a group is locked at the address of each of its cluster's masters, also those that a plan leaves
-alone: whichever brokers two plans touch, and whichever name servers told them, they meet at one. Should they not, for
-all brokers moved meanwhile, they meet at the cluster's label. Clusters of other addresses don't meet. Those behind
-tunnels can, where their brokers registered the same private addresses: then one waits for the other, which is safe.
+A cluster has no unique identity: the same one is reached through several name servers, and two can have the same names.
+So a group is locked at the address of each master of its cluster, even of masters that a plan does not change: two
+plans have at least one address in common, whichever brokers they change, and whichever name servers listed them. If all
+brokers moved meanwhile, they still have the cluster's label in common. Clusters with other addresses do not conflict.
+Clusters behind tunnels can, if their brokers registered the same private addresses: then one change is refused while
+the other runs, which is safe.
 """
 
 from __future__ import annotations
@@ -21,29 +22,29 @@ from rmqctl.rules.confirmation import NEXT_PUSH_S
 from .state_lock import free, take
 from .state_place import state_folder
 
-# A Java client that is told to reset stops for so long (MQClientInstance.resetOffset), and stores its positions every
-# so often (persistConsumerOffsetInterval): before both are over, a second reset meets the first.
+# A Java client that gets a reset stops for the first time (MQClientInstance.resetOffset), and commits its positions at
+# the second interval (persistConsumerOffsetInterval): before both are over, a second reset would meet the first.
 _RESET_PAUSE_MS = 10_000
 _PERSIST_INTERVAL_MS = 5_000
-_HINT = "Try again when it has ended; nothing was changed."
+_HINT = "Nothing was changed. Try again when that process has ended."
 
 
 async def lock_places(client: Client, plan: Plan) -> set[str]:
-    """Return where a plan's group is locked, as name servers have it now; later checks ask again."""
+    """Return the places where a plan's group is locked, as name servers list them now; later checks ask again."""
     masters = {broker.master_address for broker in (await client.fresh_cluster()).registered}
     return {plan.cluster, *plan.brokers.values(), *(address for address in masters if address is not None)}
 
 
 @contextmanager
 def group_lock(group: str, operation: str, places: Collection[str], *, folder: Path | None = None) -> Iterator[None]:
-    """Hold a group's lock at all places. Raises BusyError at once when another process has one of them.
+    """Hold a group's lock at all places. Raises BusyError immediately when another process has one of them.
 
-    `places` are those of lock_places(), `folder` the state folder, if it is not the user's. Raises UsageError for a
-    folder of no use, UnsupportedError where files can't be locked.
+    `places` are from lock_places(); `folder` is the state folder, if it is not the user's. Raises UsageError for an
+    unusable folder, UnsupportedError on systems that cannot lock files.
     """
     folder = state_folder() if folder is None else folder
     with ExitStack() as held:
-        # In one order: of two that want several of the same, one gets all of them.
+        # Always in the same order: of two processes that want the same places, one gets all of them.
         for place in sorted(set(places)):
             name = hashlib.sha256(f"{group}\0{place}".encode(errors="backslashreplace")).hexdigest()[:16]
             path = folder / "locks" / f"{name}.lock"
@@ -52,13 +53,13 @@ def group_lock(group: str, operation: str, places: Collection[str], *, folder: P
 
 
 def cool_down_ms(last: tuple[int, int] | None, now_ms: int) -> int:
-    """Return how long the next change of a group has to wait, after when and how often its clients were told last.
+    """Return how long the next change of a group has to wait; `last` is when and how many resets were last pushed.
 
-    Two resets that clients are told of within 10 s break Java clients, or reset some queues only. Those of several
-    topics or brokers follow each other in the client.
+    Two resets that are pushed within 10 s break Java clients, or reset only some queues. A client handles the resets
+    of several topics or brokers one after the other.
     """
     if last is None or last[1] == 0:
         return 0
     whole_ms = _RESET_PAUSE_MS + (last[1] - 1) * int(NEXT_PUSH_S * 1000) + _PERSIST_INTERVAL_MS
-    since_ms = max(0, now_ms - last[0])  # less than 0: somebody has set the clock back
+    since_ms = max(0, now_ms - last[0])  # less than 0: the clock was set back
     return max(0, whole_ms - since_ms)

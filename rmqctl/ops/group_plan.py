@@ -1,4 +1,4 @@
-"""Plans changes of a group's configuration: each broker's copy is read, and written whole with what was asked."""
+"""Plans changes of a group's configuration: each broker's copy is read, and written whole with the changed fields."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .offset_plan import Planned
 
 
 class ConfigWish(Struct, frozen=True):
-    """What is to be set in a group, at these brokers, all without any."""
+    """What is to be set in a group, at these brokers; at all if none is named."""
 
     group: str
     changes: Changes
@@ -32,10 +32,10 @@ class ConfigWish(Struct, frozen=True):
 
 
 async def plan_creation(client: Client, wish: ConfigWish, source: str | None) -> Planned:
-    """Return the plan that makes a group, with the defaults or as `source` is, and what is to be set.
+    """Return the plan that creates a group, with the defaults or as a copy of `source`, and with the given fields.
 
-    Raises UsageError for a name or field that can't be, RefusedError where the group is there and not so, NotFoundError
-    for a source that there is not, and what find_config raises.
+    Raises UsageError for an invalid name or field, RefusedError if the group exists with another configuration,
+    NotFoundError for a source that does not exist, and what find_config raises.
     """
     require_new_name(wish.group)
     found = await find_config(client, wish.group, wish.broker_names)
@@ -47,7 +47,7 @@ async def plan_creation(client: Client, wish: ConfigWish, source: str | None) ->
     _require_equal(wish.group, there, targets)
     configs = [ConfigItem(name, None, target) for name, target in targets.items() if name not in there]
     consequences = [
-        *(Consequence("LEFT_ALONE", f"{name} has the group already, and just so.") for name in there),
+        *(Consequence("LEFT_ALONE", f"{name} already has the group with this configuration.") for name in there),
         *await find_effects(client, found, configs),
         *_leftovers(found, configs),
         *_forbidden_stay(found, source),
@@ -56,9 +56,9 @@ async def plan_creation(client: Client, wish: ConfigWish, source: str | None) ->
 
 
 async def plan_update(client: Client, wish: ConfigWish) -> Planned:
-    """Return the plan that sets some fields of a group, and leaves the others as each broker has them.
+    """Return the plan that sets some fields of a group, and keeps the others as each broker has them.
 
-    Raises UsageError for a field that a broker does not know, NotFoundError for a group that there is not, and what
+    Raises UsageError for a field that a broker does not know, NotFoundError for a group that does not exist, and what
     find_config raises.
     """
     require_no_system_group(wish.group)
@@ -92,12 +92,12 @@ def _planned(
 
 
 def _require_fields(found: FoundConfig, changes: Changes) -> None:
-    """Raise UsageError for a field that a broker would drop without a word."""
+    """Raise UsageError for a field that a broker would silently drop."""
     for name in found.brokers:
         unknown = sorted(changes.names - found.known_fields(name))
         if unknown:
-            sentence = f"{name} knows no {', '.join(unknown)}: its release is too old."
-            raise UsageError(sentence, hint="--broker names those brokers that shall be changed.")
+            sentence = f"{name} does not support {', '.join(unknown)}: its release is too old."
+            raise UsageError(sentence, hint="Name the brokers to change with --broker.")
 
 
 def _require_source(found: FoundConfig, source: str) -> None:
@@ -105,8 +105,8 @@ def _require_source(found: FoundConfig, source: str) -> None:
     if len(lacking) == len(found.brokers):
         raise _unknown(found, source)
     if lacking:
-        sentence = f"There is no configuration of {source} to begin with at {', '.join(lacking)}."
-        raise RefusedError(sentence, hint="--broker names those brokers that shall make the group.")
+        sentence = f"{', '.join(lacking)} has no configuration of {source} to copy."
+        raise RefusedError(sentence, hint="Name the brokers that are to create the group with --broker.")
 
 
 def _beginning(found: FoundConfig, name: str, source: str | None) -> Mapping[str, Any]:
@@ -115,11 +115,11 @@ def _beginning(found: FoundConfig, name: str, source: str | None) -> Mapping[str
 
 
 def _unknown(found: FoundConfig, group: str) -> RmqctlError:
-    """Return what to raise for a group that no broker has."""
+    """Return the error for a group that no broker has."""
     names = {name for table in found.tables.values() for name in table}
     if group == found.group and found.offsets and not found.failures:
-        sentence = f"Group {group} is not configured; only offsets are left of it."
-        hint = f"rmqctl group create {group} makes it, rmqctl group delete {group} --with-offsets takes them away."
+        sentence = f"Group {group} is not configured; only its offsets are left."
+        hint = f"rmqctl group create {group} creates it; rmqctl group delete {group} --with-offsets deletes the rest."
         return NotFoundError("Group", group).reworded(sentence, hint=hint)
     error = NotFoundError("Group", group, suggestions=closest(group, names - {group}))
     return not_found(error, failed_by_name(found.failures))
@@ -135,12 +135,12 @@ def _require_equal(
     }
     if other:
         said = "; ".join(f"{name} has {', '.join(setting_words(there[name], each))}" for name, each in other.items())
-        hint = f"rmqctl group update {group} changes it; --broker names brokers that lack it."
-        raise RefusedError(f"Group {group} is there already, and not so: {said}.", hint=hint)
+        hint = f"Change it with rmqctl group update {group}, or name brokers without the group with --broker."
+        raise RefusedError(f"Group {group} already exists with another configuration: {said}.", hint=hint)
 
 
 async def find_effects(client: Client, found: FoundConfig, configs: Collection[ConfigItem]) -> list[Consequence]:
-    """Return what follows at each broker; what follows at all of them is said once."""
+    """Return the consequences at each broker; new_config_plan() removes duplicates."""
     if not configs:
         return []
     widths = (await find_own_topics(client, found)).get(f"{RETRY_PREFIX}{found.group}", {})
@@ -158,11 +158,13 @@ def _leftovers(found: FoundConfig, configs: Collection[ConfigItem]) -> Iterator[
     made = {item.broker_name for item in configs}
     queues = found.queue_count(made)
     if queues:
-        text = f"Offsets of {queues} are stored under this name: who comes goes on from there."
+        text = f"Offsets of {queues} are stored under this name: the next member resumes from them."
         yield Consequence("OFFSETS_THERE", text)
     lacking = found.others if made else ()
     if lacking:
-        text = f"{', '.join(lacking)}: not asked for. A client that comes there makes the group with the defaults."
+        text = (
+            f"Not requested at {', '.join(lacking)}: a client that connects there creates the group with the defaults."
+        )
         yield Consequence("OTHER_BROKERS", text)
 
 
@@ -172,7 +174,7 @@ def _forbidden_stay(found: FoundConfig, source: str | None) -> Iterator[Conseque
     tables = [table[source] for table in found.tables.values() if source in table]
     topics = sorted({topic for config in tables for topic in config.forbidden_topics})
     if topics:
-        text = f"{source} may not read {', '.join(topics)}; that is not copied."
+        text = f"{source} may not read {', '.join(topics)}; this ban is not copied."
         yield Consequence("FORBIDDEN_NOT_COPIED", text)
 
 
@@ -180,10 +182,10 @@ def _left_alone(
     found: FoundConfig, there: Mapping[str, Mapping[str, Any]], configs: Collection[ConfigItem]
 ) -> Iterator[Consequence]:
     for name in sorted(there.keys() - {item.broker_name for item in configs}):
-        yield Consequence("LEFT_ALONE", f"{name} has it so already.")
+        yield Consequence("LEFT_ALONE", f"{name} already has these values.")
     lacking = sorted(found.brokers.keys() - there.keys())
     if lacking:
-        text = f"There is no configuration of the group at {', '.join(lacking)}, and none is made: group create does."
+        text = f"The group is not configured at {', '.join(lacking)}, and is not created there; use group create."
         yield Consequence("NOT_CONFIGURED", text)
 
 
@@ -191,4 +193,4 @@ def _differing(targets: Mapping[str, Mapping[str, Any]]) -> Iterator[Consequence
     names = differing_names(*targets.values())
     if names:
         said = "; ".join(f"{name} {', '.join(setting_words(fields, names))}" for name, fields in targets.items())
-        yield Consequence("BROKERS_DIFFER", f"Brokers go on differing: {said}.")
+        yield Consequence("BROKERS_DIFFER", f"The brokers still differ: {said}.")

@@ -1,4 +1,4 @@
-"""Plans the way back from a change of a group's configuration, by its receipt."""
+"""Plans the undo of a change of a group's configuration, by its receipt."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from .plan_parts import NOT_LOOKED_UP
 
 
 async def plan_group_undo(client: Client, receipt: Receipt, *, assume_offline: bool, reason: str | None) -> Planned:
-    """Return the plan that configures a group as before, and stores again the offsets that went with it.
+    """Return the plan that configures a group as before, and restores the offsets that were deleted with it.
 
-    Raises RefusedError where nothing was changed, and where members would store other offsets or bring the group back;
-    and what find_config raises.
+    Raises RefusedError if nothing was changed, or if members would store other offsets or create the group again; and
+    what find_config raises.
     """
     changed = changed_configs(receipt)
     offsets = [item for item in receipt.items if item.may_have_changed]
@@ -64,7 +64,7 @@ async def plan_group_undo(client: Client, receipt: Receipt, *, assume_offline: b
 
 
 def _before(item: ConfigReceiptItem, now: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return what a broker is to hold: of a configuration that was there, only the fields of the change go back."""
+    """Return what a broker is to have: in a configuration that existed, only the changed fields are reverted."""
     if item.before is None or item.target is None or now is None:
         return item.before
     return taken_back(item.before, item.target, now)
@@ -78,10 +78,10 @@ async def _offsets_back(
     client: Client, found: FoundConfig, operation: Operation, configs: Collection[ConfigItem],
     changed: Collection[ReceiptItem], awaited: Mapping[MessageQueue | str, Awaited], *, assume_offline: bool,
 ) -> tuple[tuple[PlanItem, ...], list[Consequence]]:  # fmt: skip
-    """Return the offsets that belong to the way back, and what follows from it."""
+    """Return the offsets that the undo changes, and its consequences."""
     if operation is Operation.GROUP_DELETE:
         require_nobody(found, found.brokers, assume_offline=assume_offline)
-        # Offsets that the undone change had stored again; those that the group has made since stay.
+        # Offsets that the undone change had restored; offsets that the group has stored since are kept.
         with_offsets = bool(changed) and all(item.before is None for item in changed)
         items = deleted_offsets(found, sorted({item.mq.broker_name for item in changed})) if with_offsets else ()
         items += _awaiting(found, changed, awaited, Route.GROUP_CONFIG)
@@ -100,7 +100,7 @@ async def _offsets_back(
     if back or late:
         require_nobody(found, found.brokers, assume_offline=assume_offline)
     if back:
-        text = f"Offsets of {counted(len(back), 'queue')} are stored again: who comes goes on from there."
+        text = f"Offsets of {counted(len(back), 'queue')} are restored: the next member resumes from them."
         effects.append(Consequence("OFFSETS_BACK", text))
     return (*back, *late), effects
 
@@ -108,7 +108,7 @@ async def _offsets_back(
 def _awaiting(
     found: FoundConfig, changed: Collection[ReceiptItem], awaited: Mapping[MessageQueue | str, Awaited], route: Route
 ) -> tuple[PlanItem, ...]:
-    """Return the items of offsets that are as before, while the write of them may still take effect."""
+    """Return the items of offsets that are as before, while their write may still take effect."""
     return tuple(
         awaiting(PlanItem(item.mq, item.before, item.before, route, reasons=NOT_LOOKED_UP), awaited[item.mq])
         for item in sorted(changed, key=lambda item: item.mq)

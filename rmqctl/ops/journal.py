@@ -1,7 +1,7 @@
 """The journal of every change that this user made from this machine: an SQLite file in the user's state folder.
 
-What is about to be sent is on the disk before it is sent, and what came of it as soon as it is known. So a process that
-is killed at any point leaves a journal that says which items were tried and which were not.
+Each write is on the disk before it is sent, and its result as soon as it is known. So a process that is killed at any
+point leaves a journal that shows which items were attempted and which were not.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from .journal_rows import (
 from .process_state import change_state, process_start
 
 _MAX_NAMED = 10
-# Never sent, and moved past: neither is open.
+# Never sent, or moved past: neither is open.
 _OPEN = (Result.NOT_ATTEMPTED.value, Result.CONFIRMED.value)
 
 
 class Journal:
-    """The journal at `path`, else the user's. The first change makes the file; until then there is nothing to read.
+    """The journal at `path`, else the user's. The first change creates the file; until then the journal is empty.
 
-    A method raises UsageError for a file or folder that can't be used, BusyError when another process does not let go
-    of it, RmqctlError when the disk is full or fails. Items are numbered as the plan has them, its configurations
+    A method raises UsageError for a file or folder that cannot be used, BusyError when another process does not
+    release it, RmqctlError when the disk is full or fails. Items are numbered in the plan's order, its configurations
     after its items.
     """
 
@@ -61,7 +61,7 @@ class Journal:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
     def begin(
@@ -74,7 +74,7 @@ class Journal:
         now_ms: int,
         who: Who,
     ) -> None:
-        """Note that a plan is going to be applied; nothing of it is attempted yet. `host` is host_name()."""
+        """Note that a plan is going to be applied; nothing of it is attempted yet. `who.host` is host_name()."""
         values = {
             "receipt_id": receipt_id,
             "plan_id": plan.id,
@@ -115,9 +115,9 @@ class Journal:
         *,
         now_ms: int | None = None,
     ) -> None:
-        """Note what is stored now for items, by number, whose requests are sent next; it is on the disk on return.
+        """Note, by number, the current values of items whose requests are sent next; it is on the disk on return.
 
-        An item that is attempted again keeps what was stored before the first time. `now_ms` is for the cool-down.
+        An item that is attempted again keeps the value from before the first attempt. `now_ms` is for the cool-down.
         """
         with self._change(receipt_id) as (connection, number):
             done = connection.executemany(
@@ -133,7 +133,7 @@ class Journal:
                 connection.execute("UPDATE changes SET attempted_at_ms = ? WHERE number = ?", (now_ms, number))
 
     def settle(self, receipt_id: str, items: Mapping[int, ReceiptItem | ConfigReceiptItem]) -> None:
-        """Note what came of items, by number; a later call for the same item overrules it."""
+        """Note the results of items, by number; a later call for the same item replaces them."""
         with self._change(receipt_id) as (connection, number):
             done = connection.executemany(
                 "UPDATE items SET route = ?5, before = ?6, target = ?7, after = ?8, is_after_known = ?9, "
@@ -146,7 +146,7 @@ class Journal:
     def returning(self, receipt_id: str, item: int, queue_offsets: Sequence[int], *, known_before: int) -> None:
         """Note that messages of an item are sent back next; it is on the disk on return.
 
-        `known_before` is the end of the broker's commit log: their copies lie behind it.
+        `known_before` is the end of the broker's commit log: their copies are after it.
         """
         with self._change(receipt_id) as (connection, number):
             done = connection.executemany(
@@ -157,7 +157,7 @@ class Journal:
             _check_count(done, queue_offsets)
 
     def returned(self, receipt_id: str, item: int, messages: Sequence[ReturnReceipt]) -> None:
-        """Note what came of messages of an item that were sent back."""
+        """Note the results of messages of an item that were sent back."""
         with self._change(receipt_id) as (connection, number):
             done = connection.executemany(
                 f"UPDATE {RETURNS} SET result = ?, note = ? "  # noqa: S608
@@ -169,7 +169,7 @@ class Journal:
     def open_returns(self, group: str, mq: MessageQueue, holder: str) -> dict[int, OpenReturn]:
         """Return the messages of a queue that earlier changes sent back, or may have, without moving past them.
 
-        `holder` is who had them in hand (journal_rows.holder_of). By offset, those of the newest change that tried.
+        `holder` is the client that had them in flight (journal_rows.holder_of). By offset; the newest change counts.
         """
         query = (
             f"SELECT returns.*, changes.receipt_id FROM {RETURNS} AS returns "  # noqa: S608
@@ -190,14 +190,14 @@ class Journal:
             }
 
     def end(self, receipt_id: str, now_ms: int) -> None:
-        """Note that the process has done with a change, whatever came of it."""
+        """Note that the process has finished a change, whatever its result."""
         with self._change(receipt_id) as (connection, number):
             connection.execute("UPDATE changes SET ended_at_ms = ? WHERE number = ?", (now_ms, number))
 
     def receipt(self, receipt_id: str) -> Receipt | None:
-        """Return the receipt of an id, of the start of one, or of a plan's id that was applied once; None for none.
+        """Return the receipt with this id, id prefix, or id of a plan that was applied once; None if there is no match.
 
-        Raises UsageError where there are several.
+        Raises UsageError for several matches.
         """
         with self._file.transaction() as connection:
             row = _find(connection, receipt_id)
@@ -208,7 +208,7 @@ class Journal:
             return read_receipt(row, items, _state(row), _returns(connection, row["number"]))
 
     def plan_text(self, receipt_id: str) -> str | None:
-        """Return the plan that was applied as it was handed in; ids as for `receipt`."""
+        """Return the text of the applied plan as it was given; ids as for `receipt`."""
         with self._file.transaction() as connection:
             row = _find(connection, receipt_id)
             if row is None:
@@ -219,7 +219,7 @@ class Journal:
     def history(
         self, *, cluster: str | None = None, group: str | None = None, limit: int | None = None
     ) -> list[Change]:
-        """Return the changes, those that began last first."""
+        """Return the changes, the last one started first."""
         counts = ", ".join(f"total(items.result = '{result}') AS {result}" for result in (*Result, ATTEMPTING))
         topics = (
             "(SELECT group_concat(topic, ' ') FROM (SELECT DISTINCT topic FROM items WHERE change = found.number "
@@ -236,11 +236,11 @@ class Journal:
             return [read_change(row, _state(row)) for row in rows]
 
     def last_attempt(self, brokers: Mapping[str, str], group: str) -> tuple[int, int] | None:
-        """Return when the newest change of a group at one of these brokers that attempted anything did so.
+        """Return the time of the newest change of a group that attempted anything at one of these brokers.
 
-        `brokers` are addresses by name, since a cluster can be named by other name servers each time. The time is that
-        of its last attempt as far as those were told, else its start. The second number is how often clients were told
-        of it: once by each broker of each topic, 0 where it took another way.
+        `brokers` are addresses by name, since a cluster can be reached through other name servers each time. The time
+        is that of its last attempt if that was noted, else its start. The second number is how many resets were pushed
+        to clients: one per broker and topic, 0 for another route.
         """
         query = (
             "SELECT coalesce(attempted_at_ms, started_at_ms) AS at_ms, brokers, (SELECT count(*) FROM (SELECT DISTINCT "
@@ -266,11 +266,11 @@ class Journal:
 
 def _check_count(done: sqlite3.Cursor, wanted: Collection[int]) -> None:
     if wanted and done.rowcount != len(wanted):
-        raise LookupError(f"{len(wanted) - done.rowcount} of the items {sorted(wanted)} are not those of the plan")
+        raise LookupError(f"{len(wanted) - done.rowcount} of the items {sorted(wanted)} are not in the plan")
 
 
 def _has_returns(connection: sqlite3.Connection) -> bool:
-    """Tell whether the journal has the table: one that an older release made has it from the next change on."""
+    """Return whether the journal has the table: the next change adds it to the journal of an older release."""
     return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (RETURNS,)).fetchone())
 
 
@@ -282,13 +282,13 @@ def _returns(connection: sqlite3.Connection, number: int) -> list[sqlite3.Row]:
 
 
 def _find(connection: sqlite3.Connection, given: str) -> sqlite3.Row | None:
-    """Return the row of a change by its receipt's id or the start of it, or by its plan's."""
+    """Return the row of a change by its receipt's id or a prefix of it, or by its plan's id."""
     (wanted,) = storable((given,))
     ids = _ids(connection, "receipt_id = ?1", wanted)
     if not ids and given:
         ids = _ids(connection, "substr(receipt_id, 1, length(?1)) = ?1", wanted)
         if len(ids) > 1:
-            raise UsageError(f"{given} is the start of several receipts: {_named(ids)}.", hint="Give more of the id.")
+            raise UsageError(f"{given} matches several receipts: {_named(ids)}.", hint="Give more of the id.")
     if not ids:
         ids = _ids(connection, "plan_id = ?1", wanted)
         if len(ids) > 1:

@@ -1,4 +1,4 @@
-"""The journal's file: opened, made, and what is wrong with it put into words."""
+"""The journal's file: opens it, creates it, and reports what is wrong with it."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from .journal_rows import ADD_RECONSUMED, ADD_RETURNS, FORMAT, RECONSUMED, TABLE
 from .state_db import all_or_nothing, create_file, format_number, is_local, prepare_for_writers, refusal
 from .state_place import STATE_HINT, state_folder, unusable
 
-# A transaction takes some ms; whoever holds the file for longer has stopped in the middle of one.
+# A transaction takes some ms; a process that has the file for longer has stopped in the middle of one.
 _BUSY_S = 10.0
-_MOVE_AWAY = "Move it away, and the next change begins a new one; what stands in it can't be undone then."
+_MOVE_AWAY = "Move it away; the next change creates a new journal. Changes in the old one can then not be undone."
 
 
 class JournalFile:
-    """The file at `path`, else in the user's state folder. Several processes may read and write it at once."""
+    """The file at `path`, else in the user's state folder. Several processes may read and write it concurrently."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._connection: sqlite3.Connection | None = None
-        # Whether it is on a disk of this machine; looked up by the first write.
+        # Whether it is on a disk of this machine; determined by the first write.
         self._is_local: bool | None = None
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     @contextmanager
     def transaction(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
-        """Do what is inside as a whole, or not at all; what was written is on the disk at the end."""
+        """Run the body as one transaction; its writes are on the disk at the end."""
         path = state_folder(create=write) / "journal.db" if self._path is None else self._path
         try:
             connection = self._open(path, write=write)
@@ -51,7 +51,7 @@ class JournalFile:
                     _complete_tables(connection)
                 yield connection
         except sqlite3.ProgrammingError:
-            raise  # a mistake of ours, not the file's
+            raise  # a bug in rmqctl, not a problem of the file
         except sqlite3.Error as error:
             raise refusal("journal", path, error, _MOVE_AWAY) from error
         except OSError as error:
@@ -59,10 +59,10 @@ class JournalFile:
         except (ValueError, msgspec.DecodeError) as error:
             if write:
                 raise
-            raise UsageError(f"The journal {path} has a row that can't be read: {error}.", hint=_MOVE_AWAY) from None
+            raise UsageError(f"The journal {path} has an invalid row: {error}.", hint=_MOVE_AWAY) from None
 
     def _open(self, path: Path, *, write: bool) -> sqlite3.Connection | None:
-        """Return the connection, None when there is nothing to read."""
+        """Return the connection, None when there is no journal to read."""
         if self._connection is None:
             if write:
                 create_file(path)
@@ -74,11 +74,11 @@ class JournalFile:
             found = format_number(connection)
             if found > FORMAT:
                 raise UsageError(
-                    f"The journal {path} is of a newer rmqctl (format {found}; this one knows {FORMAT}).",
-                    hint=f"Use that one. {STATE_HINT}",
+                    f"The journal {path} was written by a newer rmqctl (format {found}; this one supports {FORMAT}).",
+                    hint=f"Use the newer rmqctl. {STATE_HINT}",
                 )
             if found == 0 and connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
-                raise UsageError(f"{path} is no journal of rmqctl.", hint=_MOVE_AWAY)
+                raise UsageError(f"{path} is not a journal of rmqctl.", hint=_MOVE_AWAY)
         if write:
             if self._is_local is None:
                 self._is_local = is_local(path)

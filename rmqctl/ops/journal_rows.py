@@ -1,6 +1,6 @@
-"""The journal's tables, and how values become rows and rows values.
+"""The journal's tables, and the conversion of values to rows and back.
 
-An item's row says ATTEMPTING from just before its request is sent until what came of it is known.
+An item's row is ATTEMPTING from just before its request is sent until its result is known.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ TABLES = (
         is_pending INTEGER NOT NULL DEFAULT 0, result TEXT NOT NULL, note TEXT NOT NULL DEFAULT '',
         reconsumed_at_least INTEGER, PRIMARY KEY (change, number)) WITHOUT ROWID""",
 )
-# Messages that are sent back before an item is written. `holder` is who had them in hand, and since when; behind
-# `known_before`, the end of the broker's commit log, lies the copy. Journals of before don't have this table.
+# Messages that are sent back before an item is written. `holder` is the client that had them in flight, and since when.
+# The copy is after `known_before`, the end of the broker's commit log. Older journals do not have this table.
 RETURNS = "returns"
 ADD_RETURNS = f"""CREATE TABLE IF NOT EXISTS {RETURNS} (
         change INTEGER NOT NULL REFERENCES changes, item INTEGER NOT NULL, queue_offset INTEGER NOT NULL,
         message_id TEXT NOT NULL, holder TEXT NOT NULL, known_before INTEGER, result TEXT NOT NULL,
         note TEXT NOT NULL DEFAULT '', PRIMARY KEY (change, item, queue_offset)) WITHOUT ROWID"""
-# Journals of before don't have this column: the next writer adds it, and those of before go on with it.
+# Older journals do not have this column: the next writer adds it, and older releases still work with it.
 RECONSUMED = "reconsumed_at_least"
 ADD_RECONSUMED = f"ALTER TABLE items ADD COLUMN {RECONSUMED} INTEGER"
 
@@ -52,7 +52,7 @@ ADD_RECONSUMED = f"ALTER TABLE items ADD COLUMN {RECONSUMED} INTEGER"
 class Change(Struct, frozen=True):
     """One change that was made from this user's account.
 
-    `counts` has every result, of items and configurations; `topics` are those of its offsets, none for configurations.
+    `counts` has every result, of items and configurations; `topics` are the topics of its offsets.
     """
 
     receipt_id: str
@@ -72,7 +72,7 @@ class Change(Struct, frozen=True):
 
 
 class OpenReturn(Struct, frozen=True):
-    """A message that an earlier change sent back, or may have. `is_stored`: its copy was seen."""
+    """A message that an earlier change sent back, or may have sent back. `is_stored`: its copy was seen."""
 
     message_id: str
     known_before: int
@@ -81,14 +81,14 @@ class OpenReturn(Struct, frozen=True):
 
 
 def storable(values: Sequence[Any]) -> tuple[Any, ...]:
-    """Return values that SQLite takes: words from the environment can hold bytes that are no text."""
+    """Return values that SQLite accepts: strings from the environment can contain bytes that are not text."""
     return tuple(
         value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value for value in values
     )
 
 
 def stored(value: int | Mapping[str, Any] | None) -> int | str | None:
-    """Return an offset or a configuration as it stands in a row."""
+    """Return an offset or a configuration as it is stored in a row."""
     return value if value is None or isinstance(value, int) else msgspec.json.encode(value).decode()
 
 
@@ -151,9 +151,9 @@ def return_rows(plan: Plan) -> list[tuple[Any, ...]]:
 
 
 def holder_of(cleaning: Cleaning, message: ReturnedMessage) -> str:
-    """Return who has a message in hand, and since when: another holder, or the same one later, was given it anew.
+    """Return which client has a message in flight, and since when; another value means that it was delivered again.
 
-    Of popped messages the handle tells.
+    For a popped message, it is the handle.
     """
     return message.pop_handle or f"{cleaning.client_id or ''} {cleaning.taken_at_ms or ''}"
 
@@ -161,7 +161,7 @@ def holder_of(cleaning: Cleaning, message: ReturnedMessage) -> str:
 def read_receipt(
     row: sqlite3.Row, items: Sequence[sqlite3.Row], state: ChangeState, returns: Sequence[sqlite3.Row] = ()
 ) -> Receipt:
-    """Return a receipt. What was attempted and never settled is UNKNOWN, with a note that says why."""
+    """Return a receipt. An item that was attempted and never settled is UNKNOWN, with a note that says why."""
     note = _unsettled_note(row, state)
     messages: dict[int, list[ReturnReceipt]] = {}
     for each in returns:
@@ -197,12 +197,12 @@ def _who(row: sqlite3.Row) -> Who:
 
 def _unsettled_note(row: sqlite3.Row, state: ChangeState) -> str:
     if state is ChangeState.DONE:
-        return "What came of it was not seen."
+        return "Its result was not seen."
     if state is ChangeState.ELSEWHERE:
-        return f"What came of it is not known yet: process {row['pid']} on {row['host']} may still be at it."
+        return f"Its result is not known yet: process {row['pid']} on {row['host']} may still be running."
     if state is ChangeState.RUNNING:
-        return f"What came of it is not known yet: process {row['pid']} is at it."
-    return "The process ended before it was seen what came of it."
+        return f"Its result is not known yet: process {row['pid']} is still running."
+    return "The process ended before its result was seen."
 
 
 def _outcome(row: sqlite3.Row, unsettled_note: str) -> tuple[Result, str]:
@@ -223,7 +223,7 @@ def _read_item(row: sqlite3.Row, unsettled_note: str, messages: Sequence[ReturnR
         is_after_known=bool(row["is_after_known"]),
         is_pending=bool(row["is_pending"]),
         note=note,
-        reconsumed_at_least=row[RECONSUMED] if RECONSUMED in row.keys() else None,  # noqa: SIM118 -- a row is no dict
+        reconsumed_at_least=row[RECONSUMED] if RECONSUMED in row.keys() else None,  # noqa: SIM118 -- sqlite3.Row
         messages=tuple(messages),
     )
 
@@ -238,7 +238,7 @@ def _read_config(row: sqlite3.Row, unsettled_note: str, route: Route) -> ConfigR
         after=_read_mapping(row["after"]),
         is_after_known=bool(row["is_after_known"]),
         note=note,
-        route=Route(row["route"] or route),  # journals of older releases have the whole change's alone
+        route=Route(row["route"] or route),  # older releases store it for the change only
     )
 
 

@@ -1,7 +1,7 @@
-"""Writes that were sent and not answered: whether they took effect is read again for a while.
+"""Writes that were sent and not answered: rmqctl reads again for a while whether they took effect.
 
-A broker may still hold such a write in a queue: writes and reads wait in different thread pools, so one that is read
-back at once proves nothing but that the write has not happened yet.
+A broker may still have such a write in a request queue. Writes and reads wait in different thread pools, so an
+immediate read only proves that the write has not happened yet.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from rmqctl.net.clock import pause
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.words import listed
 
-# A broker that was stopped by a collection or a slow disk goes on within some seconds, and first works off its queue.
-# None of its limits ends that wait: it cleans expired requests out of other queues, not out of that of offsets.
+# A broker that was stopped by a garbage collection or a slow disk resumes within some seconds, and first works off its
+# queue. No limit of the broker ends that wait: it removes expired requests from other queues, not from that of offsets.
 LOOK_AGAIN_S = 15.0
 _FIRST_INTERVAL_S = 0.5
 _LONGEST_INTERVAL_S = 2.0
 _GROWTH = 1.5
-# A broker works its queue off within minutes of going on, or is restarted, which loses the queue: what was not seen so
-# long after its change ended does not come any more.
+# A broker works its queue off within minutes after it resumes, or is restarted, which loses the queue: a write that was
+# not seen this long after its change ended will not happen any more.
 IN_FLIGHT_MS = 3_600_000
 LOOKING = f"Looking for up to {LOOK_AGAIN_S:g} s for writes that were not seen and may still take effect..."
 _MAY_COME = "write may still take effect."
 
-# The broker answered that it did nothing, or nothing was asked of it.
+# The broker answered that it did nothing, or was not asked.
 _REFUSALS = (BrokerError, NotAuthorisedError, RefusedError)
 
 
 def is_refusal(error: RmqctlError) -> bool:
-    """Tell whether an error proves that the broker wrote nothing; a time-out or a lost connection does not."""
+    """Return whether an error proves that the broker wrote nothing; a time-out or a lost connection does not."""
     return isinstance(error, _REFUSALS)
 
 
 async def look_until_seen(client: Client, look: Callable[[], Awaitable[bool]]) -> None:
-    """Call `look` until it tells that all is seen, at most LOOK_AGAIN_S and the client's deadline."""
+    """Call `look` until it returns true, for at most LOOK_AGAIN_S and not after the client's deadline."""
     clock = client.clock
     until_s = clock.monotonic_s() + min(LOOK_AGAIN_S, client.deadline.remaining_s())
     interval_s = _FIRST_INTERVAL_S
@@ -52,17 +52,17 @@ async def look_until_seen(client: Client, look: Callable[[], Awaitable[bool]]) -
 
 
 def stored_words(queue_offset: int | None) -> str:
-    """Say which offset was read last."""
+    """Return, in words, which offset was last read."""
     return f"{'No offset' if queue_offset is None else f'Offset {queue_offset}'} is stored"
 
 
 def unseen_note(note: str, state: str, now_ms: int) -> str:
-    """Return the note of a write without an answer: `note` says why, `state` what was read last, at now_ms."""
+    """Return the note of an unanswered write: `note` says why, `state` is what was last read, at now_ms."""
     return joined(note, f"{state} (last read at {iso_time(now_ms)}). The {_MAY_COME}")
 
 
 def awaited_writes(receipt: Receipt, now_ms: int) -> dict[MessageQueue | str, Awaited]:
-    """Return the writes of a change that were not seen and may still take effect, by queue or by broker's name."""
+    """Return the writes of a change that were not seen and may still take effect, by queue or broker name."""
     if now_ms - (receipt.ended_at_ms or receipt.started_at_ms) > IN_FLIGHT_MS:
         return {}
     items: tuple[ReceiptItem | ConfigReceiptItem, ...] = (*receipt.items, *receipt.configs)
@@ -70,7 +70,7 @@ def awaited_writes(receipt: Receipt, now_ms: int) -> dict[MessageQueue | str, Aw
         item.mq if isinstance(item, ReceiptItem) else item.broker_name: Awaited(receipt.id, item.target)
         for item in items
         if item.result is Result.UNKNOWN
-        # A change that was interrupted had not looked to the end.
+        # An interrupted change had not finished looking.
         and (receipt.ended_at_ms is None or not item.is_after_known or item.note.endswith(_MAY_COME))
     }
 
@@ -78,7 +78,7 @@ def awaited_writes(receipt: Receipt, now_ms: int) -> dict[MessageQueue | str, Aw
 def unseen_again_note(awaits: Awaited, state: str, error: RmqctlError | None, now_ms: int) -> str:
     """Return the note of an item of an undo whose earlier write was not seen.
 
-    `state` is what was read last, at now_ms; `error` is why it could not be read.
+    `state` is what was last read, at now_ms; `error` is why it could not be read.
     """
     said = f"{state} (last read at {iso_time(now_ms)})" if error is None else f"It could not be read: {error.sentence}"
     more = f"The write of {awaits.receipt_id} was not seen and may still take effect: run the same undo again later"
@@ -86,7 +86,7 @@ def unseen_again_note(awaits: Awaited, state: str, error: RmqctlError | None, no
 
 
 def describe_awaited(items: Iterable[PlanItem | ConfigItem]) -> tuple[Consequence, ...]:
-    """Say of which items of an undo the earlier write was not seen yet, and what that means."""
+    """Return which items of an undo await an earlier write that was not seen yet, and what that means."""
     awaited = {
         item.mq if isinstance(item, PlanItem) else item.broker_name: item.awaits.receipt_id
         for item in items
@@ -96,21 +96,21 @@ def describe_awaited(items: Iterable[PlanItem | ConfigItem]) -> tuple[Consequenc
         return ()
     receipt_id = next(iter(awaited.values()))  # an undo is of one change
     text = (
-        f"The write of {receipt_id} is not seen yet and may still take effect: {listed(awaited)}. "
-        f"The undo looks for it for up to {LOOK_AGAIN_S:g} s and takes it back. "
+        f"The write of {receipt_id} has not been seen yet and may still take effect: {listed(awaited)}. "
+        f"The undo waits for it for up to {LOOK_AGAIN_S:g} s and reverts it. "
         "If it is not seen, the exit code is 9: run the same undo again later."
     )
     return (Consequence("NOT_SEEN_YET", text),)
 
 
 def describe_never_seen(places: Sequence[object], receipt_id: str) -> tuple[Consequence, ...]:
-    """Say where nothing is left to take back, though nobody saw what a write had done."""
+    """Return where nothing is left to revert, though the effect of a write was never seen."""
     if not places:
         return ()
-    text = f"As before: {listed(places)}. Whether {receipt_id} ever took effect there was not seen."
+    text = f"As before: {listed(places)}. It is unknown whether {receipt_id} ever took effect there."
     return (Consequence("NEVER_SEEN", text),)
 
 
 def joined(*sentences: str) -> str:
-    """Return sentences one after the other, each with one full stop."""
+    """Return sentences joined by blanks, each with one full stop."""
     return " ".join(f"{sentence.rstrip('.')}." for sentence in sentences if sentence)

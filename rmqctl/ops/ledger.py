@@ -1,8 +1,8 @@
-"""The ledger of a replay: which dead letters were sent where. One file per group and target, beside the journal.
+"""The ledger of a replay: which dead letters were sent where. One file per group and target, next to the journal.
 
-What is about to be sent is written to it before, in one piece; each dead letter gets its row when its result is known.
-After a crash what had no result yet is in doubt: the next run looks for its copies on the target, and sends only what
-is not there.
+Each window is written to it in one piece before it is sent; each dead letter gets its row when its result is known.
+After a crash, dead letters without a result are in doubt: the next run looks for their copies on the target, and sends
+only those that have none.
 """
 
 from __future__ import annotations
@@ -47,26 +47,26 @@ _TABLES = (
         " user TEXT, host TEXT, pid INTEGER, process_start TEXT, planned_count INTEGER)"
     ),
 )
-_MOVE_AWAY = "Move it away, and the next replay begins a new one, which sends everything again."
+_MOVE_AWAY = "Move it away; the next replay creates a new ledger and sends everything again."
 
 
-# A statement for so many rows takes less time than one each, and the interpreter runs on meanwhile. SQLite before 3.32
-# takes 999 values.
+# One statement for this many rows takes less time than one each, and other threads run meanwhile. SQLite before 3.32
+# accepts 999 values.
 _ROWS_AT_ONCE = 80
 _VALUES = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 class State(IntEnum):
-    """What came of a dead letter: stored on the target, or left out on purpose."""
+    """The result for a dead letter: stored on the target, or dropped by the transformation."""
 
     SENT = 1
     DROPPED = 2
 
 
 class Row(NamedTuple):
-    """One dead letter: its place and id, the mark of the replay that it comes from, if any, and where it goes.
+    """One dead letter: its place and id, the mark of the replay that had sent it before, if any, and its target.
 
-    Its copy can be in the queue that it goes to from `from_offset` on.
+    Its copy can be in the target queue from `from_offset` on.
     """
 
     broker_name: str
@@ -82,7 +82,7 @@ class Row(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What came of a row: SENT, with the offset of its copy, or DROPPED, which has none."""
+    """The result of a row: SENT, with the offset of its copy, or DROPPED without one."""
 
     row: Row
     state: State
@@ -90,7 +90,7 @@ class Done(NamedTuple):
 
 
 class Run(Struct, frozen=True):
-    """One run of a replay: how many were to be sent, and what it knows of. It has not ended, or was killed: None."""
+    """One run of a replay: how many were to be sent, and the results. `ended_at_ms`: None if it runs or was killed."""
 
     started_at_ms: int
     ended_at_ms: int | None
@@ -105,7 +105,7 @@ class Run(Struct, frozen=True):
 
     @property
     def left_count(self) -> int:
-        """How many of those that were to be sent were not, or may not have been."""
+        """Number of planned dead letters that were not sent, or may not have been sent."""
         return max(0, self.planned_count - self.sent_count - self.dropped_count)
 
 
@@ -125,9 +125,9 @@ class Summary(Struct, frozen=True):
 
 
 class Identity(Struct, frozen=True):
-    """What a ledger is for. `name` tells ledgers apart that are for the same; "" is the one that is used unasked.
+    """What a ledger is for. `name` distinguishes ledgers for the same purpose; "" is the default ledger.
 
-    `brokers` are the masters' addresses by name. A cluster has no identity that lasts: it is taken for the same while
+    `brokers` are the masters' addresses by name. A cluster has no permanent identity: it counts as the same as long as
     one of its brokers has the same name and address.
     """
 
@@ -142,21 +142,22 @@ _ROWS = msgspec.json.Decoder(list[Row])
 
 
 def has_ledger(identity: Identity) -> bool:
-    """Tell whether there is a ledger for this."""
+    """Return whether a ledger for this exists."""
     return _find(_folder(create=False), identity) is not None
 
 
 class Ledger:
-    """The ledger for a group and a target, open for this process alone; a new one where there is none.
+    """The ledger for a group and a target, locked by this process; created if it does not exist.
 
-    Raises BusyError where another process has it, UsageError for a file or folder of no use.
+    Raises BusyError when another process has it, UsageError for an unusable file or folder.
     """
 
     def __init__(self, identity: Identity, now_ms: int) -> None:
         self._run = 0
         folder = _folder(create=True)
-        busy = f"The dead letters of {identity.group} are being replayed by"
-        self._lock = take(folder / f"{_digest(identity)}.lock", "REPLAY", busy, "Try again when it has ended.")
+        busy = f"The dead letters of {identity.group} are already being replayed by"
+        hint = "Try again when that process has ended."
+        self._lock = take(folder / f"{_digest(identity)}.lock", "REPLAY", busy, hint)
         try:
             known = _find(folder, identity)
             self.id = secrets.token_hex(6) if known is None else known.stem.rpartition("-")[2]
@@ -175,12 +176,12 @@ class Ledger:
             raise
 
     def close(self) -> None:
-        """Let go of the file, and of its lock."""
+        """Close the file, and release its lock."""
         self._connection.close()
         free(self._lock)
 
     def has_letters(self) -> bool:
-        """Tell whether it has a row."""
+        """Return whether it has a row."""
         with self._reading():
             return self._connection.execute("SELECT 1 FROM letters LIMIT 1").fetchone() is not None
 
@@ -195,7 +196,7 @@ class Ledger:
             return set(found)
 
     def deliveries(self, message_ids: Sequence[str]) -> set[tuple[str, str]]:
-        """Return id and earlier mark of its rows of these ids."""
+        """Return (id, earlier mark) of its rows with these ids."""
         found: set[tuple[str, str]] = set()
         with self._reading():
             for at in range(0, len(message_ids), _ROWS_AT_ONCE):
@@ -206,13 +207,13 @@ class Ledger:
         return found
 
     def in_doubt(self) -> list[Row]:
-        """Return what was about to be sent when it was written to last."""
+        """Return what was about to be sent when the ledger was last written."""
         with self._reading():
             found = self._connection.execute("SELECT rows FROM under_way").fetchone()
             return [] if found is None else _ROWS.decode(found[0])
 
     def note(self, *, done: Sequence[Done] = (), under_way: Sequence[Row] = ()) -> None:
-        """Note what came of rows, and all that may be on its way from now on, in one transaction.
+        """Note the results of rows, and all that may be under way from now on, in one transaction.
 
         It is on the disk when this returns.
         """
@@ -229,7 +230,7 @@ class Ledger:
             self._connection.execute("INSERT OR REPLACE INTO under_way VALUES (1, ?, ?)", (len(under_way), text))
 
     def begin_run(self, who: Who, reason: str | None, planned_count: int, now_ms: int) -> None:
-        """Note that a run begins: what is noted from now on is its own."""
+        """Note that a run starts: all that is noted from now on belongs to it."""
         with self._transaction():
             cursor = self._connection.execute(
                 "INSERT INTO runs (started_at_ms, reason, user, host, pid, process_start, planned_count)"
@@ -257,7 +258,7 @@ class Ledger:
 
 
 def read_ledgers(groups: Collection[str] = ()) -> list[Summary]:
-    """Return all ledgers of this user, or those of some groups, the newest first."""
+    """Return all ledgers of this user, or only those of some groups, the newest first."""
     found = [_summary(path) for path in _paths(_folder(create=False))]
     chosen = [each for each in found if each is not None and (not groups or each.group in groups)]
     return sorted(chosen, key=lambda each: -each.created_at_ms)
@@ -286,14 +287,14 @@ def _find(folder: Path, identity: Identity) -> Path | None:
 
 
 def _merged_brokers(connection: sqlite3.Connection, identity: Identity) -> str:
-    """Return the brokers to write down. Those that are away now stay: the next run may see only them."""
+    """Return the brokers to store. Brokers that are absent now are kept: the next run may see only them."""
     found = connection.execute("SELECT brokers FROM ledger").fetchone()
     earlier = {} if found is None else json.loads(found[0])
     return json.dumps({**earlier, **identity.brokers}, sort_keys=True)
 
 
 def _summary(path: Path) -> Summary | None:
-    """Return what a ledger holds; None for one whose first process ended before it wrote what it is for."""
+    """Return a ledger's summary; None if its first process ended before it wrote what the ledger is for."""
     with _read_only(path) as connection:
         if format_number(connection) == 0:
             return None
@@ -349,7 +350,7 @@ def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
     except sqlite3.Error as error:
         raise refusal("ledger", path, error, _MOVE_AWAY) from error
     except ValueError as error:
-        raise UsageError(f"The ledger {path} has a row that can't be read: {error}.", hint=_MOVE_AWAY) from None
+        raise UsageError(f"The ledger {path} has an invalid row: {error}.", hint=_MOVE_AWAY) from None
 
 
 def _folder(*, create: bool) -> Path:
@@ -370,7 +371,10 @@ def _open(path: Path) -> sqlite3.Connection:
             prepare_for_writers(connection, is_local=is_local(path))
             found = format_number(connection)
             if found not in (0, _FORMAT):
-                raise UsageError(f"The ledger {path} is of another rmqctl.", hint=f"Use that one. {STATE_HINT}")
+                raise UsageError(
+                    f"The ledger {path} was written by another version of rmqctl.",
+                    hint=f"Use that version. {STATE_HINT}",
+                )
             if found == 0:
                 with all_or_nothing(connection, "BEGIN IMMEDIATE"):
                     for table in _TABLES:

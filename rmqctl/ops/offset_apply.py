@@ -1,4 +1,4 @@
-"""Applies a plan of offsets: checks it again, writes, finds out what came of it, and notes each step first."""
+"""Applies a plan of offsets: checks it again, writes, verifies the result, and journals each step first."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from .plan_parts import new_id, write_batches
 
 # A member can store its own offset between ours and the push.
 _PUSHES = 3
-# Go clients work off all that they are told side by side: where two pushes end together they forget parts of both
-# (remoteBrokerOffsetStore.persist), and a queue of which they are told again within their 10 s is consumed twice from
-# then on (pushConsumer.ResetOffset deletes the entry that has just been made).
+# Go clients handle resets concurrently: if two end together, they forget parts of both
+# (remoteBrokerOffsetStore.persist). A queue that is reset again within their 10 s is consumed twice from then on
+# (pushConsumer.ResetOffset deletes the entry that has just been made).
 _GO_APART_S = 2.0
 _GO_AGAIN_S = 12.0
-# What a broker stores for "none": clients and brokers take numbers below 0 for it.
+# What a broker stores for "none": clients and brokers treat all numbers below 0 as none.
 NONE_STORED = -1
 
 
@@ -41,15 +41,15 @@ async def apply_offsets(
     client: Client, plan: Plan, plan_text: str, plan_sha256: str, journal: Journal, who: Who, *, strict: bool,
     wait_s: float | None, report: Callable[[str], None],
 ) -> Applied:  # fmt: skip
-    """Apply a plan of offsets. `report` is told, in a sentence, what is being waited for.
+    """Apply a plan of offsets. `report` is called with a sentence about what is being waited for.
 
-    Nothing is written when the plan no longer holds (StaleError), or the group can't be read. Whatever goes wrong
-    later is in the receipt, queue by queue. One writer at a time: the caller holds the group's lock.
+    Nothing is written when the plan is out of date (StaleError), or the group cannot be read. Later failures are in
+    the receipt, queue by queue. One writer at a time: the caller holds the group's lock.
     """
     checked = await check_plan(client, plan, strict=strict)
     if checked.moved.queue_count:
         messages, queues = counted(checked.moved.message_count, "message"), f"{checked.moved.queue_count} of its queues"
-        report(f"The group has come {messages} further in {queues} since the plan.")
+        report(f"The group has advanced by {messages} in {queues} since the plan was made.")
     now_ms = client.clock.now_ms()
     outcomes = Outcomes(client, plan, checked, journal, new_id(now_ms))
     await outcomes.look_before()
@@ -80,9 +80,9 @@ class OffsetWriter:
         self._go_free_at_s = 0.0
 
     async def write(self, *, leave: Collection[int] = ()) -> None:
-        """Write at all brokers at once; where one becomes uncertain, the rest of its queues is left alone.
+        """Write to all brokers concurrently; at a broker, stop after a write whose effect is uncertain.
 
-        Items of `leave` are left alone as well.
+        Items of `leave` are not written.
         """
         there = [
             index
@@ -92,7 +92,7 @@ class OffsetWriter:
         for index in there:
             item = self._outcomes.items[index]
             self._outcomes.items[index] = replace(
-                item, result=Result.CONFIRMED, after=item.before, is_after_known=True, note="it was there already"
+                item, result=Result.CONFIRMED, after=item.before, is_after_known=True, note="already at the target"
             )
         self._outcomes.settle(there)
         by_broker: dict[str, list[int]] = {}
@@ -130,7 +130,7 @@ class OffsetWriter:
                     self._outcomes.note(index, f"nothing was sent: {error.sentence}")
 
     async def _write_batch(self, address: str, indexes: Sequence[int]) -> None:
-        """Write some queues at once. Raises the error that leaves it open whether something was stored."""
+        """Write some queues concurrently. Raises the error that does not prove that nothing was stored."""
         self._outcomes.attempting(indexes)
         answers = await ask_all(indexes, lambda index: self._write_one(address, self._plan.items[index]))
         self._outcomes.note_refusals(answers.failed)
@@ -143,19 +143,19 @@ class OffsetWriter:
             return
         if await store_offset(self._client, address, group, mq, target):
             return
-        # A reset of before still waits for its client: only another one goes over it, and none to "none".
+        # An earlier reset still waits for a client: only another reset replaces it, and a reset cannot delete.
         if item.target is None or not self._checked.is_server_side.get(mq.broker_name):
-            raise RefusedError(f"Nothing was stored of {mq}: a reset of before still waits for its client.")
+            raise RefusedError(f"The offset of {mq} was not stored: an earlier reset still waits for a client.")
         await reset_offset(self._client, address, group, mq, target)
 
     async def _push_topic(self, address: str, topic: str, indexes: Sequence[int]) -> None:
-        """Store the offsets and have the clients told of them at once, before they store their own again.
+        """Store the offsets and push them to the clients immediately, before they commit their own again.
 
-        Each time all of them: what is told is what is stored, and a client that stands still stores its old offsets.
+        Each turn stores all of them: the broker pushes what is stored, and a paused client commits its old offsets.
         """
         if self._checked.is_server_side.get(self._plan.items[indexes[0]].mq.broker_name):
-            # It would take the push for a reset of all queues to their end.
-            raise RefusedError("This broker resets by itself, and tells no client.")
+            # It would treat the push as a reset of all queues to their end.
+            raise RefusedError("This broker resets offsets by itself, and does not push resets to clients.")
         self._outcomes.attempting(indexes)
         stored, wrong = list(indexes), list(indexes)
         for turn in range(_PUSHES):
@@ -181,7 +181,7 @@ class OffsetWriter:
                 self._outcomes.untold |= set(stored) - self._outcomes.told
                 return
             except RmqctlError:
-                # The broker may have told them, or may yet.
+                # The broker may have notified them, or may still do so.
                 self._outcomes.unanswered |= set(stored)
                 raise
             items = self._plan.items
@@ -191,10 +191,10 @@ class OffsetWriter:
                 return
         self._outcomes.untold |= set(wrong)
         for index in wrong:
-            self._outcomes.note(index, "a client stored its own offset each time before the clients could be told")
+            self._outcomes.note(index, "a client committed its own offset each time before the push reached it")
 
     async def _wait_for_go(self) -> None:
-        """Return at least _GO_APART_S after the return before."""
+        """Return at least _GO_APART_S after the previous return."""
         async with self._go_turn:
             now_s = self._client.clock.monotonic_s()
             await pause(self._client.clock, max(0.0, self._go_free_at_s - now_s))

@@ -1,4 +1,4 @@
-"""Looks again at what a plan of offsets was made for, before anything is written."""
+"""Checks what a plan of offsets was made for again, before anything is written."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from .plan_parts import stale
 
 
 class Checked(Struct, frozen=True):
-    """What a plan's queues hold now, None for none, and how far a group that runs has come since.
+    """The current offsets of a plan's queues, None without one, and how far a running group has advanced since.
 
-    `brokers` are the plan's, `is_server_side` those that send clients to an offset themselves. `today` is the plan with
-    what it would do now, to be shown: it is applied as it was made.
+    `brokers` are the plan's; `is_server_side` says by name which of them move clients to an offset themselves. `today`
+    is the plan with what it would do now, for display only: the plan is applied as it was made.
     """
 
     offsets: Mapping[MessageQueue, int | None]
@@ -43,7 +43,7 @@ class Checked(Struct, frozen=True):
 
 
 async def find_planned(client: Client, plan: Plan) -> Found:
-    """Return the group as it is, where a plan is about it. Raises what find_group raises."""
+    """Read the part of the group that a plan is about. Raises what find_group raises."""
     # Name servers learn of a retry topic of pops up to 30 s late.
     named = {
         normal_topic(plan.group, item.mq.topic) if item.route is Route.POP_ACK else item.mq.topic
@@ -56,18 +56,18 @@ async def find_planned(client: Client, plan: Plan) -> Found:
 
 
 async def check_plan(client: Client, plan: Plan, *, strict: bool) -> Checked:
-    """Return what stands now. Raises StaleError when the plan no longer holds, and what find_group raises."""
+    """Return the current state. Raises StaleError when the plan is out of date, and what find_group raises."""
     try:
         found = await find_planned(client, plan)
     except NotFoundError as error:
-        raise StaleError(f"The plan no longer holds. {error.sentence}", hint=error.hint) from None
+        raise StaleError(f"The plan is out of date. {error.sentence}", hint=error.hint) from None
     found.require_settings(plan.brokers)
     tables = await fetch_configs(client, found.brokers if plan.configured_at else {})
     now = _now(plan, found, tables)
     _require_no_drift(plan, now, strict=strict)
     for name, silence in client.silent_masters.items():
         if name in plan.brokers:
-            raise silence.reworded(f"The master of {name} does not answer, and its slave's copy of offsets can be old.")
+            raise silence.reworded(f"The master of {name} does not answer; its slave's copy of the offsets may be old.")
     now = replace(now, store_times_ms=await _store_times_ms(client, compared_times(plan, now), found))
     _require_no_drift(plan, now, strict=strict)
     return Checked(
@@ -90,7 +90,7 @@ def _require_no_drift(plan: Plan, now: Now, *, strict: bool) -> None:
 async def _store_times_ms(client: Client, items: Collection[PlanItem], found: Found) -> dict[MessageQueue, int]:
     """Return when the message at each target was stored, by one pull per queue. Raises a broker's error.
 
-    One that is gone, by retention or compaction, is left out.
+    A message that was deleted, by retention or compaction, is left out.
     """
     addresses = {item.mq: require_master(found.brokers[item.mq.broker_name]) for item in items}
     targets = {item.mq: item.target or 0 for item in items}
@@ -104,7 +104,7 @@ async def _store_times_ms(client: Client, items: Collection[PlanItem], found: Fo
 
 def _today(plan: Plan, found: Found) -> Plan:
     if plan.operation in (Operation.OFFSET_DELETE, Operation.CLEAN_EXPIRED):
-        return plan  # deletions tell no numbers, and what is cleaned depends on who has it in hand
+        return plan  # a deletion has no numbers, and what is cleaned depends on the client that has it in flight
     items = tuple(
         item
         if item.mq not in found.rows or item.route is Route.UNSEEN or _is_awaiting(item, found)
@@ -118,12 +118,12 @@ def _today(plan: Plan, found: Found) -> Plan:
 
 
 def _is_awaiting(item: PlanItem, found: Found) -> bool:
-    """Tell whether an item still waits for an earlier write, so that nothing is changed so far."""
+    """Return whether an item still waits for an earlier write, so that nothing has changed so far."""
     return item.awaits is not None and not is_seen(item.awaits, item.before, found.offsets.get(item.mq))
 
 
 def _now(plan: Plan, found: Found, tables: Answers[str, dict[str, GroupConfig]]) -> Now:
-    # A plan for a group that may have members was made with the operator's word that it has none.
+    # For a plan with direct writes to a group that may have members, the operator asserted that it has none.
     assume_offline = any(item.route is Route.BROKER_WRITE for item in plan.items)
     return Now(
         state=found.situation.state,

@@ -1,4 +1,4 @@
-"""Plans which offsets go: those of a topic, or what deleted topics left behind."""
+"""Plans which offsets are deleted: those of a topic, or those of deleted topics."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ async def plan_deletion(
     client: Client, group: str, topics: Sequence[str], *, leftovers: bool, assume_offline: bool, asked: str,
     reason: str | None,
 ) -> Planned:  # fmt: skip
-    """Return the plan: the stored offsets of these topics, and with `leftovers` those of topics that are gone.
+    """Return the plan for the stored offsets of these topics, and with `leftovers` for those of deleted topics.
 
-    Raises NotFoundError when none are stored, RefusedError for a group in which somebody may be, and for one that
-    brokers of 5.x do not have configured.
+    Raises NotFoundError when none are stored, RefusedError for a group that may have members, and for one that
+    is not configured at brokers of 5.x.
     """
     found = await find_stored(client, group)
     state = found.situation.state
     if state is not GroupState.EMPTY and not (assume_offline and state is GroupState.UNKNOWN):
-        sentence = f"Group {group} has members, or may have: they would store their offsets again."
+        sentence = f"Group {group} has members, or may have members: they would commit their offsets again."
         raise RefusedError(sentence, hint="Stop them first.")
     gone, untold = await _find_gone(client, found)
     wanted = {*topics} | (gone if leftovers else set())
@@ -47,12 +47,12 @@ async def plan_deletion(
     if without and not failures:
         raise NotFoundError("Offset", group).reworded(f"Group {group} has no offsets in {', '.join(without)}.")
     if not items and not failures:
-        raise NotFoundError("Offset", group).reworded(f"Group {group} has no offsets of topics that are gone.")
-    hint = f"Delete all that is left of it: rmqctl group delete {group} --with-offsets"
+        raise NotFoundError("Offset", group).reworded(f"Group {group} has no offsets of deleted topics.")
+    hint = f"Delete the group with all its offsets: rmqctl group delete {group} --with-offsets"
     await require_configured(client, found, {mq.broker_name for mq in named}, hint=hint)
     consequences = (
         Consequence("NONE_STORED", f"{NONE_STORED}."),
-        Consequence("BEGINS_ANEW", "Who comes begins where clients begin without an offset (ConsumeFromWhere)."),
+        Consequence("BEGINS_ANEW", "The next member starts there as without an offset (ConsumeFromWhere)."),
         *hidden,
     )
     plan = await new_plan(
@@ -62,7 +62,7 @@ async def plan_deletion(
 
 
 def _item(mq: MessageQueue, before: int, gone: Collection[str]) -> PlanItem:
-    note = "its topic is gone" if mq.topic in gone else ""
+    note = "its topic does not exist" if mq.topic in gone else ""
     reasons = NOT_LOOKED_UP | {"target": "NONE_STORED"}
     return PlanItem(mq, before, None, Route.BROKER_WRITE, note=note, reasons=reasons)
 
@@ -70,7 +70,7 @@ def _item(mq: MessageQueue, before: int, gone: Collection[str]) -> PlanItem:
 def _unseen(
     found: Found, silent: Mapping[MessageQueue, int | None], topics: Collection[str], failures: Sequence[Failure]
 ) -> Iterator[PlanItem]:
-    """Yield the items of queues at brokers that told nothing: of the group (`silent`), or of its offsets."""
+    """Yield the items of queues at brokers that did not report the group (`silent`), or its offsets."""
     reasons = {failure.broker_name: reason_words(failure) for failure in reversed(failures)}
     befores: dict[MessageQueue, int | None] = {**silent} | {
         mq: row.consumer_offset for mq, row in found.rows.items() if mq.topic in topics
@@ -82,10 +82,10 @@ def _unseen(
 
 
 async def _find_gone(client: Client, found: Found) -> tuple[set[str], list[Failure]]:
-    """Return the topics without a route that no broker with offsets of them knows either, and what failed.
+    """Return the topics without a route that the brokers with their offsets do not have either, and what failed.
 
-    A name server alone proves nothing: it forgets a topic while the only broker that has it is away, and knows none
-    for a while after its own restart.
+    A name server alone proves nothing: it forgets a topic while the only broker that has it is absent, and knows no
+    topic for a while after its own restart.
     """
     places: dict[str, set[str]] = {}
     for mq in found.offsets:

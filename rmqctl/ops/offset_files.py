@@ -2,8 +2,8 @@
 
 Without a heading only three columns are read: Kafka's `topic,partition,offset` (CsvUtils.CsvRecordNoGroup) and rpk's
 `TOPIC PARTITION OFFSET` (rpk group seek --to-file). Four can be Kafka's `group,topic,partition,offset`
-(CsvRecordWithGroup) or `topic,brokerName,queueId,offset`, and brokers have a topic of their own name: a heading must
-tell. A partition may have its broker everywhere, as broker-a:0.
+(CsvRecordWithGroup) or `topic,brokerName,queueId,offset`, and brokers have a topic with their own name: four columns
+need a heading. A partition may include its broker in all formats, as in broker-a:0.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MAX_OFFSET = (1 << 63) - 1
 _MAX_QUEUE_ID = (1 << 31) - 1
 _MOST_SHOWN = 40
 _HINT = (
-    "Known are the JSON and CSV of rmqctl offset export, Kafka's CSV (topic,partition,offset) and rpk's text "
+    "Use the JSON or CSV of rmqctl offset export, Kafka's CSV (topic,partition,offset) or rpk's text "
     "(TOPIC PARTITION OFFSET)."
 )
 _HEADING_HINT = (
@@ -43,9 +43,9 @@ _HEADING_HINT = (
 
 
 class OffsetEntry(Struct, frozen=True, gc=False):
-    """One queue and its offset, None for "none is stored", or for one that was not read: `unread` then says why.
+    """One queue and its offset, None if none is stored or it was not read; in the latter case `unread` says why.
 
-    `broker_name` is None where the file has a bare partition; `line` is None in JSON, which has no lines of its own.
+    `broker_name`: None for a bare partition. `line`: None in JSON, where items are numbered instead.
     """
 
     topic: str
@@ -57,10 +57,10 @@ class OffsetEntry(Struct, frozen=True, gc=False):
 
 
 class OffsetFile(Struct, frozen=True):
-    """What a file says: at least one entry, no queue twice.
+    """The content of a file: at least one entry, no queue twice.
 
-    `group` is None and `clusters` is empty where the file names none. `not_read` is what could not be read when it was
-    made, in words.
+    `group`: None if the file does not name it. `clusters`: empty if it names none. `not_read` is, in words, what could
+    not be read when the file was made.
     """
 
     group: str | None
@@ -69,20 +69,20 @@ class OffsetFile(Struct, frozen=True):
     not_read: tuple[str, ...] = ()
 
     def settle_group(self, asked: str | None) -> str:
-        """Return the group that the offsets are for. Raises UsageError for none and for two."""
+        """Return the group that the offsets are for. Raises UsageError without a group, and for two."""
         if asked is None and self.group is None:
-            raise UsageError("The file names no group.", hint="Name the group with --group.")
+            raise UsageError("The file does not name a group.", hint="Name the group with --group.")
         if asked is not None and self.group is not None:
             hint = f"Name group {self.group}, or remove the group from the file to use its offsets for {asked}."
             require_fit("The file", "group", [self.group], [asked], hint=hint)
         return asked or self.group or ""
 
 
-_Found = tuple[str | None, OffsetEntry]  # the group that stands beside an entry
+_Found = tuple[str | None, OffsetEntry]  # the group of an entry, and the entry
 
 
 def parse_offsets(data: bytes) -> OffsetFile:
-    """Read a file; its content tells the format. Raises UsageError with the line, or the item, that is wrong."""
+    """Read a file in any of the formats. Raises UsageError that names the wrong line, or item."""
     data = data.removeprefix(codecs.BOM_UTF8)
     try:
         text = data.decode()
@@ -105,20 +105,20 @@ def _line_of(data: bytes, position: int) -> int:
 
 
 def _collect(found: Iterable[_Found], group: str | None = None, clusters: tuple[str, ...] = ()) -> OffsetFile:
-    """Put the entries together, of one group and each queue once. Raises UsageError."""
+    """Collect the entries. Raises UsageError for a second group, and for a queue that appears twice."""
     entries: list[OffsetEntry] = []
     seen: dict[tuple[str, str | None, int], int] = {}
     for number, (named_group, entry) in enumerate(found, 1):
         if not entry.topic:
-            raise UsageError(f"{_where(entry, number)} names no topic.")
+            raise UsageError(f"{_where(entry, number)} has no topic.")
         if entry.broker_name == "":
-            raise UsageError(f"{_where(entry, number)} names no broker before the queue.")
+            raise UsageError(f"{_where(entry, number)} has no broker before the queue.")
         if named_group == "":
-            raise UsageError(f"{_where(entry, number)} names no group.")
+            raise UsageError(f"{_where(entry, number)} has no group.")
         if named_group is not None and group not in (None, named_group):
             raise UsageError(
-                f"{_where(entry, number)} is of group {named_group}, what stands before it of {group}.",
-                hint="Make a file of each group. The columns topic,brokerName,queueId,offset need that heading.",
+                f"{_where(entry, number)} is of group {named_group}, but the entries before are of {group}.",
+                hint="Make one file per group. The columns topic,brokerName,queueId,offset need that heading.",
             )
         group = named_group if group is None else group
         first = seen.setdefault((entry.topic, entry.broker_name, entry.queue_id), number)
@@ -127,7 +127,7 @@ def _collect(found: Iterable[_Found], group: str | None = None, clusters: tuple[
             raise UsageError(f"{_where(entry, number)} has {_queue_name(entry)} a second time, after {before}.")
         entries.append(entry)
     if not entries:
-        raise UsageError("The file names no queue.", hint=_HINT)
+        raise UsageError("The file does not name a queue.", hint=_HINT)
     return OffsetFile(group, tuple(entries), clusters)
 
 
@@ -176,10 +176,10 @@ def _read_json(data: bytes) -> OffsetFile:
         head = msgspec.json.decode(data, type=_Head)
         require_kind("The JSON", head.kind, (EXPORT, LIST), hint=_HINT)
         if head.api_version != API_VERSION:
-            raise UsageError(f"The {head.kind} is not of {API_VERSION}, which this rmqctl reads.")
+            raise UsageError(f"The {head.kind} has apiVersion {head.api_version!r}; this rmqctl reads {API_VERSION}.")
         document = msgspec.json.decode(data, type=_Document)
     except msgspec.ValidationError as error:
-        raise UsageError(f"The JSON can't be read: {_one_based(str(error))}.", hint=_HINT) from None
+        raise UsageError(f"The JSON cannot be read: {_one_based(str(error))}.", hint=_HINT) from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise UsageError(_malformed(data, str(error)), hint=_HINT) from None
     clusters = tuple(document.cluster.split(",")) if document.cluster else ()
@@ -201,7 +201,7 @@ def _json_entries(document: _Document) -> Iterator[_Found]:
 
 
 def _one_based(message: str) -> str:
-    """Return what msgspec says is wrong; it counts items from 0."""
+    """Return msgspec's message with items counted from 1; msgspec counts from 0."""
     message = re.sub(r"\$\.items\[(\d+)\]", lambda match: f"$.item {int(match[1]) + 1}", message)
     return message.replace("`", "").replace("$.", "").replace(" - at", ",")
 
@@ -211,19 +211,19 @@ def _malformed(data: bytes, message: str) -> str:
         return f"The JSON is cut off after line {_line_of(data.rstrip(), len(data))}."
     place = re.search(r"\(byte (\d+)\)", message)
     line = f"Line {_line_of(data, int(place[1]))}" if place else "The file"
-    return f"{line} is no JSON."
+    return f"{line} is not valid JSON."
 
 
 def _require_between(number: int, what: str, most: int, where: str) -> None:
     if number < 0:
         raise UsageError(f"{where}: {what} {number} is negative.")
     if number > most:
-        raise UsageError(f"{where}: {what} {number} is more than RocketMQ can hold ({most}).")
+        raise UsageError(f"{where}: {what} {number} is more than RocketMQ's maximum ({most}).")
 
 
 # CSV and text
 
-_Row = tuple[int, Sequence[str]]  # its line, its cells
+_Row = tuple[int, Sequence[str]]  # line number, cells
 
 _NO_HEADING = ("topic", "queue", "offset")
 _HEADINGS = {
@@ -236,7 +236,7 @@ _HEADINGS = {
     "consumeroffset": "offset",
 }
 _HEADINGS_HINT = "Columns are group, topic, brokerName, queueId (or partition) and consumerOffset (or offset)."
-# What `offset show -o csv` has besides: it tells neither whose offsets these are nor where to go.
+# The other columns of `offset show -o csv`, which are ignored: they name neither a queue nor an offset to go to.
 _OTHER_HEADINGS = frozenset(
     {
         "minoffset", "maxoffset", "pulloffset", "lag", "lost", "inflight", "duplicaterisk", "duplicaterisksource",
@@ -252,12 +252,12 @@ def _csv_rows(text: str) -> Iterator[_Row]:
         try:
             row = next(reader, None)
         except csv.Error as error:
-            raise UsageError(f"Line {line} is no CSV: {error}.", hint=_HINT) from None
+            raise UsageError(f"Line {line} is not valid CSV: {error}.", hint=_HINT) from None
         if row is None:
             return
         if row and (len(row) > 1 or row[0].strip()):
             yield line, row
-        line = reader.line_num + 1  # a quoted name may go over several
+        line = reader.line_num + 1  # a quoted name may span several
 
 
 def _text_rows(text: str) -> Iterator[_Row]:
@@ -276,7 +276,7 @@ def _read_rows(rows: Iterator[_Row]) -> Iterator[_Found]:
         return
     is_heading = _is_heading(first)
     if not is_heading and len(first) != len(_NO_HEADING):
-        sentence = f"Line {first_line} has {counted(len(first), 'column')} and no heading that names them."
+        sentence = f"Line {first_line} has {counted(len(first), 'column')} without a heading."
         raise UsageError(sentence, hint=_HEADING_HINT if len(first) > len(_NO_HEADING) else _HINT)
     at = _columns(first_line, first) if is_heading else {column: index for index, column in enumerate(_NO_HEADING)}
     if not is_heading:
@@ -289,20 +289,20 @@ def _read_rows(rows: Iterator[_Row]) -> Iterator[_Found]:
 
 
 def _is_heading(cells: Sequence[str]) -> bool:
-    """Tell a heading from data: every row of data has a number, and no heading is one."""
+    """Return whether a row is a heading: it has a known name, and no number as every row of data has."""
     names = [cell.strip() for cell in cells]
     return any(name.casefold() in _HEADINGS for name in names) and not any(name.isdecimal() for name in names)
 
 
 def _columns(line: int, cells: Sequence[str]) -> dict[str, int]:
-    """Return where each column is. Raises UsageError for a heading that leaves open what a column is."""
+    """Return the index of each column. Raises UsageError for an unknown, repeated or missing heading."""
     found: dict[str, int] = {}
     for index, cell in enumerate(cells):
         name = cell.strip()
         column = _HEADINGS.get(name.casefold())
         if column is None and name.casefold() not in _OTHER_HEADINGS:
             hint = f"Rename or remove it. {_HEADINGS_HINT}"
-            raise UsageError(f"Line {line}: the heading {_shortened(name)!r} is not known.", hint=hint)
+            raise UsageError(f"Line {line}: unknown heading {_shortened(name)!r}.", hint=hint)
         if column in found:
             sentence = f"Line {line} has two columns for the {column}: {cells[found[column]].strip()} and {name}."
             raise UsageError(sentence, hint="Keep one of them.")
@@ -339,7 +339,7 @@ def _number(cell: str, what: str, most: int, line: int) -> int:
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()):
         hint = "Leave out lines without an offset." if not text and what == "offset" else _HINT
-        raise UsageError(f"Line {line}: {_shortened(text)!r} is no number, so no {what}.", hint=hint)
+        raise UsageError(f"Line {line}: invalid {what} {_shortened(text)!r}, not a number.", hint=hint)
     if len(digits) > _MOST_SHOWN:
         # Python refuses to read very long ones.
         raise UsageError(f"Line {line}: {what} {text[:_MOST_SHOWN]}... has too many digits.")
@@ -357,10 +357,10 @@ def resolve_brokers(
 ) -> dict[MessageQueue, OffsetEntry]:
     """Return the entries by queue. `read_queue_counts` are by (topic, broker name), of all topics named.
 
-    Which queues brokers that are `missing` have is not known where they have no count.
+    Queues at `missing` brokers without a count are not checked, since their number is unknown.
 
-    A bare partition is settled only where the topic lives on one broker. Raises UsageError for one that could be of
-    several, for a queue that is not there, and for one that turns out to be named twice.
+    A bare partition is accepted only if its topic is on a single broker. Raises UsageError for one that could be on
+    several brokers, for a queue that does not exist, and for a queue that is named twice.
     """
     counts: dict[str, dict[str, int]] = {}
     for (topic, broker_name), count in sorted(read_queue_counts.items()):
@@ -382,14 +382,14 @@ def resolve_brokers(
 
 def _resolve(entry: OffsetEntry, counts: Mapping[str, int]) -> MessageQueue:
     if not counts:
-        raise UsageError(f"No broker has queues of topic {entry.topic} to read{_at(entry)}.")
+        raise UsageError(f"Topic {entry.topic} has no readable queues{_at(entry)}.")
     broker_name = entry.broker_name
     if broker_name is None:
         if len(counts) > 1:
             first = next(iter(counts))
             raise UsageError(
-                f"Topic {entry.topic} is on {' and '.join(counts)}: queue {entry.queue_id} is not enough{_at(entry)}.",
-                hint=f"Write the broker as well: {first}:{entry.queue_id} instead of {entry.queue_id}.",
+                f"Topic {entry.topic} is on {' and '.join(counts)}: queue {entry.queue_id} is ambiguous{_at(entry)}.",
+                hint=f"Add the broker: {first}:{entry.queue_id} instead of {entry.queue_id}.",
             )
         broker_name = next(iter(counts))
     if entry.queue_id >= counts.get(broker_name, 0):

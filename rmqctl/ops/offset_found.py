@@ -1,4 +1,4 @@
-"""A group as a change of its offsets finds it: who is there, what is stored, what each broker can do."""
+"""A group as a change of its offsets finds it: its members, its stored offsets, and what each broker can do."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ _SERVER_SIDE = "useServerSideResetOffset"
 class Found(Struct, frozen=True):
     """A group as it was found, for a plan or for its check: rows by queue, brokers by name, what each can do.
 
-    `known_topics` are those that brokers name as the group's. `offsets` are those stored, None for none; a queue whose
-    offset could not be read is not there. `unsettled` are brokers that did not tell whether they reset by themselves.
-    `filters` are what members subscribe to, by topic; `unheard` are members that did not tell, in words.
+    `known_topics` are those that brokers list for the group. `offsets` are the stored ones, None if none is stored; a
+    queue whose offset could not be read is not in it. `unsettled` are brokers that did not report whether they reset by
+    themselves. `filters` are the members' subscriptions, by topic; `unheard` are, in words, members that did not report
+    theirs.
     """
 
     situation: Situation
@@ -58,19 +59,19 @@ class Found(Struct, frozen=True):
     unheard: tuple[str, ...]
 
     def require_settings(self, broker_names: Iterable[str]) -> None:
-        """Raise the error of a broker that did not tell how it resets, which decides all where somebody consumes."""
+        """Raise the error of a broker that did not report how it resets, if the group may have members."""
         failed = [self.unsettled[name] for name in broker_names if name in self.unsettled]
         if failed and self.situation.state is not GroupState.EMPTY:
             raise all_failed(failed)
 
     def is_consumed(self, topic: str) -> bool:
-        """Whether members may have messages of a topic: not where all of them tell that they subscribe to others."""
+        """Return whether members may have messages of a topic: false if all report that they do not subscribe to it."""
         is_told = self.situation.state is GroupState.ONLINE and not self.unheard
         return not is_told or topic in self.filters or topic.startswith(RETRY_PREFIX)
 
 
 async def find_configured(client: Client, found: Found) -> frozenset[str]:
-    """Return the brokers that have the group configured; find_untold() names those that do not tell."""
+    """Return the brokers that have the group configured; find_untold() returns those that do not report it."""
     tables = await fetch_configs(client, found.brokers)
     return frozenset(name for name, table in tables.ok.items() if found.situation.group in table)
 
@@ -78,10 +79,10 @@ async def find_configured(client: Client, found: Found) -> frozenset[str]:
 async def find_untold(
     client: Client, found: Found, names: Iterable[str]
 ) -> tuple[dict[str, Failure], tuple[Consequence, ...]]:
-    """Return by name those of these brokers that did not tell whether they have the group configured.
+    """Return, by name, which of these brokers did not report whether they have the group configured.
 
-    Nothing is changed there: no check would see that the group was deleted since. A broker that refuses to tell this
-    account refuses it always, so it is only named, in a consequence.
+    Nothing is changed there: no check would notice that the group was deleted since. A broker that refuses this account
+    always refuses it, so it is only named, in a consequence.
     """
     asked = {name: found.brokers[name] for name in names if name in found.brokers}
     tables = await fetch_configs(client, asked)
@@ -91,22 +92,26 @@ async def find_untold(
     }
     if not refused:
         return untold, ()
-    text = f"{listed(refused)} does not let this account list groups: a group deleted there since is not noticed."
+    text = (
+        f"{listed(refused)} does not allow this account to list groups: rmqctl will not notice if the group is "
+        "deleted there."
+    )
     return untold, (Consequence("CONFIGURATION_HIDDEN", text),)
 
 
 async def require_configured(client: Client, found: Found, names: Iterable[str], *, hint: str) -> None:
-    """Raise RefusedError where brokers of 5.x do not have the group configured: they reject writes of its offsets.
+    """Raise RefusedError if brokers of 5.x do not have the group configured: they reject writes of its offsets.
 
-    And for a group of lite topics: where it begins is each subscription's own choice, which no broker tells of.
+    Also for a group of lite topics: each subscription chooses where it starts, and no broker reports that.
     """
     asked = {name: found.brokers[name] for name in names if name in found.brokers and found.versions[name] >= V5_0_0}
     tables = await fetch_configs(client, asked)
     group = found.situation.group
     parent = bound_topic(table.get(group) for table in tables.ok.values())
     if parent is not None:
-        sentence = f"Group {group} consumes lite topics of {parent}: its offsets can't be changed from outside."
-        raise RefusedError(sentence, hint="A client chooses where to begin when it subscribes to one (RIP-83).")
+        sentence = f"Group {group} consumes lite topics of {parent}: its offsets cannot be changed from outside."
+        hint = "A client chooses where to start when it subscribes to a lite topic (RIP-83)."
+        raise RefusedError(sentence, hint=hint)
     lacking = sorted(name for name, table in tables.ok.items() if group not in table)
     if lacking:
         sentence = f"Group {group} is not configured at {listed(lacking)}, which would reject its offsets."
@@ -114,9 +119,9 @@ async def require_configured(client: Client, found: Found, names: Iterable[str],
 
 
 async def find_group(client: Client, group: str, topics: Sequence[str]) -> Found:
-    """Read a group as it is, in some topics or all that it consumes.
+    """Read a group, in some topics or all that it consumes.
 
-    Raises NotFoundError for a group or topic that there is not, and the brokers' error when none of them answers.
+    Raises NotFoundError for a group or topic that does not exist, and the brokers' error when none of them answers.
     """
     reading = await read_group(client, group, topics)
     progress = conclude(group, reading)
@@ -145,7 +150,7 @@ async def find_group(client: Client, group: str, topics: Sequence[str]) -> Found
         failures=tuple(
             failure
             for failure in progress.failures
-            # Neither is needed: a plan does not tell ages, and members who are silent are seen all the same.
+            # These are not needed: a plan has no ages, and brokers see silent members as well.
             if not failure.what.startswith(("message ages", "retention", "running info"))
             if not topics or failure.broker_name is None or failure.broker_name in holding
         ),
@@ -155,7 +160,7 @@ async def find_group(client: Client, group: str, topics: Sequence[str]) -> Found
 
 
 def _may_hold(client: Client, reading: Reading, name: str) -> bool:
-    """Tell whether a broker has queues of the topics that were read, or may have as far as anybody can tell."""
+    """Return whether a broker has queues of the topics that were read, or may have, as far as is known."""
     if any(reading.has_queues(topic, name) for topic in reading.topics):
         return True
     is_missing = isinstance(reading.failed_brokers.get(name), NotRegisteredError)
@@ -172,7 +177,7 @@ def _unheard(reading: Reading) -> Iterator[str]:
 
 
 def _filters(reading: Reading) -> dict[str, tuple[str, ...]]:
-    """Return what members subscribe to by topic; nothing of a topic that they only hold queues of."""
+    """Return the members' subscriptions by topic; empty for a topic of which they only hold queues."""
     found = reading.filters()
     for info in reading.running.ok.values():
         for mq in (*(mq for mq, held in info.process_queues.items() if not held.dropped), *info.pop_unacked):
@@ -187,8 +192,8 @@ async def _is_server_side(client: Client, broker: Broker) -> bool:
 
 def _situation(group: str, progress: GroupProgress, reading: Reading) -> Situation:
     connected = reading.connections()
-    # Members that consume from a broker are connected to it: those of brokers that were not heard consume nothing that
-    # can be changed now. Proxies hide theirs.
+    # Members that consume from a broker are connected to it: members at brokers that did not answer consume nothing
+    # that can be changed now. Proxies hide their members.
     unseen = unseen_reason([], reading.proxies)
     has_members = any(found.members for found in connected)
     return Situation(
@@ -205,14 +210,14 @@ def _situation(group: str, progress: GroupProgress, reading: Reading) -> Situati
 
 
 def _agreed_unless(refused: str, told: Collection[str]) -> str | None:
-    """Return what all brokers say, but what is refused as soon as one says it: its members would not notice."""
+    """Return what all brokers report, or `refused` if any broker reports it: members there would ignore a reset."""
     return refused if refused in told else agreed(told)
 
 
 async def find_stored(client: Client, group: str) -> Found:
-    """Read a group with every offset that brokers store of it, also of topics that there are no more.
+    """Read a group with all its stored offsets, also those of topics that no longer exist.
 
-    Its rows are those of brokers that did not tell their offsets. Raises what find_group raises.
+    Its rows are from brokers that did not report their offsets. Raises what find_group raises.
     """
     found = await find_group(client, group, ())
     tables = await ask_all(found.brokers, lambda name: fetch_group_table(client, found.brokers[name], group))

@@ -1,4 +1,4 @@
-"""What comes of the offsets that a plan writes: read back, waited for, and noted in the journal as it is known."""
+"""The results of the offsets that a plan writes: read back, waited for, and journaled as soon as they are known."""
 
 from __future__ import annotations
 
@@ -39,35 +39,34 @@ from .late_writes import (
 )
 from .offset_check import Checked
 
-# Go clients stop for 10 s also where a pull sends them, and take the queue again when they share next, within 20 s.
+# Go clients also stop for 10 s after a pull moves them, and get the queue again at the next rebalance, within 20 s.
 _GO_MORE_S = 30.0
-# Held pulls take 15 s, members that have just come 30 s more until they may pull.
+# Held pulls take 15 s; members that have just joined take 30 s more until they may pull.
 _WAIT_S = 60.0
-# How often clients store their offsets (persistConsumerOffsetInterval), and some time to do so.
+# The interval of the clients' commits (persistConsumerOffsetInterval), and some time to do so.
 _STORED_EVERY_S = 6.0
 
 
 class Outcomes:
-    """One application of a plan: what is known of each item so far, by its index in the plan.
-
-    `written` are those whose requests are sent or about to be, `told` those that clients were told of, rightly,
-    `untold` those that were stored and that no client was told of, for sure. Of `unanswered` a request was sent and not
-    answered; `write_failures` say so, by broker.
-    """
+    """One application of a plan: what is known of each item so far, by its index in the plan."""
 
     def __init__(self, client: Client, plan: Plan, checked: Checked, journal: Journal, receipt_id: str) -> None:
         self.receipt_id = receipt_id
         self.failures: list[Failure] = []
+        # The request was sent, or is about to be.
         self.written: set[int] = set()
+        # The right offset was pushed to the clients.
         self.told: set[int] = set()
+        # The offset was stored, and certainly not pushed to any client.
         self.untold: set[int] = set()
+        # A request was sent and not answered; the errors are by broker.
         self.unanswered: set[int] = set()
         self.write_failures: dict[str, Failure] = {}
         self._client = client
         self._plan = plan
         self._checked = checked
         self._journal = journal
-        # Why a broker could not be read when it was asked last, and what the notes of its items were before.
+        # Why a broker could not be read the last time, and the notes of its items from before.
         self._read_failures: dict[str, Failure] = {}
         self._sent_notes: dict[int, str] = {}
         self._baseline: GroupSample | None = None
@@ -85,15 +84,15 @@ class Outcomes:
         return tuple(self.items[index] for index in range(len(self.items)))
 
     async def find(self, wait_s: float | None, report: Callable[[str], None]) -> None:
-        """Find out what came of all that was written."""
+        """Find out the results of all that was written."""
         await self.read_back(self.written)
         awaited = self._awaited(wait_s)
-        # Side by side: a look at the group that begins late can't tell who had gone where by then.
+        # Concurrently: a later look at the group could not tell which members had moved before it.
         await asyncio.gather(self._wait(awaited, wait_s, report), self._look_again(awaited, report))
         await self._look_after_untold(wait_s)
 
     def attempting(self, indexes: Sequence[int]) -> None:
-        """Note what is going to be sent. Raises the journal's error: what is not noted there is not sent."""
+        """Journal what is going to be sent. Raises the journal's error: what is not journaled is not sent."""
         befores = {index: self.items[index].before for index in indexes}
         self._journal.attempting(self.receipt_id, befores, now_ms=self._client.clock.now_ms())
         for index in indexes:
@@ -101,7 +100,7 @@ class Outcomes:
             self.items[index] = replace(self.items[index], result=Result.UNKNOWN, note="")
 
     def note_refusals(self, failed: Mapping[int, RmqctlError]) -> None:
-        """Note what brokers refused. Raises the first error that leaves it open what they did."""
+        """Note what brokers refused. Raises the first error that is not a refusal: its effect is uncertain."""
         for index, error in failed.items():
             self.note(index, error.sentence)
         refused = {index: error for index, error in failed.items() if is_refusal(error)}
@@ -114,20 +113,20 @@ class Outcomes:
                 raise error
 
     def settle(self, indexes: Iterable[int]) -> None:
-        """Note in the journal what is known of items."""
+        """Write to the journal what is known of items."""
         settled = {index: self.items[index] for index in indexes}
         note_down(lambda: self._journal.settle(self.receipt_id, settled), self.failures)
 
     def end(self, now_ms: int) -> None:
-        """Note that it is over."""
+        """Write to the journal that the change has ended."""
         note_down(lambda: self._journal.end(self.receipt_id, now_ms), self.failures)
 
     def note(self, index: int, note: str) -> None:
-        """Give an item a note."""
+        """Set an item's note."""
         self.items[index] = replace(self.items[index], note=note)
 
     async def read_back(self, indexes: Collection[int]) -> None:
-        """Read what is stored now where something was sent, and conclude what can be concluded from it."""
+        """Read what is stored now where something was sent, and draw conclusions from it."""
         by_broker = self._by_broker(indexes)
         answers = await ask_all(by_broker, lambda name: self._stored(name, by_broker[name]))
         for name, part in by_broker.items():
@@ -144,16 +143,16 @@ class Outcomes:
 
     def _note_unread(self, index: int, error: RmqctlError) -> None:
         note = self._sent_notes.setdefault(index, self.items[index].note)
-        self.note(index, joined(note or "It was sent", f"What is stored could not be read back: {error.sentence}"))
+        self.note(index, joined(note or "It was sent", f"The offset could not be read back: {error.sentence}"))
 
     def all_failures(self) -> tuple[Failure, ...]:
-        """Return what failed, without what later turned out well."""
+        """Return what failed, except what was later confirmed."""
         open_names = {item.mq.broker_name for item in self.items.values() if item.result is not Result.CONFIRMED}
         unanswered = [failure for name, failure in self.write_failures.items() if name in open_names]
         return (*self.failures, *unanswered, *self._read_failures.values())
 
     def _awaited(self, wait_s: float | None) -> set[int]:
-        """Return the items that the group itself is to go to, where that is waited for."""
+        """Return the items whose targets the group itself has to reach, if rmqctl waits for that."""
         if wait_s == 0 or self._plan.state is not GroupState.ONLINE:
             return set()
         return {
@@ -161,13 +160,13 @@ class Outcomes:
             for index, item in self.items.items()
             if item.result is Result.UNKNOWN and index in self.written
             if item.route is Route.SERVER_SIDE or (item.route is Route.CLIENT_PUSH and index not in self.untold)
-            if item.target is not None  # nothing is taken away from a group that runs
+            if item.target is not None  # offsets of a running group are not deleted
         }
 
     async def _look_again(self, awaited: Collection[int], report: Callable[[str], None]) -> None:
-        """Look at what was sent and not answered until it is seen, for a bounded time; then it stays unknown.
+        """Read unanswered writes again until they are seen, for a bounded time; then they stay unknown.
 
-        So it is with what was answered and could not be read back. `awaited` is watched elsewhere.
+        The same applies to writes that were answered and could not be read back. `awaited` is watched elsewhere.
         """
 
         def is_open(index: int) -> bool:
@@ -179,7 +178,7 @@ class Outcomes:
         left = [index for index in sorted(self.written) if is_open(index)]
         if not left:
             return
-        report(f"Reading again for up to {LOOK_AGAIN_S:g} s what was not answered...")
+        report(f"Reading unanswered writes again for up to {LOOK_AGAIN_S:g} s...")
 
         async def look() -> bool:
             await self.read_back([index for index in left if is_open(index)])
@@ -196,7 +195,7 @@ class Outcomes:
     async def look_for_awaited(self, indexes: Collection[int], report: Callable[[str], None]) -> set[int]:
         """Look for the earlier writes that items of an undo await, for a bounded time; return those that were seen.
 
-        For the others nothing is written, and they are unknown.
+        Nothing is written for the others, and they are unknown.
         """
         report(LOOKING)
         seen: set[int] = set()
@@ -222,7 +221,7 @@ class Outcomes:
             if awaits is not None:
                 error, now_ms = failed.get(item.mq.broker_name), self._client.clock.now_ms()
                 note = unseen_again_note(awaits, stored_words(item.after), error, now_ms)
-                # Nothing was sent: there is nothing that could be taken back.
+                # Nothing was sent, so nothing could be reverted.
                 self.items[index] = replace(item, target=item.before, result=Result.UNKNOWN, note=note)
         self._read_failures |= {name: Failure(name, "what is stored now", error) for name, error in failed.items()}
         self.settle(set(indexes) - seen)
@@ -241,7 +240,7 @@ class Outcomes:
         return await fetch_stored_offsets(self._client, master, self._plan.group, queues)
 
     def _conclude(self, index: int, after: int | None) -> None:
-        """Conclude from what is stored now. It proves nothing of clients: a group that runs is waited for."""
+        """Draw conclusions from what is stored now; it proves nothing about clients, which are waited for."""
         note = self._sent_notes.pop(index, self.items[index].note)
         item = replace(self.items[index], after=after, is_after_known=True, note=note)
         if item.route is Route.BROKER_WRITE and after == item.target:
@@ -249,19 +248,19 @@ class Outcomes:
         elif index in self.told or (item.route is Route.SERVER_SIDE and after == item.target):
             item = replace(item, is_pending=True)
         elif index in self.unanswered:
-            # The broker may hold the write yet, or tell the clients.
+            # The broker may still perform the write, or push it to the clients.
             if after == item.target:
-                item = replace(item, note=joined(note, "Stored; whether the clients were told is not known"))
+                item = replace(item, note=joined(note, "Stored; it is unknown whether it was pushed to the clients"))
         elif after == item.before:
             item = replace(item, result=Result.UNCHANGED)
         elif item.route is Route.CLIENT_PUSH:
-            item = replace(item, note=item.note or "stored, but no client was told: they store their own over it")
+            item = replace(item, note=item.note or "stored, but not pushed to the clients: they will overwrite it")
         else:
-            item = replace(item, note=item.note or "another client stored another offset meanwhile")
+            item = replace(item, note=item.note or "another client stored a different offset meanwhile")
         self.items[index] = item
 
     async def _wait(self, awaited: Collection[int], wait_s: float | None, report: Callable[[str], None]) -> None:
-        """Wait until the group itself goes on from where it was sent, at most so long; None for what it can take."""
+        """Wait at most `wait_s` until the group itself resumes from the new offsets; None waits as long as needed."""
         open_items = {index: self.items[index] for index in sorted(awaited)}
         written = [
             Written(item.mq, item.route, item.before, item.target)
@@ -272,7 +271,7 @@ class Outcomes:
             wait_s = _WAIT_S + push_quiet_s(written) + (_GO_MORE_S if self._has_go else 0.0)
         if not written or wait_s <= 0:
             return
-        report(f"Waiting up to {wait_s:g} s until the group goes on from there...")
+        report(f"Waiting up to {wait_s:g} s until the group resumes from the new offsets...")
         waited = await wait_until_confirmed(
             self._client,
             self._plan.group,
@@ -296,7 +295,7 @@ class Outcomes:
         self.settle(open_items)
 
     async def _look_after_untold(self, wait_s: float | None) -> None:
-        """See whether members have stored their own offsets over what no client was told of; they do so every 5 s."""
+        """Check whether members have overwritten offsets that were not pushed to them; they commit every 5 s."""
         untold = {
             index
             for index, item in self.items.items()
@@ -313,7 +312,7 @@ class Outcomes:
         self.settle(untold)
 
     async def look_before(self) -> None:
-        """Note where the group's members are before anything is written: what they say later is compared with it."""
+        """Sample the group's members before anything is written; later samples are compared with this one."""
         if self._plan.state is GroupState.ONLINE:
             queues = [item.mq for item in self._plan.items if item.route is not Route.BROKER_WRITE]
             sampler = GroupSampler(self._client, self._plan.group, await self._all_brokers())
@@ -333,7 +332,7 @@ _RESULTS = {
 
 
 def _has_gone_on(item: ReceiptItem) -> bool:
-    """Tell whether the group goes on as if nothing had been written."""
+    """Return whether the group continues as if nothing had been written."""
     return item.before is not None and item.after is not None and item.before <= item.after != item.target
 
 
@@ -342,7 +341,7 @@ def _judged(item: ReceiptItem, verdict: Verdict, seen: QueueSample | None) -> Re
     is_confirmed = verdict.outcome is Outcome.CONFIRMED
     result = _RESULTS[verdict.outcome]
     if result is Result.UNCHANGED and (after is None or item.before is None or after < item.before):
-        result = Result.UNKNOWN  # it is not where it was, nor gone on from there
+        result = Result.UNKNOWN  # it is neither where it was nor further on
     return replace(
         item,
         result=result,

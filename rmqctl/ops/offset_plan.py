@@ -1,4 +1,4 @@
-"""Plans changes of offsets: reads the group as it is, and looks up where each queue goes and what that costs."""
+"""Plans changes of offsets: reads the group, and determines each queue's target and what the change costs."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ from .retry_topics import describe_waiting, find_retry_routes
 
 
 class Wish(Struct, frozen=True):
-    """What is to be changed: `topics`, all that the group consumes without any; `queues` of them, all without any.
+    """What is to be changed: `topics`, or all that the group consumes if empty; their `queues`, or all if empty.
 
-    `given` are offsets by queue for Aim.GIVEN, None for none stored there; `awaits` are writes that an undo has to wait
-    for where its queue is as before. `expect_queues` is how many queues the plan must be about, None for any number.
-    `unread` are queues of which no offset could be read where they were to come from, and why; `failures` and
-    `consequences` are what came of reading there.
+    `given` are offsets by queue for Aim.GIVEN, None for a queue without one; `awaits` are writes that an undo has to
+    wait for if its queue is as before. `expect_queues` is how many queues the plan must be about, None for any number.
+    `unread` are queues whose offset could not be read from the source, and why; `failures` and `consequences` are from
+    reading the source.
     """
 
     operation: Operation
@@ -70,22 +70,22 @@ class Wish(Struct, frozen=True):
 
 
 class Planned(Struct, frozen=True):
-    """A plan, and what could not be read for it."""
+    """A plan, and the failures of reading for it."""
 
     plan: Plan
     failures: tuple[Failure, ...]
 
     @property
     def unseen(self) -> str | None:
-        """What of the group was not seen, in a sentence's words; None when all of it was."""
+        """What of the group was not seen, in words; None when all of it was seen."""
         return describe_unseen(self.plan, self.failures)
 
 
 async def plan_offsets(client: Client, group: str, wish: Wish) -> Planned:
     """Return the plan for a wish, with resolved numbers.
 
-    Raises NotFoundError for a group or topic that there is not, RefusedError for a group that can't be changed, and the
-    brokers' error when none of them answers.
+    Raises NotFoundError for a group or topic that does not exist, RefusedError for a group that cannot be changed, and
+    the brokers' error when none of them answers.
     """
     wish = await _readable(client, wish)
     found = await _find_group(client, group, wish.topics)
@@ -102,7 +102,7 @@ async def plan_offsets(client: Client, group: str, wish: Wish) -> Planned:
         assume_offline=wish.assume_offline,
         is_server_side=[found.is_server_side.get(name, False) for name in names],
     )
-    await require_configured(client, found, names, hint=f"rmqctl group create {group} configures it.")
+    await require_configured(client, found, names, hint=f"Configure it: rmqctl group create {group}")
     untold, hidden = await find_untold(client, found, names)
     readable = [row for row in readable if row.mq.broker_name not in untold and row.mq not in wish.unread]
     brokers = {name: found.brokers[name] for name in names if name in found.brokers}
@@ -151,7 +151,7 @@ async def new_plan(
     now_ms, situation = client.clock.now_ms(), found.situation
     seen = [item for item in items if item.route is not Route.UNSEEN]
     routes = {item.route for item in seen} or {Route.UNSEEN}
-    # Of topics of which nothing was seen the check reads nothing.
+    # The check does not read topics of which nothing was seen.
     topics, names = {item.mq.topic for item in seen}, sorted({item.mq.broker_name for item in seen})
     return Plan(
         id=new_id(now_ms),
@@ -178,9 +178,9 @@ async def new_plan(
 
 
 async def _readable(client: Client, wish: Wish) -> Wish:
-    """Return a wish for the topics that can be read: what an undo can't find any more must not hide the rest.
+    """Return a wish for the topics that can be read: a topic that no longer exists must not block an undo of the rest.
 
-    Nor must topics all of whose brokers are missing: their queues are unread.
+    Neither must a topic whose brokers are all missing: its queues are unread.
     """
     routes = await ask_all(wish.topics, client.route)
     gone = {topic for topic, error in routes.failed.items() if isinstance(error, NotFoundError)}
@@ -189,7 +189,7 @@ async def _readable(client: Client, wish: Wish) -> Wish:
     if wish.spec.aim is Aim.BEFORE:
         left = tuple(topic for topic in left if topic not in gone)
     if not shut or not left:
-        return replace(wish, topics=left or tuple(shut))  # of which reading says why
+        return replace(wish, topics=left or tuple(shut))  # reading these raises the reason
     now_ms = client.clock.now_ms()
     errors = {broker.broker_name: not_registered(broker, now_ms) for route in shut.values() for broker in route.brokers}
     is_given = wish.spec.aim in (Aim.GIVEN, Aim.BEFORE)
@@ -220,7 +220,7 @@ async def _with_retry(client: Client, found: Found, wish: Wish) -> tuple[Found, 
 
 
 def _require_pushable(found: Found, items: Sequence[PlanItem]) -> None:
-    """Raise RefusedError where a broker would not tell the clients: it wants a stored offset of every queue."""
+    """Raise RefusedError if a broker would not push to the clients: it needs a stored offset for every queue."""
     places = {(item.mq.topic, item.mq.broker_name) for item in items if item.route is Route.CLIENT_PUSH}
     own = {item.mq for item in items}
     lacking = sorted(
@@ -229,7 +229,7 @@ def _require_pushable(found: Found, items: Sequence[PlanItem]) -> None:
         if offset is None and (mq.topic, mq.broker_name) in places and mq not in own
     )
     if lacking:
-        sentence = f"No offset is stored of {lacking[0]} yet: until then its broker tells the clients of no queue."
+        sentence = f"{lacking[0]} has no stored offset yet; until it has one, its broker does not push any reset."
         raise RefusedError(sentence, hint="Name that queue as well, or stop the members first.")
 
 
@@ -242,14 +242,15 @@ def _not_read(found: Found) -> Iterator[Consequence]:
         }
     )
     if names:
-        yield Consequence("NOT_READ", f"{', '.join(names)} could not be read: its queues will not be changed.")
+        yield Consequence("NOT_READ", f"{', '.join(names)} could not be read: queues there will not be changed.")
 
 
 def _require_count(wish: Wish, count: int) -> None:
-    """Raise RefusedError for another number of queues than the operator expects."""
+    """Raise RefusedError unless the number of queues is the expected one."""
     if wish.expect_queues is not None and wish.expect_queues != count:
-        sentence = f"The plan is about {counted(count, 'queue')}, not {wish.expect_queues} as --expect-queues says."
-        raise RefusedError(sentence, hint="rmqctl offset show GROUP lists them; rmqctl doctor checks the brokers.")
+        sentence = f"The plan has {counted(count, 'queue')}, but --expect-queues is {wish.expect_queues}."
+        hint = "List them with rmqctl offset show GROUP, and check the brokers with rmqctl doctor."
+        raise RefusedError(sentence, hint=hint)
 
 
 def _seen_items(
@@ -275,7 +276,7 @@ def _seen_items(
 def _unseen_items(
     found: Found, wish: Wish, rows: Sequence[QueueProgress], failures: Sequence[Failure]
 ) -> list[PlanItem]:
-    """Return the items of queues that could not be read, and of given ones that do not exist now."""
+    """Return the items of queues that could not be read, and of given queues that do not exist now."""
     reasons = {failure.broker_name: reason_words(failure) for failure in failures}
     items = [
         unseen_item(
@@ -293,7 +294,7 @@ def _unseen_items(
 
 
 def _unseen_consequences(unseen: Sequence[PlanItem]) -> Iterator[Consequence]:
-    """Tell of queues that could not be read, so that a saved plan tells of them too."""
+    """Yield the queues that could not be read, so that a saved plan names them as well."""
     if unseen:
         names = listed([item.mq for item in unseen])
         text = f"{counted(len(unseen), 'queue')} could not be read and will not be changed: {names}."
@@ -302,11 +303,11 @@ def _unseen_consequences(unseen: Sequence[PlanItem]) -> Iterator[Consequence]:
 
 def _time_ahead(client: Client, wish: Wish) -> Iterator[Consequence]:
     if wish.spec.aim is Aim.TIME and wish.spec.ago_ms is None and wish.spec.value > client.clock.now_ms():
-        yield Consequence("TIME_AHEAD", "That time has not come yet: every queue goes to its end.")
+        yield Consequence("TIME_AHEAD", "That time is in the future: every queue moves to its end.")
 
 
 def _chosen(found: Found, wish: Wish) -> list[QueueProgress]:
-    """Return the rows that a wish is about. Raises UsageError for a queue that there is not, NotFoundError for none."""
+    """Return the rows of a wish. Raises UsageError for a queue that does not exist, NotFoundError without any row."""
     rows = [
         row
         for mq, row in sorted(found.rows.items())
@@ -315,22 +316,22 @@ def _chosen(found: Found, wish: Wish) -> list[QueueProgress]:
         or (wish.with_retry and mq.topic.startswith(RETRY_PREFIX))
     ]
     if not rows:
-        sentence = f"Group {found.situation.group} has no queue to change: it has no offsets, and no subscription."
+        sentence = f"Group {found.situation.group} has no queue to change: it has no offsets and no subscription."
         error = NotFoundError("Queue", found.situation.group).reworded(
-            sentence, hint="--topic names one that it will read."
+            sentence, hint="Name a topic that it will consume with --topic."
         )
         raise not_found(error, failed_by_name(found.failures))
     for choice in wish.queues:
         if not any(choice.has(row.mq) for row in rows):
             there = ", ".join(sorted({row.mq.broker_name for row in rows}))
-            raise UsageError(f"--queue {choice}: there is no such queue.", hint=f"Brokers here: {there}.")
+            raise UsageError(f"--queue {choice} does not match any queue.", hint=f"The queues are at {there}.")
     if wish.spec.aim in (Aim.GIVEN, Aim.BEFORE):
         rows = [row for row in rows if row.mq in wish.given or row.mq in wish.unread]
     return [row for row in rows if not wish.queues or any(choice.has(row.mq) for choice in wish.queues)]
 
 
 async def _find_group(client: Client, group: str, topics: Sequence[str]) -> Found:
-    """Return what find_group returns. A group that does not exist yet can be made, and then go where it is to begin."""
+    """Return what find_group returns. For a group that does not exist, the hint says how to create it first."""
     try:
         return await find_group(client, group, topics)
     except NotFoundError as error:
@@ -341,9 +342,9 @@ async def _find_group(client: Client, group: str, topics: Sequence[str]) -> Foun
 
 
 class _Looked(Struct, frozen=True):
-    """Where a queue goes, and the store time of the first message there; `error` is why that could not be read.
+    """A queue's target, and the store time of the first message there; `error` is why that could not be read.
 
-    `order` is what a search by time saw of the store times.
+    `order` is the order of the store times that a search by time saw.
     """
 
     choice: Choice
@@ -353,14 +354,14 @@ class _Looked(Struct, frozen=True):
 
     @property
     def note(self) -> str:
-        """What is worth knowing of the target."""
+        """The note about the target."""
         return self.choice.note or target_note(self.order)
 
 
 async def _look_up(
     client: Client, found: Found, wish: Wish, rows: Sequence[QueueProgress]
 ) -> tuple[dict[MessageQueue, _Looked], list[Failure]]:
-    """Return where each queue goes; what could not be looked up is left out, and a failure."""
+    """Return each queue's target; a queue that could not be looked up is left out, and a failure."""
 
     async def look_up(row: QueueProgress) -> _Looked:
         min_offset, max_offset = row.min_offset or 0, row.max_offset or 0
@@ -374,7 +375,7 @@ async def _look_up(
         )  # fmt: skip
         choice = choose_target(wish.spec, facts)
         if choice.is_removed and _route(row.mq.broker_name, found, wish) is not Route.BROKER_WRITE:
-            return _Looked(Choice(None, "an offset can't be taken away from a group that runs"))
+            return _Looked(Choice(None, "an offset of a running group cannot be deleted"))
         if choice.target is None or choice.target >= max_offset:
             return _Looked(choice, order=order)
         try:

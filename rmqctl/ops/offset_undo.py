@@ -1,4 +1,4 @@
-"""Plans the way back from a change of offsets, by its receipt."""
+"""Plans the undo of a change of offsets, by its receipt."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from .offset_plan import Planned, Wish, plan_offsets
 
 
 async def plan_undo(client: Client, receipt: Receipt, *, assume_offline: bool, reason: str | None) -> Planned:
-    """Return the plan that stores again what was stored before, where something was or may have been changed.
+    """Return the plan that restores the former offsets of all queues that were, or may have been, changed.
 
-    Raises RefusedError where nothing was, and what plan_offsets raises.
+    Raises RefusedError if nothing was changed, and what plan_offsets raises.
     """
     changed = [item for item in receipt.items if item.may_have_changed]
     given = {item.mq: item.before for item in changed}
     if not given and any(item.route is Route.POP_ACK for item in receipt.items):
-        sentence = f"{receipt.id} can't be undone: brokers cannot take back the acknowledgement of a popped message."
+        sentence = f"{receipt.id} cannot be undone: the acknowledgement of a popped message is final."
         raise RefusedError(sentence, hint="The copy of each message is redelivered through the group's retry topic.")
     if not given:
-        # A group that was sent back and has consumed up to where it was is where it was.
+        # A group that was moved back and has consumed up to its former offset is where it was.
         is_back = any(item.result is Result.CONFIRMED and item.before != item.target for item in receipt.items)
-        reason = "its queues are at the offsets of before" if is_back else "no queue was changed"
+        reason = "its queues are at their former offsets" if is_back else "no queue was changed"
         raise RefusedError(f"There is nothing to undo in {receipt.id}: {reason}.")
     awaited = awaited_writes(receipt, client.clock.now_ms())
     wish = Wish(
@@ -38,10 +38,10 @@ async def plan_undo(client: Client, receipt: Receipt, *, assume_offline: bool, r
     try:
         planned = await plan_offsets(client, receipt.group, wish)
     except NotFoundError as error:
-        raise error.reworded(f"{receipt.id} can't be undone: {error.sentence}") from None
+        raise error.reworded(f"{receipt.id} cannot be undone: {error.sentence}") from None
     items = planned.plan.items
     if not items and planned.unseen is None:
-        sentence = f"There is nothing to undo in {receipt.id}: its queues are as before, or not there."
+        sentence = f"There is nothing to undo in {receipt.id}: its queues are as before, or do not exist."
         raise RefusedError(sentence)
     unknown = {item.mq for item in receipt.items if item.result is Result.UNKNOWN}
     never_seen = [

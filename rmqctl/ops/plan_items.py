@@ -1,4 +1,4 @@
-"""One queue of a plan: what its change does, by what was just read."""
+"""The items of a plan: what the change of one queue does, computed from what was just read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.rules.reset import Ahead, Range, find_effects
 
 IN_FLIGHT = "IN_FLIGHT"
-_THERE = "it is there already"
+_THERE = "already at the target"
 
 
 def new_item(
@@ -42,7 +42,7 @@ def new_item(
 
 
 def awaiting(item: PlanItem, awaits: Awaited) -> PlanItem:
-    """Return an item that stays where it is, unless the write that it awaits is seen: then it comes back there."""
+    """Return an item that stays where it is, unless the write that it awaits is seen: then it is moved back there."""
     counts = ("reconsumed", "reconsumed_min", "reconsumed_max", "skipped", "skipped_min", "skipped_max")
     return replace(
         item,
@@ -58,7 +58,7 @@ def awaiting(item: PlanItem, awaits: Awaited) -> PlanItem:
 def awaiting_config(
     broker_name: str, now: Mapping[str, Any] | None, awaits: Awaited, route: Route = Route.GROUP_CONFIG
 ) -> ConfigItem:
-    """Return an item as awaiting() does, of a configuration."""
+    """Return an item as awaiting() does, for a configuration."""
     return ConfigItem(broker_name, now, now, _awaits_words(awaits), route, awaits)
 
 
@@ -67,7 +67,7 @@ def _awaits_words(awaits: Awaited) -> str:
 
 
 def item_today(item: PlanItem, row: QueueProgress, *, is_consumed: bool) -> PlanItem:
-    """Return an item of a saved plan with what it would do today."""
+    """Return an item of a saved plan with what it would do now."""
     effects, reasons = _effects(row, item.target, item.route, is_consumed=is_consumed)
     kept = {key: reason for key, reason in item.reasons.items() if key in ("target", "firstStoreTimestamp")}
     note = "" if item.note == _THERE else item.note
@@ -85,7 +85,7 @@ def item_today(item: PlanItem, row: QueueProgress, *, is_consumed: bool) -> Plan
 def _effects(
     row: QueueProgress, target: int | None, route: Route, *, is_consumed: bool
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the fields that tell what a change does, and why some of them are not known."""
+    """Return the fields that describe what a change does, and why some of them are unknown."""
     min_offset, max_offset = row.min_offset or 0, row.max_offset or 0
     ahead = _ahead(row, max_offset) if is_consumed and route is not Route.BROKER_WRITE else None
     found = find_effects(row.consumer_offset, target, min_offset, max_offset, ahead)
@@ -101,7 +101,7 @@ def _effects(
         span: Range | None = getattr(found, name)
         low, high = (None, None) if span is None else span
         if span is None:
-            # Where a group without an offset begins is its clients' affair (ConsumeFromWhere).
+            # The clients of a group without an offset choose where to start (ConsumeFromWhere).
             reasons |= {f"{name}{end}": Unknown.NEVER_COMMITTED.value for end in ("", "Min", "Max")}
         elif span.exact is None:
             reasons[name] = IN_FLIGHT
@@ -110,9 +110,9 @@ def _effects(
 
 
 def _ahead(row: QueueProgress, max_offset: int) -> Ahead | None:
-    """Return what members have past the stored offset: all of the queue where that is not known."""
+    """Return what members have past the stored offset: all of the queue if that is unknown."""
     if row.reasons.get("inflight") is Unknown.POP:
-        return None  # a pop moves the stored offset at once
+        return None  # a pop moves the stored offset immediately
     if row.pulled_to is None or row.duplicate_risk is None:
         return Ahead(max_offset, max_offset)
     return Ahead(row.pulled_to, row.duplicate_risk, row.first_unfinished)

@@ -1,4 +1,4 @@
-"""What plans of all kinds are made with."""
+"""Parts shared by plans of all kinds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
 from rmqctl.rules.words import counted
 
-# Why a plan that only takes something away does not tell what that is worth.
+# The reasons of a plan that only deletes offsets, and does not look up what these numbers are.
 NOT_LOOKED_UP = dict.fromkeys(
     (
         "minOffset", "maxOffset", "change", "reconsumed", "reconsumedMin", "reconsumedMax", "skipped", "skippedMin",
@@ -24,33 +24,33 @@ NOT_LOOKED_UP = dict.fromkeys(
 )  # fmt: skip
 
 
-# What fails for a plan and leaves no part of the group unseen.
+# Failures that leave no part of the group unseen.
 _HARMLESS = ("first message", "master, its slave answered")
 _SHOWN = 5
 
 
 def is_harmless(failure: Failure) -> bool:
-    """Tell whether what failed leaves no part of the group unseen."""
+    """Return whether a failure leaves no part of the group unseen."""
     return failure.what.startswith(_HARMLESS)
 
 
 _NOT_SEEN = "not seen"
-# What a broker did not tell whose offsets could be read: whether it has the group configured.
+# The failure of a broker whose offsets could be read, but which did not report whether it has the group configured.
 GROUPS = "configurations of groups"
 
 
 def reason_words(failure: Failure) -> str:
-    """Return why a queue's broker counts as not seen."""
+    """Return, in words, why a queue's broker counts as not seen."""
     return f"{failure.what}: {failure.error.sentence}" if failure.what == GROUPS else failure.error.sentence
 
 
 def unseen_note(why: str) -> str:
-    """Return the note of what should be there and could not be read."""
+    """Return the note of what should exist and could not be read."""
     return f"{_NOT_SEEN}: {why.rstrip('.')}" if why else _NOT_SEEN
 
 
 def unseen_item(mq: MessageQueue, why: str, *, reason: str = "NOT_THERE", before: int | None = None) -> PlanItem:
-    """Return the item of a queue that should be there and could not be read; nothing will be sent for it."""
+    """Return the item of a queue that should exist and could not be read; nothing will be sent for it."""
     reasons = dict.fromkeys((*NOT_LOOKED_UP, "target"), reason)
     if before is None:
         reasons["before"] = reason
@@ -58,12 +58,12 @@ def unseen_item(mq: MessageQueue, why: str, *, reason: str = "NOT_THERE", before
 
 
 def unseen_config(broker_name: str, why: str) -> ConfigItem:
-    """Return the item of a broker that should be there and could not be read; nothing will be sent there."""
+    """Return the item of a broker that should exist and could not be read; nothing will be sent there."""
     return ConfigItem(broker_name, None, None, unseen_note(why), Route.UNSEEN)
 
 
 def describe_unseen(plan: Plan, failures: Sequence[Failure]) -> str | None:
-    """Return what of a group a plan leaves out because it was not seen, in words; None when it saw everything."""
+    """Return, in words, what a plan leaves out of a group because it was not seen; None when all was seen."""
     counts: dict[str, int] = {}
     notes: dict[str, str] = {}
     for item in plan.items:
@@ -90,28 +90,28 @@ def _reason(note: str) -> str:
 
 
 def stale(drift: Sequence[str], *, has_moved: bool = False) -> StaleError:
-    """Return the error of a plan that no longer holds, with the first of what has changed.
+    """Return the error of a plan that is out of date, with the first changes.
 
     `has_moved`: a broker has another address.
     """
     more = f" And {len(drift) - _SHOWN} more." if len(drift) > _SHOWN else ""
-    sentence = f"The plan no longer holds. {' '.join(drift[:_SHOWN])}{more}"
-    hint = "Nothing was changed. Make a new plan, and look at it."
+    sentence = f"The plan is out of date. {' '.join(drift[:_SHOWN])}{more}"
+    hint = "Nothing was changed. Make a new plan and review it."
     if has_moved:
-        hint += " If a broker has only moved, --assume-same-cluster goes on with this one."
+        hint += " If a broker has only moved, add --assume-same-cluster to apply this plan."
     return StaleError(sentence, hint=hint)
 
 
-# Written, and noted as being written, at once.
+# The number of offsets that are journaled and written together.
 _BATCH = 64
 
 
 def write_batches(queues: Mapping[int, MessageQueue], known_topics: Collection[str]) -> list[list[int]]:
-    """Return in which order offsets are written at one broker: the numbers of those that may go out together.
+    """Return in which order offsets are written at one broker: lists of numbers that may be written together.
 
-    `known_topics` are those of which the broker stores an offset of the group. Of the others one queue goes first:
-    brokers make a table for a topic with its first offset, and of two that come at once the table of the later one
-    replaces the other's, whose offset is lost though it was answered with success (ConsumerOffsetManager.commitOffset).
+    `known_topics` are the topics for which the broker stores an offset of the group. Of the other topics one queue is
+    written first: brokers create a topic's table with its first offset. If two arrive concurrently, the later table
+    replaces the earlier one, whose offset is lost though it was acknowledged (ConsumerOffsetManager.commitOffset).
     """
     first: dict[str, int] = {}
     for number, mq in queues.items():
@@ -128,11 +128,11 @@ def new_id(now_ms: int) -> str:
 
 
 def is_id(text: str) -> bool:
-    """Tell whether a text has the form of what new_id() returns."""
+    """Return whether a text has the form of an id of new_id()."""
     return re.fullmatch(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{6}", text) is not None
 
 
 def cluster_label(brokers: Iterable[Broker], name_servers: Sequence[str]) -> str:
-    """Return what a cluster is called in plans and in the journal, whichever of its name servers answered."""
+    """Return a cluster's name in plans and in the journal; it does not depend on which name server answered."""
     names = ",".join(sorted({broker.cluster for broker in brokers}))
     return f"{names}@{';'.join(sorted(name_servers))}"

@@ -1,4 +1,4 @@
-"""Acknowledges popped messages whose copies have been seen, and reads back whether the brokers have recorded it."""
+"""Acknowledges popped messages whose copies were seen, and reads back whether the brokers have recorded it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rmqctl.rules.words import counted
 
 from .late_writes import joined
 
-# With less time left a message is left to its broker, which would redeliver it while its copy is looked up.
+# With less time left, a message is left alone: its broker would redeliver it while rmqctl looks for the copy.
 _LEAST_LEFT_MS = 3_000
 _ANSWER_S = 5.0
 # A broker records an acknowledgement before it answers; it can be read some ms later.
@@ -34,7 +34,7 @@ _Place = tuple[int, int]
 
 
 class PopAcks:
-    """The acknowledgements of one application of a plan. `left_alone` says of messages why nothing is sent for them."""
+    """The acknowledgements of one application of a plan. `left_alone` says, by message, why nothing is sent for it."""
 
     def __init__(self, client: Client, plan: Plan, brokers: Mapping[str, Broker]) -> None:
         self.indexes = frozenset(index for index, item in enumerate(plan.items) if item.route is Route.POP_ACK)
@@ -43,9 +43,9 @@ class PopAcks:
         self._errors: dict[_Place, str] = {}
 
     async def look_before(self) -> dict[int, str]:
-        """Leave alone what is not popped as in the plan; return the items of which that is all, and why.
+        """Leave messages alone that are no longer popped as planned; return the items that have no others, and why.
 
-        A client may have acknowledged it meanwhile, or the broker redelivered it.
+        A client may have acknowledged a message meanwhile, or the broker may have redelivered it.
         """
         logs = await self._read(self.indexes)
         for index in self.indexes:
@@ -62,7 +62,7 @@ class PopAcks:
         return [each for each in messages if (index, each.queue_offset) not in self.left_alone]
 
     async def acknowledge(self, index: int, address: str, message: ReturnedMessage) -> None:
-        """Acknowledge a popped message whose copy has been seen; one that was pulled has no handle."""
+        """Acknowledge a popped message whose copy was seen; a pulled message has no handle and is ignored."""
         if message.pop_handle is None:
             return
         mq, offset = self._plan.items[index].mq, message.queue_offset
@@ -76,7 +76,7 @@ class PopAcks:
     async def conclude(
         self, items: Mapping[int, ReceiptItem], receipts: Mapping[int, Sequence[ReturnReceipt]]
     ) -> dict[int, ReceiptItem]:
-        """Return what came of each item: CONFIRMED where the broker has recorded all acknowledgements."""
+        """Return each item with its result: CONFIRMED if the broker has recorded all acknowledgements."""
         sent = {
             (index, each.queue_offset) for index in items for each in receipts[index] if each.result is Result.CONFIRMED
         }
@@ -114,7 +114,7 @@ class PopAcks:
         if twice_count:
             note = joined(note, f"{twice_count} sent back and not acknowledged: the broker may redeliver them as well")
         if refused_count:
-            note = joined(note, f"{refused_count} not acknowledged: not stored again")
+            note = joined(note, f"{refused_count} not acknowledged: not sent back")
         if left_count := len(receipts) - len(sent):
             note = joined(note, f"{left_count} left alone")
         errors = {error for (other, _), error in self._errors.items() if other == index}
@@ -124,7 +124,7 @@ class PopAcks:
         return replace(item, before=item.target, result=result, note=note)
 
     async def _read(self, indexes: Collection[int]) -> Answers[str, PopLog]:
-        """Read what brokers have recorded since the first pop of these items, each broker's at once."""
+        """Read what each broker has recorded since the first pop of its items here."""
         since_ms: dict[str, int] = {}
         for index in indexes:
             name = self._plan.items[index].mq.broker_name
@@ -142,14 +142,14 @@ class PopAcks:
 
 def _why_left_alone(mq: MessageQueue, message: ReturnedMessage, logs: Answers[str, PopLog]) -> str | None:
     if mq.broker_name in logs.failed:
-        return f"Whether the message is still popped is not known: {logs.failed[mq.broker_name].sentence}"
+        return f"It is unknown whether the message is still popped: {logs.failed[mq.broker_name].sentence}"
     log = logs.ok[mq.broker_name]
     popped = log.records.unacknowledged(log.now_ms)
     found = next((each for each in popped if each.handle == message.pop_handle), None)
     if found is None and log.since_ms is not None:
-        return f"Whether {mq} offset {message.queue_offset} is still popped is not known: its records are too many."
+        return f"It is unknown whether {mq} offset {message.queue_offset} is still popped: there are too many records."
     if found is None:
         return f"{mq} offset {message.queue_offset} is no longer popped: it was acknowledged, renewed or redelivered."
     if found.due_ms - log.now_ms < _LEAST_LEFT_MS:
-        return f"{mq.broker_name} redelivers {mq} offset {message.queue_offset} at {iso_time(found.due_ms)} by itself."
+        return f"{mq.broker_name} itself redelivers {mq} offset {message.queue_offset} at {iso_time(found.due_ms)}."
     return None

@@ -1,4 +1,4 @@
-"""Plans cleaning of popped messages: each is sent back, and acknowledged when its copy has been seen."""
+"""Plans the cleaning of popped messages: each is sent back, and acknowledged when its copy was seen."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .plan_parts import NOT_LOOKED_UP
 CONSEQUENCE = Consequence(
     "POP_ACKNOWLEDGED",
     "No offset moves. Each message is acknowledged for the client that has it; the acknowledgement cannot be undone. "
-    "The listener may finish the message as well: it is then consumed twice.",
+    "The listener may still finish the message: it is then consumed twice.",
 )
 
 
 def require_retry_reader(group: str, subscribed: Collection[str]) -> None:
-    """Raise RefusedError where no member reads what is sent back: clients of a proxy pop from other retry topics."""
+    """Raise RefusedError if no member reads what is sent back: clients of a proxy pop from other retry topics."""
     if f"{RETRY_PREFIX}{group}" not in subscribed:
         sentence = f"No member of {group} subscribes to {RETRY_PREFIX}{group}: what is sent back would not be consumed."
         raise RefusedError(sentence, hint="Clients behind a proxy do not read it. Wait for the broker to redeliver.")
@@ -56,7 +56,7 @@ def _returned(group: str, queue: StuckQueue) -> ReturnedMessage:
     if popped is None or message is None:
         raise NotFoundError("Message", str(mq))
     if message.inner_index is not None:
-        raise RefusedError(f"{mq} offset {popped.queue_offset} is part of a batch: all of it would be sent back.")
+        raise RefusedError(f"{mq} offset {popped.queue_offset} is part of a batch, which is sent back as a whole.")
     if not message.properties.get(UNIQ_KEY):
         raise RefusedError(f"{mq} offset {popped.queue_offset} has no unique key: its copy could not be found.")
     return ReturnedMessage(

@@ -1,4 +1,4 @@
-"""How far the process is that makes a change, as what it wrote down tells."""
+"""How far the process is that makes a change, by what it has recorded."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .state_place import host_name
 
 
 def change_state(ended_at_ms: int | None, host: str, pid: int, start: str | None) -> ChangeState:
-    """Return the state of a change, by when it ended and by its process; `start` is its process_start()."""
+    """Return the state of a change from its end time and its process; `start` is its process_start()."""
     if ended_at_ms is not None:
         return ChangeState.DONE
-    if host != host_name() or not hasattr(os, "uname"):  # on Windows asking for a process would end it
+    if host != host_name() or not hasattr(os, "uname"):  # on Windows os.kill(pid, 0) would end the process
         return ChangeState.ELSEWHERE
     return ChangeState.RUNNING if _is_running(pid, start) else ChangeState.INTERRUPTED
 
 
 def process_start(pid: int) -> str | None:
-    """Return when a process began, in the system's ticks, None where the system does not tell (no /proc)."""
+    """Return when a process started, in the system's ticks; None on systems without /proc."""
     try:
         words = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -32,9 +32,9 @@ def _is_running(pid: int, start: str | None) -> bool:
     try:
         os.kill(pid, 0)
     except PermissionError:
-        pass  # it is there, and somebody else's
+        pass  # it exists, and belongs to another user
     except (ProcessLookupError, OverflowError):
         return False
-    # Numbers are given again: after a restart of the machine another process may have this one.
+    # Process ids are reused: after a restart of the machine another process may have this one.
     start_now = process_start(pid)
     return start_now is None or start in (None, start_now)

@@ -1,4 +1,4 @@
-"""Copies of dead letters whose sending was not answered: looked for on their target, by the mark that they carry."""
+"""Looks for copies of dead letters whose sending was not answered: on their target, by the mark that they carry."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from .ledger import Row
 
 
 class Copies(Struct, frozen=True):
-    """What was found: `stored` are rows and the offsets of their copies; `open` can't be told yet. The rest has none.
+    """What was found: `stored` are rows and the offsets of their copies; `open` are unknown. Other rows have no copy.
 
-    `error` says why of the first queue that could not be read to its end.
+    `error` is that of the first queue that could not be read to its end.
     """
 
     stored: tuple[tuple[Row, int], ...] = ()
@@ -33,9 +33,9 @@ class Copies(Struct, frozen=True):
 
 
 async def find_copies(client: Client, ledger_id: str, rows: Sequence[Row]) -> Copies:
-    """Read each queue that rows were sent to, from where their copies can be on up to its end.
+    """Read each queue that rows were sent to, from the first possible offset of a copy to its end.
 
-    Raises nothing that a broker says.
+    Errors of brokers are not raised; their rows are `open`.
     """
     by_queue: dict[MessageQueue, list[Row]] = {}
     for row in rows:
@@ -59,7 +59,7 @@ async def find_copies(client: Client, ledger_id: str, rows: Sequence[Row]) -> Co
 async def _read(client: Client, ledger_id: str, mq: MessageQueue, first_offset: int) -> dict[str, int]:
     """Return the offsets of a ledger's copies in a queue, by their marks.
 
-    Only the master is asked: a slave's copy of the queue can be old. Raises RmqctlError where not all can be read.
+    Only the master is asked: a slave's copy of the queue can be old. Raises RmqctlError if not all can be read.
     """
     route = await fetch_route(client, mq.topic)
     address = master_of(route, mq.broker_name)
@@ -69,7 +69,7 @@ async def _read(client: Client, ledger_id: str, mq: MessageQueue, first_offset: 
     )
     min_offset, end = headers.int_field(lowest, "offset"), headers.int_field(highest, "offset")
     if min_offset > first_offset:
-        raise RmqctlError(f"{mq} begins at offset {min_offset} by now: copies from {first_offset} on may be gone.")
+        raise RmqctlError(f"{mq} now starts at offset {min_offset}: copies from {first_offset} on may be deleted.")
     wanted, found = ledger_id.encode(), {}
     position = first_offset
 
@@ -85,5 +85,5 @@ async def _read(client: Client, ledger_id: str, mq: MessageQueue, first_offset: 
                     if mark.startswith(f"{ledger_id} "):
                         found[mark] = message.queue_offset
     if position < end:
-        raise RmqctlError(f"{mq} could be read to offset {position} only, not to its end {end}.")
+        raise RmqctlError(f"{mq} could only be read up to offset {position}, not to its end {end}.")
     return found

@@ -1,4 +1,4 @@
-"""Plans a replay: which dead letters would be sent where, and which would not, and why."""
+"""Plans a replay: which dead letters would be sent where, which would not be sent, and why."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Left(StrEnum):
     DONE = "DONE"  # it was sent before, or dropped
     IN_DOUBT = "IN_DOUBT"  # it may have been sent before: its copy is looked for first
     TWICE = "TWICE"  # another dead letter of the same delivery is sent, or was
-    NO_ORIGIN = "NO_ORIGIN"  # it does not tell which topic it was first sent to
+    NO_ORIGIN = "NO_ORIGIN"  # it does not contain the topic that it was first sent to
 
 
 class Tally(Struct):
-    """How many dead letters, how large, from when to when."""
+    """Number, total size in bytes and time range of dead letters."""
 
     count: int = 0
     size_bytes: int = 0
@@ -41,7 +41,7 @@ class Tally(Struct):
     latest_at_ms: int | None = None
 
     def add(self, letter: DeadLetter) -> None:
-        """Count one."""
+        """Count one dead letter."""
         at_ms = letter.stored_at_ms
         self.count += 1
         self.size_bytes += len(letter.body)
@@ -50,10 +50,10 @@ class Tally(Struct):
 
 
 class ReplayPlan(Struct):
-    """What would be sent, by origin topic and target topic, and the first five; what would not, by why.
+    """What would be sent, by origin topic and target topic, and the first five; what would not be sent, by reason.
 
-    `left_count` are those beyond the most that were asked for; `again_count` those of what would be sent that a replay
-    sent before, and that failed again. `obstacle` is why no topic takes anything.
+    `left_count` are those beyond the requested maximum; `again_count` are those to be sent that were replayed before,
+    and failed again. `obstacle` is why no topic accepts messages.
     """
 
     target: Target
@@ -67,17 +67,17 @@ class ReplayPlan(Struct):
 
     @property
     def count(self) -> int:
-        """How many would be sent."""
+        """Number of dead letters that would be sent."""
         return sum(tally.count for tally in self.to_send.values())
 
     @property
     def most_count(self) -> int:
-        """How many would be sent at most: what is in doubt, where it turns out not to be on the target."""
+        """Largest number that would be sent: with all that are in doubt, if they turn out not to be on the target."""
         return self.count + self.not_sent.get(Left.IN_DOUBT, 0)
 
 
 class Choice:
-    """Decides of each dead letter, in their order, whether it is sent. What it let pass it does not let pass again."""
+    """Decides for each dead letter, in order, whether it is sent. The same delivery is chosen only once."""
 
     def __init__(self, ledger: Ledger | None, target: Target, *, is_plan: bool = False) -> None:
         self._ledger = ledger
@@ -85,15 +85,15 @@ class Choice:
         self._is_resumed = ledger is not None and ledger.has_letters()
         in_doubt = [] if ledger is None else ledger.in_doubt()
         self._in_doubt = {row[:4] for row in in_doubt}
-        # Deliveries that were let pass and are not in the ledger yet. A plan, which lets all pass, keeps their hashes:
-        # a million take 60 MB. That two of a million are the same has a chance below 1 in 10^7.
+        # Deliveries that were chosen and are not in the ledger yet. A plan, which writes no ledger, keeps only their
+        # hashes: a million take 60 MB. The probability that two of a million are equal is below 1 in 10^7.
         self._passed: set[tuple[str, str] | int] = set()
         self._is_plan = is_plan
         deliveries = [(row.message_id, row.earlier) for row in in_doubt]
         self._passed.update(map(hash, deliveries) if is_plan else deliveries)
 
     def choose(self, letters: Sequence[DeadLetter]) -> list[tuple[DeadLetter, Left | None]]:
-        """Return each with the reason why it is not sent; None for what is."""
+        """Return each with the reason why it is not sent; None for those to be sent."""
         done, delivered = self._noted(letters)
         chosen: list[tuple[DeadLetter, Left | None]] = []
         for letter in letters:
@@ -114,11 +114,11 @@ class Choice:
         return chosen
 
     def forget(self, rows: Iterable[Row]) -> None:
-        """Let go of what the ledger has by now."""
+        """Remove from memory what the ledger has by now."""
         self._passed.difference_update((row.message_id, row.earlier) for row in rows)
 
     def _noted(self, letters: Sequence[DeadLetter]) -> tuple[set[tuple[str, int, int, str]], set[tuple[str, str]]]:
-        """Return the places and the deliveries among these that the ledger has."""
+        """Return which places and deliveries of these the ledger has."""
         done: set[tuple[str, int, int, str]] = set()
         if self._ledger is None or (self._is_plan and not self._is_resumed):
             return done, set()
@@ -155,7 +155,7 @@ async def plan_replay(source: Source, target: Target, ledger: Ledger | None, mos
 
 
 async def check_targets(client: Client, plan: ReplayPlan, group: str) -> None:
-    """Ask whether each topic of a plan takes what is sent; those that do not are among its failures."""
+    """Check whether each topic of a plan accepts messages; the others are added to its failures."""
     topics = {topic for _, topic in plan.to_send}
     answers = await ask_all(topics, Targets(client, plan.target, group).queues)
     plan.failures += (Failure(None, f"topic {topic}", error, Attempt.WRITE) for topic, error in answers.failed.items())
@@ -176,10 +176,10 @@ def _add(plan: ReplayPlan, letter: DeadLetter) -> None:
         plan.sample.append(letter)
 
 
-# What is said of each, after a number.
+# The words for each, after a number.
 NOT_SENT_WORDS: Mapping[Left, str] = {
     Left.DONE: "replayed before",
-    Left.IN_DOUBT: "perhaps sent by a run that did not end: looked for first",
-    Left.TWICE: "the same delivery of a message as another one",
-    Left.NO_ORIGIN: "without the topic that it was first sent to",
+    Left.IN_DOUBT: "possibly sent by an interrupted run: rmqctl looks for them first",
+    Left.TWICE: "duplicates of the same delivery",
+    Left.NO_ORIGIN: "without the topic that they were first sent to",
 }

@@ -1,4 +1,4 @@
-"""Requests of a replay: what of a window goes to a broker together."""
+"""Requests of a replay: which messages of a window are sent to a broker together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BATCH_COUNT, _BATCH_BYTES = 100, 1 << 20
 
 
 class ReplayItem(Struct, frozen=True, gc=False):
-    """A dead letter, the message that is sent of it, and its topic."""
+    """A dead letter, the message that is sent for it, and the target topic."""
 
     letter: DeadLetter
     message: OutgoingMessage
@@ -28,14 +28,14 @@ class ReplayItem(Struct, frozen=True, gc=False):
 
 
 class ReplayChunk(Struct, frozen=True):
-    """What goes in one request: a message, or some as parts of a batch."""
+    """The content of one request: a message, or several as parts of a batch."""
 
     items: list[ReplayItem]
     parts: list[bytes] | None = None
 
 
 class ReplayRequest(Struct, frozen=True):
-    """A chunk that goes to a queue. Its rows are those of its items."""
+    """A chunk that is sent to a queue, with the ledger rows of its items."""
 
     mq: MessageQueue
     address: str
@@ -44,20 +44,20 @@ class ReplayRequest(Struct, frozen=True):
 
     @property
     def place(self) -> tuple[str, str]:
-        """The topic and the broker."""
+        """The topic and the broker's name."""
         return self.mq.topic, self.mq.broker_name
 
     def split_first(self) -> tuple[ReplayRequest, ReplayRequest]:
-        """Return a batch as a request of its first message alone, and one of the others."""
+        """Split a batch into a request with its first message alone, and one with the others."""
         items, parts = self.chunk.items, self.chunk.parts
         if parts is None:
-            raise AssertionError("one message can't be split")
+            raise AssertionError("one message cannot be split")
         first = replace(self, chunk=ReplayChunk(items[:1]), rows=self.rows[:1])
         return first, replace(self, chunk=_batch(items[1:], parts[1:]), rows=self.rows[1:])
 
 
 def make_chunks(topic: str, items: Sequence[ReplayItem]) -> list[ReplayChunk]:
-    """Cut messages into requests: batches, but for retry topics, which take none, and what a batch can't have."""
+    """Divide messages into requests: batches, except for retry topics and for messages that a batch cannot contain."""
     if topic.startswith(RETRY_PREFIX):
         return [ReplayChunk([item]) for item in items]
     alone: list[ReplayChunk] = []
@@ -75,5 +75,5 @@ def make_chunks(topic: str, items: Sequence[ReplayItem]) -> list[ReplayChunk]:
 
 
 def _batch(items: list[ReplayItem], parts: list[bytes]) -> ReplayChunk:
-    """Make a chunk; one message is none: a large one is compressed then."""
+    """Return a chunk; a single message is not a batch, so that a large one is compressed."""
     return ReplayChunk(items, parts if len(items) > 1 else None)

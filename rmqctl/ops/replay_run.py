@@ -1,4 +1,4 @@
-"""Replays dead letters: each is in the ledger before it is sent, and copies of unanswered sends are looked for.
+"""Replays dead letters: each is in the ledger before it is sent, and rmqctl looks for copies of unanswered sends.
 
 It works in windows: rmqctl writes a window to the ledger, sends it in as few requests as the target allows, and writes
 its results together with the next window. After a crash the last window is in doubt: the next run looks for its copies
@@ -38,23 +38,23 @@ from .replay_targets import Targets
 
 _WINDOW_COUNT = 1_000
 _REQUESTS_AT_ONCE = 64
-# A broker that does not answer in this time has the message, or will not have it (DefaultMQProducer.sendMsgTimeout).
+# A broker that does not answer in this time has the message, or will never have it (DefaultMQProducer.sendMsgTimeout).
 _ANSWER_S = 10.0
-# What was sent earlier is stored by then, by a broker that answers: it drops what waits longer to be stored.
+# A broker that answers has stored earlier sends after this time: it drops requests that wait longer.
 _IN_FLIGHT_S = 5.0
-# A broker that refuses is tried again, or another one in its place, so often.
+# The number of attempts, at the same broker or another one, when a broker refuses.
 _TRIES = 3
 _AGAIN_S = 1.0
 
-# Takes a dead letter's body, properties and origin topic; returns the new body, with the properties that change (None
-# takes one away), or None for a message that is not to be sent.
+# Returns the message to send for a dead letter, or None to drop it.
 Transform = Callable[[DeadLetter], OutgoingMessage | None]
 
 
 class ReplayOutcome(Struct):
-    """What came of a run. `found_count`: those of `sent_count` whose copy was found after a crash or a lost answer.
+    """The result of a run. `found_count`: those of `sent_count` whose copy was found after a crash or a lost response.
 
-    `unsafe_count` are stored and not as safely as the broker is set up to. `in_doubt` may be stored, `refused` are not.
+    `unsafe_count` are stored less safely than the broker's configuration requires. `in_doubt_count` may be stored,
+    `refused_count` are not.
     """
 
     sent_count: int = 0
@@ -68,7 +68,7 @@ class ReplayOutcome(Struct):
     is_interrupted: bool = False
 
     def note_end(self, error: RmqctlError, planned_count: int) -> None:
-        """Note what ended the run, and how many dead letters it did not come to."""
+        """Note what ended the run, and how many dead letters it did not reach."""
         told_count = self.sent_count + self.dropped_count + self.refused_count + self.in_doubt_count
         left_count = planned_count - told_count
         if left_count > 0 or not self.failures:
@@ -77,7 +77,7 @@ class ReplayOutcome(Struct):
 
 
 class Replay:
-    """One run of a replay, see run(). `outcome` is true at any time, also of a run that was cancelled."""
+    """One run of a replay, see run(). `outcome` is accurate at any time, also after a cancelled run."""
 
     def __init__(
         self, client: Client, source: Source, target: Target, ledger: Ledger, outcome: ReplayOutcome, *, group: str,
@@ -97,23 +97,23 @@ class Replay:
         self._targets = Targets(client, target, group)
         self._choice: Choice | None = None
         self._taken_count = 0
-        self._placed_count = 0  # of requests: each goes to the next queue
+        self._placed_count = 0  # of requests: each is sent to the next queue
         # Topics and brokers that have stored a message.
         self._proven: set[tuple[str, str]] = set()
-        # What the next note to the ledger tells of the window before.
+        # Results of the previous window, for the next write to the ledger.
         self._done: list[Done] = []
-        # What was not answered.
+        # Rows whose sending was not answered.
         self._doubts: dict[tuple[str, int, int, str], Row] = {}
-        # What of it was looked for in vain.
+        # Which of them were looked for in vain.
         self._missed: set[tuple[str, int, int, str]] = set()
-        # What ended a request to each queue that was not answered.
+        # The errors of unanswered requests, by queue.
         self._unanswered: dict[MessageQueue, RmqctlError] = {}
 
     async def run(self) -> None:
-        """Send all that the source gives and the ledger does not have.
+        """Send all dead letters of the source that are not in the ledger.
 
-        Raises what reading raises, and RmqctlError where no broker takes anything any more. Cancelled, it lets the
-        window that is on its way come to its end.
+        Raises what reading raises, and RmqctlError when no broker accepts messages any more. When cancelled, it first
+        finishes the window that is being sent.
         """
         await self._settle_earlier()
         size = _WINDOW_COUNT if self._rate is None else max(1, min(_WINDOW_COUNT, int(self._rate)))
@@ -122,7 +122,7 @@ class Replay:
         try:
             async with aclosing(self._windows(size)) as windows:
                 async for window in windows:
-                    # The next window is read while this one is on its way.
+                    # The next window is read while this one is being sent.
                     if sending is not None:
                         await asyncio.shield(sending)
                     await pause(clock, max(0.0, due_s - clock.monotonic_s()))
@@ -179,13 +179,13 @@ class Replay:
             what = counted(len(items), "dead letter")
             self.outcome.failures.append(Failure(None, what, errors[0], Attempt.WRITE))
         if self.outcome.sent_count == before and len(self._doubts) > doubts_before:
-            # To go on would put all the rest in doubt as well, unless the broker has come back.
+            # To continue would put all the rest in doubt as well, unless the broker is back.
             await self._settle_own()
         if self.outcome.sent_count == before and (items or len(self._doubts) > doubts_before):
             raise errors[0] if errors else next(iter(self._unanswered.values()))
 
     def _make(self, letters: Sequence[DeadLetter]) -> list[ReplayItem]:
-        """Make what is sent. What the transformation drops is noted."""
+        """Return the messages to send. What the transformation drops is noted."""
         items = []
         for letter in letters:
             topic = self._target.topic_of(letter.properties) or ""
@@ -206,7 +206,7 @@ class Replay:
         )  # fmt: skip
 
     async def _try(self, items: list[ReplayItem]) -> tuple[list[ReplayItem], list[RmqctlError]]:
-        """Send items, each once. Returns those that are certainly not stored, and why."""
+        """Send each item once. Returns those that are certainly not stored, and why."""
         firsts, others, left, errors = await self._place(items)
         self._note([row for request in (*firsts, *others) for row in request.rows])
         self._targets.next_turn()
@@ -217,12 +217,12 @@ class Replay:
         return left, errors
 
     async def _send(self, requests: Sequence[ReplayRequest]) -> list[tuple[ReplayRequest, RmqctlError]]:
-        """Send requests side by side. Returns those that are certainly not stored, and why; notes the others."""
+        """Send requests concurrently. Returns those that are certainly not stored, and why; notes the others."""
 
         async def send(index: int) -> Command:
             place = requests[index].place
             if self._targets.is_failing(*place):
-                raise RefusedError(f"{place[1]} failed before; it was not sent.")
+                raise RefusedError(f"Not sent to {place[1]}, which failed before.")
             try:
                 return await self._ask(requests[index])
             except RmqctlError:
@@ -245,10 +245,10 @@ class Replay:
     async def _place(
         self, items: list[ReplayItem]
     ) -> tuple[list[ReplayRequest], list[ReplayRequest], list[ReplayItem], list[RmqctlError]]:
-        """Divide items among requests and queues. Returns also those whose topic accepts nothing, and why.
+        """Divide items among requests and queues. Also returns those whose topic accepts no messages, and why.
 
         The first list is to be sent before the second. 4.9 does not check the right to send batches
-        (PlainAccessResource.parse): where a broker has stored nothing for a topic yet, one message goes alone.
+        (PlainAccessResource.parse): if a broker has stored nothing for a topic yet, one message is sent alone.
         """
         by_topic: dict[str, list[ReplayItem]] = {}
         for item in items:
@@ -282,7 +282,7 @@ class Replay:
             try:
                 command = sends.send_message(PRODUCER_GROUP, request.mq, request.chunk.items[0].message, now_ms)
             except ValueError as error:
-                raise RefusedError(f"It can't be sent: {error}.") from None
+                raise RefusedError(f"The message cannot be sent: {error}.") from None
         return await self._client.ask(
             request.address, command, accept=sends.STORED, may_repeat=False, timeout_s=_ANSWER_S
         )
@@ -305,9 +305,9 @@ class Replay:
     # The ledger
 
     def _note(self, begun: Sequence[Row] = ()) -> None:
-        """Write down what came of the window before, and what is about to be sent.
+        """Write the results of the previous window, and what is about to be sent.
 
-        In this thread: another one would have to wait for this one's Python code after each statement.
+        In this thread: another thread would have to wait for this thread's Python code after each statement.
         """
         done, self._done = self._done, []
         self._ledger.note(done=done, under_way=[*self._doubts.values(), *begun])
@@ -315,14 +315,14 @@ class Replay:
             self._choice.forget(each.row for each in done)
 
     async def _settle_earlier(self) -> None:
-        """Look for the copies of what an earlier run left in doubt. Raises RmqctlError where that can't be told."""
+        """Look for the copies of what an earlier run left in doubt. Raises RmqctlError if some cannot be read."""
         rows = self._ledger.in_doubt()
         if not rows:
             return
         self._report(f"Looking for {counted(len(rows), 'message')} that an earlier run may have sent...")
         copies = await find_copies(self._client, self._ledger.id, rows)
         if len(copies.stored) + len(copies.open) < len(rows):
-            # A broker that was stopped answers reads as soon as it goes on, and may store earlier sends only then.
+            # A broker that was stopped answers reads as soon as it resumes, and may store earlier sends only later.
             await pause(self._client.clock, _IN_FLIGHT_S)
             copies = await find_copies(self._client, self._ledger.id, rows)
         self._settle(copies.stored)
@@ -330,13 +330,13 @@ class Replay:
         self._note()
         if self._doubts:
             self.outcome.in_doubt_count = len(self._doubts)
-            error = copies.error or RmqctlError("They can't be told.")
+            error = copies.error or RmqctlError("The reason is unknown.")
             said = f"{counted(len(self._doubts), 'message')} of an earlier run may be stored"
-            hint = "Nothing was sent. Run it again when the broker answers."
-            raise error.reworded(f"{said}, and that can't be read: {error.sentence}", hint=hint)
+            hint = "Nothing was sent. Run the replay again when the broker answers."
+            raise error.reworded(f"{said}, but this cannot be verified: {error.sentence}", hint=hint)
 
     async def _settle_own(self) -> None:
-        """Look for the copies of what this run has sent and was not answered, for a while; the rest stays in doubt."""
+        """Look for the copies of this run's unanswered sends, for a bounded time; the rest stays in doubt."""
         if self._doubts.keys() <= self._missed:
             return
         self._report(f"Looking for {counted(len(self._doubts), 'message')} whose sending was not answered...")
@@ -354,7 +354,7 @@ class Replay:
         self._note()
 
     def _conclude(self) -> None:
-        """Tell of what is still in doubt."""
+        """Add failures for what is still in doubt."""
         self.outcome.in_doubt_count = len(self._doubts)
         for mq, error in self._unanswered.items():
             count = sum((row.to_topic, row.to_broker, row.to_queue) == mq for row in self._doubts.values())

@@ -1,4 +1,4 @@
-"""Dead letters to be replayed, wherever they are read from."""
+"""Dead letters to be replayed, from any source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rmqctl.model.failure import Failure
 
 
 class DeadLetter(Struct, frozen=True, gc=False):
-    """One dead letter: its place, its id (the unique key, else the broker's), and what is sent of it."""
+    """One dead letter: its place, its id (the unique key, else the broker's), and its content."""
 
     broker_name: str
     queue_id: int
@@ -25,10 +25,10 @@ class DeadLetter(Struct, frozen=True, gc=False):
 
 
 class Source(Protocol):
-    """Gives the same dead letters each time it is asked."""
+    """A source that yields the same dead letters each time."""
 
     def batches(self) -> AsyncGenerator[Sequence[DeadLetter]]:
-        """Yield all, some at a time."""
+        """Yield all dead letters, in batches."""
 
     def failures(self) -> Sequence[Failure]:
         """Return what could not be read the last time."""

@@ -1,4 +1,4 @@
-"""The retry topics of a group: its own, and those that brokers keep for popping clients, one a topic."""
+"""The retry topics of a group: its own, and those that brokers keep for popping clients, one per topic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .offset_found import Found
 
 
 async def find_retry_routes(client: Client, found: Found) -> tuple[Mapping[str, TopicRoute], list[RmqctlError]]:
-    """Return the routes of those that there are, by topic, and the errors of name servers that did not tell."""
+    """Return the routes of the existing retry topics, by topic, and the errors of name servers."""
     situation, topics = found.situation, {mq.topic for mq in found.rows}
     try:
         names = await find_retry_topics(client, situation.group, topics, is_popping=situation.is_popping)
@@ -30,7 +30,7 @@ async def find_retry_routes(client: Client, found: Found) -> tuple[Mapping[str, 
 
 
 async def describe_waiting(client: Client, found: Found, changed: Collection[str]) -> tuple[Consequence, ...]:
-    """Tell of messages that wait to be tried again in retry topics that are not among those to be changed."""
+    """Return how many messages wait in retry topics that are not to be changed."""
     group = found.situation.group
     routes, errors = await find_retry_routes(client, found)
     places = [
@@ -54,12 +54,13 @@ async def describe_waiting(client: Client, found: Found, changed: Collection[str
         count, topics = sum(waiting.values()), sorted({topic for topic, _ in waiting})
         wait, stay = ("waits", "stays") if count == 1 else ("wait", "stay")
         text = (
-            f"{counted(count, 'message')} {wait} in {listed(topics)}, and {stay} there: --with-retry takes that along."
+            f"{counted(count, 'message')} {wait} in {listed(topics)}, and {stay} there. "
+            "Add --with-retry to include the retry topics."
         )
         consequences.append(Consequence("RETRY_LEFT", text))
     errors += answers.failed.values()
     if errors:
         at = f" at {listed(sorted({name for _, name in answers.failed}))}" if answers.failed else ""
-        text = f"Whether messages wait in the group's retry topics{at} is not known: {errors[0].sentence}"
+        text = f"It is unknown whether messages wait in the group's retry topics{at}: {errors[0].sentence}"
         consequences.append(Consequence("RETRY_UNKNOWN", text))
     return tuple(consequences)

@@ -1,4 +1,4 @@
-"""Whether the brokers of a plan or receipt are those that are there now; brokers that came back may have moved."""
+"""Checks whether the brokers of a plan or receipt are the current ones; brokers may have moved."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from rmqctl.model.receipt import Receipt
 
 from .plan_parts import new_id
 
-MOVED_HINT = "Name the other cluster with -n or --context; if the broker only moved, give --assume-same-cluster."
+MOVED_HINT = "Name the other cluster with -n or --context; if the broker only moved, add --assume-same-cluster."
 
 
 async def find_moved(client: Client, brokers: Mapping[str, str], whose: str, *, assume: bool) -> dict[str, str]:
-    """Return the addresses now of those of a change's brokers that are elsewhere, by name.
+    """Return, by name, the new addresses of a change's brokers that have another address now.
 
-    Raises RefusedError where there are such, unless it is taken that they moved; and where none of its brokers is
-    there, in any case: `whose` is the change's id.
+    `assume`: such brokers have moved; otherwise raises RefusedError for them. Always raises RefusedError if none of the
+    brokers exists. `whose` is the change's id.
     """
     found = await fetch_cluster(client)
     there = {broker.broker_name: broker.master_address for broker in found.brokers}
     if not there.keys() & brokers.keys():
-        sentence = f"{whose} is of another cluster: none of {', '.join(sorted(brokers))} is there."
+        sentence = f"{whose} is of another cluster: this one has none of its brokers ({', '.join(sorted(brokers))})."
         raise RefusedError(sentence, hint="Name the other cluster with -n or --context.")
     moved = {
         name: now
@@ -35,21 +35,21 @@ async def find_moved(client: Client, brokers: Mapping[str, str], whose: str, *, 
     }
     if moved and not assume:
         name = next(iter(moved))
-        sentence = f"{whose} may be of another cluster: broker {name} was at {brokers[name]} and is at {moved[name]}."
+        sentence = f"{whose} may be of another cluster: {name} was at {brokers[name]} and is now at {moved[name]}."
         raise RefusedError(sentence, hint=MOVED_HINT)
     return moved
 
 
 def moved_consequences(brokers: Mapping[str, str], moved: Mapping[str, str]) -> tuple[Consequence, ...]:
-    """Say what is taken for granted."""
+    """Return the consequences that state which brokers are assumed to have moved."""
     return tuple(
-        Consequence("MOVED", f"Broker {name} was at {brokers[name]} and is at {now}: it is taken for the same one.")
+        Consequence("MOVED", f"Broker {name} was at {brokers[name]} and is now at {now}: it is assumed to be the same.")
         for name, now in moved.items()
     )
 
 
 async def follow_plan(client: Client, plan: Plan) -> Plan:
-    """Return a plan for its brokers where they are now, as another plan if one moved."""
+    """Return a plan for the current addresses of its brokers; a new plan if any broker moved."""
     moved = await find_moved(client, plan.brokers, plan.id, assume=True)
     if not moved:
         return plan
@@ -63,6 +63,6 @@ async def follow_plan(client: Client, plan: Plan) -> Plan:
 
 
 async def follow_receipt(client: Client, receipt: Receipt, *, assume: bool) -> tuple[Receipt, tuple[Consequence, ...]]:
-    """Return a receipt with its brokers where they are now, and what is taken for granted with it."""
+    """Return a receipt with the current addresses of its brokers, and the consequences of that assumption."""
     moved = await find_moved(client, receipt.brokers, receipt.id, assume=assume)
     return replace(receipt, brokers={**receipt.brokers, **moved}), moved_consequences(receipt.brokers, moved)

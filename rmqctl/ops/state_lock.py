@@ -1,6 +1,6 @@
-"""Files that one process holds at a time: the lock is the system's (flock), and free again when its process ends.
+"""Files that one process locks at a time, with a lock of the system (flock), which is released when the process ends.
 
-What is written in the file only tells who has it.
+The file's content only names the process that holds the lock.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ class _Holder(Struct):
 
 
 def take(path: Path, operation: str, busy: str, hint: str) -> int:
-    """Take a lock, for free(). Raises BusyError, `busy` with the holder behind it, when another process has it.
+    """Acquire a lock, to be released by free().
 
-    Raises UsageError for a file of no use, UnsupportedError where files can't be locked.
+    Raises BusyError, with `busy` and the holder, if another process has it; UsageError for an unusable file;
+    UnsupportedError on systems that cannot lock files.
     """
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -43,7 +44,7 @@ def take(path: Path, operation: str, busy: str, hint: str) -> int:
 
 
 def free(descriptor: int) -> None:
-    """Let go of a lock. The file stays: removing it would let two hold a lock on two files of one name."""
+    """Release a lock. The file is kept: if it were removed, two processes could lock two files of the same name."""
     try:
         os.truncate(descriptor, 0)
     finally:
@@ -58,5 +59,5 @@ def _lock(descriptor: int, busy: str, hint: str) -> None:
             holder = msgspec.json.decode(os.pread(descriptor, 65536, 0), type=_Holder)
             who = f"process {holder.pid} ({holder.operation})"
         except msgspec.DecodeError:
-            who = "another process"  # it has not written yet who it is
+            who = "another process"  # it has not written its id yet
         raise BusyError(f"{busy} {who}.", hint=hint) from None

@@ -1,4 +1,4 @@
-"""Where what this user did is kept: the journal and the locks of groups."""
+"""The user's state folder, with the journal, the ledgers and the locks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ STATE_HINT = "Name another folder in RMQCTL_STATE."
 
 
 def state_folder(*, create: bool = True) -> Path:
-    """Return the folder (RMQCTL_STATE, else the user's), made for this user alone; who only reads does not create it.
+    """Return the state folder (RMQCTL_STATE, else the user's), created for this user alone unless `create` is false.
 
-    Raises UsageError for one that others may write to: what is undone later is what its journal says.
+    Raises UsageError for a folder that is open to other users: an undo relies on its journal.
     """
     given = os.environ.get("RMQCTL_STATE")
     if given:
@@ -31,15 +31,17 @@ def state_folder(*, create: bool = True) -> Path:
             return folder
         status = folder.stat()
         if not stat.S_ISDIR(status.st_mode):
-            raise UsageError(f"{folder} is no folder.", hint=STATE_HINT)
+            raise UsageError(f"{folder} is not a folder.", hint=STATE_HINT)
         if not hasattr(os, "geteuid"):
-            return folder  # Windows: rights are not in its mode
+            return folder  # Windows: the mode does not contain the permissions
         if status.st_uid != os.geteuid():
-            raise UsageError(f"{folder} belongs to somebody else.", hint=STATE_HINT)
+            raise UsageError(f"{folder} belongs to another user.", hint=STATE_HINT)
         if stat.S_IMODE(status.st_mode) & 0o077:
             if given:
-                # It may be one that others share, such as /tmp.
-                raise UsageError(f"{folder} is open to others.", hint=f"chmod 700 {folder}, or name another folder.")
+                # It may be a shared folder, such as /tmp.
+                raise UsageError(
+                    f"{folder} is open to other users.", hint=f"Run chmod 700 {folder}, or name another folder."
+                )
             folder.chmod(0o700)
     except OSError as error:
         raise unusable(folder, error) from None
@@ -47,10 +49,10 @@ def state_folder(*, create: bool = True) -> Path:
 
 
 def host_name() -> str:
-    """Return this machine's name, as the journal has it."""
+    """Return this machine's name, as the journal stores it."""
     return os.uname().nodename if hasattr(os, "uname") else socket.gethostname()
 
 
 def unusable(path: Path, error: OSError) -> UsageError:
-    """Return what to raise for a file or folder that the system refuses."""
-    return UsageError(f"{path} can't be used: {(error.strerror or str(error)).lower()}.", hint=STATE_HINT)
+    """Return the error for a file or folder that the system refuses."""
+    return UsageError(f"Cannot use {path}: {(error.strerror or str(error)).lower()}.", hint=STATE_HINT)

@@ -1,4 +1,4 @@
-"""Plans the way back from a change, of whatever it was."""
+"""Plans the undo of a change of any kind."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ async def plan_way_back(
     client: Client, receipt: Receipt, later: Sequence[str], *, assume_offline: bool, assume_same_cluster: bool,
     reason: str | None,
 ) -> Planned:  # fmt: skip
-    """Return the plan. `later` are the ids of changes that it goes over, as find_later() returns them.
+    """Return the plan of an undo. `later` are the ids of later changes that it overwrites, from find_later().
 
-    Raises RefusedError where nothing was changed, and for a receipt of another cluster; and what plan_undo,
+    Raises RefusedError if nothing was changed, and for a receipt of another cluster; and what plan_undo,
     plan_group_undo and plan_permission_undo raise.
     """
     receipt, moved = await follow_receipt(client, receipt, assume=assume_same_cluster)
@@ -53,23 +53,23 @@ async def plan_way_back(
 
 
 def _not_attempted(receipt: Receipt) -> tuple[Consequence, ...]:
-    """Name what the change left alone: its way back leaves it alone as well, and is whole all the same."""
+    """Return what the change did not attempt: its undo does not change it either, and is still complete."""
     counts = Counter(item.mq.broker_name for item in receipt.items if item.result is Result.NOT_ATTEMPTED)
     parts = [f"{counted(count, 'queue')} at {name}" for name, count in sorted(counts.items())]
     configs = [item.broker_name for item in receipt.configs if item.result is Result.NOT_ATTEMPTED]
     parts += [f"the configuration at {name}" for name in sorted(configs)]
     if not parts:
         return ()
-    text = f"{receipt.id} did not attempt {listed(parts)}: there is nothing to take back there."
+    text = f"{receipt.id} did not attempt {listed(parts)}: nothing has to be undone there."
     return (Consequence("NOT_ATTEMPTED", text),)
 
 
 def _sent_back(receipt: Receipt) -> tuple[Consequence, ...]:
-    """Say that what was sent back stays in the retry topic or among the dead letters."""
+    """Return that messages that were sent back stay in the retry topic or among the dead letters."""
     count = sum(each.result in (Result.CONFIRMED, Result.UNKNOWN) for item in receipt.items for each in item.messages)
     if not count:
         return ()
-    text = f"{counted(count, 'message')} that {'was' if count == 1 else 'were'} sent back cannot be taken back."
+    text = f"{counted(count, 'message', 'was')} sent back; this cannot be undone."
     return (Consequence("SENT_BACK", text),)
 
 
@@ -81,7 +81,7 @@ def _later_changes(later: Sequence[str]) -> tuple[Consequence, ...]:
 
 
 def find_later(journal: Journal, receipt: Receipt) -> list[str]:
-    """Return the changes of this machine that came after one and changed what it did, those that began last first."""
+    """Return the later changes of this machine that changed the same things, the last one started first."""
     own = _changed(receipt)
     found = []
     for change in _since(journal.history(group=receipt.group), receipt):
@@ -92,9 +92,9 @@ def find_later(journal: Journal, receipt: Receipt) -> list[str]:
 
 
 def with_later_sights(journal: Journal, receipt: Receipt) -> Receipt:
-    """Return a receipt in which an unknown write is confirmed where a later change of this machine found its target.
+    """Return a receipt in which an unknown write is confirmed if a later change of this machine found its target.
 
-    So it is after an undo that saw the write and took it back.
+    That is the case after an undo that saw the write and reverted it.
     """
     results = [item.result for item in receipt.items] + [item.result for item in receipt.configs]
     if Result.UNKNOWN not in results:
@@ -123,8 +123,8 @@ def _seen(item: _Item) -> _Item:
 def _since(changes: Sequence[Change], receipt: Receipt) -> Sequence[Change]:
     """Return the changes that the journal noted after a receipt's, the newest first.
 
-    Its order tells, not the clock, which may have been set back. Only of another machine's receipt nothing else is
-    known.
+    The journal's order decides, not the clock, which may have been set back. For the receipt of another machine only
+    the clock is known.
     """
     ids = [change.receipt_id for change in changes]
     if receipt.id in ids:
@@ -133,9 +133,9 @@ def _since(changes: Sequence[Change], receipt: Receipt) -> Sequence[Change]:
 
 
 def _changed(receipt: Receipt) -> set[tuple[str, str, int]]:
-    """Return (broker's name, topic, queue) of all that was or may have been changed; no topic for a group's own."""
+    """Return (broker name, topic, queue id) of all that was, or may have been, changed; no topic for a group itself."""
     done = (Result.CONFIRMED, Result.UNKNOWN)
-    # A queue of the dead-letter topic can have an offset; its configuration is none of those.
+    # A queue of the dead-letter topic can have an offset; the topic's configuration gets a queue id of its own.
     topic, queue_id = ("", 0)
     if receipt.operation is Operation.DLQ_FIX_PERMISSION:
         topic, queue_id = dead_letter_topic(receipt.group), -1

@@ -1,4 +1,4 @@
-"""What a saved plan has to leave alone now: brokers that are missing or silent since it was made."""
+"""What a saved plan must not change now: brokers that went missing or silent since it was made."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from .plan_parts import GROUPS, is_harmless, new_id, reason_words, unseen_config
 
 
 async def leave_out_unseen(client: Client, plan: Plan) -> Planned:
-    """Return a plan without what can't be seen now, as another plan, and why; the same plan where all can be.
+    """Return a new plan without the brokers that cannot be read now, and why; the same plan if all can be read.
 
-    What is left is for the check of every plan: nothing else about it is looked at here. Raises the brokers' error when
-    none of them answers.
+    The rest of the plan is not checked here, but by the check of every plan. Raises the brokers' error when none of
+    them answers.
     """
     if is_group_change(plan.operation):
         failures = list((await access_of(plan).find(client, tuple(plan.brokers), plan.created_at_ms)).failures)
@@ -48,7 +48,7 @@ async def leave_out_unseen(client: Client, plan: Plan) -> Planned:
         consequences=(*plan.consequences, _left_out(lost)),
     )
     topics = {item.mq.topic for item in left.items if item.route is not Route.UNSEEN}
-    # The check compares the queues of all brokers; those that are left out have as many as they have.
+    # The check compares the queues of all brokers; for brokers that are left out it gets their current numbers.
     kept = {place: count for place, count in plan.read_queue_counts.items() if place[1] not in lost}
     counts = {place: count for place, count in {**counts, **kept}.items() if place[0] in topics}
     return Planned(replace(left, read_queue_counts=counts), tuple(failures))
@@ -60,13 +60,13 @@ def _left_out(lost: Collection[str]) -> Consequence:
 
 
 async def _find_failures(client: Client, plan: Plan) -> tuple[list[Failure], dict[tuple[str, str], int]]:
-    """Return why brokers of a plan of offsets can't be changed now, and how many queues these have by their routes."""
+    """Return why brokers of an offset plan cannot be changed now, and how many queues their routes list."""
     failures = await _find_missing(client, plan)
     missing = {failure.broker_name for failure in failures}
     try:
         found = await find_planned(client, replace(plan, items=tuple(_seen(plan, missing))))
     except NotFoundError:
-        return failures, {}  # which the check tells of
+        return failures, {}  # the check reports it
     tables = await fetch_configs(
         client, {name: found.brokers[name] for name in plan.configured_at if name in found.brokers}
     )
@@ -83,7 +83,7 @@ async def _find_missing(client: Client, plan: Plan) -> list[Failure]:
     now_ms = client.clock.now_ms()
     errors: dict[str, RmqctlError] = {}
     for name in sorted(plan.brokers):
-        # What is not expected was there when the plan was made.
+        # A broker that is not expected now existed when the plan was made.
         broker = there.get(name, Broker("", name, {}, Absence(plan.created_at_ms)))
         error = master_missing(broker, now_ms)
         if error is not None:

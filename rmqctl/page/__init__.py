@@ -1,1 +1,1 @@
-"""Pages in HTML: the frame that all of them share, and the file that one is written to."""
+"""HTML pages: their common frame, and writing a page to a file."""

@@ -1,4 +1,4 @@
-"""The file that a page is written to: checked before the work starts, replaced in one step at its end."""
+"""The file that a page is written to: checked before the work starts, replaced atomically at the end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rmqctl.errors import RmqctlError, UsageError
 
 
 def require_file(option: str, file: str) -> None:
-    """Raise UsageError for a file that can be neither made nor replaced."""
+    """Raise UsageError for a file that can be neither created nor replaced."""
     try:
         path = Path(file).resolve()
         if path.exists() and not path.is_file():
@@ -21,17 +21,17 @@ def require_file(option: str, file: str) -> None:
             reason = f"folder {path.parent} is not writable"
         else:
             return
-    except (OSError, RuntimeError, ValueError) as error:  # such as a name that is too long, a circle of links
+    except (OSError, RuntimeError, ValueError) as error:  # for example a name that is too long, or a cycle of links
         reason = (getattr(error, "strerror", None) or str(error)).lower()
     raise UsageError(
-        f"{option} {file} can't be written: {reason}.", hint="Name a file in a folder that exists and is writable."
+        f"Cannot write {option} {file}: {reason}.", hint="Name a file in a folder that exists and is writable."
     )
 
 
 def replace_file(path: str, text: str) -> None:
-    """Write a file in one step, in place of one that is there: who reads it meanwhile sees the one or the other.
+    """Write a file atomically: a concurrent reader sees either the old content or the new one.
 
-    Raises RmqctlError.
+    Raises RmqctlError when the file cannot be written.
     """
     target = Path(path).resolve()
     half = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
@@ -44,6 +44,6 @@ def replace_file(path: str, text: str) -> None:
             half.chmod(target.stat().st_mode & 0o777)
         half.replace(target)
     except OSError as error:
-        raise RmqctlError(f"{path} can't be written: {(error.strerror or str(error)).lower()}.") from None
+        raise RmqctlError(f"Cannot write {path}: {(error.strerror or str(error)).lower()}.") from None
     finally:
         half.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Renders a template into a page that loads nothing from elsewhere."""
+"""Renders a template into a page that loads no external resources."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from importlib.resources import files
 
 
 def render_template(name: str, values: object, clean: Callable[[str], str] = str) -> str:
-    """Return the page of a template, by its path in rmqctl; it extends page/base.html and sees `values` as `view`.
+    """Render the template at this path in the package; it extends page/base.html and sees `values` as `view`.
 
     Text is escaped unless it is Markup; `clean` is applied to each text before that.
     """
-    # Imported here, so that commands that make no page do not pay for it.
+    # Imported here, so that only commands that render a page pay for it.
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    root = files("rmqctl")  # which may be in an archive
+    root = files("rmqctl")  # can be inside an archive
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,

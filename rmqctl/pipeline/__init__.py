@@ -18,7 +18,7 @@ FORMAT = "rocketmq"
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("rocketmq")` known to a session, classic or Connect."""
+    """Register `format("rocketmq")` in a session, classic or Connect."""
     from .source import RocketMQDataSource
 
     spark.dataSource.register(RocketMQDataSource)

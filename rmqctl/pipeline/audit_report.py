@@ -1,4 +1,4 @@
-"""What an audit has to show: rows, single numbers, samples, and sentences for people."""
+"""The report of an audit: rows, totals, samples, and notes."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _SUMMED = ("count", "duplicate_count", "lost_count", "waiting_count", "failed_co
 
 
 def audit_outcome(windows: DataFrame, samples: DataFrame, options: JobOptions, span: Span) -> Outcome:
-    """Return rows and facts, of the groups that were asked for; the rows with the most trouble come first."""
-    from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+    """Return rows and facts of the selected groups, the worst rows first."""
+    from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
     if options.groups:
         names = [row.consumer_group for row in windows.select("consumer_group").distinct().collect()]
@@ -54,7 +54,7 @@ def audit_outcome(windows: DataFrame, samples: DataFrame, options: JobOptions, s
         return sum(told) if told else None
 
     def window_count(state: str) -> int:
-        # Each window has a row of what is stored, if only of what should be.
+        # Each window has a row in the tier stored, even when it only has messages that should be stored.
         return sum(row.window_count for row in found if (row.tier, row.state) == ("stored", state))
 
     worst_first = F.coalesce("lost_count", F.lit(0)) + F.coalesce("duplicate_count", F.lit(0))
@@ -125,56 +125,64 @@ def _sample(row: Row) -> dict[str, Any]:
 
 
 _TOLD = {
-    "STORED_TWICE": ("storedTwiceCount", "copy", "copies", "stored beside the first of a message"),
-    "CONSUMED_TWICE": ("consumedTwiceCount", "delivery", "deliveries", "consumed although the group had the message"),
-    "NOT_STORED": ("notStoredCount", "message", "messages", "sent, by the word of the producer, and not stored"),
-    "NOT_CONSUMED": ("notConsumedCount", "message", "messages", "passed by a group without a trace of a delivery"),
+    "STORED_TWICE": ("storedTwiceCount", "extra copy was", "extra copies were", "stored"),
+    "CONSUMED_TWICE": (
+        "consumedTwiceCount",
+        "delivery was",
+        "deliveries were",
+        "for a message that the group had already consumed",
+    ),
+    "NOT_STORED": ("notStoredCount", "message was", "messages were", "sent according to the producer, but not stored"),
+    "NOT_CONSUMED": (
+        "notConsumedCount",
+        "message is",
+        "messages are",
+        "before the offset of a group, without a traced delivery",
+    ),
 }
 
 
 def audit_notes(outcome: Outcome, found: Found, options: JobOptions, *, has_messages: bool) -> list[str]:
-    """Return what people should be told of the numbers."""
+    """Return notes that explain the numbers."""
     facts = outcome.facts
     notes = []
     for kind, (fact, one, several, words) in _TOLD.items():
         if facts[fact]:
             examples = [_place_words(sample) for sample in facts["samples"] if sample["kind"] == kind]
-            such = f", such as {examples[0]}" if examples else ""
+            such = f", for example {examples[0]}" if examples else ""
             notes.append(f"{facts[fact]} {one if facts[fact] == 1 else several} {words}{such}.")
     if not has_messages:
-        notes.append("The topics have no messages of this time.")
+        notes.append("The topics have no messages in this time range.")
     if not found.has_traces:
         notes.append(
-            f"There is no topic {options.traces()}, so nobody writes traces to it: what was produced"
-            " and consumed is not known. --trace-topic names another one."
+            f"The trace topic {options.traces()} does not exist, so it is unknown what was produced and consumed."
+            " Use --trace-topic to name another one."
         )
     elif facts["notTracedAsProducedCount"]:
         count = counted(facts["notTracedAsProducedCount"], "message")
         notes.append(
-            f"Of {count} no producer wrote a trace: whether others were lost before they were stored is not known."
+            f"No producer traced {count}, so it is unknown whether other messages were lost before they were stored."
         )
     if facts["notKnownConsumedCount"]:
         count = counted(facts["notKnownConsumedCount"], "pair")
         notes.append(
-            f"Of {count} of a message and a group it is not known whether the group got it: it writes no traces, is"
-            " offline so that its filter is not known, or keeps its offsets to itself; or the message came in a batch,"
-            " whose deliveries 5.x clients do not trace."
+            f"For {count} of a message and a group, it is unknown whether the group got the message."
+            " Either the group writes no traces, is offline (its filter is unknown) or stores its offsets locally,"
+            " or the message was sent in a batch, whose deliveries 5.x clients do not trace."
         )
     if facts["openWindowCount"]:
         notes.append(
-            f"{counted(facts['openWindowCount'], 'window')} ended less than 5 minutes ago: of these losses are not"
-            " counted yet."
+            f"{counted(facts['openWindowCount'], 'window')} ended less than 5 minutes ago: losses are not counted"
+            " there yet."
         )
     if facts["cutWindowCount"]:
         told = " and not written to the table" if options.tables is not None else ""
         notes.append(
-            f"Brokers hold everything since {facts['heldSinceIso']} only: losses of the"
-            f" {counted(facts['cutWindowCount'], 'window')} before are not known{told}."
+            f"Brokers retain all messages only since {facts['heldSinceIso']}: losses in the"
+            f" {counted(facts['cutWindowCount'], 'window')} before that are unknown{told}."
         )
     if outcome.row_count is not None and len(outcome.rows) < outcome.row_count:
-        notes.append(
-            f"Shown are {len(outcome.rows)} of {counted(outcome.row_count, 'row')}, those with the most trouble first."
-        )
+        notes.append(f"Showing {len(outcome.rows)} of {counted(outcome.row_count, 'row')}, the worst first.")
     return notes
 
 

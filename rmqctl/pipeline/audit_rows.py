@@ -1,14 +1,14 @@
-"""Produced, stored, consumed: what became of each message, and how many of each kind there are in windows of time.
+"""Produced, stored, consumed: the fate of each message, and the counts in time windows.
 
-A message is known by `id`: its UNIQ_KEY, which producers and consumers write into their traces, or, where it has none,
-the broker's id, which consumers write then. Times are epoch ms.
+A message is identified by `id`: its UNIQ_KEY, which producers and consumers write into their traces. Without one, it is
+the broker's id, which consumers write instead. Times are epoch ms.
 """
 
 from __future__ import annotations
 
 from msgspec import Struct
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
 from rmqctl.model.names import TIMER_TOPIC
 
@@ -16,35 +16,35 @@ from .hours import partition_columns
 
 WINDOW_MS = 600_000
 PRODUCED, STORED, CONSUMED = "produced", "stored", "consumed"
-# What can be said of a window: all of it, not yet, or not any more.
+# Whether the losses of a window are known: yes, not yet, or no longer.
 CLOSED, OPEN, CUT = "CLOSED", "OPEN", "CUT"
-# What became of a message on its way to the next tier, where it did not get there.
+# The fate of a message that did not reach the next tier.
 LOST, WAITING, FAILED, FILTERED, UNKNOWN = "LOST", "WAITING", "FAILED", "FILTERED", "UNKNOWN"
 _NOT_SEEN = "NOT_SEEN"
 
 OFFSETS = "topic string, broker_name string, queue_id int, consumer_group string, consumer_offset bigint"
 GROUPS = "topic string, consumer_group string, tags array<string>"
-# Of messages that are read for it: columns of format("rocketmq").
+# The columns of format("rocketmq") that are read for messages.
 MESSAGES = (
     "topic string, broker_name string, queue_id int, queue_offset bigint, msg_id string, uniq_key string,"
     " tags string, properties map<string,string>, born_ts timestamp, store_ts timestamp"
 )
-# Of messages that brokers have put away until their time, and up to where those of delay levels were delivered.
+# The same for messages that brokers hold back until they are due, and the delivered offsets of delay levels.
 HELD = (
     "topic string, broker_name string, queue_id int, queue_offset bigint, uniq_key string,"
     " properties map<string,string>"
 )
 DELIVERED = "broker_name string, queue_id int, delivered_offset bigint"
-# Up to so many latencies are counted exactly, beyond that with an error of 1 in so many.
+# Percentiles are exact up to this many latencies; beyond that, the error is 1 in this many.
 _ACCURACY = 10_000
 
 
 class Span(Struct, frozen=True):
     """Windows of messages born from since_ms to until_ms, both whole hours.
 
-    Brokers hold everything since held_since_ms: windows that begin before it are CUT. Those that end after settled_ms
-    are OPEN: traces of them may still be on their way. Topics were read up to what was stored at read_until_ms, None:
-    all that there is.
+    Brokers retain all messages since held_since_ms: windows that start before it are CUT. Windows that end after
+    settled_ms are OPEN: their traces may still arrive. Topics were read up to the messages stored at read_until_ms, or
+    to their ends when it has no value.
     """
 
     since_ms: int
@@ -55,11 +55,11 @@ class Span(Struct, frozen=True):
 
 
 def stored_messages(messages: DataFrame, offsets: DataFrame) -> DataFrame:
-    """Return a row a message: topic, id, stored_count, born_ms, store_ms, tags, is_traceable, places.
+    """Return one row per message: topic, id, stored_count, born_ms, store_ms, tags, is_traceable, places.
 
-    `messages` have the columns MESSAGES, `offsets` OFFSETS. A place tells which groups are past it. Messages that a
-    5.x broker stored as part of a batch lack the property MSG_REGION, and 5.x clients then trace no delivery of them:
-    they are not is_traceable.
+    `messages` has the columns MESSAGES, `offsets` has OFFSETS. A place lists the groups whose offset is past it.
+    Messages that a 5.x broker stored as part of a batch lack the property MSG_REGION. 5.x clients do not trace their
+    deliveries, so is_traceable is false.
     """
     marks = offsets.groupBy("topic", "broker_name", "queue_id").agg(
         F.collect_list(F.struct("consumer_group", "consumer_offset")).alias("marks")
@@ -70,7 +70,7 @@ def stored_messages(messages: DataFrame, offsets: DataFrame) -> DataFrame:
     rows = messages.join(F.broadcast(marks), ["topic", "broker_name", "queue_id"], "left").select(
         "topic",
         F.coalesce("uniq_key", "msg_id").alias("id"),
-        # A born time that is none: the store time is near it.
+        # If the born time is invalid, use the store time, which is close to it.
         F.unix_millis(F.coalesce("born_ts", "store_ts")).alias("born_ms"),
         F.unix_millis("store_ts").alias("store_ms"),
         "tags",
@@ -88,9 +88,9 @@ def stored_messages(messages: DataFrame, offsets: DataFrame) -> DataFrame:
 
 
 def published_messages(publications: DataFrame, decisions: DataFrame) -> DataFrame:
-    """Return a row a message that was sent: topic, id, published_count, failed_count, at_ms, cost_ms, and its kind.
+    """Return one row per sent message: topic, id, published_count, failed_count, at_ms, cost_ms, and its kind.
 
-    Both arguments are those of trace_rows. Withdrawn messages are left out: nobody shall get them.
+    Both arguments come from trace_rows. Withdrawn messages are left out, because no group should get them.
     """
     sent = publications.groupBy("topic", "id").agg(
         F.count_if("is_success").alias("published_count"),
@@ -109,10 +109,10 @@ def published_messages(publications: DataFrame, decisions: DataFrame) -> DataFra
 
 
 def held_back(held: DataFrame, delivered: DataFrame, span: Span) -> DataFrame:
-    """Return what brokers have put away until its time: topic, id, is_ahead, is_later; a row a message.
+    """Return one row per message that brokers hold back until it is due: topic, id, is_ahead, is_later.
 
-    `held` has the columns HELD, `delivered` DELIVERED. What is_ahead will still come; what is_later may have come after
-    the messages that were read. Anything else should be among them.
+    `held` has the columns HELD, `delivered` has DELIVERED. Messages with is_ahead will still be delivered. Messages
+    with is_later may have been delivered after the messages that were read. All others should be among those read.
     """
     due_ms = F.col("properties")["TIMER_OUT_MS"].try_cast("bigint")
     is_timer, read_until_ms = F.col("topic") == TIMER_TOPIC, F.lit(span.read_until_ms).cast("bigint")
@@ -121,16 +121,16 @@ def held_back(held: DataFrame, delivered: DataFrame, span: Span) -> DataFrame:
         F.col("properties")["REAL_TOPIC"].alias("topic"),
         F.col("uniq_key").alias("id"),
         F.when(is_timer, due_ms > span.settled_ms).otherwise(is_waiting).alias("is_ahead"),
-        # When a broker has delivered a message of a delay level it does not tell.
+        # Brokers do not record when they delivered a message with a delay level.
         F.when(is_timer, due_ms >= read_until_ms).otherwise(read_until_ms.isNotNull()).alias("is_later"),
     )
     return rows.groupBy("topic", "id").agg(*(F.bool_or(name).alias(name) for name in ("is_ahead", "is_later")))
 
 
 def with_held_back(published: DataFrame, held: DataFrame, *, has_levels: bool) -> DataFrame:
-    """Return the rows of published_messages() with what held_back() says in place of is_delayed, and with is_later.
+    """Return the rows of published_messages() with is_delayed and is_later replaced by the results of held_back().
 
-    Without levels in `held` the trace is believed of those: what is_delayed will come.
+    If `held` has no delay levels, the traces decide for them: messages with is_delayed will still be delivered.
     """
     marked = published.drop("is_later").join(held, ["topic", "id"], "left").fillna(False, ["is_ahead", "is_later"])
     is_ahead = F.col("is_ahead") if has_levels else F.col("is_ahead") | F.col("is_delayed")
@@ -138,7 +138,7 @@ def with_held_back(published: DataFrame, held: DataFrame, *, has_levels: bool) -
 
 
 def deliveries_by_message(deliveries: DataFrame) -> DataFrame:
-    """Return a row a message that listeners were given: id, and for each group what came of it in `deliveries`."""
+    """Return one row per message that listeners received: id, and `deliveries` with the counts of each group."""
     counts = deliveries.groupBy("id", "consumer_group").agg(
         F.count("*").alias("delivery_count"),
         F.count_if("is_success").alias("success_count"),
@@ -150,11 +150,11 @@ def deliveries_by_message(deliveries: DataFrame) -> DataFrame:
 
 
 def audited_messages(stored: DataFrame, published: DataFrame, delivered: DataFrame, span: Span) -> DataFrame:
-    """Return a row a message that was sent or stored, with its window, the window's state, and its `fate`.
+    """Return one row per message that was sent or stored, with its window, the window's state, and its `fate`.
 
-    The fate of what was sent and is not stored: LOST, WAITING (delayed, or too new), UNKNOWN (its transaction is not
-    decided, it may have come later than what was read, brokers may have deleted it, or somebody got it); FAILED where
-    its producer was told so. Stored ones have null.
+    Stored messages have the fate null. A sent message that is not stored is LOST, WAITING (delayed, or too new), FAILED
+    (its producer got an error) or UNKNOWN. UNKNOWN: its transaction is undecided, it may have been stored after the
+    messages that were read, brokers may have deleted it, or a group received it.
     """
     both = stored.join(published, ["topic", "id"], "full").join(delivered, "id", "left")
     both = both.withColumn("born_ms", F.coalesce("born_ms", "at_ms"))
@@ -182,14 +182,14 @@ def audited_messages(stored: DataFrame, published: DataFrame, delivered: DataFra
 
 
 def audited_pairs(messages: DataFrame, groups: DataFrame) -> DataFrame:
-    """Return a row a stored message and group, with what became of it there in `fate`; null where it was consumed.
+    """Return one row per stored message and group, with its `fate` in the group: null when it was consumed.
 
-    `messages` are those of audited_messages(), `groups` have the columns GROUPS: groups that store offsets of a topic,
-    and the tags that they want (none: all; null: not known). Further ones are known by their deliveries alone.
+    `messages` comes from audited_messages(). `groups` has the columns GROUPS: groups that store offsets of a topic, and
+    the tags that they subscribe to (empty: all; null: unknown). Other groups are known only by their deliveries.
 
-    FAILED: no delivery ended well yet. WAITING: the group is not past it, or it is being consumed. FILTERED: the group
-    does not want its tag. LOST: the group is past it, and writes traces, and there is none of it. UNKNOWN: whether the
-    group got it can't be told, for its filter, its offsets or its traces are not known.
+    FAILED: no delivery has succeeded yet. WAITING: the group's offset is not past it, or it is being consumed.
+    FILTERED: the group does not subscribe to its tag. LOST: the group's offset is past it, and the group writes traces,
+    but has no trace of it. UNKNOWN: the group's filter, offsets or traces are unknown.
     """
     known = groups.groupBy("topic").agg(F.collect_list(F.struct("consumer_group", "tags")).alias("groups"))
     stored = messages.where("stored_count > 0").join(F.broadcast(known), "topic", "left")
@@ -232,9 +232,9 @@ def audited_pairs(messages: DataFrame, groups: DataFrame) -> DataFrame:
 
 
 def _with_traces(rows: DataFrame) -> DataFrame:
-    """Tell LOST from UNKNOWN: a delivery that was not traced says something only where deliveries are."""
+    """Separate LOST from UNKNOWN: a missing trace is evidence only where deliveries are traced."""
     traced = rows.groupBy("topic", "consumer_group").agg((F.sum("delivery_count") > 0).alias("is_traced"))
-    # Only where some messages of a topic have a region do those without one tell of a batch: 4.9 gives it to none.
+    # A missing region means a batch only if other messages of the topic have a region: 4.9 never sets it.
     regions = rows.groupBy("topic").agg(F.max("is_traceable").alias("has_regions"))
     rows = rows.join(F.broadcast(traced), ["topic", "consumer_group"]).join(F.broadcast(regions), "topic")
     is_told = F.col("is_traced") & (F.col("is_traceable") | ~F.col("has_regions"))
@@ -243,10 +243,9 @@ def _with_traces(rows: DataFrame) -> DataFrame:
 
 
 def windows(messages: DataFrame, pairs: DataFrame) -> DataFrame:
-    """Return a row a window, topic, tier and group, with the columns of the table `audit`.
+    """Return one row per window, topic, tier and group, with the columns of the table `audit`.
 
-    Counts that can't be known are null: of a tier of which nobody writes traces, and what is lost of windows that are
-    not CLOSED.
+    Unknown counts are null: all counts of a tier without traces, and the losses of windows that are not CLOSED.
     """
     sent = messages.groupBy("topic").agg((F.sum(F.col("published_count") + F.col("failed_count")) > 0).alias("told"))
     producing = messages.join(F.broadcast(sent), "topic")
@@ -274,7 +273,7 @@ def _counted(
     rows: DataFrame, tier: str, *keys: str, count: str, latency: Column, told: str | None, lost: Column | None,
     waiting: Column | None, failed: Column | None, unknown: Column,
 ) -> DataFrame:  # fmt: skip
-    """Count by window; `told` is the column that says whether anybody writes traces, None where none are needed."""
+    """Count by window. Counts are null unless the column for tracing is true; without one, they are always known."""
     nothing = F.lit(None).cast("bigint")
     is_consumed = tier == CONSUMED
     is_told = F.lit(True) if told is None else F.max(told)
@@ -309,8 +308,8 @@ def _counted(
 
 
 def samples(messages: DataFrame, pairs: DataFrame, count: int) -> DataFrame:
-    """Return the first messages of each kind of trouble: kind, topic, consumer_group, id, born_ms, times, places."""
-    nobody = F.lit(None).cast("string")
+    """Return the first messages with each problem: kind, topic, consumer_group, id, born_ms, times, places."""
+    no_group = F.lit(None).cast("string")
 
     def first(rows: DataFrame, kind: str, group: Column, times: str) -> DataFrame:
         places = F.transform(
@@ -325,9 +324,9 @@ def samples(messages: DataFrame, pairs: DataFrame, count: int) -> DataFrame:
 
     group = F.col("consumer_group")
     kinds = (
-        first(messages.where("stored_count > 1"), "STORED_TWICE", nobody, "stored_count"),
+        first(messages.where("stored_count > 1"), "STORED_TWICE", no_group, "stored_count"),
         first(pairs.where("success_count > 1"), "CONSUMED_TWICE", group, "success_count"),
-        first(messages.where(F.col("fate") == LOST), "NOT_STORED", nobody, "published_count"),
+        first(messages.where(F.col("fate") == LOST), "NOT_STORED", no_group, "published_count"),
         first(pairs.where(F.col("fate") == LOST), "NOT_CONSUMED", group, "delivery_count"),
     )
     every = kinds[0]

@@ -1,4 +1,4 @@
-"""What brokers tell of topics before they are audited: offsets, what groups want, since when messages are there."""
+"""What brokers report before an audit: offsets, subscriptions of groups, and since when all messages are retained."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from rmqctl.rules.tags import parse_tags
 from .retained import fetch_held_since, fetch_retained
 
 Offset = tuple[str, str, int, str, int]
-# Broker, queue of DELAY_TOPIC, and up to where its messages were delivered.
+# Broker, queue of DELAY_TOPIC, and the offset up to which its messages were delivered.
 Delivered = tuple[str, int, int]
-# Topic, group and wanted tags: none for all, None for not known.
+# Topic, group and the tags that it subscribes to: empty for all, None when unknown.
 Group = tuple[str, str, list[str] | None]
 
 
 class Found(Struct, frozen=True):
-    """What brokers tell before anything is read; `held_topics` are those in which they put messages away."""
+    """What brokers report before messages are read; `held_topics` are the topics in which they hold messages back."""
 
     offsets: list[Offset]
     groups: list[Group]
@@ -39,7 +39,7 @@ class Found(Struct, frozen=True):
 
 
 async def fetch_audit_start(client: Client, topics: Iterable[str], trace_topic: str, now_ms: int) -> Found:
-    """Ask all that an audit of topics has to know of brokers. Raises their errors: half of it would mislead."""
+    """Ask brokers for all that an audit needs. Raises their errors, because partial answers would mislead."""
     cluster = await fetch_cluster(client)
     offsets = await _fetch_offsets(client, cluster, frozenset(topics))
     has_traces = await find_route(client, trace_topic) is not None
@@ -58,7 +58,7 @@ async def fetch_audit_start(client: Client, topics: Iterable[str], trace_topic: 
 
 
 async def _fetch_offsets(client: Client, cluster: ClusterInfo, topics: frozenset[str]) -> list[Offset]:
-    """Return what groups store of the topics. Raises the weightiest error where a broker does not tell."""
+    """Return the offsets of groups in the topics. Raises the most severe error when a broker does not answer."""
     answers = await ask_all(cluster.brokers, lambda broker: fetch_all_offsets(client, broker))
     return [
         (topic, broker.broker_name, queue_id, group, queue_offset)
@@ -71,7 +71,7 @@ async def _fetch_offsets(client: Client, cluster: ClusterInfo, topics: frozenset
 
 
 async def _fetch_delivered(client: Client, cluster: ClusterInfo) -> list[Delivered]:
-    """Return up to where messages of delay levels were delivered. Raises the weightiest error."""
+    """Return the offsets up to which delay levels were delivered. Raises the most severe error."""
     answers = await ask_all(cluster.brokers, lambda broker: client.ask_broker(broker, headers.get_all_delay_offsets()))
     return [
         (broker.broker_name, level - 1, queue_offset)
@@ -96,9 +96,10 @@ async def _fetch_groups(client: Client, cluster: ClusterInfo, pairs: Iterable[tu
 
 
 def wanted_tags(topic: str, connections: Iterable[GroupConnections]) -> list[str] | None:
-    """Return the tags that a group wants of a topic, none for all of them; None where that can't be told.
+    """Return the tags of a topic that a group subscribes to: empty for all, None when unknown.
 
-    Nobody is online, members differ, they filter by SQL, do not name the topic, or keep their offsets to themselves.
+    They are unknown when the group is offline, or its members differ, filter by SQL, do not subscribe to the topic, or
+    store their offsets locally (broadcasting).
     """
     found: set[frozenset[str] | None] = set()
     for connection in connections:

@@ -1,10 +1,10 @@
-"""Compaction of the table of offsets: the runs of an hour that is over become one file.
+"""Compaction of the table of offsets: the runs of a past hour become one file.
 
-What is read is written whole beside the table first, read back and counted, and moved into its hour by a rename. Only
-then are the files deleted that it was made of, by their names. Whatever ends it in between, every row stands in the
-table at least once; the next compaction takes away what stands twice. Readers count rows of one run, group and queue
-once. Where they differ, which an overwriting that was cut short leaves behind, those outside of `merged` are the newer.
-Two compactions at once end one of them with an error, and lose nothing.
+The merged rows are first written next to the table, read back and counted, and then moved into their hour by a rename.
+Only then are the source files deleted, by name. After an interruption at any point, every row is in the table at least
+once, and the next compaction removes duplicates. Readers count rows with the same run, group and queue once. If such
+rows differ, because an overwrite was interrupted, those outside of `merged` are newer. When two compactions run at the
+same time, one of them ends with an error, and no rows are lost.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from .table_files import TableFile, TableFiles
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-# A plan names each file; a month of hours at once would also be lost at once.
+# A plan names each file, and a failure loses the whole batch: so a month of hours is not one batch.
 _FILES_AT_ONCE = 1000
 
 _Counts = dict[tuple[Hour, str], int]  # rows by hour and run
 
 
 class Compacted(Struct, frozen=True):
-    """What a compaction did: hours that have one file now, and the files that it was made of."""
+    """The result of a compaction: how many hours were merged, and from how many files."""
 
     hour_count: int
     file_count: int
 
 
 def files_to_merge(files: Iterable[TableFile], now_ms: int) -> dict[Hour, list[TableFile]]:
-    """Return the files of each hour before the current one that has more than one."""
+    """Return the files of each past hour that has more than one."""
     current = hour_of(now_ms)
     by_hour: dict[Hour, list[TableFile]] = {}
     for file in files:
@@ -53,16 +53,16 @@ def _hour(file: TableFile) -> Hour | None:
 
 
 def once_each(rows: DataFrame) -> DataFrame:
-    """Return one row for each run, group and queue of an hour, where several stand one that is not of `merged`."""
+    """Return one row for each run, group and queue of an hour, preferring rows outside of `merged`."""
     from pyspark.sql import Window
-    from pyspark.sql import functions as F  # noqa: N812 -- Spark's own name for it
+    from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
     same = Window.partitionBy("dt", "hr", *KEYS).orderBy(F.col("part") == MERGED)
     return rows.withColumn("_number", F.row_number().over(same)).where("_number = 1").drop("_number")
 
 
 def compact(spark: SparkSession, files: TableFiles, path: str, now_ms: int) -> Compacted:
-    """Merge the hours that are over. Raises RmqctlError where what was written is not what was read."""
+    """Merge past hours. Raises RmqctlError when the written rows are not those that were read."""
     files.delete_folder(_work_folder(path))
     due = files_to_merge(files.list(), now_ms)
     for batch in batches(due, _FILES_AT_ONCE):
@@ -71,7 +71,7 @@ def compact(spark: SparkSession, files: TableFiles, path: str, now_ms: int) -> C
 
 
 def batches(due: Mapping[Hour, Sequence[TableFile]], file_count: int) -> list[list[Hour]]:
-    """Share hours out over batches of at least so many files, but for the last."""
+    """Divide hours into batches of at least file_count files; the last batch may be smaller."""
     found: list[list[Hour]] = []
     room = 0
     for hour, files in due.items():
@@ -84,8 +84,8 @@ def batches(due: Mapping[Hour, Sequence[TableFile]], file_count: int) -> list[li
 
 
 def drop_run(spark: SparkSession, files: TableFiles, path: str, run_id: str, places: Collection[Place]) -> None:
-    """Take a run out of some parts: of its own with all that is in them, of merged ones without the other runs."""
-    from pyspark.sql import functions as F  # noqa: N812 -- Spark's own name for it
+    """Remove a run from some parts: delete its own parts, and rewrite merged parts without its rows."""
+    from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
     found = [(file, Place(hour, file.value("part"))) for file in files.list() if (hour := _hour(file)) is not None]
     files.delete(file.path for file, place in found if place in places and place.part == run_id)
@@ -103,10 +103,10 @@ def _rewrite(
     hours: Iterable[Hour],
     kept: Column | None = None,
 ) -> None:
-    """Put one file in each hour's merged part in place of the sources, with those of their rows that are kept."""
-    from pyspark.sql import functions as F  # noqa: N812 -- Spark's own name for it
+    """Replace the sources by one file in the merged part of each hour, with the rows that satisfy `kept`."""
+    from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
-    # By their names: what comes meanwhile is neither read nor deleted.
+    # By name: files that are added meanwhile are neither read nor deleted.
     rows = spark.read.schema(SCHEMA).option("basePath", path).parquet(*(file.path for file in sources))
     if kept is not None:
         rows = rows.where(kept)
@@ -117,8 +117,8 @@ def _rewrite(
         wanted = _counts(rows.select("dt", "hr", *KEYS).distinct())
         if _counts(spark.read.schema(SCHEMA).parquet(work)) != wanted:
             raise RmqctlError(
-                "What compaction wrote is not what it read, so nothing was changed.",
-                hint="Does something else change the table? Run it again.",
+                "Compaction did not write the rows that it read, so it changed nothing.",
+                hint="Run it again when no other process changes the table.",
             )
         made = _by_hour(TableFiles(spark, work).list())
         old = _by_hour(sources)
@@ -145,6 +145,6 @@ def _counts(rows: DataFrame) -> _Counts:
 
 
 def _work_folder(path: str) -> str:
-    """Return where files are written before they are moved: beside the table, on the same file system."""
+    """Return where files are written before they are moved: next to the table, on the same file system."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/.{name}-compaction"

@@ -1,16 +1,16 @@
-"""Dead letters as rows: where they came from, and what their properties tell of why they are there."""
+"""Dead letters as rows: their origin, and the reason that their properties give."""
 
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
 from rmqctl.model.names import DLQ_PREFIX
 from rmqctl.rules.dead_letters import GivenUp
 
 from .hours import HOUR_MS, partition_columns
 
-# Columns of format("rocketmq") that are read for it.
+# The columns of format("rocketmq") that are read for dead letters.
 MESSAGES = (
     "topic string, broker_name string, queue_id int, queue_offset bigint, msg_id string, uniq_key string, keys string,"
     " tags string, body binary, properties map<string,string>, born_ts timestamp, store_ts timestamp,"
@@ -20,11 +20,11 @@ _EXCERPT_BYTES = 200
 
 
 def dead_letters(messages: DataFrame) -> DataFrame:
-    """Return a row a dead letter, with the columns of the table `dead_letters` and an excerpt of its body.
+    """Return one row per dead letter, with the columns of the table `dead_letters` and an excerpt of its body.
 
-    `messages` have the columns MESSAGES. Where it was sent first is in RETRY_TOPIC, which brokers keep over retries,
-    else in DLQ_ORIGIN_TOPIC. `origin_msg_id` is what a consumer called it that sent it back for the first time: the
-    broker's id, of orderly consumers the UNIQ_KEY.
+    `messages` has the columns MESSAGES. The topic that it was first sent to is in RETRY_TOPIC, which brokers keep
+    across retries, else in DLQ_ORIGIN_TOPIC. `origin_msg_id` is the id with which a consumer first sent it back: the
+    broker's id, or the UNIQ_KEY for orderly consumers.
     """
 
     def told(name: str) -> Column:
@@ -62,14 +62,14 @@ def dead_letters(messages: DataFrame) -> DataFrame:
 
 
 def origin(letters: DataFrame) -> DataFrame:
-    """Add `origin`: what is the same in two dead letters of one message and group."""
+    """Add `origin`, which is equal in all dead letters of one message and group."""
     return letters.withColumn("origin", F.coalesce("origin_msg_id", "uniq_key", "msg_id"))
 
 
 def by_kind(letters: DataFrame) -> DataFrame:
-    """Return a row a group, origin topic, tag and reason: counts, times, and the newest.
+    """Return one row per group, origin topic, tag and reason: counts, times, and the newest dead letter.
 
-    `message_count` is of how many messages they are. The most come first.
+    `message_count` is the number of distinct messages. The highest counts are first.
     """
     newest = F.struct("store_ms", "broker_name", "queue_id", "queue_offset", "keys", "uniq_key", "msg_id", "excerpt")
     counted = (
@@ -90,13 +90,13 @@ def by_kind(letters: DataFrame) -> DataFrame:
 
 
 def by_hour(letters: DataFrame) -> DataFrame:
-    """Return how many were stored in each hour: hour_ms, consumer_group, count."""
+    """Return how many dead letters were stored in each hour: hour_ms, consumer_group, count."""
     hour_ms = (F.floor(F.col("store_ms") / F.lit(HOUR_MS)) * HOUR_MS).cast("bigint")
     return letters.groupBy(hour_ms.alias("hour_ms"), "consumer_group").agg(F.count("*").alias("count"))
 
 
 def twice(letters: DataFrame) -> DataFrame:
-    """Return messages that one group has several dead letters of: consumer_group, origin, count, places."""
+    """Return messages with several dead letters in one group: consumer_group, origin, count, places."""
     place = F.struct("store_ms", "broker_name", "queue_id", "queue_offset")
     counted = (
         origin(letters)

@@ -1,4 +1,4 @@
-"""Groups as snapshots tell of them, tried with other strategies and sizes by the rules of what-if."""
+"""Groups as recorded in snapshots, tried with other strategies and sizes by the rules of what-if."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from rmqctl.whatif.scene import Scene
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Those that need to be told nothing. Rooms end at a minus, as whatif allocate has it by default.
+# Strategies that need no options. Rooms end at a minus, the default of whatif allocate.
 STRATEGIES = ("averagely", "circle", "consistent-hash", "machine-room-nearby", "sticky", "lag-weighted")
 CHANGES = ("none", "+1 client", "-1 client")
 
-# What stands before a change: what clients held. Takes the place of a plugin's strategy.
+# The allocation before a change: what clients held. It is passed like a plugin's strategy.
 _AS_HELD = "as held"
-# Rows at a time on their way to Spark.
+# Rows per batch on the way to Spark.
 _BATCH_COUNT = 2_000
-_GRAMMAR = "Such as '+1 client', -client:ID, '+1 broker', -broker:NAME, queues+4, queues=16, none; 'A and B' for both."
+_GRAMMAR = "Use '+1 client', -client:ID, '+1 broker', -broker:NAME, queues+4, queues=16 or none, or 'A and B'."
 _COUNTED = re.compile(r"([+-])\s*(\d+)\s*(client|broker)s?", re.ASCII)
 _NAMED = re.compile(r"([+-])\s*(client|broker):(\S+)")
 _QUEUES = re.compile(r"queues\s*([+=-])\s*(\d+)", re.ASCII)
 
 
 class State(StrEnum):
-    """What came of a row: it was tried, the strategy or the change can't be, or the group is not known well enough."""
+    """The result of a row: tried, refused (impossible strategy or change), or skipped (group not known well enough)."""
 
     TRIED = "TRIED"
     REFUSED = "REFUSED"
@@ -47,7 +47,7 @@ class State(StrEnum):
 
 
 class Skip(StrEnum):
-    """Why nothing was tried on a group."""
+    """Why a group was skipped."""
 
     NO_OWNERS = "NO_OWNERS"
     OWNERS_UNKNOWN = "OWNERS_UNKNOWN"
@@ -55,21 +55,21 @@ class Skip(StrEnum):
 
 
 class Refusal(StrEnum):
-    """What can't be: the strategy with these queues, clients and options, or the change of this group."""
+    """What is impossible: the strategy with these queues, clients and options, or the change to this group."""
 
     STRATEGY = "STRATEGY"
     CHANGE = "CHANGE"
 
 
 class NamedChange(Struct, frozen=True):
-    """A change and what it is called; the same change is always called the same."""
+    """A change and its name; the same change always has the same name."""
 
     name: str
     changes: Changes
 
 
 class QueueRow(Struct, frozen=True):
-    """A queue of a group in a snapshot. `client_id` is None for none, for several, and where it is not known."""
+    """A queue of a group in a snapshot. `client_id` is set only when the queue has one known owner."""
 
     mq: MessageQueue
     lag: int | None
@@ -78,7 +78,7 @@ class QueueRow(Struct, frozen=True):
 
 
 class HeldGroup(Struct, frozen=True):
-    """A group whose queues' owners are all known; `owners` lacks queues that nobody held. `lag` may be None."""
+    """A group whose queue owners are all known; `owners` omits queues without an owner. A lag may be None."""
 
     scene: Scene
     owners: Mapping[MessageQueue, str]
@@ -86,19 +86,19 @@ class HeldGroup(Struct, frozen=True):
 
 
 class SkippedGroup(Struct, frozen=True):
-    """A group that can't be tried, and why."""
+    """A group that cannot be tried, and the reason."""
 
     reason: Skip
     text: str
 
 
 def strategy_name(word: str) -> str:
-    """Return what a strategy is called here; a name that says the strategy within rooms stays as it is."""
+    """Return a strategy's canonical name; a name with a strategy within rooms stays unchanged."""
     return word if word.startswith("MACHINE_ROOM_NEARBY-") else canonical_name(word)
 
 
 def parse_change(text: str) -> NamedChange:
-    """Read a change: parts joined by " and ", or none. Raises UsageError.
+    """Parse a change: parts joined by " and ", or none. Raises UsageError.
 
     A part is +N clients, -N clients (the last by id), +client:ID, -client:ID, +N brokers, +broker:NAME, -broker:NAME,
     or queues+N, queues-N, queues=N for each broker.
@@ -126,11 +126,13 @@ def _with_part(changes: Changes, part: str, text: str) -> tuple[Changes, str]:
         return _with_item(changes, sign, kind, name), f"{sign}{kind}:{name}"
     found = _COUNTED.fullmatch(part)
     if found is None:
-        raise UsageError(f"{text!r} is no change of a group.", hint=_GRAMMAR)
+        raise UsageError(f"Invalid change {text!r}.", hint=_GRAMMAR)
     sign, digits, kind = found.groups()
-    parse_names_or_count("--change", [digits])  # refuses 0 and what no machine holds
+    parse_names_or_count("--change", [digits])  # rejects 0 and numbers that are too large
     if sign == "-" and kind == "broker":
-        raise UsageError(f"The change {text!r} does not say which broker goes.", hint="Such as -broker:broker-b.")
+        raise UsageError(
+            f"The change {text!r} does not name the broker to remove.", hint="Use -broker:NAME, e.g. -broker:broker-b."
+        )
     return _with_item(changes, sign, kind, int(digits)), f"{sign}{counted(int(digits), kind)}"
 
 
@@ -140,10 +142,10 @@ def _with_item(changes: Changes, sign: str, kind: str, item: str | int) -> Chang
 
 
 def read_group(rows: Iterable[QueueRow]) -> HeldGroup | SkippedGroup:
-    """Return a group as its rows of one snapshot tell of it; a queue that stands twice counts once.
+    """Build a group from its rows of one snapshot; a duplicate row of a queue counts once.
 
-    Topics of which nobody holds any queue are left out: nobody shares them. A snapshot names clients by the queues that
-    they hold, so whoever held none is missing.
+    Topics whose queues all have no owner are left out. A snapshot names clients only by the queues that they hold, so
+    clients without queues are missing.
     """
     by_topic: dict[str, dict[MessageQueue, QueueRow]] = {}
     for row in rows:
@@ -155,14 +157,15 @@ def read_group(rows: Iterable[QueueRow]) -> HeldGroup | SkippedGroup:
         for row in queues.values()
     ]
     if not shared:
-        return SkippedGroup(Skip.NO_OWNERS, "Nobody held any of its queues.")
+        return SkippedGroup(Skip.NO_OWNERS, "No client held any of its queues.")
     unknown = sum(row.client_id is None and row.is_held is None for row in shared)
     if unknown:
-        text = f"Who held {unknown} of its {counted(len(shared), 'queue')} is not known."
+        text = f"It is unknown who held {unknown} of its {counted(len(shared), 'queue')}."
         return SkippedGroup(Skip.OWNERS_UNKNOWN, text)
     several = sum(row.client_id is None and row.is_held is True for row in shared)
     if several:
-        text = f"Several clients held {several} of its {counted(len(shared), 'queue')}: a snapshot does not name them."
+        queues = counted(len(shared), "queue")
+        text = f"Several clients held {several} of its {queues} at the same time, and snapshots do not name them."
         return SkippedGroup(Skip.SEVERAL_OWNERS, text)
     owners = {row.mq: row.client_id for row in shared if row.client_id is not None}
     scene = Scene(tuple(row.mq for row in shared), tuple(sort_client_ids(set(owners.values()))))
@@ -172,9 +175,9 @@ def read_group(rows: Iterable[QueueRow]) -> HeldGroup | SkippedGroup:
 def try_group(
     group: HeldGroup, strategies: Sequence[str], changes: Sequence[NamedChange]
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield a row of the table alloc_whatif for each change and strategy, without what names the group.
+    """Yield a row of the table alloc_whatif for each change and strategy, without the columns that name the group.
 
-    What moves is counted from what clients held. Queues that come have no lag.
+    Moves are counted against the queues that clients held. Added queues have a lag of 0.
     """
     custom = {_AS_HELD: lambda queues, client_ids, _options: _held(group, queues, client_ids)}
     for change in changes:
@@ -183,7 +186,7 @@ def try_group(
             new = set(apply_changes(group.scene, change.changes).queues) - set(group.scene.queues)
             work = replace(work, lag={**group.lag, **dict.fromkeys(new, 0)})
         except (NotFoundError, UsageError):
-            pass  # each strategy's row says so
+            pass  # the row of each strategy reports it
         for strategy in strategies:
             row = {"strategy": strategy, "change": change.name, "topics": list(group.scene.topics)}
             try:
@@ -207,7 +210,7 @@ def _held(group: HeldGroup, queues: Sequence[MessageQueue], client_ids: Sequence
 
 
 def _told(error: AllocationError | NotFoundError | UsageError) -> str:
-    """Return an error's sentence, without the options of whatif allocate that some begin with."""
+    """Return an error's sentence, without the option of whatif allocate that it may start with."""
     if isinstance(error, AllocationError):
         return str(error)
     option, _, rest = error.sentence.partition(": ")
@@ -251,15 +254,15 @@ def _tried(trial: Trial, work: Work) -> dict[str, Any]:
 
 
 def _queue_imbalance(spread: Spread, shares: Assignment, counts: Iterable[int]) -> float | None:
-    """Return how often the most that a client has is what one must have: 1 is as even as whole queues can be."""
+    """Return the most queues per client divided by the smallest possible maximum: 1 is as even as possible."""
     least = math.ceil(sum(counts) / len(shares)) if shares else 0
     return spread.most / least if least else None
 
 
 def _lag_imbalance(spread: Spread | None, shares: Assignment, work: Work) -> float | None:
-    """Return how often the most that a client has to do is what one must have: the mean, or the largest queue's lag.
+    """Return the most lag per client divided by the smallest possible maximum: the mean, or the largest queue's lag.
 
-    None where the lag of a queue is not known, and where there is none to share.
+    Returns None when the lag of a queue is unknown, and when all lag is 0.
     """
     if spread is None:
         return None
@@ -272,10 +275,10 @@ def try_batches(
     batches: Iterable[pa.RecordBatch], columns: Mapping[str, str], strategies: Sequence[str],
     changes: Sequence[NamedChange],
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
-    """Yield rows of the given columns and types for groups, a row each; runs in Spark's tasks (mapInArrow).
+    """Yield rows with the given columns and types for groups, one per input row; runs in Spark's tasks (mapInArrow).
 
-    A group's columns are those that name it, which stay, and `queues`: topic, broker_name, queue_id, lag_messages,
-    client_id, is_held. One that is skipped has one row, without a strategy.
+    An input row has the columns that name the group, which are kept, and `queues`: topic, broker_name, queue_id,
+    lag_messages, client_id, is_held. A skipped group has one row, without a strategy.
     """
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Snapshots of all groups to what other strategies and sizes would do: tables to tables."""
+"""From snapshots of all groups to the effects of other strategies and sizes: frames in, frames out."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 LATEST = "cluster string, consumer_group string, run_id string, snapshot_us bigint, dt string, hr int"
-# What tells one row of alloc_whatif from all others.
+# The columns that identify a row of alloc_whatif.
 _ROW_KEY = ("cluster", "consumer_group", "snapshot_ts", "run_id", "topics", "strategy", "change")
 _WORST = (
     "cluster", "consumer_group", "queue_count", "client_count", "least_queues", "most_queues", "queue_imbalance",
     "lag_imbalance", "moved_count",
 )  # fmt: skip
-# Microseconds instead of a timestamp on the way through Python, which the session's time zone does not touch.
+# Microseconds instead of a timestamp while in Python, because the session's time zone does not affect them.
 _MADE = dict(part.split(" ") for part in SCHEMAS[ALLOC_WHATIF].split(", ")) | {"snapshot_ts": "bigint"}
 
 
 def latest_snapshots(snapshots: DataFrame) -> DataFrame:
-    """Return the last snapshot of each group, as LATEST has it; the cluster is the first that its queues are in.
+    """Return the last snapshot of each group, with the columns LATEST; the cluster is the first of its queues.
 
-    A broker's cluster can be unknown for once, and a group can have queues in several: it is one group all the same.
+    A broker's cluster can be unknown in one snapshot, and a group can have queues in several clusters. It is still one
+    group.
     """
-    from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+    from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
     taken = snapshots.groupBy("consumer_group", "run_id", "snapshot_ts", "dt", "hr").agg(
         F.min("cluster").alias("cluster")
@@ -41,7 +42,7 @@ def latest_snapshots(snapshots: DataFrame) -> DataFrame:
 
 
 def of_snapshots(snapshots: DataFrame, chosen: DataFrame) -> DataFrame:
-    """Return the rows of chosen snapshots, which are as LATEST has them, with the clusters of those."""
+    """Return the rows of chosen snapshots (columns LATEST), with the clusters given there."""
     from pyspark.sql import functions as F  # noqa: N812
 
     key = ["consumer_group", "run_id", "snapshot_us"]
@@ -50,11 +51,11 @@ def of_snapshots(snapshots: DataFrame, chosen: DataFrame) -> DataFrame:
 
 
 def groups_with_queues(rows: DataFrame, task_count: int) -> DataFrame:
-    """Return a row for each group, with those of its one snapshot as `queues`, in so many partitions."""
+    """Return one row per group, with the rows of its snapshot as `queues`, in task_count partitions."""
     from pyspark.sql import functions as F  # noqa: N812
 
     queue = F.struct("topic", "broker_name", "queue_id", "lag_messages", "client_id", "is_held")
-    # A number that is given is kept: all groups of an estate are few bytes, which would else be one task's.
+    # Spark keeps an explicit number. Otherwise the few bytes of all groups would become one task.
     placed = rows.repartition(task_count, "cluster", "consumer_group")
     grouped = placed.groupBy("cluster", "consumer_group", "snapshot_ts", "run_id", "dt", "hr")
     return grouped.agg(F.collect_list(queue).alias("queues"))
@@ -72,7 +73,7 @@ def try_groups(groups: DataFrame, strategies: Sequence[str], changes: Sequence[N
 
 
 def with_others(results: DataFrame, existing: DataFrame) -> DataFrame:
-    """Return results, and those rows of the table that they don't replace: of other groups, changes, topics."""
+    """Return results, and the rows of the table that they do not replace: other groups, changes, topics."""
     from pyspark.sql import functions as F  # noqa: N812
 
     made = results.select(*(F.col(name).alias(f"made_{name}") for name in _ROW_KEY))
@@ -81,7 +82,7 @@ def with_others(results: DataFrame, existing: DataFrame) -> DataFrame:
 
 
 def summarise(results: DataFrame) -> DataFrame:
-    """Return a row for each strategy and change that was tried: numbers of groups, imbalance, movement."""
+    """Return one row per strategy and change: numbers of groups, imbalance, moves."""
     from pyspark.sql import functions as F  # noqa: N812
 
     is_tried = F.col("state") == State.TRIED.value
@@ -105,13 +106,13 @@ def summarise(results: DataFrame) -> DataFrame:
 
 
 def find_worst(results: DataFrame, count: int) -> DataFrame:
-    """Return so many groups for each strategy and change, those with the greatest imbalance of queues, then of lag."""
+    """Return the worst groups of each strategy and change, at most count: by imbalance of queues, then of lag."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
 
     order = (F.desc_nulls_last("queue_imbalance"), F.desc_nulls_last("lag_imbalance"), "consumer_group", "cluster")
     place = F.row_number().over(Window.partitionBy("strategy", "change").orderBy(*order))
-    # Sorting carries along whatever is there.
+    # Sorting moves every column, so only the needed ones are kept.
     tried = results.where(F.col("state") == State.TRIED.value).select("strategy", "change", *_WORST)
     return tried.withColumn("place", place).where(F.col("place") <= count)
 
@@ -128,7 +129,7 @@ def name_groups(results: DataFrame) -> DataFrame:
 
 
 def of_hours(hours: Sequence[tuple[str, int]]) -> Column:
-    """Return a condition that leaves the folders of all other hours unread."""
+    """Return a condition for these hours, so that Spark does not read the folders of others."""
     from pyspark.sql import functions as F  # noqa: N812
 
     conditions = [(F.col("dt") == dt) & (F.col("hr") == hr) for dt, hr in hours]

@@ -1,4 +1,4 @@
-"""Hints of errors that go through Spark, which keeps an error's text only."""
+"""Keeps the hints of errors that pass through Spark, which keeps only an error's text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rmqctl.errors import RmqctlError
 
 @contextmanager
 def with_hints() -> Iterator[None]:
-    """Have an error's hint stand below its sentence in tracebacks; as a decorator, too."""
+    """Add an error's hint below its sentence in tracebacks; also works as a decorator."""
     try:
         yield
     except RmqctlError as error:

@@ -1,4 +1,4 @@
-"""Hours of tables: partitions are whole hours in UTC, and only hours that are known whole may replace others."""
+"""Hours of tables: partitions are whole hours in UTC, and only completely known hours may replace others."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ HOUR_MS = 3_600_000
 
 
 def floor_hour_ms(at_ms: int) -> int:
-    """Return when the hour of a time began."""
+    """Return the start of the hour that contains a time."""
     return at_ms // HOUR_MS * HOUR_MS
 
 
 def ceil_hour_ms(at_ms: int) -> int:
-    """Return the end of the hour of a time; a time at which an hour begins is the end of the one before."""
+    """Return the end of the hour that contains a time; a time on the hour is returned as is."""
     return -(-at_ms // HOUR_MS) * HOUR_MS
 
 
 def partition_columns(at_ms: Column) -> tuple[Column, Column]:
     """Return `dt` and `hr` of a column of epoch ms, in UTC whatever the session's time zone is."""
-    from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+    from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
     hour = F.floor(at_ms / F.lit(HOUR_MS))
     day = F.floor(hour / F.lit(24)).cast("int")

@@ -1,4 +1,4 @@
-"""The report of the job lag as one page: no scripts, nothing from elsewhere, plots drawn in place."""
+"""The report of the job lag as one HTML page: no scripts, no external resources, inline plots."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _CELL_ROWS = 30  # queues of a heat map
 
 
 class Page(NamedTuple):
-    """What a page shows: facts and rows of groups as in the job's JSON, and series of the groups that are drawn.
+    """The content of a page: facts and group rows as in the job's JSON, and series of the plotted groups.
 
-    `group_count` is of all groups, of which there can be more than rows. Series are by (cluster, group), as
-    lag_report.group_series makes them.
+    `group_count` counts all groups, also those without a row. Series are by (cluster, group), as returned by
+    lag_report.group_series.
     """
 
     facts: Mapping[str, Any]
@@ -32,7 +32,7 @@ class Page(NamedTuple):
 
 
 def render_page(page: Page) -> str:
-    """Return the page; names are as the cluster has them, and none of them is taken for HTML."""
+    """Return the page; all names from the cluster are escaped."""
     from markupsafe import Markup
 
     body = [_head(page), _groups(page), *_drawings(page), _stuck(page), _topics(page), _members(page), _owners(page)]
@@ -44,7 +44,7 @@ def _text(value: object) -> str:
 
 
 def _number(value: float | None) -> str:
-    """Return a number for people; unknown is said."""
+    """Format a number; None becomes "unknown"."""
     if value is None:
         return "unknown"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
@@ -68,9 +68,9 @@ def _head(page: Page) -> str:
     )
     return f"""<header>
 <h1>Consumer groups: lag</h1>
-<p>{counted(facts["groupCount"], "group")}, {counted(facts["queueCount"], "queue")}; judged by the last {window}, up to
+<p>{counted(facts["groupCount"], "group")}, {counted(facts["queueCount"], "queue")}, judged by the last {window} up to
 {_time(facts["windowEndTimestamp"])} UTC. {counted(facts["snapshotCount"], "snapshot")} since
-{_time(facts["sinceTimestamp"])}, the newest of {_time(facts["newestSnapshotTimestamp"])}.</p>
+{_time(facts["sinceTimestamp"])}, the newest from {_time(facts["newestSnapshotTimestamp"])}.</p>
 <ul class="counts" aria-label="Groups by health">{counts}</ul>
 </header>"""
 
@@ -136,11 +136,11 @@ def _drawing(key: str, row: Mapping[str, Any], series: Mapping[str, Any]) -> str
     times = (series["startsMs"], series["endsMs"])
     parts = [
         line_plot(f"{key}l", f"Lag of {name}", *times, series["lag"]),
-        heat_plot(f"{key}q", f"Lag of the queues of {name}{more}: the most in each window", *times, cells),
+        heat_plot(f"{key}q", f"Lag of the queues of {name}{more}: maximum in each window", *times, cells),
     ]
     if any(series["ownerChanges"]):
         parts.append(
-            bar_plot(f"{key}o", f"Queues of {name} that changed hands, in each window", *times, series["ownerChanges"])
+            bar_plot(f"{key}o", f"Queues of {name} that changed owner, in each window", *times, series["ownerChanges"])
         )
     return (
         f'<section class="group"><h3>{_name(row)} {_health(row["health"])}</h3>'
@@ -181,8 +181,8 @@ def _topics(page: Page) -> str:
         )
         for row, topic in found[:_SHOWN]
     ]  # fmt: skip
-    headings = ("Topic", "Group", "Queues", "Lag", "Lag", "Produced", "Consumed")
-    said = "Skew is the most of a queue over the mean; 1.00 is even."
+    headings = ("Topic", "Group", "Queues", "Lag", "Lag skew", "Produce skew", "Consume skew")
+    said = "Skew is the maximum per queue divided by the mean; 1.00 is even."
     table = _table(f"{said} {_first(found, 'topic')}", headings, rows, "..#####")
     return f"<section><h2>Skew between queues</h2>{table}</section>"
 
@@ -200,7 +200,7 @@ def _members(page: Page) -> str:
         for row in found[:_SHOWN]
     ]  # fmt: skip
     headings = ("Group", "Members", "Lag", "Lag skew", "Consume skew", "Most lag")
-    said = "Skew is the most of a member over the mean of those that hold queues."
+    said = "Skew is the maximum per member divided by the mean of the members with queues."
     table = _table(f"{said} {_first(found, 'group')}", headings, rows, ".####.")
     return f"<section><h2>Skew between members</h2>{table}</section>"
 
@@ -222,5 +222,5 @@ def _owners(page: Page) -> str:
         for row in found[:_SHOWN]
     ]
     headings = ("Group", "Changes", "Queues", "Clients seen")
-    caption = f"Changes of a queue's owner in the last window. {_first(found, 'group')}"
+    caption = f"Changes of queue owners in the last window. {_first(found, 'group')}"
     return f"<section><h2>Changing owners</h2>{_table(caption, headings, rows, '.###')}</section>"

@@ -1,4 +1,4 @@
-"""What a job is: what it takes, what it does with a session, and what it has to show."""
+"""What a job is: its options, its work in a session, and its result."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class JobOptions(Struct, frozen=True, kw_only=True):
-    """What a run was told, for all its jobs; None and () where nothing was said. Job.takes has a job's own.
+    """The options of a run, for all its jobs; None and () when not given. Job.takes lists those of one job.
 
-    `tables` is the folder of tables, a path or a URI that Spark knows. `since` and `until` are as they were written.
-    `access` is None where no job asks a cluster. Paths of files (`html`, `recordings`) are of this machine.
+    `tables` is the folder of tables: a path or a URI that Spark supports. `since` and `until` are as the user wrote
+    them. `access` is set only when a job asks a cluster. File paths (`html`, `recordings`) are on this machine.
     """
 
     now_ms: int
@@ -49,7 +49,7 @@ class JobOptions(Struct, frozen=True, kw_only=True):
     limit: int | None = None
 
     def time_ms(self, name: str, default_ms: int) -> int:
-        """Return `since` or `until` as epoch ms; its default where it was not given. Raises UsageError."""
+        """Return `since` or `until` as epoch ms, or the default when it is not given. Raises UsageError."""
         text: str | None = getattr(self, name)
         if text is None:
             return default_ms
@@ -62,9 +62,9 @@ class JobOptions(Struct, frozen=True, kw_only=True):
         return at
 
     def cluster(self) -> Access:
-        """Return the way to the cluster. Raises UsageError where no name servers were named."""
+        """Return the access to the cluster. Raises UsageError when no name servers are given."""
         if self.access is None:
-            raise UsageError("The job asks a cluster: name its name servers.")
+            raise UsageError("The job needs a cluster.", hint="Add -n HOST:PORT with its name servers.")
         return self.access
 
     def traces(self) -> str:
@@ -73,7 +73,7 @@ class JobOptions(Struct, frozen=True, kw_only=True):
 
 
 class Kind(StrEnum):
-    """How a value of a report is shown to people."""
+    """How a value of a report is displayed."""
 
     TEXT = "text"
     NUMBER = "number"
@@ -84,7 +84,7 @@ class Kind(StrEnum):
 class Field(Struct, frozen=True):
     """A column of a report: its key in JSON, its heading in tables. `is_wide`: shown with -o wide only.
 
-    `gives_way`: not shown on a terminal that is too narrow. `is_sentence`: shown below its row there.
+    `gives_way`: hidden on a terminal that is too narrow. `is_sentence`: shown below its row there.
     """
 
     key: str
@@ -96,18 +96,18 @@ class Field(Struct, frozen=True):
 
 
 class Written(Struct, frozen=True):
-    """A table or file that a job wrote; rows are None where they were not counted."""
+    """A table or file that a job wrote; `row_count` is set only when the rows were counted."""
 
     path: str
     row_count: int | None = None
 
 
 class Outcome(Struct, frozen=True):
-    """What came of a job.
+    """The result of a job.
 
-    `rows` are for people and JSON: plain values by the keys of Job.fields, some of more that there may be; `row_count`
-    is of all, and `is_cut` says that there are more where nothing counted them. `facts` are single numbers and words,
-    by their keys in JSON. `failures` are parts of the cluster that could not be read: what was read is in the result.
+    `rows` are plain values by the keys of Job.fields, possibly only the first ones. `row_count` counts all rows;
+    `is_cut` says that there are more rows when they were not counted. `facts` are single values, by their keys in JSON.
+    `failures` are the parts of the cluster that could not be read; the result has the rest.
     """
 
     rows: Sequence[Mapping[str, Any]] = ()
@@ -120,21 +120,21 @@ class Outcome(Struct, frozen=True):
 
 
 def never(options: JobOptions) -> bool:  # noqa: ARG001
-    """Say that a job needs no cluster."""
+    """Return False: the job needs no cluster."""
     return False
 
 
 def always(options: JobOptions) -> bool:  # noqa: ARG001
-    """Say that a job needs a cluster, whatever it is told."""
+    """Return True: the job needs a cluster, whatever its options."""
     return True
 
 
 class Job(Struct, frozen=True, kw_only=True):
     """A job of `pipeline run`.
 
-    `takes` are the fields of JobOptions that mean something to it, `needs` those without which it can't run. `check`
-    looks at the options alone and raises UsageError. `look` asks the cluster before Spark is started, for mistakes to
-    be told at once; where `asks_cluster` says so, there is `JobOptions.access`. `run` does the work.
+    `takes` are the fields of JobOptions that the job accepts, `needs` those that it requires. `check` validates the
+    options alone and raises UsageError. `look` asks the cluster before Spark starts, so that mistakes are reported
+    early. When `asks_cluster` returns true, `JobOptions.access` is set. `run` does the work.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""From the table of offsets to what each queue shows in each window: frames to frames, nothing is read or written."""
+"""From the table of offsets to facts per queue and window: frames in, frames out, without reading or writing."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 
     from rmqctl.pipeline.queue_windows import Windows
 
-# What tells a queue of a group from all others, but for its cluster, which can be unknown for once.
+# The columns that identify a queue of a group, except its cluster, which can be unknown in one snapshot.
 _QUEUE = ("consumer_group", "topic", "broker_name", "queue_id")
 _TIMES = {"window_start": "window_start_ms", "window_end": "window_end_ms", "still_from_ts": "still_from_ms"}
 _MS_PER_S = 1000
-# Samples that one task takes into memory at once, some 200 bytes each.
+# Samples that one task has in memory at a time, about 200 bytes each.
 _TASK_ROWS = 1_000_000
-# Fewer are not worth a task.
+# Fewer samples are not worth a task.
 _SMALL_ROWS = 200_000
 
 
 def taken_between(snapshots: DataFrame, since_ms: int, until_ms: int) -> DataFrame:
-    """Return rows of offset_snapshots taken from then on and before then; files of other hours stay unread."""
-    from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+    """Return rows of offset_snapshots from since_ms (inclusive) to until_ms (exclusive); reads only these hours."""
+    from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
     since, until = (F.timestamp_millis(F.lit(at_ms)) for at_ms in (since_ms, until_ms))
     rows = snapshots.where((F.col("snapshot_ts") >= since) & (F.col("snapshot_ts") < until))
     first, last = (_hour(at_ms) for at_ms in (since_ms, until_ms - 1))
     hour = F.struct("dt", "hr")
-    # Days leave folders unlisted, hours leave files unread.
+    # The days limit the folders that Spark lists, the hours the files that it reads.
     rows = rows.where(F.col("dt").between(first[0], last[0]))
     return rows.where(hour.between(F.struct(*map(F.lit, first)), F.struct(*map(F.lit, last))))
 
@@ -43,8 +43,8 @@ def _hour(at_ms: int) -> tuple[str, int]:
 
 
 def look_columns(snapshots: DataFrame, *more: Column) -> DataFrame:
-    """Return of rows of offset_snapshots what queue_looks takes, and more columns."""
-    from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+    """Select the columns of offset_snapshots that queue_looks needs, and more columns."""
+    from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
     from rmqctl.pipeline.queue_looks import BETWEEN_NAMES, NAMES
 
@@ -57,9 +57,9 @@ def look_columns(snapshots: DataFrame, *more: Column) -> DataFrame:
 
 
 class Tasks(NamedTuple):
-    """How work is shared out: stretches of time of one length, each in so many parts, by queue.
+    """How work is divided: into time ranges of one length, each split by queue into part_count parts.
 
-    Each is a task, which has all rows of a queue in its windows, and makes one file of what is of an hour.
+    Each part is a task, which has all rows of a queue in its windows, and writes one file per hour.
     """
 
     stretch_ms: int
@@ -68,7 +68,7 @@ class Tasks(NamedTuple):
 
 
 def share_out(row_count: int, unit_ms: int, unit_count: int, core_count: int) -> Tasks:
-    """Return tasks for stretches of time that must stay whole: enough for all cores, none too large, few small ones."""
+    """Return tasks for time units that must stay whole: enough for all cores, none too large, few small ones."""
     most_count = max(1, row_count // _SMALL_ROWS)
     together = -(-unit_count // most_count)
     stretch_count = -(-unit_count // together)
@@ -77,9 +77,9 @@ def share_out(row_count: int, unit_ms: int, unit_count: int, core_count: int) ->
 
 
 def window_facts(snapshots: DataFrame, windows: Windows, tasks: Tasks, names: Sequence[str] | None = None) -> DataFrame:
-    """Return of rows of offset_snapshots one for each queue and window, with the columns of queue_windows.MADE.
+    """Return one row per queue and window from rows of offset_snapshots, with the columns queue_windows.MADE.
 
-    Or with those of them that are named. Rows are shuffled once.
+    `names` limits the columns. Rows are shuffled once.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -108,7 +108,7 @@ def trend_rows(snapshots: DataFrame, windows: Windows, tasks: Tasks) -> DataFram
     made["dt"], made["hr"] = partition_columns(F.col("window_start_ms"))
     columns = [part.split(" ") for part in SCHEMAS[LAG_TREND].split(", ")]
     names = [*_TIMES.values(), *(name for name, _ in columns if name not in made)]
-    # It tells since when a queue may stand still, which the table does not: so it is neither read nor moved.
+    # The column shows since when a queue may be stuck, which the table does not have: it is not read or shuffled.
     snapshots = snapshots.withColumn("last_consume_ts", F.lit(None).cast("timestamp"))
     facts = window_facts(snapshots, windows, tasks, names)
     return facts.select(*(made.get(name, F.col(name)).cast(kind).alias(name) for name, kind in columns))

@@ -1,4 +1,4 @@
-"""What the last window of all queues comes to for each group: rows of queue_windows to values of a report."""
+"""Sums up the last window of all queues per group: from rows of queue_windows to values of a report."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ Row = Mapping[str, Any]
 
 
 def group_rows(queues: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return a row for each group, worst first, of a row for each queue in one window.
+    """Return one row per group, worst first, from one row per queue in one window.
 
-    Numbers of messages are null where that of one queue is not known; `lagAtLeast` is the sum of what is known. Of
-    seconds `etaS` is the longest of the queues, null where one does not catch up. Skews are the most over the mean: 1
-    is even. Members are the clients that hold a queue in the last sample; those without queues are in no snapshot.
+    Numbers of messages are null when that of one queue is unknown; `lagAtLeast` is the sum of the known ones. `etaS` is
+    the longest of the queues in seconds, null when one does not catch up. A skew is the maximum divided by the mean; 1
+    is even. Members are the clients that hold a queue in the last sample; snapshots do not record others.
     """
     of_group: defaultdict[tuple[str | None, str], list[Row]] = defaultdict(list)
     for row in _with_clusters(queues):
@@ -39,13 +39,13 @@ def group_rows(queues: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def _rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Order by health, then by what stands still and what waits."""
+    """Return the sort key: health, then stuck queues, then lag."""
     health = WORST_FIRST.index(Health(row["health"]))
     return health, -row["stuckCount"], -row["lagAtLeast"], row["group"], row["cluster"] or ""
 
 
 def _with_clusters(queues: Iterable[Row]) -> list[Row]:
-    """Return the rows, those without a cluster in that of the group's others where all of them are in one."""
+    """Return the rows; a missing cluster is filled in when the group's other rows all have the same one."""
     rows = list(queues)
     known = defaultdict(set)
     for row in rows:
@@ -101,19 +101,19 @@ def queue_of(row: Row) -> MessageQueue:
 
 
 def facts_of_row(row: Row) -> QueueFacts:
-    """Return the facts that a row holds."""
+    """Return the facts in a row."""
     return QueueFacts(**{name: row[name] for name in QueueFacts.__struct_fields__})
 
 
 def skew(values: Sequence[float | None]) -> float | None:
-    """Return the most over the mean; None where one is not known, and where there is nothing to share."""
+    """Return the maximum divided by the mean; None when a value is unknown, or when all are 0."""
     known = [value for value in values if value is not None]
     total = fsum(known)
     return max(known) * len(known) / total if len(known) == len(values) and total > 0 else None
 
 
 def _sum(values: Iterable[Any]) -> Any:
-    """Return the sum, None where one is not known."""
+    """Return the sum, or None when a value is unknown."""
     every = list(values)
     if None in every:
         return None
@@ -121,7 +121,7 @@ def _sum(values: Iterable[Any]) -> Any:
 
 
 def _slope(row: Row) -> float | None:
-    """Return how the lag grows; that of a queue without a line is 0 where there was nothing in it all the time."""
+    """Return the growth of the lag; without a trend line it is 0 when the lag was always 0."""
     slope: float | None = row["slope_msgs_per_s"]
     return 0.0 if slope is None and row["lag_max"] == 0 and row["lag_last"] == 0 else slope
 
@@ -169,7 +169,7 @@ def _topics(queues: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def _members(queues: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return what each client holds, by id."""
+    """Return the queues, lag and rate of each client, by id."""
     of_client: defaultdict[str, list[Row]] = defaultdict(list)
     for row in queues:
         if row["client_id"] is not None:
@@ -186,16 +186,16 @@ def _members(queues: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def count_health(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Return how many groups are how, worst first, with every health."""
+    """Return the number of groups of each health, worst first, including 0."""
     counted = Counter(row["health"] for row in rows)
     return {str(health): counted[health] for health in WORST_FIRST}
 
 
 def group_series(trend: Iterable[Row]) -> dict[str, Any]:
-    """Return of one group's rows of all windows what a page draws: windows, lag, owner changes, and queues by window.
+    """Return the plot data of one group from its rows of all windows: windows, lag, owner changes, and queues.
 
-    `lag` is that of the last sample of each window, None where that of one queue is not known. A queue of which there
-    is no sample in a window has None there.
+    `lag` is from the last sample of each window, None when that of one queue is unknown. A queue has None for each
+    window without a sample.
     """
     rows = sorted(trend, key=lambda row: row["window_start_ms"])
     starts_ms = sorted({row["window_start_ms"] for row in rows})

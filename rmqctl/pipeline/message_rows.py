@@ -1,6 +1,6 @@
-"""The table `messages`: its columns, and Arrow batches made of messages as brokers store them.
+"""The table `messages`: its columns, and Arrow batches built from messages as brokers store them.
 
-Whole columns are made at once, of the bytes of many records: field by field it would take three times as long.
+Each column is built as a whole from the bytes of many records; field by field would take three times as long.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SPARK_TYPES = {name: spark_type for name, spark_type, _ in _COLUMNS}
 ARROW_TYPES = {name: arrow_type for name, _, arrow_type in _COLUMNS}
 SPARK_SCHEMA = ", ".join(f"{name} {spark_type}" for name, spark_type, _ in _COLUMNS)
 
-# The fixed fields of a record between IPv4 hosts (see protocol/message.py), as they lie there.
+# The layout of the fixed fields of a record with IPv4 hosts (see protocol/message.py).
 _FIXED = np.dtype(
     [
         ("size", ">i4"), ("magic", ">i4"), ("body_crc", ">i4"), ("queue_id", ">i4"), ("flag", ">i4"),
@@ -60,7 +60,7 @@ _FIXED = np.dtype(
 )  # fmt: skip
 _COMMIT_LOG_OFFSET, _BORN_ADDRESS, _STORE_ADDRESS = slice(28, 36), slice(48, 56), slice(64, 72)
 _ANY_V6 = MessageFlag.BORN_HOST_V6 | MessageFlag.STORE_HOST_V6
-# Beyond the year 9999 no time is meant.
+# A value after the year 9999 is not a time.
 _MAX_MS = 253_402_300_799_999
 
 _LOG = logging.getLogger(__name__)
@@ -76,15 +76,15 @@ def arrow_schema(names: Iterable[str]) -> pa.Schema:
 def to_batch(runs: Sequence[Run], names: Sequence[str], *, is_strict: bool = True) -> pa.RecordBatch:
     """Return a batch of messages, each with the queue that it was read from.
 
-    Raises RmqctlError for a message that can't be read, which says where it is; where that is not wanted, its body is
-    null, and it has no properties.
+    When `is_strict`, raises RmqctlError with the place of a message that cannot be read. Otherwise such a message has
+    the body null and no properties.
     """
     rows = _Rows(runs, is_strict=is_strict)
     return pa.record_batch([_MAKERS[name](rows) for name in names], schema=arrow_schema(names))
 
 
 class _Rows:
-    """Messages, and what several columns are made of, made when the first of them asks."""
+    """Messages, and the values that several columns share, computed on first use."""
 
     def __init__(self, runs: Sequence[Run], *, is_strict: bool) -> None:
         self.runs = runs
@@ -101,7 +101,7 @@ class _Rows:
         return self._fixed[name]
 
     def has_v6(self) -> bool:
-        """Tell whether hosts have IPv6 addresses, of 16 bytes; the fields behind them lie elsewhere then."""
+        """Return whether hosts have IPv6 addresses (16 bytes), which shift the fields after them."""
         if self._has_v6 is None:
             self._has_v6 = bool((self.fixed("sys_flag") & _ANY_V6).any())
         return self._has_v6
@@ -117,12 +117,12 @@ class _Rows:
         return self.pairs().named(name)
 
     def bodies(self) -> pa.Array:
-        """Return the bodies as they were sent."""
+        """Return the bodies as they were sent, decompressed."""
         is_compressed = (self.fixed("sys_flag") & MessageFlag.COMPRESSED).any()
         return pa.array(self._each(_body if is_compressed else _stored_body), pa.binary())
 
     def of_queue(self, of: Callable[[MessageQueue], Any], kind: pa.DataType) -> pa.Array:
-        """Return what is the same for all messages of a queue."""
+        """Return a column whose value is the same for all messages of a queue."""
         values = pa.array([of(mq) for mq, _ in self.runs], kind)
         return values.take(pa.array(np.repeat(np.arange(len(self.runs)), [len(each) for _, each in self.runs])))
 
@@ -136,7 +136,7 @@ class _Rows:
         try:
             return read(message)
         except RmqctlError as error:
-            sentence = f"The message {mq} offset {message.queue_offset} can't be read: {error.sentence}"
+            sentence = f"Cannot read message {mq} offset {message.queue_offset}: {error.sentence}"
             if self._is_strict:
                 raise error.reworded(sentence) from None
             _LOG.warning("%s", sentence)
@@ -161,7 +161,7 @@ def _fixed_fields(messages: Sequence[StoredMessage]) -> np.ndarray:
         made = np.frombuffer(heads, _FIXED)
         if not (made["sys_flag"] & _ANY_V6).any():
             return made
-    # With IPv6 hosts what follows them lies elsewhere.
+    # IPv6 hosts shift the fields after them.
     made = np.zeros(len(messages), _FIXED)
     for name in ("body_crc", "flag", "commit_log_offset", "sys_flag", "born_at_ms", "stored_at_ms", "reconsume_times"):
         made[name] = [getattr(message, name) for message in messages]
@@ -170,21 +170,21 @@ def _fixed_fields(messages: Sequence[StoredMessage]) -> np.ndarray:
 
 
 class _Pairs:
-    """The properties of all messages, one pair behind the other: `row` says whose each is."""
+    """The properties of all messages as one sequence of pairs; `rows` has the message of each pair."""
 
     def __init__(self, texts: Sequence[bytes]) -> None:
         self.count = len(texts)
         self.rows, self.names, self.values = _cut(texts) or _split(texts)
 
     def named(self, name: str) -> pa.Array:
-        """Return the values of a name, the last one where it stands twice."""
+        """Return the values of a name; the last one when a message has it twice."""
         indices = np.flatnonzero(pc.equal(self.names, name).to_numpy(zero_copy_only=False))
         chosen = np.full(self.count, -1, np.int64)
         chosen[self.rows[indices]] = indices
         return self.values.take(pa.array(chosen, mask=chosen < 0))
 
     def as_map(self) -> pa.Array:
-        """Return all as maps; of a name that stands twice, as 4.9's batches write them, the last value."""
+        """Return all as maps; the last value when a message has a name twice, as in batches of 4.9."""
         rows, names, values = self.rows, self.names, self.values
         codes = pc.dictionary_encode(names).indices.to_numpy()
         places = rows.astype(np.int64) * (int(codes.max(initial=0)) + 1) + codes
@@ -201,13 +201,13 @@ _NAME_END, _PAIR_END = 1, 2
 
 
 def _cut(texts: Sequence[bytes]) -> _Cut | None:
-    """Cut properties that are as RocketMQ writes them, in a tenth of the time; None for others."""
+    """Split properties that have RocketMQ's own format, in a tenth of the time; return None for others."""
     ended = [text if text.endswith(b"\x02") or not text else text + b"\x02" for text in texts]
     data = np.frombuffer(b"".join(ended), np.uint8)
     name_ends, pair_ends = np.flatnonzero(data == _NAME_END), np.flatnonzero(data == _PAIR_END)
     if len(name_ends) != len(pair_ends) or (name_ends > pair_ends).any() or (name_ends[1:] < pair_ends[:-1]).any():
         return None
-    # Without the marks, names and values lie one behind the other.
+    # Without the separators, names and values alternate.
     ends = np.empty(2 * len(pair_ends) + 1, np.int32)
     ends[0] = 0
     ends[1::2], ends[2::2] = name_ends, pair_ends
@@ -224,7 +224,7 @@ def _cut(texts: Sequence[bytes]) -> _Cut | None:
 
 
 def _split(texts: Sequence[bytes]) -> _Cut:
-    """Cut any properties, as decode_properties() does."""
+    """Split any properties, as decode_properties() does."""
     pairs = [list(decode_properties(text.decode(errors="replace")).items()) for text in texts]
     rows = np.repeat(np.arange(len(texts)), [len(each) for each in pairs])
     names, values = ([pair[at] for each in pairs for pair in each] for at in (0, 1))
@@ -256,7 +256,7 @@ def _hosts(where: slice, attribute: str) -> Callable[[_Rows], pa.Array]:
     def make(rows: _Rows) -> pa.Array:
         if rows.has_v6():
             return pa.array([getattr(message, attribute) for message in rows.messages], pa.string())
-        # There are few hosts, and texts of addresses are slow to make.
+        # There are few hosts, and formatting addresses is slow.
         known: dict[bytes, str] = {}
         made = []
         for message in rows.messages:

@@ -1,4 +1,4 @@
-"""The options of format("rocketmq"), read and checked before anybody is asked."""
+"""The options of format("rocketmq"), parsed and validated before any request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rmqctl.model.tls import TLS_KEYS, TLS_VERIFICATIONS
 from rmqctl.net.address import parse_address
 from rmqctl.protocol.command import HeaderEncoding
 from rmqctl.rules.durations import parse_duration_ms
-from rmqctl.rules.names import closest
+from rmqctl.rules.names import hint_for, one_of
 from rmqctl.rules.tags import parse_tags
 from rmqctl.rules.times import Edge, parse_time
 
@@ -32,13 +32,13 @@ _READING = (
     "maxPartitions", "maxOffsetsPerTrigger", "failOnDataLoss", *_PASSED_ON,
 )  # fmt: skip
 _WRITING = ("nameServers", "topic", *_PASSED_ON)
-# What Spark itself puts among the options of a path or a table.
+# Options that Spark itself adds for a path or a table.
 _SPARKS = frozenset({"path", "checkpointlocation"})
 _MAX_COUNT = 2**31 - 1
 
 
 class Bound(StrEnum):
-    """A place that is not given as a number."""
+    """A position that is given by name."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -46,10 +46,10 @@ class Bound(StrEnum):
 
 
 class Place(Struct, frozen=True):
-    """Where reading begins or ends: a bound, a store time, or numbers by topic and `broker:queue`.
+    """Where reading starts or ends: a bound, a store time, or offsets by topic and `broker:queue`.
 
-    Of these, one is set. Numbers can be LATEST and EARLIEST; queues that are not named stand at the earliest or latest
-    offset, as the option's default does.
+    Exactly one of them is set. An offset can be LATEST or EARLIEST. Queues that are not named start at their earliest
+    and end at their latest offset, the defaults of the options.
     """
 
     bound: Bound | None = None
@@ -82,35 +82,34 @@ class SinkOptions(Struct, frozen=True):
 
 
 class _Given:
-    """Options by their names in lower case, as Spark hands them over."""
+    """Options by their names in lower case, as Spark passes them."""
 
     def __init__(self, options: Mapping[str, str], known: tuple[str, ...]) -> None:
         self._values = {name.lower(): value for name, value in options.items()}
         names = {name.lower(): name for name in known}
         for name in self._values:
             if name not in names and name not in _SPARKS:
-                like = closest(name, known)
                 raise UsageError(
-                    f"{name!r} is no option of format 'rocketmq'.",
-                    hint=f"Did you mean {like[0]}?" if like else f"Known are {', '.join(known)}.",
+                    f"Unknown option {name!r} for format 'rocketmq'.",
+                    hint=hint_for(name, known),
                 )
 
     def text(self, name: str) -> str | None:
-        """Return an option, None for none and for an empty one."""
+        """Return an option, or None when it is missing or empty."""
         value = self._values.get(name.lower())
         return value.strip() or None if value is not None else None
 
     def count(self, name: str) -> int | None:
-        """Return a whole number above 0."""
+        """Return an option that is a whole number of at least 1, or None when it is missing."""
         text = self.text(name)
         if text is None:
             return None
         if re.fullmatch(r"[0-9]{1,10}", text) is None or not 0 < int(text) <= _MAX_COUNT:
-            raise UsageError(f"The option {name} must be a whole number from 1 on, not {text!r}.")
+            raise UsageError(f"The option {name} must be a whole number of at least 1, not {text!r}.")
         return int(text)
 
     def truth(self, name: str, default: bool) -> bool:
-        """Return true or false."""
+        """Return an option that is true or false."""
         text = self.text(name)
         if text is None:
             return default
@@ -120,21 +119,21 @@ class _Given:
 
 
 def read_source_options(options: Mapping[str, str], now_ms: int) -> SourceOptions:
-    """Read the options of a source. Raises UsageError."""
+    """Parse the options of a source. Raises UsageError."""
     given = _Given(options, _READING)
     text = given.text("topic")
     topics = tuple(dict.fromkeys(name.strip() for name in (text or "").split(",") if name.strip()))
     if not topics:
-        raise UsageError("The option topic is missing: it names the topic to read, or several, with commas.")
+        raise UsageError("The option topic is missing.", hint="Set it to a topic, or to several separated by commas.")
     tags, sql = given.text("tags"), given.text("sql")
     if tags is not None and sql is not None:
-        raise UsageError("The options tags and sql exclude each other: a broker filters by one of them.")
+        raise UsageError("The option tags cannot be combined with sql: a broker filters by only one of them.")
     group = given.text("consumerGroup")
     start_text = given.text("startingOffsets")
     starting = _place("startingOffsets", start_text or Bound.EARLIEST, topics, group, now_ms)
     ending = _place("endingOffsets", given.text("endingOffsets") or Bound.LATEST, topics, group, now_ms)
     if ending.bound is Bound.EARLIEST:
-        raise UsageError("The option endingOffsets can't be earliest: there is nothing before it.")
+        raise UsageError("The option endingOffsets cannot be earliest: there are no messages before it.")
     if starting.at_ms is not None and ending.at_ms is not None and ending.at_ms < starting.at_ms:
         raise UsageError("The time of endingOffsets is before that of startingOffsets.")
     return SourceOptions(
@@ -154,7 +153,7 @@ def read_source_options(options: Mapping[str, str], now_ms: int) -> SourceOption
 
 
 def read_sink_options(options: Mapping[str, str]) -> SinkOptions:
-    """Read the options of a sink. Raises UsageError."""
+    """Parse the options of a sink. Raises UsageError."""
     given = _Given(options, _WRITING)
     return SinkOptions(_access(given), given.text("topic"))
 
@@ -189,37 +188,35 @@ def _place(name: str, text: str, topics: tuple[str, ...], group: str | None, now
         return Place(offsets=_numbers(name, text, topics))
     if text.lower() == Bound.GROUP:
         if group is None:
-            raise UsageError(f"{name} is group: the option consumerGroup must say which.")
+            raise UsageError(f"The option {name} is group, but the option consumerGroup is missing.")
         return Place(bound=Bound.GROUP)
     try:
         at = parse_time(text, now_ms)
     except ValueError as error:
-        raise UsageError(
-            f"The option {name}: {error}.", hint="It also takes earliest, latest, group or JSON."
-        ) from None
+        raise UsageError(f"The option {name}: {error}.", hint="Use a time, earliest, latest, group or JSON.") from None
     return Place(bound=Bound(at)) if isinstance(at, Edge) else Place(at_ms=at)
 
 
 def _numbers(name: str, text: str, topics: tuple[str, ...]) -> dict[str, dict[str, int]]:
-    """Read `{"Orders": {"broker-a:0": 17, "broker-a:1": -2}}`."""
+    """Parse `{"Orders": {"broker-a:0": 17, "broker-a:1": -2}}`."""
     shape = '{"TOPIC": {"BROKER:QUEUE": OFFSET}}, where -2 is the earliest and -1 the latest'
     try:
         read = json.loads(text)
     except ValueError:
-        raise UsageError(f"The option {name} is no JSON: {text[:60]!r}.", hint=f"It has the form {shape}.") from None
+        raise UsageError(
+            f"The option {name} is not valid JSON: {text[:60]!r}.", hint=f"Use the form {shape}."
+        ) from None
     made: dict[str, dict[str, int]] = {}
     for topic, queues in read.items():
         if topic not in topics:
-            raise UsageError(f"The option {name} has offsets of {topic}, which is not among the topics that are read.")
+            raise UsageError(f"The option {name} has offsets of {topic}, which is not one of the topics to read.")
         if not isinstance(queues, dict):
-            raise UsageError(f"The option {name} has no offsets under {topic}.", hint=f"It has the form {shape}.")
+            raise UsageError(f"The option {name} has no offsets for {topic}.", hint=f"Use the form {shape}.")
         for queue, offset in queues.items():
             if re.fullmatch(r".+:\d{1,9}", queue, re.ASCII) is None:
-                raise UsageError(
-                    f"The option {name} has {queue!r}, which is no queue.", hint=f"It has the form {shape}."
-                )
+                raise UsageError(f"The option {name} has the invalid queue {queue!r}.", hint=f"Use the form {shape}.")
             if not isinstance(offset, int) or isinstance(offset, bool) or not EARLIEST <= offset < 1 << 63:
-                raise UsageError(f"The option {name}: {offset!r} is no offset of {topic} {queue}.")
+                raise UsageError(f"The option {name} has the invalid offset {offset!r} for {topic} {queue}.")
         made[topic] = queues
     return made
 
@@ -227,18 +224,16 @@ def _numbers(name: str, text: str, topics: tuple[str, ...]) -> dict[str, dict[st
 def _access(given: _Given) -> Access:
     name_servers = given.text("nameServers")
     if name_servers is None:
-        raise UsageError("The option nameServers is missing.", hint="It takes host:port;host:port, or a URL.")
+        raise UsageError("The option nameServers is missing.", hint="Set it to host:port;host:port, or to a URL.")
     access_key, secret_key = given.text("rocketmq.accessKey"), given.text("rocketmq.secretKey")
     if (access_key is None) != (secret_key is None):
-        raise UsageError("The options rocketmq.accessKey and rocketmq.secretKey belong together: one is missing.")
+        raise UsageError("The options rocketmq.accessKey and rocketmq.secretKey must be given together.")
     credentials = None
     if access_key is not None and secret_key is not None:
         credentials = Credentials(access_key, secret_key, given.text("rocketmq.securityToken"))
     tls = {key: value for key in TLS_KEYS if (value := given.text(f"rocketmq.tls.{key}")) is not None}
     if tls.get("verify", "full") not in TLS_VERIFICATIONS:
-        raise UsageError(
-            f"{tls['verify']!r} is no way to verify certificates.", hint=f"Known are {', '.join(TLS_VERIFICATIONS)}."
-        )
+        raise UsageError(f"Invalid rocketmq.tls.verify {tls['verify']!r}.", hint=one_of(TLS_VERIFICATIONS))
     header = (given.text("rocketmq.header") or "JSON").upper()
     if header not in HeaderEncoding.__members__:
         raise UsageError(f"The option rocketmq.header must be JSON or ROCKETMQ, not {header!r}.")
@@ -258,14 +253,14 @@ def _access(given: _Given) -> Access:
 
 
 def _address_map(text: str | None) -> dict[str, str]:
-    """Read `broker-a=host:port,broker-b=host:port`."""
+    """Parse `broker-a=host:port,broker-b=host:port`."""
     made = {}
     for part in (text or "").split(","):
         if not part.strip():
             continue
         name, separator, address = part.strip().partition("=")
         if not separator or not name:
-            raise UsageError(f"The option rocketmq.addressMap: {part.strip()!r} is no BROKER=HOST:PORT.")
+            raise UsageError(f"The option rocketmq.addressMap expects BROKER=HOST:PORT, not {part.strip()!r}.")
         parse_address(address)
         made[name] = address
     return made

@@ -13,16 +13,16 @@ from rmqctl.__main__ import main
 
 main()
 '''
-# The earliest that a zip can hold: the same sources make the same bytes.
+# The earliest date in a zip: the same sources give the same bytes.
 _ANY_DAY = (1980, 1, 1, 0, 0, 0)
 _LEFT_OUT = ("__pycache__",)
 
 
 def write_package(folder: Path) -> tuple[Path, Path]:
-    """Write the archive and the script into a folder, which is made where there is none; return their paths.
+    """Write the archive and the script into a folder, which is created if necessary; return their paths.
 
-    The archive holds rmqctl alone. Its libraries have parts in C, which Python can't import from an archive: each
-    executor's Python needs them (`pip install '.[spark]'` brings them).
+    The archive contains only rmqctl. Its libraries have parts in C, which Python cannot import from an archive. Each
+    executor's Python needs them (`pip install '.[spark]'`).
     """
     folder.mkdir(parents=True, exist_ok=True)
     root = Path(str(files("rmqctl")))

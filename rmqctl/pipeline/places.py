@@ -1,4 +1,4 @@
-"""From what options say to the offsets of each queue: asked once, on the driver, so that all tasks see the same."""
+"""From options to the offsets of each queue: resolved once, on the driver, so that all tasks use the same ones."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from rmqctl.admin.time_search import find_end, find_first_since
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError, UsageError
 from rmqctl.model.queue import MessageQueue
+from rmqctl.rules.names import one_of
 from rmqctl.rules.store_times import TimeOrder, describe_orders
 
 from .options import EARLIEST, LATEST, Bound, Place
@@ -25,7 +26,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Loss(NamedTuple):
-    """Offsets that are wanted and are not there."""
+    """Requested offsets that do not exist."""
 
     mq: MessageQueue
     first_offset: int
@@ -37,7 +38,7 @@ OnLoss = Callable[[Loss], None]
 
 
 class Found(Struct, frozen=True):
-    """What brokers hold of the topics."""
+    """What brokers retain of the topics."""
 
     spans: Mapping[MessageQueue, QueueSpan]
 
@@ -47,7 +48,7 @@ class Found(Struct, frozen=True):
 
 
 async def fetch_found(client: Client, topics: Sequence[str]) -> Found:
-    """Ask where the topics' queues begin and end. Raises NotFoundError, and what brokers answer where one is silent."""
+    """Fetch the first and last offsets of the topics' queues. Raises NotFoundError, and the errors of brokers."""
 
     async def ask(topic: str) -> list[QueueSpan]:
         route = await fetch_route(client, topic)
@@ -63,13 +64,14 @@ async def fetch_found(client: Client, topics: Sequence[str]) -> Found:
 async def fetch_places(
     client: Client, found: Found, place: Place, group: str | None, *, is_start: bool, on_loss: OnLoss
 ) -> dict[MessageQueue, int]:
-    """Return the offset of each queue that a place means.
+    """Return the offset of each queue for a place.
 
-    Of a time a start is the first message stored then or later, an end is behind the last one stored before. That is
-    the same while store times rise; where they go back, the messages between may be of other times. A queue of which
-    the group has stored nothing stands at its first offset. What lies outside of what a broker holds is told to
-    on_loss, and moved to the nearer end.
-    Raises UsageError for queues that there are not, and what Client.ask() raises.
+    For a time, a start is the first message stored at that time or later; an end is after the last message stored
+    before it. Both are equal while store times rise. Where they go back, messages in between can have other times. For
+    a queue without a committed offset of the group, it is the first offset. Offsets outside of what a broker retains
+    are reported to on_loss, and moved to the nearer end.
+
+    Raises UsageError for queues that do not exist, and the errors of Client.ask().
     """
     if place.at_ms is not None:
         return await _at_time(client, found, place.at_ms, is_start=is_start)
@@ -119,8 +121,8 @@ def _numbers(
             mq = queue_of(topic, name)
             span = found.spans.get(mq)
             if span is None:
-                there = ", ".join(f"{mq.broker_name}:{mq.queue_id}" for mq in sorted(found.spans) if mq.topic == topic)
-                raise UsageError(f"Topic {topic} has no readable queue {name}.", hint=f"It has {there}.")
+                there = (f"{mq.broker_name}:{mq.queue_id}" for mq in sorted(found.spans) if mq.topic == topic)
+                raise UsageError(f"Topic {topic} has no readable queue {name}.", hint=one_of(there))
             if offset in (EARLIEST, LATEST):
                 placed[mq] = span.min_offset if offset == EARLIEST else span.max_offset
             else:
@@ -137,11 +139,11 @@ def _within(span: QueueSpan, offset: int, on_loss: OnLoss) -> int:
 
 
 def losses_as_error(losses: Sequence[Loss]) -> RmqctlError:
-    """Return the error for offsets that can't be read any more, or were never there."""
+    """Return the error for offsets that were deleted or never existed."""
     shown = "; ".join(f"{mq} {first} to {end - 1} ({why})" for mq, first, end, why in losses[:5])
     rest = f"; and {len(losses) - 5} more" if len(losses) > 5 else ""
     count = sum(end - first for _, first, end, _ in losses)
     return RmqctlError(
-        f"{count:,} offsets can't be read: {shown}{rest}.",
-        hint="With failOnDataLoss=false what is left is read; it then begins where the brokers' messages do.",
+        f"Cannot read {count:,} offset{'' if count == 1 else 's'}: {shown}{rest}.",
+        hint="Set failOnDataLoss=false to read only the messages that brokers retain.",
     )

@@ -1,6 +1,6 @@
-"""Samples of many queues as columns of numbers: in order, one a moment, of one log.
+"""Samples of many queues as columns of numbers: in order, one per moment, of one log.
 
-What rules/health/observation.py does with the samples of one queue, for all queues of a Spark task at once.
+Does what rules/health/observation.py does for one queue, for all queues of a Spark task together.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     Floats: TypeAlias = NDArray[np.float64]
     Bools: TypeAlias = NDArray[np.bool_]
 
-# What is one text on the way here: texts are most of the cost of a row. The last may hold anything.
+# Names that are joined into one string, because strings are most of the cost of a row. The last may have any character.
 NAMES = ("cluster", "consumer_group", "topic", "broker_name", "client_id")
 BETWEEN_NAMES = "\0"
 _NUMBERS = ("consumer_offset", "max_offset", "min_offset", "lag_messages", "last_ms")
 _FLAGS = ("is_held", "is_none_stored")
-# The columns of samples that are taken, and their types for Spark. `names` are NAMES, those that are null empty.
+# The input columns of samples, and their types for Spark. `names` are NAMES joined, with null as an empty string.
 TAKEN = (
     "names string, queue_id int, at_ms bigint, consumer_offset bigint, max_offset bigint, min_offset bigint,"
     " lag_messages bigint, last_ms bigint, is_held boolean, is_none_stored boolean"
@@ -32,18 +32,18 @@ _NONE = np.iinfo(np.int64).min
 
 
 class Numbers(NamedTuple):
-    """Numbers, whole or not, of which some are not known; those are 0."""
+    """Integers or floats; unknown ones are 0 and not `known`."""
 
     values: Any
     known: Bools
 
     def take(self, rows: Ints | Bools) -> Numbers:
-        """Return those of some rows."""
+        """Return the numbers of some rows."""
         return Numbers(self.values[rows], self.known[rows])
 
 
 class Looks(NamedTuple):
-    """Samples, a column each. `place`, `cluster` and `client` are numbers of names, `queue` is of all that tells it.
+    """Samples by column. `place`, `cluster` and `client` are indices of names; `queue` is a number per queue.
 
     `behind` and `is_beyond_max` are those of Observation.
     """
@@ -71,7 +71,7 @@ class Looks(NamedTuple):
 
 
 class Names:
-    """The names of all rows: each once, and by numbers. -1 is none."""
+    """The names of all rows: each distinct one, and its index per row. -1 means no name."""
 
     def __init__(self, column: pa.ChunkedArray) -> None:
         self.of: Ints = np.concatenate([chunk.indices.to_numpy() for chunk in column.chunks])
@@ -86,19 +86,19 @@ class Names:
 
 
 def _numbered(values: Iterable[Any], none: Any = None) -> dict[Any, int]:
-    """Return a number for each of different values."""
+    """Return a number for each distinct value."""
     found = dict.fromkeys(values)
     found.pop(none, None)
     return {value: number for number, value in enumerate(found)}
 
 
 def texts(names: Mapping[str, int], numbers: Ints) -> pa.Array:
-    """Return names by their numbers."""
+    """Return the names with these numbers."""
     return pa.array(list(names), pa.string()).take(pa.array(numbers, mask=numbers < 0))
 
 
 class Stretches:
-    """Rows that belong together, one stretch after the other; none is empty."""
+    """Stretches of consecutive rows that belong together; every stretch has a row."""
 
     def __init__(self, starts: Ints, count: int) -> None:
         self.starts = starts
@@ -108,68 +108,68 @@ class Stretches:
 
     @property
     def ends(self) -> Ints:
-        """The last row of each."""
+        """The last row of each stretch."""
         return self.starts + self.sizes - 1
 
     def first(self, mask: Bools) -> Ints:
-        """Return the first row of each that is meant, the number of all rows where none is."""
+        """Return the first row of each stretch in the mask, or the number of all rows without one."""
         return np.minimum.reduceat(np.where(mask, self._rows, len(self._rows)), self.starts)
 
     def last(self, mask: Bools) -> Ints:
-        """Return the last row of each that is meant, -1 where none is."""
+        """Return the last row of each stretch in the mask, or -1 without one."""
         return np.maximum.reduceat(np.where(mask, self._rows, -1), self.starts)
 
     def previous(self, mask: Bools) -> Ints:
-        """Return for each row the last one before it that is meant, -1 where none is in its stretch."""
+        """Return for each row the last earlier row of its stretch in the mask, or -1 without one."""
         latest = np.maximum.accumulate(np.where(mask, self._rows, -1))
         before = np.concatenate(([-1], latest[:-1]))
         return np.where(before < self.starts[self.of], -1, before)
 
     def since(self, rows: Ints) -> Bools:
-        """Return which rows are at or after one of their stretch."""
+        """Return which rows are at or after the given row of their stretch."""
         return self._rows >= rows[self.of]
 
     def count(self, mask: Bools) -> Ints:
-        """Return how many rows of each are meant."""
+        """Return how many rows of each stretch are in the mask."""
         return np.add.reduceat(mask.astype(np.int64), self.starts)
 
     def sum(self, values: Any) -> Any:
-        """Return the sum of each."""
+        """Return the sum of each stretch."""
         return np.add.reduceat(values, self.starts)
 
     def any(self, mask: Bools) -> Bools:
-        """Return whether a row of each is meant."""
+        """Return whether each stretch has a row in the mask."""
         return np.logical_or.reduceat(mask, self.starts)
 
     def lowest(self, values: Ints, mask: Bools) -> Numbers:
-        """Return the lowest of the values that are meant, not known where none is."""
+        """Return the lowest value of each stretch in the mask, unknown without one."""
         found = np.minimum.reduceat(np.where(mask, values, np.iinfo(np.int64).max), self.starts)
         return known_where(found, self.any(mask))
 
     def highest(self, values: Ints, mask: Bools) -> Numbers:
-        """Return the highest of the values that are meant, not known where none is."""
+        """Return the highest value of each stretch in the mask, unknown without one."""
         return known_where(np.maximum.reduceat(np.where(mask, values, _NONE), self.starts), self.any(mask))
 
 
 def known_where(values: Ints, known: Bools) -> Numbers:
-    """Return values, those that are not known as 0."""
+    """Return values, with 0 for unknown ones."""
     return Numbers(np.where(known, values, 0), known)
 
 
 def at_rows(values: Ints, rows: Ints) -> Numbers:
-    """Return values at rows; not known where the row is none of them."""
+    """Return the values at these rows; unknown for a row out of range."""
     known = (rows >= 0) & (rows < len(values))
     return known_where(values[np.where(known, rows, 0)], known)
 
 
 def encode(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch with its names as numbers, which need less room."""
+    """Return a batch with its names as dictionary indices, which need less memory."""
     place = batch.schema.get_field_index("names")
     return batch.set_column(place, "names", batch.column(place).dictionary_encode())
 
 
 def read_looks(table: pa.Table, names: Names) -> Looks:
-    """Return the rows of a table with the columns of TAKEN, as they come."""
+    """Return the rows of a table with the columns TAKEN, in their order."""
     numbers = {name: _numbers(table.column(name)) for name in (*_NUMBERS, *_FLAGS, "queue_id", "at_ms")}
     queue_id, none_stored = numbers["queue_id"].values, numbers["is_none_stored"]
     is_none_stored = none_stored.known & (none_stored.values == 1)
@@ -204,7 +204,7 @@ def _numbers(column: pa.ChunkedArray) -> Numbers:
 
 
 def _behind(consumer: Numbers, max_: Numbers, min_: Numbers, is_none_stored: Bools) -> tuple[Numbers, Bools]:
-    """Return Observation.behind and is_beyond_max of each."""
+    """Return Observation.behind and is_beyond_max of each row."""
     has_both = consumer.known & max_.known
     is_beyond_max = has_both & (consumer.values > max_.values)
     tells = has_both & ~is_beyond_max
@@ -213,9 +213,9 @@ def _behind(consumer: Numbers, max_: Numbers, min_: Numbers, is_none_stored: Boo
 
 
 def _by_cluster(queue: Ints, cluster: Ints, count: int) -> tuple[Ints, Ints]:
-    """Return numbers of queues, in which those of the same names in other clusters are others, and their clusters.
+    """Return queue numbers that also separate queues with equal names in different clusters, and the clusters.
 
-    A broker's cluster can be unknown for once: its queues are still those of the one cluster that they are known of.
+    A broker's cluster can be unknown in one snapshot: its queues then belong to the only cluster they are known from.
     """
     if count == 0 or (count == 1 and (cluster == 0).all()):
         return queue, cluster
@@ -230,7 +230,7 @@ def _by_cluster(queue: Ints, cluster: Ints, count: int) -> tuple[Ints, Ints]:
 
 
 def in_order(looks: Looks) -> Looks:
-    """Return the looks of each queue by time, one a moment, as rules.health.in_order does."""
+    """Return the looks of each queue by time, one per moment, as rules.health.in_order does."""
     order = np.lexsort((looks.at_ms, looks.queue))
     queue, at_ms = looks.queue[order], looks.at_ms[order]
     is_same = (queue[1:] == queue[:-1]) & (at_ms[1:] == at_ms[:-1])
@@ -243,7 +243,7 @@ def in_order(looks: Looks) -> Looks:
 
 
 def of_one_log(looks: Looks, stretches: Stretches) -> tuple[Looks, Stretches, Bools]:
-    """Return what rules.health.of_one_log leaves of each stretch, and whether it leaves some out."""
+    """Return the rows of each stretch that rules.health.of_one_log keeps, and whether it drops any."""
     before = stretches.previous(looks.max.known)
     is_anew = looks.max.known & (before >= 0) & (looks.max.values < looks.max.values[before])
     has_gone_back = stretches.any(is_anew)

@@ -1,8 +1,8 @@
-"""What windows of time show of each queue: the facts of rules/health and more, for millions of samples at once.
+"""Facts of each queue per time window: those of rules/health and more, for millions of samples together.
 
-Runs in Spark's tasks (mapInArrow), which have all rows of a queue in one place. Sums and comparisons are those of
-rules/health/facts.py and trend.py, over whole columns instead of sample by sample; verdicts are given by rules/health
-itself. Window functions of Spark make the same facts in twice the time (tests/spark/bench_lag.py).
+Runs in Spark's tasks (mapInArrow), each of which has all rows of a queue. Sums and comparisons are those of
+rules/health/facts.py and trend.py, over whole columns instead of sample by sample. Verdicts come from rules/health
+itself. Window functions of Spark need twice the time for the same facts (tests/spark/bench_lag.py).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from rmqctl.rules.health import Cause, QueueFacts, Settings, find_stuck, judge
 if TYPE_CHECKING:
     from rmqctl.pipeline.queue_looks import Bools, Floats, Ints
 
-# The columns that are made, and their types for Spark: names, QueueFacts, lag and trend, verdict, owners.
+# The output columns, and their types for Spark: names, QueueFacts, lag and trend, verdict, owners.
 MADE = (
     "window_start_ms bigint, window_end_ms bigint, cluster string, consumer_group string, topic string,"
     " broker_name string, queue_id int,"
@@ -46,7 +46,7 @@ MADE = (
     " status string, cause string, burrow_rule int, is_stuck boolean,"
     " client_id string, client_ids array<string>, owner_change_count bigint"
 )
-# Burrow's rules by number, as rules/health/verdict.py lists them; what is UNKNOWN comes of none.
+# Burrow's rules by number, as listed in rules/health/verdict.py; UNKNOWN follows from none of them.
 _RULES = {
     Cause.CAUGHT_UP: 1,
     Cause.WENT_BACK: 2,
@@ -57,14 +57,14 @@ _RULES = {
 }
 _DEFAULTS = Settings()
 _BATCH_ROWS = 50_000
-# Sums below this are exact; the rest of 64 bits is room for their products.
+# Results below this are exact; the rest of 64 bits is room for intermediate products.
 _EXACT = 2.0**61
 
 
 class Windows(NamedTuple):
-    """Stretches of time of one length that touch: one begins at `offset_ms` and the others around it.
+    """Adjacent time windows of one length: one starts at `offset_ms`, the others before and after it.
 
-    `until_ms` is when the last sample was taken, or now: windows that end later have come as far as that.
+    `until_ms` is the time of the last sample, or now: a window that ends later is complete only up to this time.
     """
 
     length_ms: int
@@ -75,7 +75,7 @@ class Windows(NamedTuple):
 def facts_of_batches(
     batches: Iterable[pa.RecordBatch], windows: Windows, names: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield a row for each queue and window, with these columns of MADE, of samples as queue_looks.TAKEN has them."""
+    """Yield one row per queue and window with these columns of MADE, from samples with the columns TAKEN."""
     _freeze()
     encoded = [encode(batch) for batch in batches if batch.num_rows]
     if not encoded:
@@ -86,7 +86,7 @@ def facts_of_batches(
 
 @functools.cache
 def _freeze() -> None:
-    """Take what is imported out of what Spark's worker looks through for garbage after each task, once a process."""
+    """Exclude imported objects from the garbage collection of Spark's worker after each task; once per process."""
     gc.freeze()
 
 
@@ -125,7 +125,7 @@ def _arrow(column: Any) -> Any:
 
 
 def _named(names: Names, looks: Looks) -> dict[str, Any]:
-    """Return what names the queues of some looks."""
+    """Return the columns that name the queues of some looks."""
     places = [column.take(pa.array(looks.place)) for column in names.places]
     return {
         "cluster": texts(names.clusters, looks.cluster),
@@ -138,7 +138,7 @@ def _named(names: Names, looks: Looks) -> dict[str, Any]:
 
 
 def _queue_facts(looks: Looks, stretches: Stretches, until_ms: Ints) -> dict[str, Any]:
-    """Return the fields of QueueFacts, but for has_max_gone_back, which is another's to tell."""
+    """Return the fields of QueueFacts, except has_max_gone_back, which of_one_log returns."""
     at_ms, consumer, behind, is_beyond_max = looks.at_ms, looks.consumer, looks.behind, looks.is_beyond_max
     known, tells = behind.known, behind.known | is_beyond_max | looks.is_none_stored
     has_offset = known & consumer.known
@@ -146,7 +146,7 @@ def _queue_facts(looks: Looks, stretches: Stretches, until_ms: Ints) -> dict[str
     last, telling, last_offset = stretches.last(known), stretches.last(tells), stretches.last(has_offset)
     lowest, highest = (find(consumer.values, has_offset) for find in (stretches.lowest, stretches.highest))
     may_be_lost = looks.min.known & consumer.known & ~is_beyond_max
-    # Where it is known without an offset there is nothing to read.
+    # Known without an offset means an empty queue.
     is_elsewhere = consumer.values != consumer.values[last[stretches.of]]
     moved = stretches.last(known & (is_elsewhere | (behind.values == 0)))
     return {
@@ -174,9 +174,9 @@ def _queue_facts(looks: Looks, stretches: Stretches, until_ms: Ints) -> dict[str
 
 
 def _lag(looks: Looks, stretches: Stretches) -> dict[str, Any]:
-    """Return the lag as `offset show` counts it, at the first and the last sample, the most, the mean."""
+    """Return the lag as counted by `offset show`: at the first and the last sample, the maximum, the mean."""
     behind = looks.behind
-    # A queue with nothing in it has no lag, also where nothing is stored yet.
+    # A queue without waiting messages has a lag of 0, even without a committed offset.
     known = looks.lag.known | (behind.known & (behind.values == 0))
     count = stretches.count(known)
     sums = stretches.sum(looks.lag.values.astype(np.float64))
@@ -195,7 +195,7 @@ def _lag(looks: Looks, stretches: Stretches) -> dict[str, Any]:
 
 
 def _trend(looks: Looks, stretches: Stretches) -> dict[str, Any]:
-    """Return compute_trend() of each."""
+    """Return compute_trend() of each stretch."""
     has_both = looks.consumer.known & looks.max.known & ~looks.is_beyond_max
     first, last = stretches.first(has_both), stretches.last(has_both)
     has_any = last >= 0
@@ -220,9 +220,9 @@ def _trend(looks: Looks, stretches: Stretches) -> dict[str, Any]:
 
 
 class _Line:
-    """Straight lines by least squares through values over time, both from 0 at the first of each stretch.
+    """Least-squares lines of values over time; both start at 0 at the first row of each stretch.
 
-    Sums of whole numbers are exact where 64 bits hold them, else they are of floats around the mean.
+    Sums are exact integers when they fit in 64 bits, else sums of floats around the mean.
     """
 
     def __init__(self, stretches: Stretches, mask: Bools, at_ms: Ints) -> None:
@@ -235,7 +235,7 @@ class _Line:
         self.is_one: Bools = self._denominator > 0
 
     def slope(self, values: Ints) -> Floats:
-        """Return how much the values grow in a second, 0 where there is no line."""
+        """Return the growth of the values per second, or 0 without a line."""
         return np.where(self.is_one, self._products(values) * 1000 / np.where(self.is_one, self._denominator, 1), 0.0)
 
     def _products(self, values: Ints) -> Floats:
@@ -243,7 +243,7 @@ class _Line:
         stretches = self._stretches
         most = stretches.highest(np.abs(values), self._mask).values
         is_exact = self._count.astype(np.float64) ** 2 * self._most_ms * most < _EXACT
-        # Beyond 64 bits these are wrong, and not taken.
+        # Beyond 64 bits these are wrong, and not used.
         exact = self._count * stretches.sum(self._at_ms * values) - self._sum_ms * stretches.sum(values)
         if is_exact.all():
             return exact.astype(np.float64)
@@ -256,10 +256,10 @@ class _Line:
 
 
 def _verdicts(facts: dict[str, Any], settings: Settings = _DEFAULTS) -> dict[str, Any]:
-    """Return what judge() and find_stuck() say of each row.
+    """Return the results of judge() and find_stuck() for each row.
 
-    They ask a few questions with a yes or a no. Rows that answer all of them alike are judged alike, so one of each
-    kind is judged: there are a few dozen kinds of millions of rows.
+    Both depend on a few yes-or-no questions. Rows with the same answers have the same results, so one row of each kind
+    is judged: millions of rows have a few dozen kinds.
     """
     answers = _answers(facts, settings)
     kinds = np.zeros(len(answers[0]), np.int64)
@@ -283,7 +283,7 @@ def _verdicts(facts: dict[str, Any], settings: Settings = _DEFAULTS) -> dict[str
 
 
 def _answers(facts: dict[str, Any], settings: Settings) -> list[Bools]:
-    """Return the answers to all that judge() and find_stuck() ask of facts; each is yes or no for each row."""
+    """Return the yes-or-no answers to all questions of judge() and find_stuck(), each for every row."""
     known_count, first_ms, last_ms = facts["known_count"], facts["first_ms"], facts["last_ms"]
     span_ms = last_ms.values - first_ms.values
     silent_ms = np.where(last_ms.known, facts["until_ms"] - last_ms.values, 0)
@@ -321,7 +321,7 @@ def _facts_at(facts: dict[str, Any], row: int) -> QueueFacts:
 
 
 def _owners(looks: Looks, stretches: Stretches, clients: Mapping[str, int]) -> dict[str, Any]:
-    """Return who holds the queue at the last sample, who did before, and how often that changed, where it is known."""
+    """Return the owner of the queue at the last sample, all known owners, and the number of changes between them."""
     known = looks.client >= 0
     before = stretches.previous(known)
     is_first, is_other = known & (before < 0), known & (before >= 0) & (looks.client != looks.client[before])

@@ -1,4 +1,4 @@
-"""Which offsets make up a read, and how they are shared out to tasks. Pure."""
+"""The offsets of a read, and how they are divided among tasks. Pure."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from msgspec import Struct
 
 from rmqctl.model.queue import MessageQueue
 
-# A task costs some 10 ms whatever it reads: fewer messages than that are not worth one of their own.
+# A task costs about 10 ms, however little it reads: fewer messages are not worth a task of their own.
 _SMALLEST_COUNT = 10_000
 
 
 class QueueRange(Struct, frozen=True):
-    """Offsets of one queue, from `first_offset` up to, not including, `end_offset`; `address` is who holds them."""
+    """Offsets of one queue from `first_offset` to `end_offset` (exclusive); `address` is that of the broker."""
 
     mq: MessageQueue
     address: str
@@ -29,10 +29,11 @@ class QueueRange(Struct, frozen=True):
 def share_out(
     ranges: Sequence[QueueRange], *, min_count: int, max_count: int, smallest_count: int = _SMALLEST_COUNT
 ) -> list[tuple[QueueRange, ...]]:
-    """Cut ranges, one behind the other, into parts of equal size, one for each task.
+    """Divide ranges, in order, into parts of equal size, one for each task.
 
-    So small queues are read together and large ones by several tasks. There are as many parts as have smallest_count
-    offsets, but min_count to max_count; never an empty one. Each offset is in exactly one.
+    Small queues are read together, large ones by several tasks. The number of parts is limited to min_count and
+    max_count; between them, each part has about smallest_count offsets. No part is empty, and each offset is in exactly
+    one part.
     """
     ranges = [each for each in ranges if each.count > 0]
     total_count = sum(each.count for each in ranges)
@@ -58,10 +59,10 @@ def share_out(
 def admit(
     start: Mapping[MessageQueue, int], latest: Mapping[MessageQueue, int], max_count: int
 ) -> dict[MessageQueue, int]:
-    """Return how far each queue may be read when all together give max_count messages at most.
+    """Return the end offset of each queue such that all queues together give at most max_count messages.
 
-    Each gets its share by what waits in it, rounded so that exactly max_count come while so many wait. A queue whose
-    end stands before its start stays there.
+    Each queue's share is proportional to its waiting messages, rounded so that the total is exactly max_count if that
+    many wait. A queue whose latest offset is before its start is not advanced.
     """
     waiting = {mq: max(0, latest[mq] - start.get(mq, latest[mq])) for mq in sorted(latest)}
     total_count = sum(waiting.values())
@@ -70,7 +71,7 @@ def admit(
     admitted, seen, given = {}, 0, 0
     for mq, count in waiting.items():
         seen += count
-        # Of the running total, so that roundings never add up.
+        # Computed from the running total, so that rounding errors never add up.
         share = seen * max_count // total_count - given
         given += share
         admitted[mq] = start.get(mq, latest[mq]) + share
@@ -80,7 +81,7 @@ def admit(
 def offsets_as_json(offsets: Mapping[MessageQueue, int]) -> dict[str, dict[str, int]]:
     """Return offsets as Spark keeps them in a checkpoint, `{"Orders": {"broker-a:0": 17}}`.
 
-    Their order is always the same: Spark compares the text, and takes another order for news.
+    Their order is always the same, because Spark compares the text and would treat another order as new offsets.
     """
     made: dict[str, dict[str, int]] = {}
     for mq in sorted(offsets):
@@ -89,13 +90,13 @@ def offsets_as_json(offsets: Mapping[MessageQueue, int]) -> dict[str, dict[str, 
 
 
 def offsets_of_json(given: Mapping[str, Mapping[str, int]]) -> dict[MessageQueue, int]:
-    """Read what offsets_as_json() made."""
+    """Parse the result of offsets_as_json()."""
     return {
         queue_of(topic, name): offset for topic, queues in given.items() for name, offset in queues.items()
     }  # fmt: skip
 
 
 def queue_of(topic: str, name: str) -> MessageQueue:
-    """Return the queue that is called `broker-a:0`."""
+    """Return the queue of a name like `broker-a:0`."""
     broker_name, _, queue_id = name.rpartition(":")
     return MessageQueue(topic, broker_name, int(queue_id))

@@ -1,4 +1,4 @@
-"""A task's reading: ranges of queues from their brokers, as Arrow batches of about 1 MB."""
+"""How a task reads: ranges of queues from their brokers, as Arrow batches of about 1 MB."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from .ranges import QueueRange
 
 _LOG = logging.getLogger(__name__)
 
-# Brokers give 32 messages or 256 KiB an answer, from disk 8 messages or 64 KiB (maxTransferCountOnMessageInDisk).
+# Brokers return 32 messages or 256 KiB per response, from disk 8 messages or 64 KiB (maxTransferCountOnMessageInDisk).
 _PULL_COUNT = 32
-# Requests on their way. They are for one queue as well, where its next offsets are known before its answers.
+# Requests in flight. Several can be for one queue, when its next offsets are known before the responses.
 _AHEAD = 8
-# Spark takes batches of this size fastest; smaller ones cost calls, larger ones caches.
+# Spark processes batches of this size fastest: smaller ones cost calls, larger ones cache misses.
 _BATCH_COUNT, _BATCH_BYTES = 1_000, 1 << 20
-# A broker that does not answer is asked again, for as long as the time-out says.
+# How long to wait before asking a broker again that does not answer; the timeout limits the retries.
 _AGAIN_S = 1.0
 
 
 class Task(Struct, frozen=True):
-    """What one task reads: as many of these as there are partitions."""
+    """What one task reads; there is one per partition."""
 
     access: Access
     ranges: tuple[QueueRange, ...]
@@ -53,7 +53,7 @@ class Task(Struct, frozen=True):
 
 
 class _Window(Struct):
-    """Offsets of a queue that one request is for."""
+    """The offsets of a queue that one request asks for."""
 
     range: QueueRange
     first_offset: int
@@ -63,7 +63,7 @@ class _Window(Struct):
 def read_batches(task: Task) -> Iterator[pa.RecordBatch]:
     """Yield the messages of a task's ranges, queue by queue in their order.
 
-    Raises the brokers' errors, and RmqctlError naming the offsets that are gone, unless the task does without them.
+    Raises the brokers' errors, and with fail_on_data_loss RmqctlError naming the missing offsets.
     """
     _freeze()
     loop = asyncio.new_event_loop()
@@ -83,7 +83,7 @@ def read_batches(task: Task) -> Iterator[pa.RecordBatch]:
 
 @functools.cache
 def _freeze() -> None:
-    """Take what is imported out of what Spark's worker looks through for garbage after each task, once a process."""
+    """Exclude imported objects from the garbage collection of Spark's worker after each task; once per process."""
     gc.freeze()
 
 
@@ -108,15 +108,15 @@ class _Reader:
         self._client = client
         self._task = task
         self._is_filtered = task.expression.text != "*"
-        # Where a broker has gone since the read was planned, by its address.
+        # New addresses of brokers that moved since the read was planned, by their old ones.
         self._moved: dict[str, str] = {}
-        # Up to where a queue's messages are known to be gone.
+        # The offset up to which a queue's messages are known to be missing.
         self._lost_until: dict[MessageQueue, int] = {}
         self._asked: deque[tuple[_Window, asyncio.Task[Command]]] = deque()
         self._step = _PULL_COUNT
 
     async def run(self) -> AsyncGenerator[Run]:
-        """Yield messages, those of one answer at a time."""
+        """Yield messages, those of one response at a time."""
         ahead = self._windows()
         try:
             while True:
@@ -145,14 +145,14 @@ class _Reader:
         for each in self._task.ranges:
             first_offset = each.first_offset
             while first_offset < each.end_offset:
-                # A filtering broker goes on until it has found enough: where, only its answer tells.
+                # A broker that filters continues until it has found enough; only its response shows where it stopped.
                 count = each.count if self._is_filtered else self._step
                 end_offset = min(first_offset + count, each.end_offset)
                 yield _Window(each, first_offset, end_offset)
                 first_offset = max(end_offset, self._lost_until.get(each.mq, 0))
 
     async def _ask(self, window: _Window) -> Command:
-        """Pull, and again while the broker can't be reached or says so; it may have got another address meanwhile."""
+        """Pull, and retry while the broker is unreachable or asks for it; its address may have changed meanwhile."""
         client = self._client
         count = min(_PULL_COUNT, window.end_offset - window.first_offset)
         request = pull_request(window.range.mq, window.first_offset, self._task.expression, count)
@@ -171,7 +171,7 @@ class _Reader:
                     return answer
                 if client.clock.monotonic_s() >= give_up_s:
                     where = f"{window.range.mq} offset {window.first_offset}"
-                    raise RmqctlError(f"{where} can't be read: its broker only says to try again.")
+                    raise RmqctlError(f"Cannot read {where}: its broker only answers to try again.")
             await pause(client.clock, _AGAIN_S)
 
     async def _look_up(self, of: QueueRange) -> None:
@@ -184,7 +184,7 @@ class _Reader:
                 self._moved[of.address] = next(iter(broker.read_addresses), of.address)
 
     async def _take(self, window: _Window, answer: Command) -> tuple[list[StoredMessage], int]:
-        """Return an answer's messages that belong to the window, and the offset at which to go on."""
+        """Return the messages of a response that are in the window, and the next offset."""
         next_offset = headers.int_field(answer, "nextBeginOffset")
         messages: list[StoredMessage] = []
         if answer.code == ResponseCode.SUCCESS:
@@ -202,7 +202,7 @@ class _Reader:
         else:
             lost = _missing(window, messages, next_offset)
         if next_offset <= window.first_offset:
-            # A queue that was deleted and made anew, or one that ends before its planned end.
+            # A queue that was deleted and recreated, or one that ends before its planned end.
             lost, next_offset = [(window.first_offset, window.range.end_offset)], window.range.end_offset
         for first_offset, end_offset in lost:
             self._lose(window.range, first_offset, min(end_offset, window.range.end_offset), is_there=is_there)
@@ -214,17 +214,17 @@ class _Reader:
         except RemoteProtocolError as error:
             mq, first_offset = window.range.mq, window.first_offset
             if self._task.fail_on_data_loss:
-                raise error.reworded(f"{mq} can't be read from offset {first_offset} on: {error.sentence}") from None
+                raise error.reworded(f"Cannot read {mq} from offset {first_offset}: {error.sentence}") from None
             address = self._moved.get(window.range.address, window.range.address)
             span = (first_offset, min(next_offset, window.end_offset))
             return await pull_one_by_one(
                 self._client, address, mq, span, self._task.expression,
-                lambda queue_offset, why: _LOG.warning("%s offset %s is left out: %s", mq, queue_offset, why),
+                lambda queue_offset, why: _LOG.warning("Skipping %s offset %s: %s", mq, queue_offset, why),
             )  # fmt: skip
 
     def _lose(self, of: QueueRange, first_offset: int, end_offset: int, *, is_there: bool) -> None:
         error = losses_as_error([
-            Loss(of.mq, first_offset, end_offset, "the broker left them out" if is_there else "they are gone")
+            Loss(of.mq, first_offset, end_offset, "the broker skipped them" if is_there else "they do not exist")
         ])  # fmt: skip
         if self._task.fail_on_data_loss:
             raise error
@@ -233,7 +233,7 @@ class _Reader:
 
 
 def _missing(window: _Window, messages: Sequence[StoredMessage], next_offset: int) -> list[tuple[int, int]]:
-    """Return the stretches that an answer passes over: without a filter every offset has its message."""
+    """Return the offset ranges that a response skips: without a filter, every offset has a message."""
     expected = window.first_offset
     if len(messages) == min(next_offset, window.end_offset) - expected:
         return []

@@ -1,4 +1,4 @@
-"""What brokers still hold of topics, and since when they hold everything."""
+"""What brokers still retain of topics, and since when they retain all messages."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError
 from rmqctl.model.failure import Failure
 
-# Topics whose queues are asked about at the same time; the client bounds the requests.
+# Topics whose queues are requested at the same time; the client limits the requests.
 _TOPICS_AT_ONCE = 64
 
 
 class Retained(Struct, frozen=True):
-    """The queues of topics as they stand now; topics of which some part could not be read are in `failures` only."""
+    """The current offsets of topics' queues; topics that could not be read completely are in `failures` only."""
 
     spans: Mapping[str, Sequence[QueueSpan]]
     failures: Mapping[str, Failure]
 
     def filled_topics(self) -> tuple[str, ...]:
-        """Return the topics that hold a message."""
+        """Return the topics that have a message."""
         return tuple(topic for topic, spans in self.spans.items() if any(_is_filled(span) for span in spans))
 
 
 async def fetch_retained(client: Client, topics: Iterable[str]) -> Retained:
-    """Ask where the queues of topics begin and end, of many at once; those that are gone meanwhile are left out."""
+    """Fetch the first and last offsets of topics' queues concurrently; topics deleted meanwhile are left out."""
 
     async def ask(topic: str) -> tuple[list[QueueSpan], list[Failure]]:
         route = await fetch_route(client, topic)
@@ -47,11 +47,11 @@ async def fetch_retained(client: Client, topics: Iterable[str]) -> Retained:
 
 
 async def fetch_held_since(client: Client, spans: Iterable[QueueSpan], now_ms: int) -> int:
-    """Return since when the brokers of queues hold every message of them, in epoch ms; 0 where nothing is deleted.
+    """Return since when brokers retain every message of the queues, in epoch ms; 0 when nothing was deleted.
 
-    A broker deletes its log from the old end on, for all queues at once: since the oldest message that it holds in any
-    of the queues, it holds all. One that has deleted and holds none is taken to hold nothing. Raises what
-    Client.ask() raises.
+    A broker deletes its log from the oldest message on, for all queues together. It retains all messages since the
+    oldest one that is left in any of the queues. A broker that has deleted messages and has none left counts as
+    retaining nothing. Raises the errors of Client.ask().
     """
     of_broker: dict[str, list[QueueSpan]] = {}
     for span in spans:

@@ -1,4 +1,4 @@
-"""Runs jobs one after the other in one session, watches how far they are, and says plainly what went wrong."""
+"""Runs jobs one after another in one session, reports their progress, and explains failures."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _MOST_LOOK_S = 10.0
 # Options that mean the same to every job.
 _OF_ALL = frozenset({"now_ms", "access", "limit"})
 _OURS = re.compile(r"^(?:\w+\.)*rmqctl\.errors\.(\w+): (.+)$", re.MULTILINE)
-# Lines that can follow an error's own: of tracebacks of Python and of the JVM, and of Spark's explanations.
+# Lines that can follow the error's line: of tracebacks of Python and the JVM, and of Spark's explanations.
 _NO_HINT = re.compile(r"\s|Traceback|During handling|The above|File |at |JVM|Driver stacktrace|SQLSTATE|$")
 
 
 class SparkPlace(Struct, frozen=True, kw_only=True):
-    """Where jobs run: a master, a server of Spark Connect, or here; `conf` goes to the session."""
+    """Where jobs run: a master, a Spark Connect server, or this machine; `conf` is for the session."""
 
     master: str | None = None
     remote: str | None = None
@@ -44,7 +44,7 @@ class SparkPlace(Struct, frozen=True, kw_only=True):
 
 
 class Step(Struct, frozen=True):
-    """How far a job is: tasks of the stages that run, and rows that they have read or made; None is not known."""
+    """The progress of a job: tasks of the running stages, and rows that were read; None means unknown."""
 
     done_count: int
     task_count: int
@@ -52,7 +52,7 @@ class Step(Struct, frozen=True):
 
 
 class Ran(Struct, frozen=True):
-    """A job that has run: what came of it, or why nothing did."""
+    """A job that has run: its outcome, or its error."""
 
     job: Job
     took_ms: int
@@ -61,9 +61,9 @@ class Ran(Struct, frozen=True):
 
 
 def check_options(jobs: Sequence[Job], options: JobOptions, flags: Mapping[str, str]) -> None:
-    """Make sure that each option is for one of the jobs, and that each job has what it needs; `flags` are their names.
+    """Make sure that one of the jobs accepts each option, and that each job has the options that it needs.
 
-    Raises UsageError.
+    `flags` are the options' names on the command line. Raises UsageError.
     """
     nothing = JobOptions(now_ms=options.now_ms)
     for name in JobOptions.__struct_fields__:
@@ -72,7 +72,8 @@ def check_options(jobs: Sequence[Job], options: JobOptions, flags: Mapping[str, 
         if not any(name in job.takes for job in jobs):
             names = ", ".join(job.name for job in jobs)
             raise UsageError(
-                f"{flags[name]} means nothing to {names}.", hint="rmqctl pipeline run --help tells whose it is."
+                f"{flags[name]} is not supported by {names}.",
+                hint="See rmqctl pipeline run --help for the options of each job.",
             )
     for job in jobs:
         for name in sorted(job.needs):
@@ -83,7 +84,7 @@ def check_options(jobs: Sequence[Job], options: JobOptions, flags: Mapping[str, 
 
 
 def look_first(jobs: Sequence[Job], options: JobOptions) -> None:
-    """Ask the cluster what the jobs want to know before Spark is started, which takes seconds. Raises RmqctlError."""
+    """Run the jobs' checks against the cluster before Spark starts, which takes seconds. Raises RmqctlError."""
     looks = [job.look for job in jobs if job.look is not None]
     access = options.access
     if not looks or access is None:
@@ -105,14 +106,14 @@ def run_jobs(
     is_quiet: bool = True,
     on_step: Callable[[Job | None, Step | None], None],
 ) -> Iterator[Ran]:
-    """Start a session, run the jobs in it, and end it; after one that fails none is begun.
+    """Start a session, run the jobs in it, and stop it; jobs after a failed one are not started.
 
-    `on_step` hears which job is at work (None while the session starts) and how far it is. With `is_quiet` Spark's own
-    words go to a file, which stays where something fails that is not explained. Raises RmqctlError where no session
-    comes about.
+    `on_step` receives the running job (None while the session starts) and its progress. With `is_quiet`, Spark's own
+    output goes to a file, which is kept after a failure without an explanation. Raises RmqctlError when the session
+    does not start.
     """
     on_step(None, None)
-    # Under spark-submit the JVM is there already, and says what it says where that was told to.
+    # Under spark-submit the JVM is already running, and logs as it is configured there.
     with _log_file(is_quiet and not is_submitted()) as log:
         if place.remote is not None and options.access is not None:
             # The server has neither our environment nor our files.
@@ -136,13 +137,13 @@ class _Log:
 
 @contextmanager
 def _log_file(is_quiet: bool) -> Iterator[_Log]:
-    """Give a file for what Spark says; it goes when nothing failed for a reason that only it can tell."""
+    """Yield a file for Spark's output; it is deleted unless a failure can only be understood from it."""
     if not is_quiet:
         yield _Log(None)
         return
     with tempfile.NamedTemporaryFile(prefix="rmqctl-spark-", suffix=".log", delete=False) as file:
         log = _Log(Path(file.name))
-    # What Python's side of Spark logs, such as py4j of a connection that Ctrl-C cut, goes there as well.
+    # The logs of Spark's Python side go there as well, for example py4j's after Ctrl-C cut a connection.
     handler = logging.FileHandler(file.name, encoding="utf-8")
     logging.getLogger().addHandler(handler)
     try:
@@ -150,7 +151,7 @@ def _log_file(is_quiet: bool) -> Iterator[_Log]:
     except RmqctlError as error:
         log.is_wanted = type(error) is RmqctlError
         if log.is_wanted and error.hint is None:
-            raise error.reworded(error.sentence, hint=f"What Spark said is in {log.path}.") from None
+            raise error.reworded(error.sentence, hint=f"See Spark's output in {log.path}.") from None
         raise
     finally:
         logging.getLogger().removeHandler(handler)
@@ -179,16 +180,16 @@ def _run(
             log.is_wanted = True
             with log.path.open("a", encoding="utf-8") as file:
                 traceback.print_exception(error, file=file)
-            explained = explained.reworded(explained.sentence, hint=f"What Spark said is in {log.path}.")
+            explained = explained.reworded(explained.sentence, hint=f"See Spark's output in {log.path}.")
         explained.__cause__ = error
         return Ran(job, took_ms(), error=explained)
     return Ran(job, took_ms(), outcome)
 
 
 def explain(error: Exception) -> RmqctlError:
-    """Return the error that a text of Spark's tells of: one of ours that a task or a reader raised, or Spark's own.
+    """Return the error in a text of Spark: one of ours that a task or a reader raised, or Spark's own.
 
-    Spark keeps an error's text only: the line with its class and sentence, and behind it the hint (see hints.py).
+    Spark keeps only an error's text: the line with its class and sentence, followed by the hint (see hints.py).
     """
     text = str(error)
     found = list(_OURS.finditer(text))
@@ -208,18 +209,18 @@ def explain(error: Exception) -> RmqctlError:
 _PACKAGE = re.compile(r"^(?:\w+\.)+(?=\w+: )")
 _LOST_TASK = re.compile(r"Lost task .*?\): (?:\w+\.)+(\w+: .+)")
 _NO_MODULE = (
-    "Executors need a Python with rmqctl's libraries: pip install '.[spark]' there;"
-    " --conf spark.pyspark.python=FILE names it."
+    "Install rmqctl's libraries in the Python of the executors (pip install '.[spark]'),"
+    " or name another Python with --conf spark.pyspark.python=FILE."
 )
 _KNOWN = (
-    ("PATH_ALREADY_EXISTS", "The path {path} exists already.", "--overwrite replaces what is there."),
-    ("TABLE_OR_VIEW_ALREADY_EXISTS", "The table exists already.", "--overwrite replaces what is there."),
-    ("OutOfMemoryError", "Spark has too little memory.", "--conf spark.driver.memory=4g gives it more."),
+    ("PATH_ALREADY_EXISTS", "Path {path} already exists.", "Add --overwrite to replace it."),
+    ("TABLE_OR_VIEW_ALREADY_EXISTS", "The table already exists.", "Add --overwrite to replace it."),
+    ("OutOfMemoryError", "Spark ran out of memory.", "Give it more, for example --conf spark.driver.memory=4g."),
     (
         "Cannot run program", "Spark could not start the Python of its tasks.",
-        "What spark.pyspark.python or PYSPARK_PYTHON names must be there on every machine, this one too.",
+        "Make sure that every machine has the Python of spark.pyspark.python or PYSPARK_PYTHON, also this one.",
     ),
-    ("No space left on device", "A disk is full.", "--conf spark.local.dir=DIR names another one."),
+    ("No space left on device", "A disk is full.", "Use another one with --conf spark.local.dir=DIR."),
 )  # fmt: skip
 
 
@@ -235,7 +236,7 @@ def _sparks_own(text: str) -> RmqctlError:
         )
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if lines and lines[0].startswith("An error occurred while calling"):
-        # The JVM's error stands below what py4j says of it.
+        # The JVM's error is below py4j's own line.
         lines = [_PACKAGE.sub("", lines[1].removeprefix(": "))] if len(lines) > 1 else lines
     first = lines[0] if lines else "no reason given"
     if (failed := _LOST_TASK.search(first)) is not None:
@@ -244,7 +245,7 @@ def _sparks_own(text: str) -> RmqctlError:
 
 
 def _python_error(text: str) -> str | None:
-    """Return the line that ends the last traceback of a text, None where there is none."""
+    """Return the line that ends the last traceback of a text, or None without a traceback."""
     before, mark, after = text.rpartition("Traceback (most recent call last):")
     if not mark:
         return None
@@ -256,9 +257,9 @@ def _python_error(text: str) -> str | None:
 
 @contextmanager
 def _watched(spark: SparkSession, on_step: Callable[[Step], None]) -> Iterator[None]:
-    """Have `on_step` hear now and then how far the session's work is, while something runs in the block.
+    """Call `on_step` regularly with the session's progress while the block runs.
 
-    Connect tells by itself, without rows.
+    Spark Connect reports it by itself, without rows.
     """
     if not hasattr(spark, "_jsparkSession"):
 
@@ -277,7 +278,7 @@ def _watched(spark: SparkSession, on_step: Callable[[Step], None]) -> Iterator[N
         while not is_over.wait(_LOOK_EVERY_S):
             try:
                 step = _look(spark)
-            except Exception:  # noqa: BLE001 -- a look that fails is no reason to fail
+            except Exception:  # noqa: BLE001 -- the job does not depend on a look
                 return
             if step is not None:
                 on_step(step)
@@ -292,7 +293,7 @@ def _watched(spark: SparkSession, on_step: Callable[[Step], None]) -> Iterator[N
 
 
 def _look(spark: SparkSession) -> Step | None:
-    """Return how far the stages of the moment are, None where none runs. Rows are those that a source gave."""
+    """Return the progress of the active stages, None when none is active. Rows are those read from a source."""
     tracker = spark.sparkContext.statusTracker()
     stages = [info for each in tracker.getActiveStageIds() if (info := tracker.getStageInfo(each)) is not None]
     if not stages:
@@ -303,8 +304,8 @@ def _look(spark: SparkSession) -> Step | None:
 
 
 def _rows_read(spark: SparkSession) -> int | None:
-    """Return the rows that the query of the moment has read, as Spark's own pages would show them."""
-    store = spark._jsparkSession.sharedState().statusStore()  # noqa: SLF001 -- nothing public tells rows
+    """Return the rows that the current query has read, as shown in Spark's web UI."""
+    store = spark._jsparkSession.sharedState().statusStore()  # noqa: SLF001 -- no public API has rows
     count = store.executionsCount()
     if count == 0:
         return None

@@ -1,4 +1,4 @@
-"""A Spark session set up for Python sources: on this machine, on a cluster, or a server of Spark Connect."""
+"""A Spark session set up for Python sources: on this machine, on a cluster, or on a Spark Connect server."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from .packaging import write_package
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_INSTALL = "In a checkout of rmqctl: pip install '.[spark]'."
+_INSTALL = "Run pip install '.[spark]' in a checkout of rmqctl."
 _NAME = "rmqctl"
-# What a session is given unless it is told otherwise, and why.
+# Default settings of a session, and the reasons.
 _DEFAULTS = {
     # Times are written and shown as UTC, whatever the machine's zone is.
     "spark.sql.session.timeZone": "UTC",
-    # Overwriting an hour of a table leaves the others.
+    # Overwriting one hour of a table keeps the others.
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
-    # Else times are INT96, which other readers know as a legacy, and which has no statistics to skip files by.
+    # Otherwise times are INT96, a legacy type for other readers, without statistics for skipping files.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # A task that is run twice at once would send, or write, twice.
+    # A task that runs twice at the same time would send or write twice.
     "spark.speculation": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 _DEFAULTS_HERE = {
-    # Half the time of a small task is that of its connection to Python. Not on clusters: folders of YARN's containers
-    # have longer paths than such a socket may have.
+    # Half the time of a small task is for its connection to Python. Not on clusters: folders of YARN's containers have
+    # longer paths than such a socket may have.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
@@ -49,11 +49,11 @@ _DEFAULTS_HERE = {
     "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
     "spark.ui.showConsoleProgress": "false",
 }
-# How long a server of Spark Connect may take to answer.
+# How long a Spark Connect server may take to answer.
 _SERVER_S = 10
 _PYTHON = "spark.pyspark.python"
 _MODULES = {"pyspark": "PySpark", "pyarrow": "PyArrow", "numpy": "NumPy", "pandas": "pandas"}
-_JAVA = "Install Java 17 or newer (JAVA_HOME or PATH leads to it), or name a Spark Connect server with --remote."
+_JAVA = "Install Java 17 or newer (found by JAVA_HOME or PATH), or use a Spark Connect server with --remote."
 
 
 def start_session(
@@ -64,12 +64,12 @@ def start_session(
     name: str = _NAME,
     log_path: Path | None = None,
 ) -> SparkSession:
-    """Return a session in which format("rocketmq") is known.
+    """Return a session in which format("rocketmq") is registered.
 
-    Without `master` and `remote` (sc://host:port) it runs in this process on all cores; a task that fails is run
-    again, up to four times. Executors elsewhere are sent rmqctl, in this version. Under spark-submit the session is the
-    one that was asked for there. What Spark and its workers say goes to `log_path`, else to stderr. Raises UsageError
-    where Spark or Java is missing, UnreachableError for a server that does not answer.
+    Without `master` and `remote` (sc://host:port) it runs in this process on all cores, with up to four attempts per
+    task. Executors on other machines receive this version of rmqctl. Under spark-submit the session is the one
+    configured there. The output of Spark and its workers goes to `log_path`, else to stderr. Raises UsageError when
+    Spark or Java is missing, UnreachableError for a server that does not answer.
     """
     require_spark(remote)
     from pyspark.sql import SparkSession
@@ -82,14 +82,14 @@ def start_session(
             builder = builder.master(master)
         if (remote or master or "").startswith("local"):
             settings |= _DEFAULTS_HERE
-            # Else workers take whatever python3 is, which may not have what is installed here.
+            # Otherwise workers use python3, which may lack the packages that are installed here.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         if conf is not None and _PYTHON in conf:
-            # Only spark-submit heeds the setting; PySpark by itself has the variable.
+            # Only spark-submit reads the setting; PySpark alone reads the variable.
             os.environ["PYSPARK_PYTHON"] = conf[_PYTHON]
     if remote is not None:
         builder = builder.remote(remote)
-        # The others belong to the server's own start.
+        # The other settings belong to the start of the server.
         settings = {key: value for key, value in settings.items() if key.startswith("spark.sql.")}
     settings |= conf or {}
     for key, value in settings.items():
@@ -102,7 +102,7 @@ def start_session(
                 _launch_jvm({"spark.master": master, **settings} if master is not None else settings)
             spark = builder.getOrCreate()
             if remote is not None:
-                # Connect asks nobody before the first question.
+                # Connect does not contact the server before the first request.
                 _ = spark.version
             if not is_submitted() and _has_executors(remote or str(master)):
                 _send_rmqctl(spark)
@@ -113,14 +113,14 @@ def start_session(
 
 
 def _has_executors(master: str) -> bool:
-    """Tell whether tasks run in processes of their own, and not in this one."""
+    """Return whether tasks run in their own processes, and not in this one."""
     return master != "local" and not master.startswith("local[")
 
 
 def _send_rmqctl(spark: SparkSession) -> None:
-    """Have executors, or a server of Spark Connect for this session, take rmqctl from here.
+    """Send rmqctl to executors, or to a Spark Connect server for this session.
 
-    Executors ask for it when they begin, so it stays until this process ends.
+    Executors fetch it when they start, so it stays until this process ends.
     """
     folder = tempfile.mkdtemp(prefix="rmqctl-spark-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -132,7 +132,7 @@ def _send_rmqctl(spark: SparkSession) -> None:
 
 
 def require_spark(remote: str | None = None) -> None:
-    """Raise UsageError where PySpark or what it needs, or for a session of this machine Java, is missing."""
+    """Raise UsageError when PySpark or one of its packages is missing, or Java for a session on this machine."""
     for module, name in _MODULES.items():
         if find_spec(module) is None:
             raise UsageError(f"{name} is not installed.", hint=_INSTALL)
@@ -141,7 +141,7 @@ def require_spark(remote: str | None = None) -> None:
 
 
 def _require_server(remote: str) -> None:
-    """Make sure that a server answers: Connect itself would try again and again for ten minutes."""
+    """Make sure that a server answers: Connect itself would retry for ten minutes."""
     import grpc
     from pyspark.errors import PySparkException
     from pyspark.sql.connect.client import DefaultChannelBuilder
@@ -150,33 +150,33 @@ def _require_server(remote: str) -> None:
         channel = DefaultChannelBuilder(remote).toChannel()
     except PySparkException as error:
         raise UsageError(
-            f"--remote {remote!r} is no address of Spark Connect.", hint="Such as sc://HOST:15002."
+            f"Invalid --remote {remote!r}.", hint="Use the address of a Spark Connect server, e.g. sc://HOST:15002."
         ) from error
     try:
         grpc.channel_ready_future(channel).result(timeout=_SERVER_S)
     except grpc.FutureTimeoutError:
-        raise UnreachableError(remote, "no Spark Connect server answers there") from None
+        raise UnreachableError(remote, "no Spark Connect server answers") from None
     finally:
         channel.close()
 
 
 def is_submitted() -> bool:
-    """Tell whether spark-submit has started this process: it has a JVM then, and settings of its own."""
+    """Return whether spark-submit has started this process, which then has a JVM and its own settings."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _launch_jvm(settings: Mapping[str, str]) -> None:
-    """Start the JVM where there is none yet. Ctrl-C takes effect after that: PySpark would leave a JVM behind."""
+    """Start the JVM unless it runs. Ctrl-C takes effect afterwards: PySpark would leave a JVM behind."""
     from pyspark import SparkConf, SparkContext
 
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     with _interrupts_later():
-        SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001 -- nothing public starts the JVM alone
+        SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001 -- no public API starts only the JVM
 
 
 @contextmanager
 def _interrupts_later() -> Iterator[None]:
-    """Keep Ctrl-C back until the block is over."""
+    """Delay Ctrl-C until the block ends."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -192,9 +192,9 @@ def _interrupts_later() -> Iterator[None]:
 
 @contextmanager
 def _said_to(path: Path | None) -> Iterator[None]:
-    """Let a JVM that is started meanwhile, and the workers that it starts, write what they say to a file.
+    """Redirect the output of a JVM that starts in the block, and of its workers, to a file.
 
-    Spark's launcher and its JVM write to the stdout and stderr that they inherit, before any setting of a log is read.
+    Spark's launcher and its JVM write to the stdout and stderr that they inherit, before they read any log setting.
     """
     if path is None:
         yield
@@ -218,21 +218,21 @@ def _said_to(path: Path | None) -> Iterator[None]:
 def _require_java() -> None:
     java = Path(os.environ["JAVA_HOME"], "bin", "java") if os.environ.get("JAVA_HOME") else shutil.which("java")
     if java is None or not Path(java).exists():
-        raise UsageError("Spark needs Java, and there is none.", hint=_JAVA)
+        raise UsageError("Spark needs Java, which is not installed.", hint=_JAVA)
     said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr  # noqa: S603
     version = said.partition('"')[2].partition('"')[0]
     major = version.removeprefix("1.").partition(".")[0]
     if major.isdigit() and int(major) < 17:
-        raise UsageError(f"Spark needs Java 17 or newer, and {java} is {version}.", hint=_JAVA)
+        raise UsageError(f"Spark needs Java 17 or newer, but {java} is {version}.", hint=_JAVA)
 
 
 def _explained(error: Exception, remote: str | None, master: str | None) -> RmqctlError:
     said = " ".join(str(error).split())
     if master is not None and master.startswith("spark:") and "stopped SparkContext" in said:
-        return UnreachableError(master, "no Spark master answers there")
+        return UnreachableError(master, "no Spark master answers")
     if remote is not None:
         if "UNAVAILABLE" in said or "failed to connect" in said.lower():
-            return UnreachableError(remote, "no Spark Connect server answers there")
+            return UnreachableError(remote, "no Spark Connect server answers")
         if isinstance(error, ImportError):
             return UsageError("Spark Connect needs packages that are missing.", hint=_INSTALL)
     return RmqctlError(f"Spark did not start: {said[:300]}")

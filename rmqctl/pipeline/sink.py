@@ -1,6 +1,6 @@
-"""Writing rows to topics, as messages: what Spark calls, in tasks and at their end.
+"""The sink `rocketmq`: sends rows to topics as messages. Spark calls it in tasks.
 
-A row is sent once at least: a task that fails is run again, and what it had sent by then is sent again.
+A row is sent at least once: a task that fails is retried, and sends again what it had already sent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rmqctl.errors import UsageError
 from rmqctl.model.sending import OutgoingMessage
 from rmqctl.protocol.properties import split_keys
 from rmqctl.protocol.sends import RESERVED, message_properties
-from rmqctl.rules.names import closest
+from rmqctl.rules.names import hint_for
 
 from .hints import with_hints
 from .message_rows import SPARK_TYPES
@@ -29,7 +29,7 @@ from .options import SinkOptions
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-# Under this name brokers and traces know who sent.
+# The producer group that brokers and traces record.
 _GROUP = "rmqctl-spark"
 _TYPES = {
     "topic": ("string",), "body": ("binary", "string"), "keys": ("string",), "tags": ("string",),
@@ -45,7 +45,7 @@ class SentCount(WriterCommitMessage):
 
 
 class _Writing:
-    """Sends rows with a column body, and if they have them topic, keys, tags and properties."""
+    """Sends rows with a column body, and optionally topic, keys, tags and properties."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         _check(options, schema)
@@ -53,20 +53,20 @@ class _Writing:
 
     @with_hints()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> SentCount:
-        """Send a task's rows; returns when brokers have stored them."""
+        """Send a task's rows; return when brokers have stored them."""
         return SentCount(asyncio.run(self._sending.send(iterator)))
 
 
 class MessageWriter(_Writing, DataSourceArrowWriter):
-    """What sends the rows of a batch."""
+    """Sends the rows of a batch query."""
 
 
 class MessageStreamWriter(_Writing, DataSourceStreamArrowWriter):
-    """What sends the rows of each batch of a stream."""
+    """Sends the rows of each batch of a stream."""
 
 
 class _Sending:
-    """How tasks send. Made on the driver, where a topic that can't be written to is found before any task runs."""
+    """How tasks send. Created on the driver, so that a topic that is not writable fails before any task runs."""
 
     def __init__(self, options: SinkOptions) -> None:
         # Resolved on the driver: a task's machine may have neither the file nor the variable.
@@ -80,7 +80,7 @@ class _Sending:
             await fetch_targets(client, topic, None)
 
     async def send(self, batches: Iterator[pa.RecordBatch]) -> int:
-        """Send rows, those of one topic together. Raises RmqctlError."""
+        """Send rows, grouped by topic; return their number. Raises RmqctlError."""
         count = 0
         async with await self._access.connect(open_ended=True) as client:
             producer = Producer(client, _GROUP, timeout_s=self._access.timeout_s)
@@ -98,36 +98,35 @@ class _Sending:
 
 def _named(topic: str | None) -> str:
     if topic is None:
-        raise UsageError("A row without a topic can't be sent.", hint="The option topic names one for all rows.")
+        raise UsageError("Cannot send a row without a topic.", hint="Set the option topic for all rows.")
     return topic
 
 
 def _message(row: dict[str, Any]) -> OutgoingMessage:
     body = row["body"]
     if not body:
-        raise UsageError("A row without a body can't be sent: RocketMQ takes no empty message.")
-    # What RocketMQ itself noted on a message that was read is made anew.
+        raise UsageError("Cannot send a row without a body: RocketMQ does not accept empty messages.")
+    # Properties that RocketMQ itself set on a message that was read are left out: sending sets them again.
     own = {name: value for name, value in (row.get("properties") or ()) if name not in RESERVED and value}
     try:
         made = message_properties(keys=split_keys(row.get("keys")), tag=row.get("tags"), properties=own)
     except ValueError as error:
-        raise UsageError(f"A row can't be sent: {error}.") from None
+        raise UsageError(f"Cannot send a row: {error}.") from None
     return OutgoingMessage(body.encode() if isinstance(body, str) else body, made)
 
 
 def _check(options: SinkOptions, schema: StructType) -> None:
-    """Raise UsageError for rows that can't be messages."""
+    """Raise UsageError for rows that cannot be messages."""
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     if "body" not in types:
-        raise UsageError("Rows need a column body to be sent.", hint="It is binary or string.")
+        raise UsageError("The rows have no column body.", hint="Add a column body of type binary or string.")
     if "topic" not in types and options.topic is None:
-        raise UsageError("Where to send rows is not known: give the option topic, or a column topic.")
+        raise UsageError("The topic of the rows is unknown.", hint="Set the option topic, or add a column topic.")
     for name, kind in types.items():
         if name in _TYPES and kind not in _TYPES[name]:
-            raise UsageError(f"The column {name} is {kind}: it must be {' or '.join(_TYPES[name])}.")
+            raise UsageError(f"The column {name} must be {' or '.join(_TYPES[name])}, not {kind}.")
         if name not in _TYPES and name not in SPARK_TYPES:
-            like = closest(name, _TYPES)
             raise UsageError(
-                f"A message has no place for the column {name!r}.",
-                hint=f"Did you mean {like[0]}?" if like else f"Sent are {', '.join(_TYPES)}.",
+                f"Unknown column {name!r}.",
+                hint=hint_for(name, _TYPES),
             )

@@ -1,4 +1,4 @@
-"""Rows of the table of offsets, made of what brokers say or of recorded samples, and which runs it holds."""
+"""Rows of the table of offsets, built from answers of brokers or from recorded samples, and the runs in it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SCHEMA = SCHEMAS[OFFSET_SNAPSHOTS]
-# The part of an hour that compaction makes of all others.
+# The part of an hour into which compaction merges all others.
 MERGED = "merged"
-# What makes a row the same row, however often it stands in the table.
+# The columns that identify a row, however often it is in the table.
 KEYS = ("run_id", "consumer_group", "topic", "broker_name", "queue_id")
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -34,7 +34,7 @@ _MAX_MS = 253_402_300_799_999  # the last ms of the year 9999
 
 
 class Hour(NamedTuple):
-    """An hour in UTC, as tables are partitioned by: 2026-11-22 and 10."""
+    """An hour in UTC, by which tables are partitioned: 2026-11-22 and 10."""
 
     dt: str
     hr: int
@@ -48,7 +48,7 @@ class Place(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A run: its id, and the moment that all of its rows stand for."""
+    """A run: its id, and the moment that all of its rows describe."""
 
     run_id: str
     at_ms: int
@@ -61,23 +61,23 @@ def hour_of(at_ms: int) -> Hour:
 
 
 def default_run_id(now_ms: int) -> str:
-    """Return a time as 20261122T105200Z."""
+    """Return the default run id of a time, for example 20261122T105200Z."""
     return f"{datetime.fromtimestamp(now_ms // 1000, UTC):%Y%m%dT%H%M%SZ}"
 
 
 def check_run_id(run_id: str) -> None:
-    """Raise UsageError for what can be no run's id: it names a folder."""
+    """Raise UsageError for an invalid run id; a run id names a folder."""
     if run_id == MERGED:
-        raise UsageError(f"A run can't be called {MERGED}: so are the parts that --compact makes.")
+        raise UsageError(f"The run id {MERGED} is reserved for the parts that --compact writes.")
     if _RUN_ID.fullmatch(run_id) is None:
         raise UsageError(
-            f"{run_id!r} is no id of a run.",
-            hint="It has up to 64 letters of ASCII, digits, dots, - and _, and begins with a letter or a digit.",
+            f"Invalid run id {run_id!r}.",
+            hint="Use up to 64 ASCII letters, digits, dots, - and _, starting with a letter or a digit.",
         )
 
 
 def sample_run(recorded: RecordedSample) -> Run:
-    """Return the run that a recorded sample is: always the same one, in whatever file and however often it comes."""
+    """Return the run of a recorded sample: always the same one, in any file and however often it is imported."""
     sample = recorded.sample
     identity = "\0".join((recorded.cluster or "", sample.group, str(sample.at_ms)))
     digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
@@ -86,7 +86,7 @@ def sample_run(recorded: RecordedSample) -> Run:
 
 
 def recording_part(run_ids: Iterable[str]) -> str:
-    """Return the part in which an hour's samples of recordings go: named after them, so that it is the same again."""
+    """Return the part for an hour's samples of recordings: the same samples always have the same part."""
     return f"recording-{hashlib.sha256(' '.join(sorted(run_ids)).encode()).hexdigest()[:16]}"
 
 
@@ -94,18 +94,18 @@ def recording_part(run_ids: Iterable[str]) -> str:
 
 
 def progress_rows(progress: GroupProgress, run: Run, part: str, clusters: Mapping[str, str]) -> list[tuple[Any, ...]]:
-    """Return a group's rows, their values in the order of the table; `clusters` are by broker name."""
+    """Return a group's rows, with values in the table's column order; `clusters` are by broker name."""
     return [_row(progress.group, row, run, part, clusters.get(row.mq.broker_name)) for row in progress.rows]
 
 
 def sample_rows(recorded: RecordedSample, part: str) -> list[tuple[Any, ...]]:
-    """Return the rows of a sample, their values in the order of the table."""
+    """Return the rows of a sample, with values in the table's column order."""
     run, group = sample_run(recorded), recorded.sample.group
     return [_row(group, row, run, part, recorded.cluster) for row in sample_progress(recorded)]
 
 
 def sample_progress(recorded: RecordedSample) -> list[QueueProgress]:
-    """Conclude what a sample tells of each queue, by the rules of `offset show`."""
+    """Compute the progress of each queue in a sample, by the rules of `offset show`."""
     return [
         compute_progress(
             _reading(queue, recorded.sample, recorded.details.get(mq, QueueDetail())), is_pop=queue.is_popped
@@ -118,10 +118,10 @@ def _reading(queue: QueueSample, sample: GroupSample, detail: QueueDetail) -> Qu
     reasons = dict(queue.reasons)
     consumer_offset = queue.consumer_offset
     if consumer_offset is not None and (consumer_offset < 0 or detail.is_none_stored):
-        # Clients take an offset below 0 for none (RemoteBrokerOffsetStore).
+        # Clients treat an offset below 0 as not stored (RemoteBrokerOffsetStore).
         consumer_offset, reasons["consumerOffset"] = None, Unknown.NEVER_COMMITTED
     elif consumer_offset == 0 and detail.is_none_stored is None:
-        # A broker's 0 stands for "none stored" as well.
+        # A broker also answers 0 for "none stored".
         consumer_offset, reasons["consumerOffset"] = None, Unknown.NOT_REPORTED
     for name, value in (
         ("consumerOffset", consumer_offset),
@@ -132,7 +132,7 @@ def _reading(queue: QueueSample, sample: GroupSample, detail: QueueDetail) -> Qu
             reasons.setdefault(name, Unknown.NOT_REPORTED)
     client_ids = tuple(owner.client_id for owner in queue.owners if not owner.is_dropped)
     if not client_ids and "clientId" not in reasons:
-        # All that had it are giving it up.
+        # All of its owners are giving it up.
         reasons["clientId"] = Unknown.CLIENT_SILENT if sample.silent_ids else Unknown.NOT_ASSIGNED
     return QueueReading(
         mq=queue.mq,
@@ -168,9 +168,9 @@ def _row(group: str, row: QueueProgress, run: Run, part: str, cluster: str | Non
 
 
 def is_held(row: QueueProgress) -> bool | None:
-    """Tell whether a member held a queue, as rules/health means it: None where members don't tell, or were not asked.
+    """Return whether a member held a queue, as used by rules/health: None when members do not report it.
 
-    One that pops tells which messages it has, not which queues.
+    A member that pops reports its messages, not its queues. Members that were not asked do not report either.
     """
     if row.client_ids:
         return True
@@ -180,19 +180,19 @@ def is_held(row: QueueProgress) -> bool | None:
 
 
 def is_none_stored(row: QueueProgress) -> bool | None:
-    """Tell whether the broker said that no offset is stored; None where it is not known what is."""
+    """Return whether the broker reported that no offset is stored; None when the offset is unknown."""
     if row.consumer_offset is not None:
         return False
     return True if row.reasons.get("consumerOffset") is Unknown.NEVER_COMMITTED else None
 
 
 def _text(text: str | None) -> str | None:
-    """Return a name as a table takes it: half a surrogate pair becomes a question mark, as in Java."""
+    """Return a name that a table can store: half a surrogate pair becomes a question mark, as in Java."""
     return None if text is None else text.encode("utf-8", "replace").decode()
 
 
 def _micros(at_ms: int | None) -> int | None:
-    """Return a time in us, None for what is no time of this era."""
+    """Return a time in us, None for a value before 1970 or after the year 9999."""
     return at_ms * 1000 if at_ms is not None and 0 <= at_ms <= _MAX_MS else None
 
 
@@ -216,7 +216,7 @@ def arrow_rows(rows: Sequence[tuple[Any, ...]]) -> pyarrow.Table:
 def summary_row(
     group: str, state: str, queues: Sequence[QueueProgress], hidden: Unknown | None = None
 ) -> dict[str, Any]:
-    """Sum up a group; `hidden` is why there may be queues without a row."""
+    """Summarise a group; `hidden` is the reason why some queues may have no row."""
     lag = total(((row.lag, str(row.reasons.get("lag"))) for row in queues), hidden=hidden, nothing="NEVER_COMMITTED")
     return {
         "group": group,
@@ -229,7 +229,7 @@ def summary_row(
 
 
 def most_behind(rows: Iterable[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
-    """Return so many sums, the largest lag first."""
+    """Return at most limit summaries, the largest lag first."""
     return sorted(rows, key=lambda row: (-row["lagAtLeast"], -row["unknownCount"], row["group"]))[:limit]
 
 
@@ -237,17 +237,17 @@ def most_behind(rows: Iterable[dict[str, Any]], limit: int) -> list[dict[str, An
 
 
 def read_snapshots(spark: SparkSession, path: str, hour: Hour | None = None) -> DataFrame | None:
-    """Return the table's rows, or those of an hour; None where there are none yet."""
+    """Return the table's rows, or those of an hour; None when they do not exist yet."""
     from pyspark.errors import AnalysisException
 
     folder = path if hour is None else f"{path}/dt={hour.dt}/hr={hour.hr}"
     files = TableFiles.of(spark, path)
     if files is not None and not files.exists(folder):
-        # Spark would find that out too, and write a page about it to its log.
+        # Spark would detect that too, but write a page to its log.
         return None
     try:
         frame = spark.read.schema(SCHEMA).option("basePath", path).parquet(folder)
-        # Spark Connect looks at a path only when something asks.
+        # Spark Connect checks a path only on first use.
         _ = frame.columns
     except AnalysisException as error:
         if "PATH_NOT_FOUND" not in str(error):
@@ -257,8 +257,8 @@ def read_snapshots(spark: SparkSession, path: str, hour: Hour | None = None) -> 
 
 
 def find_run(spark: SparkSession, path: str, run_id: str, hour: Hour | None = None) -> list[Place]:
-    """Return the parts that hold rows of a run, of the whole table or of an hour."""
-    from pyspark.sql import functions as F  # noqa: N812 -- Spark's own name for it
+    """Return the parts with rows of a run, in the whole table or in an hour."""
+    from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
     frame = read_snapshots(spark, path, hour)
     if frame is None:
@@ -270,8 +270,8 @@ def find_run(spark: SparkSession, path: str, run_id: str, hour: Hour | None = No
 
 
 def find_run_ids(spark: SparkSession, path: str, hours: Collection[Hour]) -> set[str]:
-    """Return all runs that stand in some hours."""
-    from pyspark.sql import functions as F  # noqa: N812 -- Spark's own name for it
+    """Return the ids of all runs on the days of some hours."""
+    from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
     frame = read_snapshots(spark, path)
     if frame is None:
@@ -281,5 +281,5 @@ def find_run_ids(spark: SparkSession, path: str, hours: Collection[Hour]) -> set
 
 
 def write_rows(spark: SparkSession, path: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Write rows in place of those of the same parts, one file a part."""
+    """Write rows, replacing those of the same parts; one file per part."""
     replace_partitions(spark.createDataFrame(arrow_rows(rows)).coalesce(1), path, PARTITIONS[OFFSET_SNAPSHOTS])

@@ -19,7 +19,7 @@ from rmqctl.admin.results import all_failed
 from rmqctl.client.core import Client
 from rmqctl.errors import UsageError
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.names import closest
+from rmqctl.rules.names import hint_for
 
 from . import FORMAT
 from .hints import with_hints
@@ -55,7 +55,7 @@ class RocketMQDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name that format() takes."""
+        """Return the name that format() accepts."""
         return FORMAT
 
     def schema(self) -> str:
@@ -64,27 +64,27 @@ class RocketMQDataSource(DataSource):
 
     @with_hints()
     def reader(self, schema: StructType) -> MessageReader:
-        """Return what reads a stretch of the topics, once."""
+        """Return a reader for one range of the topics."""
         return MessageReader(self._options(), _columns(schema))
 
     @with_hints()
     def streamReader(self, schema: StructType) -> MessageStreamReader:
-        """Return what reads on and on."""
+        """Return a reader for a stream."""
         kind = MessageStreamReader if _ADMITS_LIMITS else MessageStreamReaderOf41
         return kind(self._options(), _columns(schema))
 
     @with_hints()
     def writer(self, schema: StructType, overwrite: bool) -> MessageWriter:
-        """Return what sends rows."""
+        """Return a writer that sends rows."""
         if overwrite:
-            raise UsageError("A topic can't be overwritten: its messages stay.", hint="Write with mode append.")
+            raise UsageError("Overwriting a topic is not supported: its messages stay.", hint="Use mode append.")
         return MessageWriter(read_sink_options(self.options), schema)
 
     @with_hints()
     def streamWriter(self, schema: StructType, overwrite: bool) -> MessageStreamWriter:
-        """Return what sends the rows of a stream."""
+        """Return a writer that sends the rows of a stream."""
         if overwrite:
-            raise UsageError("A topic can't be overwritten.", hint="Write with outputMode append.")
+            raise UsageError("Overwriting a topic is not supported.", hint="Use outputMode append.")
         return MessageStreamWriter(read_sink_options(self.options), schema)
 
     def _options(self) -> SourceOptions:
@@ -92,7 +92,7 @@ class RocketMQDataSource(DataSource):
 
 
 class MessagePartition(InputPartition):
-    """One task's part of a read."""
+    """The part of a read that one task does."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
@@ -100,7 +100,7 @@ class MessagePartition(InputPartition):
 
 
 class _Planner:
-    """Plans on the driver; each question is asked on connections of its own, for Spark calls from several processes."""
+    """Plans on the driver; each question uses its own connections, because Spark calls from several processes."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self.options = options
@@ -108,7 +108,7 @@ class _Planner:
         self._losses: list[Loss] = []
 
     def ask(self, question: Callable[[Client], Coroutine[Any, Any, _T]]) -> _T:
-        """Return what a question gives. Raises RmqctlError, also for what is lost where that must not be."""
+        """Return the answer to a question. Raises RmqctlError, with fail_on_data_loss also for lost offsets."""
 
         async def run() -> _T:
             async with await self.options.access.connect() as client:
@@ -123,17 +123,17 @@ class _Planner:
         return answer
 
     async def found(self, client: Client) -> Found:
-        """Return what brokers hold of the topics now."""
+        """Return what brokers currently retain of the topics."""
         return await fetch_found(client, self.options.topics)
 
     async def place(self, client: Client, found: Found, place: Place, *, is_start: bool) -> dict[MessageQueue, int]:
-        """Return the offsets that a place of the options means."""
+        """Return the offsets of a place in the options."""
         return await fetch_places(
             client, found, place, self.options.group, is_start=is_start, on_loss=self._losses.append
         )
 
     def partitions(self, ranges: Sequence[QueueRange]) -> list[MessagePartition]:
-        """Share ranges out to tasks; never none, for Spark wants one."""
+        """Divide ranges among tasks; return at least one, because Spark requires it."""
         options = self.options
         # Resolved here: a task's machine may have neither the file nor the variable.
         access = replace(options.access, given=options.access.credentials())
@@ -152,9 +152,9 @@ class _Planner:
     def ranges(
         self, found: Found, start: Mapping[MessageQueue, int], end: Mapping[MessageQueue, int]
     ) -> list[QueueRange]:
-        """Return what stands between two offsets of each queue; a queue without a start begins where it does now.
+        """Return the ranges between two offsets of each queue; a queue without a start begins at its first offset.
 
-        What has been deleted since, and queues that are gone, count as lost.
+        Messages and queues that were deleted meanwhile count as lost.
         """
         ranges = []
         for mq, end_offset in sorted(end.items()):
@@ -163,10 +163,10 @@ class _Planner:
             if first_offset == end_offset:
                 continue
             if span is None:
-                self._losses.append(Loss(mq, first_offset, end_offset, "the queue is gone"))
+                self._losses.append(Loss(mq, first_offset, end_offset, "the queue does not exist any more"))
                 continue
             if end_offset < first_offset:
-                self._losses.append(Loss(mq, end_offset, first_offset, "the queue was made anew, and is shorter"))
+                self._losses.append(Loss(mq, end_offset, first_offset, "the queue was recreated, and is shorter"))
                 first_offset = span.min_offset
             if first_offset < span.min_offset:
                 gone_until = min(span.min_offset, end_offset)
@@ -176,7 +176,7 @@ class _Planner:
         return ranges
 
     async def check_expression(self, client: Client) -> None:
-        """Make sure that brokers understand the SQL: to a wrong one they answer as to none."""
+        """Make sure that brokers understand the SQL: with an invalid one, they pull as without a filter."""
         if self.options.sql is None:
             return
         for topic in self.options.topics:
@@ -187,16 +187,16 @@ class _Planner:
 
 
 class MessageReader(DataSourceReader):
-    """Reads what stands between two places of the topics."""
+    """Reads the messages between two places of the topics."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self._planner = _Planner(options, columns)
-        # Spark may ask several times, for one read: it must hear the same.
+        # Spark may ask several times for one read, and must get the same answer.
         self._planned: list[MessagePartition] | None = None
 
     @with_hints()
     def partitions(self) -> list[MessagePartition]:
-        """Return the tasks' parts; where they begin and end is fixed by now."""
+        """Return the partitions; the first call fixes where they start and end."""
         if self._planned is None:
             self._planned = self._planner.partitions(self._planner.ask(self._ranges))
         return self._planned
@@ -210,24 +210,24 @@ class MessageReader(DataSourceReader):
         return [QueueRange(mq, span.address, start[mq], end[mq]) for mq, span in sorted(found.spans.items())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read a part, in a task."""
+        """Read a partition, in a task."""
         return read_batches(_task(partition))
 
 
 class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads on from where the last batch ended. Its offsets are those of queues, as in `startingOffsets`."""
+    """Continues where the last batch ended. Its offsets are by queue, as in `startingOffsets`."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         if options.ending.bound is not Bound.LATEST:
-            raise UsageError("A stream has no endingOffsets: it reads on.")
+            raise UsageError("The option endingOffsets is not supported for a stream.")
         self._planner = _Planner(options, columns)
-        # What there was when a run of AvailableNow began, which ends there.
+        # The offsets at the start of an AvailableNow run, which ends there.
         self._until: Found | None = None
         self._latest: dict[str, Any] | None = None
 
     @with_hints()
     def initialOffset(self) -> dict[str, Any]:
-        """Return where a new query begins."""
+        """Return where a new query starts."""
 
         async def ask(client: Client) -> dict[MessageQueue, int]:
             await self._planner.check_expression(client)
@@ -237,7 +237,7 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offsets_as_json(self._planner.ask(ask))
 
     def getDefaultReadLimit(self) -> Any:
-        """Return how much of what waits a batch may take."""
+        """Return how many of the waiting messages a batch may read."""
         count = self._planner.options.max_offsets_per_trigger
         return ReadAllAvailable() if count is None else ReadMaxRows(count)
 
@@ -248,22 +248,22 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @with_hints()
     def latestOffset(self, start: Mapping[str, Any], limit: Any) -> dict[str, Any]:
-        """Return where the next batch ends: at the queues' ends, or after as many messages as the limit admits."""
+        """Return where the next batch ends: at the queues' ends, or after as many messages as the limit allows."""
         found = self._until or self._planner.ask(self._planner.found)
         begun = {**found.edge(latest=False), **offsets_of_json(start)}
-        # A queue that has gone stays where it is.
+        # A deleted queue keeps its offset.
         latest = {**begun, **found.edge(latest=True)}
         self._latest = offsets_as_json(latest)
         max_count = getattr(limit, "max_rows", None)
         return self._latest if max_count is None else offsets_as_json(admit(begun, latest, max_count))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Return the queues' ends as they were seen last, for the query's status."""
+        """Return the last known ends of the queues, for the query's status."""
         return self._latest
 
     @with_hints()
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[MessagePartition]:
-        """Return the tasks' parts of a batch. After a crash Spark asks for the same batch again."""
+        """Return the partitions of a batch. After a crash, Spark asks for the same batch again."""
         begun, ending = offsets_of_json(start), offsets_of_json(end)
 
         async def ask(client: Client) -> list[QueueRange]:
@@ -272,18 +272,18 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planner.partitions(self._planner.ask(ask))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read a part, in a task."""
+        """Read a partition, in a task."""
         return read_batches(_task(partition))
 
     def commit(self, end: Mapping[str, Any]) -> None:
-        """Do nothing: how far a query is, its checkpoint says. Groups' offsets belong to their members."""
+        """Do nothing: the checkpoint records a query's progress. Groups' offsets belong to their members."""
 
     def stop(self) -> None:
-        """Do nothing: nothing is held between questions."""
+        """Do nothing: no connection stays open between questions."""
 
 
 class MessageStreamReaderOf41(MessageStreamReader):
-    """The same for Spark 4.0 and 4.1, which ask for the end without saying from where, and admit no limit."""
+    """The same for Spark 4.0 and 4.1, which ask for the end without giving the start, and support no limit."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         if options.max_offsets_per_trigger is not None:
@@ -297,19 +297,18 @@ class MessageStreamReaderOf41(MessageStreamReader):
 
 def _task(partition: InputPartition) -> Task:
     if not isinstance(partition, MessagePartition):
-        raise TypeError(f"a part of another source: {partition!r}")
+        raise TypeError(f"a partition of another source: {partition!r}")
     return partition.task
 
 
 def _columns(schema: StructType) -> tuple[str, ...]:
-    """Return the columns that are wanted. Raises UsageError for those that there are not."""
+    """Return the requested columns. Raises UsageError for unknown ones."""
     for field in schema.fields:
         wanted = SPARK_TYPES.get(field.name)
         if wanted is None:
-            like = closest(field.name, SPARK_TYPES)
             raise UsageError(
-                f"Messages have no column {field.name!r}.",
-                hint=f"Did you mean {like[0]}?" if like else f"They have {', '.join(SPARK_TYPES)}.",
+                f"Unknown column {field.name!r}.",
+                hint=hint_for(field.name, SPARK_TYPES),
             )
         if field.dataType.simpleString() != wanted:
             raise UsageError(f"The column {field.name} is {wanted}, not {field.dataType.simpleString()}.")

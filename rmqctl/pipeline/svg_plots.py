@@ -1,6 +1,6 @@
-"""Plots as SVG within a page: a line, a map of heat, bars.
+"""Inline SVG plots for a page: line, heat map, bars.
 
-Colours are classes that the page's style gives. `key` is a plot's own in its page.
+Colours are CSS classes of the page. `key` identifies a plot in its page.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _STEPS = (("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))
 def line_plot(
     key: str, title: str, starts_ms: Sequence[int], ends_ms: Sequence[int], values: Sequence[float | None]
 ) -> str:
-    """Return a line through values at the ends of windows, with gaps where one is not known."""
+    """Return a line through the values at the ends of windows, with gaps for unknown ones."""
     most = max((value for value in values if value is not None), default=0)
     axis = _Axis(starts_ms[0], ends_ms[-1])
     places = [
@@ -40,7 +40,7 @@ def line_plot(
 
 
 def bar_plot(key: str, title: str, starts_ms: Sequence[int], ends_ms: Sequence[int], values: Sequence[int]) -> str:
-    """Return a bar a window."""
+    """Return one bar per window."""
     most = max(values, default=0)
     axis = _Axis(starts_ms[0], ends_ms[-1])
     shapes = [_level(most, _TOP + 4), _level(0, _TOP + _BARS_HEIGHT)]
@@ -59,9 +59,9 @@ def heat_plot(
     key: str, title: str, starts_ms: Sequence[int], ends_ms: Sequence[int],
     rows: Mapping[str, Sequence[tuple[int | None, str] | None]],
 ) -> str:  # fmt: skip
-    """Return a row a name, and in it a cell a window: the darker the more, by powers; (value, word) each.
+    """Return a heat map: one row per name, one cell (value, word) per window; darker is more, on a log scale.
 
-    A value that is not known has a dashed cell, a window of which there is nothing none.
+    An unknown value has a dashed cell; a window without data has no cell.
     """
     every = [value[0] for cells in rows.values() for value in cells if value is not None and value[0] is not None]
     most = max(every, default=0)
@@ -86,7 +86,7 @@ def heat_plot(
         f'<text x="{_LEFT - 6:.0f}" y="{_TOP + number * _ROW + 11:.1f}" text-anchor="end">{number + 1}</text>'
         for number in range(len(rows))
     ]
-    told = f"Rows from the top: {'; '.join(names)}. The most is {most:,}."
+    told = f"Rows from the top: {'; '.join(names)}. The maximum is {most:,}."
     shown = f"Queues: {'; '.join(names)}. Darkest: {most:,}; dashed: unknown."
     return _figure(key, title, told, [*shapes, axis.labels(height)], height + _TOP + _BOTTOM, shown)
 
@@ -133,12 +133,12 @@ def _y(value: float, most: float, height: float) -> float:
 
 
 def _shade(value: float, most: float) -> float:
-    """Return from 0.06 for nothing to 1 for the most; a tenth of it is still seen."""
+    """Return an opacity, from 0.06 for 0 to 1 for the maximum; a tenth of it is still visible."""
     return 0.06 + 0.94 * (math.log1p(value) / math.log1p(most) if most > 0 else 0)
 
 
 def _runs(places: Sequence[tuple[float, float] | None]) -> list[list[tuple[float, float]]]:
-    """Return what lies between gaps."""
+    """Return the runs of places between gaps."""
     runs: list[list[tuple[float, float]]] = [[]]
     for place in places:
         if place is None:
@@ -163,7 +163,7 @@ def _clock(at_ms: int) -> str:
 def _summary(ends_ms: Sequence[int], values: Sequence[float | None]) -> str:
     known = [(value, at_ms) for value, at_ms in zip(values, ends_ms, strict=True) if value is not None]
     if not known:
-        return "Nothing is known."
+        return "All values are unknown."
     most, at_ms = max(known)
-    gaps = f" {len(values) - len(known)} of {len(values)} are not known." if len(known) < len(values) else ""
-    return f"From {known[0][0]:,} to {known[-1][0]:,}, the most {most:,} at {_clock(at_ms)} UTC.{gaps}"
+    gaps = f" {len(values) - len(known)} of {len(values)} are unknown." if len(known) < len(values) else ""
+    return f"From {known[0][0]:,} to {known[-1][0]:,}, maximum {most:,} at {_clock(at_ms)} UTC.{gaps}"

@@ -1,4 +1,4 @@
-"""The files of a partitioned table, on whatever file system Spark finds it. Not for Spark Connect, which shows none."""
+"""The files of a partitioned table, on any file system of Spark. Not for Spark Connect, which has no access to them."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 
 
 class TableFile(NamedTuple):
-    """A file of a table: its whole path, and the values of the folders that it is in, by their names."""
+    """A file of a table: its full path, and the values of its partition columns."""
 
     path: str
     values: tuple[tuple[str, str], ...]
 
     def value(self, name: str) -> str:
-        """Return the value of one partition's column, "" where there is no such folder."""
+        """Return the value of a partition column, or "" when the file is not below such a folder."""
         return dict(self.values).get(name, "")
 
 
 class TableFiles:
-    """Lists, moves and deletes files by Hadoop's FileSystem. Paths are as Spark takes them."""
+    """Lists, moves and deletes files with Hadoop's FileSystem. Paths are as in Spark."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
-        # Spark has no public way to a file system.
+        # Spark has no public API for file systems.
         self._path = spark._jvm.org.apache.hadoop.fs.Path  # type: ignore[union-attr,unused-ignore] # noqa: SLF001
         conf = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
         self._fs = self._path(path).getFileSystem(conf)
@@ -38,7 +38,7 @@ class TableFiles:
         return cls(spark, path) if hasattr(spark, "_jsparkSession") else None
 
     def list(self) -> list[TableFile]:
-        """Return all files with data, none of those that Spark is about to write or left behind."""
+        """Return all data files, without those that Spark is writing or left behind."""
         found = []
         for path in self._walk(self._root) if self.exists(self._root) else ():
             *folders, name = path.removeprefix(self._root).lstrip("/").split("/")
@@ -59,19 +59,20 @@ class TableFiles:
                 yield path
 
     def exists(self, path: str) -> bool:
-        """Tell whether there is such a file or folder."""
+        """Return whether a file or folder exists."""
         return bool(self._fs.exists(self._path(path)))
 
     def move(self, path: str, folder: str) -> str:
-        """Move a file into a folder under its own name, at once; return where it is. Raises RmqctlError."""
+        """Move a file into a folder atomically, with the same name; return its new path. Raises RmqctlError."""
         target = f"{folder}/{path.rpartition('/')[2]}"
         self._fs.mkdirs(self._path(folder))
         if self.exists(target) or not self._fs.rename(self._path(path), self._path(target)):
-            raise RmqctlError(f"{path} could not be moved to {folder}.", hint="Does something else change the table?")
+            hint = "Make sure that no other process changes the table."
+            raise RmqctlError(f"Cannot move {path} to {folder}.", hint=hint)
         return target
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete files, and the folders that are empty without them."""
+        """Delete files, and the folders that become empty."""
         folders = set()
         for path in paths:
             self._delete_one(path)
@@ -81,7 +82,7 @@ class TableFiles:
                 self._delete_one(folder)
 
     def delete_folder(self, path: str) -> None:
-        """Delete a folder with all that is in it; it need not be there."""
+        """Delete a folder with its contents, if it exists."""
         self._fs.delete(self._path(path), True)
 
     def _delete_one(self, path: str) -> None:

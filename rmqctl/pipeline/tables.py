@@ -1,4 +1,4 @@
-"""Tables of the pipeline: Parquet in one folder, plain enough for duckdb and polars, partitioned by the hour in UTC."""
+"""Tables of the pipeline: Parquet in one folder, plain enough for duckdb and polars, partitioned by UTC hour."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ SCHEMAS = {
 }
 PARTITIONS = {
     OFFSET_SNAPSHOTS: ("dt", "hr", "part"),
-    # Windows of one length leave those of others alone.
+    # Windows of one length do not replace those of another.
     LAG_TREND: ("window_s", "dt", "hr"),
     ALLOC_WHATIF: ("dt", "hr"),
     # A run is for some topics, or some groups: the others of the same hour stay.
@@ -67,29 +67,29 @@ PARTITIONS = {
 
 
 def table_path(folder: str | None, name: str) -> str:
-    """Return where a table is. Raises UsageError without a folder."""
+    """Return the path of a table. Raises UsageError without a folder."""
     if not folder:
-        raise UsageError("--tables is missing: the folder, or the URI, where tables are.")
+        raise UsageError("--tables is missing.", hint="Add --tables DIR, the folder or URI of the tables.")
     return f"{folder.rstrip('/')}/{name}"
 
 
 def replace_partitions(frame: DataFrame, path: str, partitions: Sequence[str]) -> None:
-    """Write rows in place of those of the same partitions; all other partitions stay as they are."""
+    """Write rows, replacing those of the same partitions; all other partitions stay unchanged."""
     writer = frame.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
     writer.partitionBy(*partitions).parquet(path)
 
 
 def read_table(spark: SparkSession, path: str, schema: str) -> DataFrame:
-    """Return a table's rows. Raises NotFoundError where there is none."""
+    """Return a table's rows. Raises NotFoundError when the table does not exist."""
     from pyspark.errors import AnalysisException
 
     try:
         frame = spark.read.schema(schema).parquet(path)
-        # Spark Connect looks at a path only when something asks.
+        # Spark Connect checks a path only on first use.
         _ = frame.columns
     except AnalysisException as error:
         if "PATH_NOT_FOUND" not in str(error):
             raise
-        hint = "rmqctl pipeline run snapshot writes it." if path.endswith(OFFSET_SNAPSHOTS) else None
+        hint = "Create it with rmqctl pipeline run snapshot." if path.endswith(OFFSET_SNAPSHOTS) else None
         raise NotFoundError("Table", path, hint=hint) from None
     return frame

@@ -1,9 +1,9 @@
-"""Bodies of trace messages as rows: what protocol/trace.py reads one by one, for tables of them."""
+"""Bodies of trace messages as rows: does for whole tables what protocol/trace.py does one by one."""
 
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
 _RECORD_END, _FIELD_END, _IDS_END = "\x02", "\x01", ","
 _KINDS = ("Pub", "SubBefore", "SubAfter", "EndTransaction", "Recall")
@@ -12,9 +12,9 @@ _TRANS_HALF, _DELAY = 1, 3
 
 
 def trace_records(traces: DataFrame) -> DataFrame:
-    """Return the records in a column `body` of trace messages, one a row: kind, and the fields that are wanted of it.
+    """Return the records in a column `body` of trace messages, one per row: kind, and the needed fields.
 
-    What a kind does not have, and numbers that are none, are null. Kinds that mean nothing here are left out.
+    Fields that a kind does not have, and invalid numbers, are null. Kinds that are not needed are left out.
     """
     text = F.make_valid_utf8(F.col("body").cast("string"))
     records = traces.select(F.explode(F.split(text, _RECORD_END)).alias("record"))
@@ -22,7 +22,7 @@ def trace_records(traces: DataFrame) -> DataFrame:
     records = records.withColumn("kind", F.trim(F.col("fields")[0])).where(F.col("kind").isin(*_KINDS))
 
     def where(**places: int) -> Column:
-        """Return the field that stands at another place in each kind."""
+        """Return a field whose place depends on the kind."""
         at = F.lit(None).cast("int")
         for kind, place in places.items():
             at = F.when(F.col("kind") == kind, place).otherwise(at)
@@ -44,10 +44,10 @@ def trace_records(traces: DataFrame) -> DataFrame:
 
 
 def publications(records: DataFrame) -> DataFrame:
-    """Return what producers sent, a row a message: topic, id, at_ms, cost_ms, is_success, is_delayed, is_half.
+    """Return what producers sent, one row per message: topic, id, at_ms, cost_ms, is_success, is_delayed, is_half.
 
-    A batch has one record for all its messages. A record that is there twice counts once. Topics are named as clients
-    do, without a namespace.
+    A batch has one record for all its messages. A duplicate record counts once. Topics have the names that clients use,
+    without a namespace.
     """
     told = ["topic", "id", "at_ms", "cost_ms", "message_type", "is_success"]
     sent = records.where(F.col("kind") == "Pub").dropna(subset=told).dropDuplicates([*told, "offset_msg_id"])
@@ -63,9 +63,9 @@ def publications(records: DataFrame) -> DataFrame:
 
 
 def decisions(records: DataFrame) -> DataFrame:
-    """Return what became of half and of delayed messages: topic, id, is_committed, is_withdrawn; a row a message.
+    """Return the outcome of half and delayed messages, one row per message: topic, id, is_committed, is_withdrawn.
 
-    Withdrawn are those that were rolled back, and delayed ones that were called back.
+    Withdrawn are half messages that were rolled back, and delayed ones that were recalled.
     """
     is_recalled = (F.col("kind") == "Recall") & F.col("is_success")
     decision = F.coalesce("decision", F.lit(""))
@@ -80,15 +80,15 @@ def decisions(records: DataFrame) -> DataFrame:
 
 
 def deliveries(records: DataFrame) -> DataFrame:
-    """Return what listeners were given, a row a delivery: id, consumer_group, ended_ms, is_success.
+    """Return the deliveries to listeners, one per row: id, consumer_group, ended_ms, is_success.
 
-    Beginning and end are put together by request id and message id, as rules/trace.py does; without its end, is_success
-    and ended_ms are null. Deliveries of which no record tells the group are left out.
+    Start and end are matched by request id and message id, as in rules/trace.py. Without an end, is_success and
+    ended_ms are null. Deliveries whose group is in no record are left out.
     """
     is_begin = F.col("kind") == "SubBefore"
     one = (
         records.where(F.col("kind").isin("SubBefore", "SubAfter"))
-        # All that is done with deliveries is done message by message: so rows are moved once.
+        # All later steps work message by message, so rows are shuffled only once.
         .repartition("id")
         .groupBy("request_id", "id")
         .agg(
@@ -102,14 +102,14 @@ def deliveries(records: DataFrame) -> DataFrame:
     return one.where("consumer_group is not null").select(
         "id",
         "consumer_group",
-        # Clients that leave out the time of the end tell how long it took.
+        # Clients that leave out the end time record the duration.
         F.coalesce("ended_ms", F.col("began_ms") + F.col("cost_ms")).alias("ended_ms"),
         "is_success",
     )
 
 
 def _text(field: Column) -> Column:
-    """Return a field, null for what Java writes in place of none."""
+    """Return a field, null for the texts that Java writes for a missing value."""
     return F.when(~field.isin("", "null"), field)
 
 

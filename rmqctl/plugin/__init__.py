@@ -1,4 +1,4 @@
-"""What plugins can add, and all that they need to import. These names stay; others in rmqctl may move."""
+"""The API for plugins: everything that they need to import. Only these names are stable; others in rmqctl may move."""
 
 from __future__ import annotations
 

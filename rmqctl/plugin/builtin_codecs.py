@@ -1,4 +1,4 @@
-"""The codecs that rmqctl brings along, registered like a plugin's."""
+"""The built-in codecs, registered like those of a plugin."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .hookspecs import BodyCodec, hookimpl
 
 
 def _base64(body: bytes, properties: Mapping[str, str], topic: str) -> str:  # noqa: ARG001
-    """Read a body that is Base64 of a text."""
+    """Decode a body of Base64-encoded text."""
     return base64.b64decode(body, validate=True).decode()
 
 
 def _msgpack(body: bytes, properties: Mapping[str, str], topic: str) -> Any:  # noqa: ARG001
-    """Read MessagePack into plain values; bytes become Base64."""
+    """Decode MessagePack into plain values; bytes become Base64."""
     return msgspec.to_builtins(msgspec.msgpack.decode(body), str_keys=True)
 
 

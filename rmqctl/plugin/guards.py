@@ -1,4 +1,4 @@
-"""Calls what plugins bring: what goes wrong there becomes one sentence, and no wrong answer gets through."""
+"""Calls code of plugins: each failure becomes one sentence, and no invalid result gets through."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from rmqctl.rules.allocate.base import check, require_ids
 
 from .hookspecs import BodyCodec, LetterTransform, SiteResolver
 
-# A plugin's code may raise anything; Ctrl-C still ends the program.
+# Plugin code can raise anything; Ctrl-C still ends the program.
 ANY = (Exception, SystemExit)
 
 
 def said(error: BaseException) -> str:
-    """Return an exception in one line."""
+    """Return an exception as one line: its class and message."""
     try:
         words = " ".join(str(error).split()).rstrip(".")
-    except ANY:  # a plugin's exception may fail at that too
+    except ANY:  # str() of a plugin's exception can fail too
         words = ""
     return f"{type(error).__name__}: {words}" if words else type(error).__name__
 
 
 def run_codec(name: str, codec: BodyCodec, body: bytes, properties: Mapping[str, str], topic: str) -> Any:
-    """Return what a codec makes of a body. Raises PluginError when it fails or returns what JSON can't hold."""
+    """Decode a body. Raises PluginError when the codec fails or its value cannot be written as JSON."""
     try:
         value = codec(body, properties, topic)
         json.dumps(value, allow_nan=False)
@@ -43,9 +43,9 @@ def run_codec(name: str, codec: BodyCodec, body: bytes, properties: Mapping[str,
 
 
 def guarded_strategy(name: str, strategy: CustomStrategy, plugin: str | None = None) -> CustomStrategy:
-    """Return a strategy whose answer has every client, and only queues that were given, none twice at one client.
+    """Wrap a strategy: the result has every client, only the given queues, and no queue twice for one client.
 
-    It raises PluginError for any other answer, AllocationError for what the strategy refuses.
+    The wrapper raises PluginError for any other result, and AllocationError when the strategy rejects the input.
     """
     who = _who("Strategy", name, plugin)
 
@@ -53,13 +53,13 @@ def guarded_strategy(name: str, strategy: CustomStrategy, plugin: str | None = N
         check(queues, client_ids)
         require_ids(client_ids)
         try:
-            # Copies: what it does to them is its own affair.
+            # Copies: the strategy may change them.
             answer = strategy(list(queues), list(client_ids), dict(options))
             return _checked(answer, queues, client_ids)
         except AllocationError as error:
             if str(error):
                 raise
-            raise PluginError(f"{who} failed: it refuses, and does not say why.") from error
+            raise PluginError(f"{who} failed: it raises AllocationError without a reason.") from error
         except _WrongAnswerError as error:
             raise PluginError(f"{who} failed: {error}.") from None
         except ANY as error:
@@ -69,7 +69,7 @@ def guarded_strategy(name: str, strategy: CustomStrategy, plugin: str | None = N
 
 
 def guarded_resolver(name: str, resolver: SiteResolver, plugin: str | None = None) -> SiteResolver:
-    """Return a resolver that answers a text or None, and raises PluginError otherwise."""
+    """Wrap a resolver: it returns a string or None, and raises PluginError otherwise."""
     who = _who("Site resolver", name, plugin)
 
     def resolve(kind: str, asked: str) -> str | None:
@@ -78,18 +78,18 @@ def guarded_resolver(name: str, resolver: SiteResolver, plugin: str | None = Non
         except ANY as error:
             raise PluginError(f"{who} failed for {kind} {asked}: {said(error)}.") from error
         if room is not None and not isinstance(room, str):
-            raise PluginError(f"{who} failed: for {kind} {asked} it returns {short_repr(room)}, which is no text.")
+            raise PluginError(f"{who} failed: for {kind} {asked} it returns {short_repr(room)}, not a string.")
         return room
 
     return resolve
 
 
-# As LetterTransform; returns the body and what changes of the properties, or None.
+# As LetterTransform; returns the body and the changed properties, or None.
 GuardedTransform = Callable[[bytes, Mapping[str, str], str], tuple[bytes, Mapping[str, str | None]] | None]
 
 
 def guarded_transform(name: str, transform: LetterTransform) -> GuardedTransform:
-    """Return a transform that answers a body and changes of properties, or None, and raises PluginError otherwise."""
+    """Wrap a transform: it returns a body and changed properties, or None, and raises PluginError otherwise."""
 
     def change(body: bytes, properties: Mapping[str, str], topic: str) -> tuple[bytes, Mapping[str, str | None]] | None:
         try:
@@ -101,7 +101,7 @@ def guarded_transform(name: str, transform: LetterTransform) -> GuardedTransform
         new, changes = made if isinstance(made, tuple) and len(made) == 2 else (made, {})
         if not isinstance(new, bytes) or not new or not isinstance(changes, Mapping):
             raise PluginError(
-                f"Transform {name} failed: it returns {short_repr(made)}, not a body, or one with properties."
+                f"Transform {name} failed: it returns {short_repr(made)}, not a body or (body, properties)."
             )
         for key, value in changes.items():
             if not isinstance(key, str) or not key or not (value is None or (isinstance(value, str) and value)):
@@ -112,11 +112,11 @@ def guarded_transform(name: str, transform: LetterTransform) -> GuardedTransform
 
 
 def guarded_check(code: str, made: Any, plugin: str) -> Check:
-    """Return a check whose failures are PluginErrors. Raises PluginError for what is not a check of this code."""
+    """Wrap a check: its failures are PluginErrors. Raises PluginError unless it is a Check with this code."""
     who = _who("Check", code, plugin)
     if not isinstance(made, Check) or made.code != code:
         what = f"its code is {made.code}" if isinstance(made, Check) else f"it is {short_repr(made)}"
-        raise PluginError(f"{who} failed: {what}.", hint="Make it with @rmqctl.plugin.check(CODE, ...).")
+        raise PluginError(f"{who} failed: {what}.", hint="Define it with @rmqctl.plugin.check(CODE, ...).")
 
     def find(facts: GroupFacts) -> list[Symptom]:
         try:
@@ -132,7 +132,7 @@ def guarded_check(code: str, made: Any, plugin: str) -> Check:
 
 
 class _WrongAnswerError(Exception):
-    """A strategy returned what is no assignment; the text is the end of a sentence."""
+    """A strategy returned an invalid assignment; the text ends a sentence."""
 
 
 def _who(noun: str, name: str, plugin: str | None) -> str:
@@ -140,32 +140,32 @@ def _who(noun: str, name: str, plugin: str | None) -> str:
 
 
 def _checked(answer: Any, queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> Assignment:
-    """Return an answer with every client. Its queues are looked up as a whole, for there can be 100,000."""
+    """Return the answer with every client. Queues are looked up as a set, because there can be 100,000."""
     if not isinstance(answer, Mapping):
         raise _WrongAnswerError(f"it returns {short_repr(answer)}, not a mapping of client ids to queues")
     whole: Assignment = {client_id: [] for client_id in client_ids}
     given = {queue: queue for queue in queues}
     for client_id, share in answer.items():
         if client_id not in whole:
-            raise _WrongAnswerError(f"it gives queues to client {client_id}, which is none of the group's")
+            raise _WrongAnswerError(f"it gives queues to client {client_id}, which is not in the group")
         if not isinstance(share, list | tuple) or isinstance(share, MessageQueue):
-            raise _WrongAnswerError(f"what it gives to client {client_id} is {short_repr(share)}, not a list of queues")
-        # Types first: a plain tuple equals a queue, and what can't be hashed can't be looked up.
+            raise _WrongAnswerError(f"it gives client {client_id} {short_repr(share)}, not a list of queues")
+        # Types first: a plain tuple equals a queue, and an unhashable value cannot be looked up.
         if not {*map(type, share)} <= {MessageQueue} or not given.keys() >= set(share):
             raise _WrongAnswerError(_stranger(client_id, share, given))
         if len(set(share)) < len(share):
             twice = Counter(share).most_common(1)[0][0]
             raise _WrongAnswerError(f"it gives queue {twice} to client {client_id} twice")
-        # The given ones: a queue id of 1.0 or True equals 1 too.
+        # Use the given queues: a queue id of 1.0 or True also equals 1.
         whole[client_id] = [given[queue] for queue in share]
     return whole
 
 
 def _stranger(client_id: str, share: Sequence[Any], given: Collection[MessageQueue]) -> str:
-    """Tell of the first in a share that was not given."""
+    """Describe the first item of a share that was not given."""
     for item in share:
         if type(item) is not MessageQueue:
-            return f"it gives client {client_id} {short_repr(item)}, which is no MessageQueue"
+            return f"it gives client {client_id} {short_repr(item)}, not a MessageQueue"
         if item not in given:
-            return f"it gives client {client_id} queue {item}, which is none of those given"
+            return f"it gives client {client_id} queue {item}, which was not given"
     raise AssertionError

@@ -1,4 +1,4 @@
-"""Looks at each plugin alone, so that one that fails hides no other."""
+"""Inspects each plugin separately, so that one that fails does not hide the others."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from .sources import Origin, Source, find_sources
 
 
 class PluginReport(Struct, frozen=True):
-    """One plugin: the hooks that it implements, and the names that it brings by the key of their kind.
+    """One plugin: the hooks that it implements, and the names that it defines, by the key of their kind.
 
-    None stands for what could not be asked. `takes_over` are names of rmqctl's own, each behind its kind's noun.
+    None in `hooks` or for a kind means that it could not be determined. `takes_over` lists the built-in names that the
+    plugin replaces, each after the noun of its kind.
     """
 
     source: Source
@@ -28,14 +29,14 @@ class PluginReport(Struct, frozen=True):
 
 
 class Inventory(Struct, frozen=True):
-    """All plugins. `conflicts` are errors of several plugins, which each of them has as well."""
+    """All plugins. `conflicts` are errors between several plugins; the report of each of them has the error too."""
 
     reports: tuple[PluginReport, ...]
     conflicts: tuple[PluginError, ...]
 
 
 def take_inventory(files: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> Inventory:
-    """Load every plugin that load_plugins would, and ask it what it brings. What fails is in the reports."""
+    """Load every plugin that load_plugins would, and list what it defines. Failures are in the reports."""
     reports = [_examine(source) for source in find_sources(files, environ)]
     conflicts = _find_conflicts(reports)
     own = _own_names(reports)
@@ -72,7 +73,7 @@ def _examine(source: Source) -> PluginReport:
 
 
 def _find_conflicts(reports: Sequence[PluginReport]) -> list[tuple[list[str], PluginError]]:
-    """Return the plugins that bring one name, and the error that it is; rmqctl's own names can be taken over."""
+    """Return the plugins that define the same name, each with its error; built-in names can be replaced."""
     owners: dict[tuple[Kind, str], list[str]] = {}
     for report in reports:
         if report.source.origin is not Origin.BUILT_IN:
@@ -83,10 +84,10 @@ def _find_conflicts(reports: Sequence[PluginReport]) -> list[tuple[list[str], Pl
 
 
 def _own_names(reports: Sequence[PluginReport]) -> set[tuple[str, str]]:
-    """Return the names that rmqctl has without plugins, each behind its kind's key."""
+    """Return the built-in names, each after the key of its kind."""
     from rmqctl.diagnose.table import CHECKS as OWN
 
-    # They have tables of their own.
+    # Strategies and checks are listed in their own tables.
     own = {(STRATEGIES.key, name) for name in strategy_words()}
     own |= {(CHECKS.key, check.code) for check in OWN}
     for report in reports:

@@ -1,4 +1,4 @@
-"""Loads plugins and asks them what they add. Every mistake of a plugin becomes one sentence that names it."""
+"""Loads plugins and collects what they define. Every failure of a plugin becomes one sentence that names it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Struct
 from rmqctl.diagnose.finding import Check
 from rmqctl.errors import PluginError, UsageError
 from rmqctl.rules.allocate import CustomStrategy
-from rmqctl.rules.names import closest
+from rmqctl.rules.names import hint_for
 
 from . import hookspecs
 from .guards import (
@@ -43,7 +43,7 @@ __all__ = [
 
 
 class Kind(Struct, frozen=True):
-    """What a hook brings, by name: `key` is what JSON calls all of them, `noun` one of them in a sentence."""
+    """What a hook returns, by name: `key` is the key of all of them in JSON, `noun` names one in a sentence."""
 
     hook: str
     key: str
@@ -59,9 +59,9 @@ KINDS = (CODECS, STRATEGIES, SITE_RESOLVERS, TRANSFORMS, CHECKS)
 
 
 def load_plugins(files: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> pluggy.PluginManager:
-    """Load rmqctl's own plugins, installed ones, and those of files and of RMQCTL_PLUGINS.
+    """Load the built-in plugins, installed ones, and those of files and of RMQCTL_PLUGINS.
 
-    Raises PluginError for a plugin that can't be loaded, UsageError for a file that there is not.
+    Raises PluginError for a plugin that cannot be loaded, UsageError for a file that does not exist.
     """
     manager = new_manager()
     for source in find_sources(files, environ):
@@ -70,30 +70,30 @@ def load_plugins(files: Sequence[str] = (), environ: Mapping[str, str] | None = 
 
 
 def new_manager() -> pluggy.PluginManager:
-    """Return a manager that knows the hooks and no plugin."""
+    """Return a manager with the hooks and without plugins."""
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(hookspecs)
     return manager
 
 
 def register(manager: pluggy.PluginManager, source: Source) -> None:
-    """Load one plugin. Raises PluginError when it can't be, UsageError for a file that there is not."""
+    """Load one plugin. Raises PluginError when that fails, UsageError for a file that does not exist."""
     try:
         manager.register(source.load(), name=source.label)
         manager.check_pending()
     except UsageError:
         raise
     except ANY as error:
-        raise PluginError(f"Plugin {source.label} can't be loaded: {said(error)}.") from error
+        raise PluginError(f"Cannot load plugin {source.label}: {said(error)}.") from error
 
 
 def body_codecs(manager: pluggy.PluginManager) -> dict[str, BodyCodec]:
-    """Return all codecs by name. Raises PluginError when a plugin fails, or when two bring the same name."""
+    """Return all codecs by name. Raises PluginError when a plugin fails, or when two define the same name."""
     return {name: codec for name, (codec, _) in _collect(manager, CODECS).items()}
 
 
 def strategies(manager: pluggy.PluginManager) -> dict[str, CustomStrategy]:
-    """Return plugins' strategies by name, guarded. Raises as body_codecs does."""
+    """Return the strategies of plugins by name, guarded. Raises as body_codecs does."""
     return {
         name: guarded_strategy(name, strategy, plugin)
         for name, (strategy, plugin) in _collect(manager, STRATEGIES).items()
@@ -101,17 +101,17 @@ def strategies(manager: pluggy.PluginManager) -> dict[str, CustomStrategy]:
 
 
 def site_resolvers(manager: pluggy.PluginManager) -> dict[str, SiteResolver]:
-    """Return plugins' site resolvers by name, guarded. Raises as body_codecs does."""
+    """Return the site resolvers of plugins by name, guarded. Raises as body_codecs does."""
     found = _collect(manager, SITE_RESOLVERS)
     return {name: guarded_resolver(name, resolver, plugin) for name, (resolver, plugin) in found.items()}
 
 
 def all_checks(manager: pluggy.PluginManager) -> tuple[Check, ...]:
-    """Return rmqctl's own checks and plugins', guarded; a plugin's takes the place of one with its code.
+    """Return the built-in checks and those of plugins, guarded; a plugin's check replaces one with the same code.
 
-    Raises as body_codecs does, and PluginError for what is not a check or has another code.
+    Raises as body_codecs does, and PluginError for a value that is not a check or has another code.
     """
-    from rmqctl.diagnose.table import CHECKS as OWN  # 40 modules, which other plugins do not need
+    from rmqctl.diagnose.table import CHECKS as OWN  # 40 modules that other plugins do not need
 
     own = {check.code: check for check in OWN}
     for code, (made, plugin) in _collect(manager, CHECKS).items():
@@ -120,7 +120,7 @@ def all_checks(manager: pluggy.PluginManager) -> tuple[Check, ...]:
 
 
 def _collect(manager: pluggy.PluginManager, kind: Kind) -> dict[str, tuple[Any, str]]:
-    """Return what plugins bring by name, each with its plugin. Those of rmqctl's own can be taken over."""
+    """Return what plugins define by name, each with its plugin. They may replace built-in names."""
     found: dict[str, tuple[Any, str]] = {}
     implementations = getattr(manager.hook, kind.hook).get_hookimpls()
     for implementation in sorted(implementations, key=lambda each: each.plugin_name != BUILT_IN):
@@ -133,30 +133,30 @@ def _collect(manager: pluggy.PluginManager, kind: Kind) -> dict[str, tuple[Any, 
 
 
 def bring(kind: Kind, plugin: str, function: Callable[[], Any]) -> dict[str, Any]:
-    """Return what a plugin's hook brings, by name. Raises PluginError when it fails."""
+    """Call a plugin's hook and return what it defines, by name. Raises PluginError when it fails."""
     try:
         brought = dict(function())
     except ANY as error:
         raise PluginError(f"Plugin {plugin} failed: {said(error)}.") from error
     for name, made in brought.items():
         if not isinstance(name, str) or not name:
-            raise PluginError(f"Plugin {plugin} failed: it calls a {kind.noun} {name!r}, which is no name.")
+            raise PluginError(f"Plugin {plugin} failed: {name!r} is not a name for a {kind.noun}.")
         if not callable(made):
-            raise PluginError(f"Plugin {plugin} failed: its {kind.noun} {name!r} can't be called.")
+            raise PluginError(f"Plugin {plugin} failed: its {kind.noun} {name!r} is not callable.")
     return brought
 
 
 def conflict(kind: Kind, name: str, plugins: Sequence[str]) -> PluginError:
-    """Return the error that several plugins bring the same name."""
+    """Return the error for several plugins that define the same name."""
     *others, last = plugins
     return PluginError(
-        f"{'Both ' if len(others) == 1 else ''}{', '.join(others)} and {last} bring a {kind.noun} {name!r}.",
-        hint="Leave out all of them but one.",
+        f"{'Both ' if len(others) == 1 else ''}{', '.join(others)} and {last} define a {kind.noun} {name!r}.",
+        hint="Load only one of them.",
     )
 
 
 def body_codec(name: str, files: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> BodyCodec:
-    """Return one codec: a plugin's, or that of a text encoding. Raises UsageError for a name that there is not."""
+    """Return one codec, of a plugin or of a text encoding. Raises UsageError for an unknown name."""
     found = body_codecs(load_plugins(files, environ))
     codec = found.get(name) or text_codec(name)
     if codec is None:
@@ -168,7 +168,7 @@ def body_codec(name: str, files: Sequence[str] = (), environ: Mapping[str, str] 
 def letter_transform(
     name: str, files: Sequence[str] = (), environ: Mapping[str, str] | None = None
 ) -> GuardedTransform:
-    """Return one transform, guarded. Raises UsageError for a name that there is not."""
+    """Return one transform, guarded. Raises UsageError for an unknown name."""
     return guarded_transform(name, _named(TRANSFORMS, name, files, environ))
 
 
@@ -180,6 +180,5 @@ def _named(kind: Kind, name: str, files: Sequence[str], environ: Mapping[str, st
 
 
 def _unknown(kind: Kind, name: str, names: Iterable[str], known: str) -> UsageError:
-    like = closest(name, names)
-    hint = f"Known are {known}; --plugin adds more." if known else "--plugin brings them."
-    return UsageError(f"There is no {kind.noun} {name!r}.", hint=f"Did you mean {like[0]}?" if like else hint)
+    hint = f"Use one of: {known}; --plugin adds more." if known else "Load a plugin with --plugin FILE."
+    return UsageError(f"Unknown {kind.noun} {name!r}.", hint=hint_for(name, names, otherwise=hint))

@@ -1,4 +1,4 @@
-"""Where plugins come from: rmqctl itself, installed distributions, files."""
+"""The sources of plugins: rmqctl itself, installed distributions, files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SHIPPED = (Path(__file__).parent / "shipped", Path(__file__).parent.parent.pare
 
 
 class Origin(StrEnum):
-    """How a plugin came to be here."""
+    """Where a plugin was found."""
 
     BUILT_IN = "BUILT_IN"
     INSTALLED = "INSTALLED"
@@ -35,9 +35,9 @@ class Origin(StrEnum):
 
 
 class Source(Struct, frozen=True):
-    """One plugin, not loaded yet. `label` names it in sentences, and no other.
+    """One plugin, not loaded yet. `label` names it in sentences, and is unique.
 
-    `distribution` and `version` are of what was installed, `path` is of a file. `load` may raise anything.
+    `distribution` and `version` are set for an installed plugin, `path` for a file. `load` may raise anything.
     """
 
     name: str
@@ -50,9 +50,9 @@ class Source(Struct, frozen=True):
 
 
 def find_sources(files: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> list[Source]:
-    """Return rmqctl's own plugins, installed ones, and those of files and of RMQCTL_PLUGINS (os.pathsep between them).
+    """Return the built-in plugins, installed ones, and those of files and of RMQCTL_PLUGINS (split at os.pathsep).
 
-    A file that is named twice is one.
+    A file that is named twice counts once.
     """
     listed = (os.environ if environ is None else environ).get(VARIABLE, "").split(os.pathsep)
     from_files = {source.path: source for source in map(_of_file, (*files, *filter(None, listed)))}
@@ -68,14 +68,14 @@ def _of_entry_point(point: EntryPoint) -> Source:
 
 
 def shipped_plugins() -> dict[str, Path]:
-    """Return the files that come with rmqctl, by the name that --plugin accepts for each."""
+    """Return the plugin files shipped with rmqctl, by the name that --plugin accepts for each."""
     return {path.stem: path for folder in _SHIPPED for path in sorted(folder.glob("*.py"))}
 
 
 def _of_file(given: str) -> Source:
     shipped = shipped_plugins().get(given.removesuffix(".py")) if Path(given).name == given else None
     chosen = shipped if shipped is not None and not Path(given).exists() else given
-    path = Path(os.path.realpath(chosen))  # Path.resolve raises for links that go in a circle
+    path = Path(os.path.realpath(chosen))  # Path.resolve raises for a cycle of links
     return Source(path.stem, str(path), Origin.FILE, partial(_load_file, given, path), path=str(path))
 
 
@@ -83,15 +83,15 @@ def _load_file(given: str, path: Path) -> ModuleType:
     if not path.is_file():
         known = " or ".join(shipped_plugins())
         raise UsageError(
-            f"Plugin file {given!r} does not exist.", hint=f"--plugin and {VARIABLE} accept a file, or {known}."
+            f"Plugin file {given!r} does not exist.", hint=f"Give --plugin or {VARIABLE} a file, or {known}."
         )
-    # Two files may have one name.
+    # Two files can have the same name.
     name = f"rmqctl_plugin_{path.stem}_{crc32(os.fsencode(path)):08x}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise ImportError("it is no Python file")
+        raise ImportError("it is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up there to understand annotations.
+    # Dataclasses look up their module there to resolve annotations.
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)

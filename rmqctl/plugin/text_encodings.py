@@ -1,4 +1,4 @@
-"""Text encodings as codecs of bodies: every one that Python knows by name, such as gbk, shift_jis or utf-16."""
+"""Text encodings as body codecs: every encoding that Python knows by name, for example gbk, shift_jis or utf-16."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .hookspecs import BodyCodec
 
 
 def text_codec(name: str) -> BodyCodec | None:
-    """Return what reads bodies in an encoding, None for a name that Python does not know as one of texts."""
+    """Return a codec for bodies in this encoding, or None when Python does not know it as a text encoding."""
     if not _is_known(name):
         return None
 
@@ -20,17 +20,17 @@ def text_codec(name: str) -> BodyCodec | None:
 
 
 def encoding_names() -> Iterator[str]:
-    """Return the names that may be meant by one that is not known."""
+    """Return the names to suggest for an unknown one."""
     return (name for name in sorted({*aliases, *aliases.values()}) if _is_known(name))
 
 
 def _is_known(name: str) -> bool:
     try:
-        # Not of an empty body: Python returns that without looking at the name.
+        # Not an empty body: Python returns it without checking the name.
         b"  ".decode(name)
-    except LookupError:  # also of what is no encoding of texts, such as zlib
+    except LookupError:  # also raised for codecs that do not decode to text, for example zlib
         return False
     except ValueError:
-        # Two blanks are none of its texts, which is known then; a name with a NUL is none.
+        # The encoding exists, but two spaces are not valid in it; a name with a NUL is not an encoding.
         return "\0" not in name
     return True

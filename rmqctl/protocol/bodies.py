@@ -1,6 +1,6 @@
 """Bodies of responses: bytes in, frozen values out.
 
-Unknown keys are ignored, as by RocketMQ itself; what is missing or of another kind raises RemoteProtocolError.
+Unknown keys are ignored, as in RocketMQ itself; a missing value or one of the wrong type raises RemoteProtocolError.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _Decoder = TypeVar("_Decoder", bound=Callable[..., Any])
 
 _MAX_QUEUE_COUNT = 1 << 16
 
-# QUERY_CONSUME_TIME_SPAN answers "now + 1" as an age when there is no message to take a time from (it subtracts -1).
-# No message is 30 years old, so a larger age is this, and gives away the broker's clock.
+# QUERY_CONSUME_TIME_SPAN answers "now + 1" as an age when no message has a time to subtract (it subtracts -1). Real
+# messages are younger than 30 years, so a larger age has this meaning, and reveals the broker's clock.
 _NO_MESSAGE_AGE_MS = 10**12
 
 
 def _body(decode: _Decoder) -> _Decoder:
-    """Turn the errors of picking values out of parsed JSON into RemoteProtocolError."""
+    """Turn errors of reading values from parsed JSON into RemoteProtocolError."""
 
     @wraps(decode)
     def guarded(*args: Any) -> Any:
@@ -47,26 +47,26 @@ def _body(decode: _Decoder) -> _Decoder:
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             what = decode.__name__.removeprefix("decode_").replace("_", " ")
             raise RemoteProtocolError(
-                f"The peer's answer about {what} is not what RocketMQ sends ({_wrong(error)})."
+                f"The peer's answer about {what} does not have RocketMQ's format: {_wrong(error)}."
             ) from None
 
     return guarded  # type: ignore[return-value]
 
 
 def _wrong(error: Exception) -> str:
-    """Return what is wrong with a value in words; Python's own errors are about this program."""
+    """Return in words what is wrong with a value, because Python's own errors describe this program."""
     if isinstance(error, _UnfitError):
         return str(error)
     if isinstance(error, KeyError) and isinstance(error.args[0], str):
         return f"{error.args[0]:.100} is missing"
-    return "a value has another form"
+    return "a value has the wrong format"
 
 
 class _UnfitError(ValueError):
     """A value that RocketMQ does not send, in words."""
 
 
-_KINDS = {str: "a text", int: "a number", float: "a number", bool: "a truth value", list: "a list", dict: "a map"}
+_KINDS = {str: "a text", int: "a number", float: "a number", bool: "a boolean", list: "a list", dict: "a map"}
 
 
 def _unfit(value: Any, wanted: str) -> _UnfitError:
@@ -75,7 +75,7 @@ def _unfit(value: Any, wanted: str) -> _UnfitError:
 
 
 def _int(value: Any) -> int:
-    # bool is an int in Python; a float or a text in place of an offset must not be rounded or guessed.
+    # bool is an int in Python; a float or a text instead of an offset must not be rounded or guessed.
     # Errors name the kind, never the value: it may be a tree that grows to gigabytes when it is written out.
     if type(value) is not int:
         raise _unfit(value, "an integer")
@@ -102,14 +102,14 @@ def _bool(value: Any) -> bool:
 
 
 def _list(value: Any) -> list[Any]:
-    # Texts and maps can be walked as well, and would give their letters or their keys.
+    # Texts and maps are iterable too, and would yield their letters or their keys.
     if type(value) is not list:
         raise _unfit(value, "a list")
     return value
 
 
 def _text(value: Any) -> str:
-    """Return a table's value as text: they are texts in Java, but other clients write numbers."""
+    """Return a table's value as text: Java writes texts, other clients also numbers."""
     if not isinstance(value, str | int | float):
         raise _unfit(value, "a text")
     return str(value)
@@ -131,7 +131,7 @@ def _str(value: Any) -> str:
 
 
 def _queue_count(value: Any) -> int:
-    """Return a number of queues that may be counted through; real topics have tens, BenchmarkTest 1024."""
+    """Return a number of queues, limited so that they can be iterated; real topics have tens, BenchmarkTest 1024."""
     if not 0 <= _int(value) <= _MAX_QUEUE_COUNT:
         raise _UnfitError(f"{value} queues on one broker")
     return _int(value)
@@ -201,21 +201,21 @@ def decode_topic_configs(body: bytes) -> dict[str, TopicConfig]:
 
 @_body
 def decode_topic_config(topic: str, body: bytes) -> TopicConfig | None:
-    """Read one topic from the answer of GET_TOPIC_CONFIG or GET_ALL_TOPIC_CONFIG, None where it is not there."""
+    """Read one topic from the answer of GET_TOPIC_CONFIG or GET_ALL_TOPIC_CONFIG; None if it is missing."""
     item = _topic_item(topic, body)
     return None if item is None else _topic_config(item)
 
 
 @_body
 def decode_topic_fields(topic: str, body: bytes) -> dict[str, Any] | None:
-    """Read what decode_topic_config() reads, as all of TopicConfig's fields under RocketMQ's names.
+    """Read the topic that decode_topic_config() reads, as all fields of TopicConfig under RocketMQ's names.
 
-    Those that this version knows nothing of are kept. Where a static topic's queues are (mappingDetail) is not kept.
+    Fields that are unknown to this version are kept; a static topic's queue mapping (mappingDetail) is not kept.
     """
     item = _topic_item(topic, body)
     if item is None:
         return None
-    _topic_config(item)  # raises where it is none
+    _topic_config(item)  # raises for an invalid one
     return {_str(name): value for name, value in item.items() if name != "mappingDetail"}
 
 
@@ -245,7 +245,7 @@ def decode_group_names(body: bytes) -> tuple[str, ...]:
 
 @_body
 def decode_topic_put_tps(body: bytes) -> float | None:
-    """Read how many messages a second a topic gets from GET_TOPIC_STATS_INFO; None from brokers before 5.0."""
+    """Read a topic's messages per second from GET_TOPIC_STATS_INFO; None from brokers before 5.0."""
     rate = loads(body).get("topicPutTps")
     return _float(rate) if rate is not None else None
 
@@ -268,15 +268,15 @@ def decode_consume_stats(body: bytes) -> ConsumeStats:
 
 @_body
 def decode_reset_offsets(body: bytes) -> dict[MessageQueue, int]:
-    """Read the answer of INVOKE_BROKER_TO_RESET_OFFSET (ResetOffsetBody): where each queue goes."""
+    """Read the answer of INVOKE_BROKER_TO_RESET_OFFSET (ResetOffsetBody): the new offset of each queue."""
     return {_queue(key): _int(offset) for key, offset in loads(body)["offsetTable"].items()}
 
 
 @_body
 def decode_pushed_reset(body: bytes) -> dict[MessageQueue, int]:
-    """Read the body of RESET_CONSUMER_CLIENT_OFFSET (ResetOffsetBody, ResetOffsetBodyForC): where queues are to go.
+    """Read the body of RESET_CONSUMER_CLIENT_OFFSET (ResetOffsetBody, ResetOffsetBodyForC): new offsets by queue.
 
-    When a reset is asked for in C++'s name, brokers push a list to all clients, whatever they are written in.
+    When a request in C++'s name asks for the reset, brokers push a list to all clients, whatever their language.
     """
     table = loads(body).get("offsetTable") or {}
     if isinstance(table, list) and not isinstance(table, ObjectMap):
@@ -321,9 +321,9 @@ def decode_consume_time_span(body: bytes) -> dict[MessageQueue, ConsumeTimeSpan]
 
 @_body
 def decode_broker_clock(body: bytes) -> int | None:
-    """Read a broker's own time in ms out of an answer of QUERY_CONSUME_TIME_SPAN.
+    """Read a broker's own time in ms from an answer of QUERY_CONSUME_TIME_SPAN.
 
-    It answers now - (-1) as the age where no message is next; None when every queue has one
+    The broker answers now - (-1) as the age for a queue without a next message. None when every queue has one
     (AdminBrokerProcessor.queryConsumeTimeSpan).
     """
     for item in _list(loads(body)["consumeTimeSpanSet"]):
@@ -372,7 +372,7 @@ def _subscription(topic: str, item: Mapping[str, Any]) -> Subscription:
 def decode_consumer_ids(body: bytes) -> tuple[str, ...]:
     """Read the answer of GET_CONSUMER_LIST_BY_GROUP (GetConsumerListByGroupResponseBody).
 
-    In the broker's order; an id stands twice when it came over two connections.
+    The ids are in the broker's order; one that uses two connections appears twice.
     """
     return tuple(_str(client_id) for client_id in _list(loads(body).get("consumerIdList") or []))
 
@@ -381,8 +381,8 @@ def decode_consumer_ids(body: bytes) -> tuple[str, ...]:
 def decode_running_info(body: bytes) -> RunningInfo:
     """Read the answer of GET_CONSUMER_RUNNING_INFO (ConsumerRunningInfo).
 
-    The client wrote it, not a broker. Other clients than Java leave parts out; C++ writes offsets and versions as
-    texts, and Go spells `dropped` right.
+    The client writes it, not a broker. Clients other than Java's omit parts; C++ writes offsets and versions as texts,
+    and Go spells `dropped` correctly.
     """
     data = loads(body)
     queues = {_queue(key): _process_queue(item) for key, item in (data.get("mqTable") or {}).items()}
@@ -415,7 +415,7 @@ def _consume_status(item: Mapping[str, Any]) -> ConsumeStatus:
 
 
 def _number(value: Any) -> int:
-    """Return an integer that C++ clients write as a text; they keep offsets unsigned, so -1 is the largest."""
+    """Return an integer that C++ clients write as a text; their offsets are unsigned, so -1 is the largest."""
     if not isinstance(value, str):
         return _int(value)
     return _int(int(value) - 2**64 if int(value) >= 2**63 else int(value))
@@ -464,7 +464,7 @@ def decode_groups(body: bytes) -> dict[str, GroupConfig]:
 
 @_body
 def decode_pop_shares(group: str, body: bytes) -> dict[str, int]:
-    """Read from the answer of GET_ALL_MESSAGE_REQUEST_MODE a group's popShareQueueNum, by topic that it pops."""
+    """Read a group's popShareQueueNum for each topic that it pops from the answer of GET_ALL_MESSAGE_REQUEST_MODE."""
     table = loads(body).get("messageRequestModeMap") or {}
     return {
         _str(topic): _int(groups[group].get("popShareQueueNum", 0))
@@ -477,8 +477,8 @@ def decode_pop_shares(group: str, body: bytes) -> dict[str, int]:
 def decode_consumer_offsets(body: bytes) -> StoredOffsets:
     """Read the answer of GET_ALL_CONSUMER_OFFSET (ConsumerOffsetSerializeWrapper).
 
-    Keys are topic@group; names can't hold an @. Broadcasting clients of a proxy add a third part, which is no group.
-    An offset below 0 is none, as with clients (RemoteBrokerOffsetStore): brokers store any.
+    Keys are topic@group; names cannot contain an @. Broadcasting clients of a proxy add a third part: such keys are
+    skipped. Offsets below 0 mean none, as in clients (RemoteBrokerOffsetStore), although brokers store them.
     """
     groups: dict[str, dict[str, dict[int, int]]] = {}
     emptied = set()
@@ -508,7 +508,7 @@ def decode_key_values(body: bytes) -> dict[str, str]:
 
 
 def decode_properties_text(body: bytes) -> dict[str, str]:
-    """Read a body of Java properties, name=value a line, as GET_BROKER_CONFIG answers."""
-    # Not splitlines(): it also splits at characters that Java leaves in values.
+    """Read a body of Java properties, one name=value per line, as GET_BROKER_CONFIG answers."""
+    # Not splitlines(): it also splits at characters that Java allows in values.
     pairs = (line.rstrip("\r").partition("=") for line in body.decode(errors="replace").split("\n"))
     return {name: value for name, separator, value in pairs if separator}

@@ -24,7 +24,7 @@ class HeaderEncoding(IntEnum):
 
 
 class Command(Struct, frozen=True):
-    """A request or a response. `ext_fields` is the custom header: text to text, whatever the field's meaning.
+    """A request or a response. `ext_fields` is the custom header, text to text for every field.
 
     `code` is a request code or a response code; `opaque` pairs a response with its request; `version` is the sender's
     MQVersion ordinal; `language` is the sender's LanguageCode name, "OTHER" when RocketMQ has no such name.
@@ -42,7 +42,7 @@ class Command(Struct, frozen=True):
 
     @property
     def is_response(self) -> bool:
-        """Whether this answers a request of the other side."""
+        """Whether this command answers a request."""
         return bool(self.flag & CommandFlag.RESPONSE)
 
     @property
@@ -52,14 +52,14 @@ class Command(Struct, frozen=True):
 
 
 def encode_header(command: Command) -> bytes:
-    """Return the header in the command's own encoding. Raises LocalProtocolError for what the encoding cannot hold."""
+    """Return the header in the command's own encoding. Raises LocalProtocolError for values that do not fit it."""
     if command.encoding is HeaderEncoding.JSON:
         return _encode_json(command)
     return _encode_rocketmq(command)
 
 
 def decode_header(encoding: int, header: bytes, body: bytes) -> Command:
-    """Read a header; the body is kept as it is. Raises RemoteProtocolError for anything that is no header."""
+    """Decode a header; the body stays as received. Raises RemoteProtocolError for an invalid header."""
     if encoding == HeaderEncoding.JSON:
         return _decode_json(header, body)
     if encoding == HeaderEncoding.ROCKETMQ:
@@ -68,7 +68,7 @@ def decode_header(encoding: int, header: bytes, body: bytes) -> Command:
 
 
 def _encode_json(command: Command) -> bytes:
-    # Key order and spacing are fastjson's, so that recorded frames come out byte for byte.
+    # Key order and spacing are fastjson's, so that recorded frames are reproduced byte for byte.
     header: dict[str, Any] = {"code": command.code}
     if command.ext_fields:
         header["extFields"] = command.ext_fields
@@ -82,7 +82,7 @@ def _encode_json(command: Command) -> bytes:
     try:
         return _write_json(header)
     except UnicodeEncodeError as error:
-        raise LocalProtocolError(f"Text that is not valid Unicode can't be sent: {error.object!r}.") from None
+        raise LocalProtocolError(f"Text that is not valid Unicode cannot be sent: {error.object!r}.") from None
 
 
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
@@ -105,7 +105,7 @@ _read_header = msgspec.json.Decoder(_Header).decode
 
 
 def _decode_json(header: bytes, body: bytes) -> Command:
-    # What a parser of types does not read, or reads less strictly, is left to one that tells what is wrong.
+    # Headers that a typed parser rejects, or reads less strictly, go to a parser that reports what is wrong.
     if header.isascii():
         try:
             read = _read_header(header)
@@ -120,13 +120,13 @@ def _decode_json(header: bytes, body: bytes) -> Command:
 
 def _decode_any_json(header: bytes, body: bytes) -> Command:
     try:
-        # Decoded here, because json would guess UTF-16 and let lone surrogates through.
+        # Decoded here, because json would guess UTF-16 and accept lone surrogates.
         fields = json.loads(header.decode())
         if not isinstance(fields, dict):
-            raise RemoteProtocolError("The peer sent a header that is no JSON object.")
+            raise RemoteProtocolError("The peer sent a header that is not a JSON object.")
         ext_fields = fields.get("extFields") or {}
         if not isinstance(ext_fields, dict):
-            raise RemoteProtocolError("The peer sent a header whose extFields are no JSON object.")
+            raise RemoteProtocolError("The peer sent a header whose extFields are not a JSON object.")
         texts = {key: _as_text(value) for key, value in ext_fields.items() if value is not None}
         remark = fields.get("remark")
         remark_text = None if remark is None else _as_text(remark)
@@ -147,7 +147,7 @@ def _decode_any_json(header: bytes, body: bytes) -> Command:
 def _int_field(fields: dict[str, Any], key: str) -> int:
     value = fields.get(key, 0)
     if type(value) is not int or not -(2**31) <= value < 2**31:
-        raise RemoteProtocolError(f"The peer sent a header whose {key} is no 32-bit number.")
+        raise RemoteProtocolError(f"The peer sent a header whose {key} is not a 32-bit number.")
     return value
 
 
@@ -159,7 +159,7 @@ _LANGUAGES = frozenset(Language.__members__)
 
 
 def _language(name: object) -> str:
-    # LanguageCode: an unknown name is read as null by RocketMQ; OTHER says the same without a null.
+    # LanguageCode: RocketMQ reads an unknown name as null; OTHER means the same without a null.
     return name if isinstance(name, str) and name in _LANGUAGES else "OTHER"
 
 
@@ -169,7 +169,7 @@ _SHORT = struct.Struct(">h")
 
 
 def _encode_rocketmq(command: Command) -> bytes:
-    # RocketMQSerializable cuts codes to 16 bits silently, which turns a pop into nonsense; refuse instead.
+    # RocketMQSerializable silently cuts codes to 16 bits, which turns a POP code into another one; refuse instead.
     if not -(2**15) <= command.code < 2**15:
         raise LocalProtocolError(f"Request code {command.code} does not fit the binary header; use the JSON header.")
     try:
@@ -202,9 +202,9 @@ def _decode_rocketmq(header: bytes, body: bytes) -> Command:
             (length,) = _INT.unpack_from(header, at)
             ext_fields[key], at = _text(header, at + _INT.size, length)
         if at != end:
-            raise RemoteProtocolError("The peer sent a binary header whose fields are longer than they say.")
+            raise RemoteProtocolError("The peer sent a binary header whose fields are longer than announced.")
     except (struct.error, UnicodeDecodeError) as error:
-        raise RemoteProtocolError(f"The peer sent a binary header that can't be read ({error}).") from None
+        raise RemoteProtocolError(f"The peer sent a binary header that cannot be read: {error}.") from None
     return Command(
         code, ext_fields, body, opaque, flag, remark or None, language_name(language), version, HeaderEncoding.ROCKETMQ
     )

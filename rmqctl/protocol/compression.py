@@ -8,14 +8,14 @@ from rmqctl.errors import RemoteProtocolError
 
 from .flags import COMPRESSION_LZ4, COMPRESSION_MASK, COMPRESSION_ZLIB, COMPRESSION_ZSTD
 
-# Brokers take messages of 4 MiB unless told otherwise (maxMessageSize); a body that grows beyond this is a bomb.
+# Brokers accept messages up to 4 MiB by default (maxMessageSize); a body that grows beyond this is a bomb.
 MAX_BODY_BYTES = 64 * 1024 * 1024
 
 
 def decompress(sys_flag: int, data: bytes, *, max_bytes: int = MAX_BODY_BYTES) -> bytes:
-    """Return the body that a client compressed; what it grows to is bounded by max_bytes.
+    """Return the decompressed body of a message, at most max_bytes.
 
-    Raises RemoteProtocolError when it can't be read or would be larger.
+    Raises RemoteProtocolError when it cannot be decompressed or would be larger.
     """
     kind = sys_flag & COMPRESSION_MASK
     try:
@@ -27,9 +27,9 @@ def decompress(sys_flag: int, data: bytes, *, max_bytes: int = MAX_BODY_BYTES) -
         elif kind == COMPRESSION_ZSTD:
             body, whole = _decompress_zstd(data, max_bytes + 1)
         else:
-            raise RemoteProtocolError(f"A message's body is compressed in an unknown way (type {kind >> 8}).")
+            raise RemoteProtocolError(f"The compression type {kind >> 8} of a message's body is unknown.")
     except (zlib.error, RuntimeError, ValueError, EOFError) as error:
-        raise RemoteProtocolError(f"A message's body can't be decompressed ({error}).") from None
+        raise RemoteProtocolError(f"Cannot decompress a message's body: {error}.") from None
     if len(body) > max_bytes:
         raise RemoteProtocolError(f"A message's body is larger than {max_bytes} bytes when decompressed.")
     if not whole:
@@ -48,8 +48,8 @@ def _decompress_lz4(data: bytes, max_bytes: int) -> tuple[bytes, bool]:
 def _decompress_zstd(data: bytes, max_bytes: int) -> tuple[bytes, bool]:
     import zstandard
 
-    # Only a decompressobj tells whether the frame came to its end (Java's ZstdOutputStream announces no size), but it
-    # has no limit. Four bytes can stand for a block of 128 KiB, so a step of 512 bytes grows to 16 MiB at most.
+    # Only a decompressobj reports whether the frame is complete (Java's ZstdOutputStream announces no size), but it
+    # has no limit. Four bytes can encode a block of 128 KiB, so a step of 512 bytes grows to 16 MiB at most.
     decompressor = zstandard.ZstdDecompressor(max_window_size=2**27).decompressobj()
     parts, size_bytes = [], 0
     try:

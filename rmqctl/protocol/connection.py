@@ -13,13 +13,13 @@ from .frame import FrameBuffer, encode_frame
 
 
 class RequestReceived(Struct, frozen=True):
-    """The other side asks for something; answer it with Connection.send_response() unless it is oneway."""
+    """A request of the other side; answer it with Connection.send_response() unless it is oneway."""
 
     command: Command
 
 
 class ResponseReceived(Struct, frozen=True):
-    """The answer to a request of ours. `request_code` is None when nobody waits for it (it came too late)."""
+    """The answer to a request of ours. `request_code` is None when the answer is late and its request was given up."""
 
     command: Command
     request_code: int | None
@@ -29,10 +29,10 @@ Event = RequestReceived | ResponseReceived
 
 
 class Connection:
-    """The state of one connection. Both sides may ask: a broker pushes requests to its clients.
+    """The state of one connection. Both sides may send requests: a broker pushes some to its clients.
 
-    Feed what was read to receive_data(), then take events until next_event() returns None. The send_* methods return
-    the bytes to write. After a RemoteProtocolError the connection can't be used any further: close it.
+    Feed received bytes to receive_data(), then call next_event() until it returns None. The send_* methods return
+    the bytes to write. After a RemoteProtocolError, close the connection: it cannot be used any further.
     """
 
     def __init__(self) -> None:
@@ -42,16 +42,16 @@ class Connection:
 
     @property
     def outstanding_count(self) -> int:
-        """How many of our requests wait for an answer."""
+        """Number of our requests that wait for an answer."""
         return len(self._outstanding)
 
     @property
     def buffered_bytes(self) -> int:
-        """How much is held of a command that is not whole yet."""
+        """Number of bytes received of a command that is not complete yet."""
         return len(self._frames)
 
     def send_request(self, command: Command) -> tuple[int, bytes]:
-        """Return the opaque that this request was given and the bytes to write."""
+        """Return the opaque of this request and the bytes to write."""
         opaque = self._next_opaque
         # Java's opaque is an int that wraps; stay positive so that logs on both sides show the same number.
         self._next_opaque = (opaque + 1) & 0x7FFFFFFF
@@ -63,13 +63,13 @@ class Connection:
     def send_response(self, request: Command, response: Command) -> bytes:
         """Return the bytes that answer a received request, in the request's own header encoding."""
         if request.is_oneway:
-            raise LocalProtocolError(f"Request {request.code} is oneway: it must not be answered.")
+            raise LocalProtocolError(f"Oneway request {request.code} must not be answered.")
         encoding = request.encoding if -(2**15) <= response.code < 2**15 else HeaderEncoding.JSON
         flag = response.flag | CommandFlag.RESPONSE
         return encode_frame(replace(response, opaque=request.opaque, flag=flag, encoding=encoding))
 
     def forget(self, opaque: int) -> None:
-        """Give up on a request; its answer, should it still come, has request_code None."""
+        """Give up on a request; a late answer to it has request_code None."""
         self._outstanding.pop(opaque, None)
 
     def receive_data(self, data: bytes) -> None:
@@ -77,7 +77,7 @@ class Connection:
         self._frames.feed(data)
 
     def next_event(self) -> Event | None:
-        """Return the next event, or None until more bytes came. Raises RemoteProtocolError."""
+        """Return the next event, or None until more bytes arrive. Raises RemoteProtocolError."""
         command = self._frames.next_command()
         if command is None:
             return None

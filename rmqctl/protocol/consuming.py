@@ -1,6 +1,6 @@
-"""Requests of consumers: one function each, with the field names of RocketMQ's header class.
+"""Requests of consumers: one function per request, with the field names of RocketMQ's header class.
 
-GET_MAX_OFFSET, SEARCH_OFFSET_BY_TIMESTAMP and QUERY_CONSUMER_OFFSET, which consumers send as well, are in headers.py.
+GET_MAX_OFFSET, SEARCH_OFFSET_BY_TIMESTAMP and QUERY_CONSUMER_OFFSET, which consumers also send, are in headers.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .command import Command
 from .flags import PullFlag
 from .java_dumps import dumps
 
-# Under this name Java's clients send failed messages themselves, and heartbeat as a producer (MixAll).
+# The producer group under which Java's clients heartbeat and send failed messages themselves (MixAll).
 CLIENT_INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
 
 
@@ -30,10 +30,10 @@ def heartbeat(
     consume_from: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET,
     producer_groups: Iterable[str] = (CLIENT_INNER_PRODUCER,),
 ) -> Command:
-    """Tell a broker who consumes what over this connection (HeartbeatData).
+    """Register a member and its subscriptions with a broker, over this connection (HeartbeatData).
 
-    It is the whole truth: topics of the group that are not in it are forgotten, for all its members. The broker makes
-    the group and its retry topic where they are missing.
+    The broker forgets, for all members of the group, every topic that the heartbeat does not name. It creates the group
+    and its retry topic if they are missing.
     """
     consumer = {
         "consumeFromWhere": consume_from.value,
@@ -48,7 +48,7 @@ def heartbeat(
     body = {
         "clientID": client_id,
         "consumerDataSet": [consumer],
-        # 0: the heartbeat of all releases, not the shorter one of 5.1.3, which leaves subscriptions out.
+        # 0: the heartbeat of all releases, not the shorter one of 5.1.3, which omits subscriptions.
         "heartbeatFingerprint": 0,
         "producerDataSet": [{"groupName": name} for name in sorted(producer_groups)],
         "withoutSub": False,
@@ -70,16 +70,16 @@ def subscription_data(subscription: Subscription) -> dict[str, Any]:
 
 
 def unregister(client_id: str, group: str, *, producer_group: str = CLIENT_INNER_PRODUCER) -> Command:
-    """Leave a group (UnregisterClientRequestHeader): on the connection that its heartbeats came over, and only there.
+    """Leave a group (UnregisterClientRequestHeader). Send it on the connection that the heartbeats used, only there.
 
-    The broker tells those that stay at once.
+    The broker notifies the remaining members immediately.
     """
     fields = {"clientID": client_id, "consumerGroup": group, "producerGroup": producer_group}
     return Command(RequestCode.UNREGISTER_CLIENT, fields)
 
 
 def get_consumer_ids(group: str) -> Command:
-    """Ask who is in a group (GetConsumerListByGroupRequestHeader). A broker that knows nobody answers SYSTEM_ERROR."""
+    """Ask for a group's client ids (GetConsumerListByGroupRequestHeader). A broker without any answers SYSTEM_ERROR."""
     return Command(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": group})
 
 
@@ -95,9 +95,9 @@ def pull(
 ) -> Command:
     """Pull messages as a member of a group (PullMessageRequestHeader).
 
-    The broker filters with the newest subscription it has of the group, and refuses (SUBSCRIPTION_NOT_LATEST) when this
-    one is newer. `committed` is stored as the group's offset when it is above 0; a slave must not be sent any. At the
-    end of the queue the broker waits hold_ms for news.
+    The broker filters with the group's newest subscription that it has, and answers SUBSCRIPTION_NOT_LATEST when this
+    one is newer. It stores `committed` as the group's offset when that is above 0; never send one to a slave. At the
+    end of the queue the broker waits up to hold_ms for a message.
     """
     flags = (PullFlag.COMMIT_OFFSET if committed > 0 else 0) | (PullFlag.SUSPEND if hold_ms else 0)
     fields = {

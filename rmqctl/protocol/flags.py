@@ -1,6 +1,6 @@
 """Bit flags of the protocol.
 
-Plain numbers: IntFlag takes a microsecond for each test of a bit, and messages come 200,000 a second.
+Plain numbers: IntFlag needs a microsecond for each test of a bit, and up to 200,000 messages a second arrive.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Final
 
 
 class CommandFlag:
-    """RemotingCommand.flag: what kind of frame it is."""
+    """RemotingCommand.flag: the kind of a frame."""
 
     RESPONSE: Final = 1
     ONEWAY: Final = 2
@@ -39,7 +39,7 @@ class MessageFlag:
     INNER_BATCH: Final = 0x80
 
 
-# Bits 8 to 10 of MessageExt.sysFlag (CompressionType): 0 is what clients before 5.0 leave, and means zlib.
+# Bits 8 to 10 of MessageExt.sysFlag (CompressionType): 0, as clients before 5.0 write it, means zlib.
 COMPRESSION_MASK = 0x700
 COMPRESSION_LZ4 = 0x100
 COMPRESSION_ZSTD = 0x200

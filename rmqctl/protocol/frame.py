@@ -20,15 +20,15 @@ def encode_frame(command: Command) -> bytes:
     header = encode_header(command)
     length = _LENGTH_BYTES + len(header) + len(command.body)
     if length + _LENGTH_BYTES > MAX_FRAME_BYTES or len(header) >= 1 << 24:
-        raise LocalProtocolError(f"A command of {length} bytes is over the limit of {MAX_FRAME_BYTES} bytes a frame.")
+        raise LocalProtocolError(f"A command of {length} bytes exceeds the frame limit of {MAX_FRAME_BYTES} bytes.")
     return b"".join((_PREFIX.pack(length, command.encoding << 24 | len(header)), header, command.body))
 
 
 class FrameBuffer:
-    """Collects received bytes and cuts them into commands. Sizes are checked before anything is kept for them."""
+    """Collects received bytes and cuts them into commands. Sizes are checked before memory is allocated."""
 
     def __init__(self) -> None:
-        # Commands are cut out of what was received as it is; only what is not whole yet is put together.
+        # Commands are cut directly out of the received bytes; only incomplete ones are put together.
         self._data: bytes | bytearray = b""
         self._at = 0
 
@@ -45,9 +45,9 @@ class FrameBuffer:
         self._data += data
 
     def next_command(self) -> Command | None:
-        """Return the next whole command, or None until more bytes came.
+        """Return the next whole command, or None until more bytes arrive.
 
-        Raises RemoteProtocolError for a frame that can't be one; what follows on the same connection is then lost.
+        Raises RemoteProtocolError for an invalid frame; everything after it on the same connection is then lost.
         """
         data, at = self._data, self._at
         left = len(data) - at

@@ -1,7 +1,7 @@
-"""Requests: one function each, returning the command with the field names of RocketMQ's header class.
+"""Requests that read: one function per request, with the field names of RocketMQ's header class.
 
-Only requests that leave no trace on a broker stand here as reads. Those that create or delete what they are asked about
-are left out on purpose: GET_SUBSCRIPTIONGROUP_CONFIG creates the group, QUERY_CORRECTION_OFFSET can delete offsets.
+Requests that can create or delete data on a broker are left out on purpose: GET_SUBSCRIPTIONGROUP_CONFIG creates the
+group, QUERY_CORRECTION_OFFSET can delete offsets.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .codes import RequestCode
 from .command import Command
 from .flags import PullFlag
 
-# A group that every broker has; pulls under its name create nothing (MixAll.TOOLS_CONSUMER_GROUP).
+# A group that exists on every broker, so pulls under its name create nothing (MixAll.TOOLS_CONSUMER_GROUP).
 TOOLS_CONSUMER_GROUP = "TOOLS_CONSUMER"
 
 
@@ -40,7 +40,7 @@ def get_kv_config(namespace: str, key: str) -> Command:
 
 
 def get_all_topic_configs() -> Command:
-    """Ask a broker for the configuration of all its topics. Without paging fields 5.x answers all, as 4.9 does."""
+    """Ask a broker for the configuration of all its topics. Without paging fields 5.x returns all, as 4.9 does."""
     return Command(RequestCode.GET_ALL_TOPIC_CONFIG)
 
 
@@ -57,7 +57,7 @@ def get_topic_groups(topic: str) -> Command:
 def get_earliest_store_time(topic: str, queue_id: int) -> Command:
     """Ask when the oldest message of a queue was stored (GetEarliestMsgStoretimeRequestHeader).
 
-    Only for a queue that is known to be there: the store makes an entry for one that it is asked about.
+    Only for a queue that is known to exist: the store creates an entry for any queue that a request names.
     """
     return Command(RequestCode.GET_EARLIEST_MSG_STORETIME, {"topic": topic, "queueId": str(queue_id)})
 
@@ -76,28 +76,28 @@ def get_topic_stats(topic: str) -> Command:
 
 
 def get_consume_time_span(topic: str, group: str) -> Command:
-    """Ask how old a group's first unread messages are (QueryConsumeTimeSpanRequestHeader)."""
+    """Ask how old a group's first unread message of each queue is (QueryConsumeTimeSpanRequestHeader)."""
     return Command(RequestCode.QUERY_CONSUME_TIME_SPAN, {"topic": topic, "group": group})
 
 
 def get_connections(group: str) -> Command:
-    """Ask who is connected in a group (GetConsumerConnectionListRequestHeader)."""
+    """Ask for a group's connected members (GetConsumerConnectionListRequestHeader)."""
     return Command(RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group})
 
 
 def get_running_info(group: str, client_id: str, *, with_stacks: bool = False) -> Command:
-    """Ask a client, through a broker, what it is doing (GetConsumerRunningInfoRequestHeader)."""
+    """Ask a client, through a broker, for its running info (GetConsumerRunningInfoRequestHeader)."""
     fields = {"consumerGroup": group, "clientId": client_id, "jstackEnable": str(with_stacks).lower()}
     return Command(RequestCode.GET_CONSUMER_RUNNING_INFO, fields)
 
 
 def get_all_groups() -> Command:
-    """Ask for the configuration of all groups. Without paging fields 5.x answers all of them at once, as 4.9 does."""
+    """Ask for the configuration of all groups. Without paging fields 5.x returns all, as 4.9 does."""
     return Command(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
 
 
 def get_request_modes() -> Command:
-    """Ask which topics are popped by which groups, and how many clients share a queue. 5.x only."""
+    """Ask which groups pop which topics, and how many clients share a queue. 5.x only."""
     return Command(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
 
 
@@ -114,8 +114,8 @@ def get_all_delay_offsets() -> Command:
 def query_consumer_offset(group: str, topic: str, queue_id: int, *, zero_when_new: bool = False) -> Command:
     """Ask for one stored offset (QueryConsumerOffsetRequestHeader).
 
-    setZeroIfNotFound=false makes 5.x answer QUERY_NOT_FOUND where it would say 0 for "none"; 4.9 says 0 all the same.
-    `zero_when_new` leaves it out, as consumers do: 0 is then the answer for a queue that still has its first message.
+    setZeroIfNotFound=false makes 5.x answer QUERY_NOT_FOUND instead of 0 for "none"; 4.9 answers 0 regardless.
+    `zero_when_new` omits it, as consumers do: the answer is then 0 for a queue that still has its first message.
     """
     fields = {"consumerGroup": group, "topic": topic, "queueId": str(queue_id)}
     if not zero_when_new:
@@ -149,11 +149,10 @@ def pull_without_trace(
     expression_type: str = "TAG",
     hold_ms: int = 0,
 ) -> Command:
-    """Pull messages to look at them (PullMessageRequestHeader): nothing is committed, nobody's subscription is used.
+    """Pull messages to read them (PullMessageRequestHeader), without a commit and without a group's subscription.
 
-    An SQL92 expression that can't be parsed filters nothing and is not refused: check_expression() asks before. At the
-    end of the queue the broker waits hold_ms for news, give or take the 5 s after which it looks
-    (PullRequestHoldService).
+    An SQL92 expression that cannot be parsed filters nothing and is not refused: call check_expression() first. At the
+    end of the queue the broker waits hold_ms for a message; it checks only every 5 s (PullRequestHoldService).
     """
     fields = {
         "consumerGroup": TOOLS_CONSUMER_GROUP,
@@ -181,25 +180,25 @@ def search_offset(topic: str, queue_id: int, at_ms: int) -> Command:
 
 
 def get_min_offset(topic: str, queue_id: int) -> Command:
-    """Ask for the smallest offset that is left; 0 for a queue that there is not (GetMinOffsetRequestHeader)."""
+    """Ask for the smallest offset that still exists; 0 for an unknown queue (GetMinOffsetRequestHeader)."""
     return Command(RequestCode.GET_MIN_OFFSET, {"topic": topic, "queueId": str(queue_id)})
 
 
 def get_max_offset(topic: str, queue_id: int) -> Command:
-    """Ask for the next offset to be written; 0 for a queue that there is not (GetMaxOffsetRequestHeader)."""
+    """Ask for the next offset to be written; 0 for an unknown queue (GetMaxOffsetRequestHeader)."""
     return Command(RequestCode.GET_MAX_OFFSET, {"topic": topic, "queueId": str(queue_id)})
 
 
 def view_message(topic: str, commit_log_offset: int) -> Command:
-    """Ask for the message at a place of the commit log (ViewMessageRequestHeader); brokers don't check the topic."""
+    """Ask for the message at a commit log offset (ViewMessageRequestHeader); brokers do not check the topic."""
     return Command(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": str(commit_log_offset), "topic": topic})
 
 
 def query_message(topic: str, key: str, *, max_count: int, begin_ms: int, end_ms: int) -> Command:
-    """Ask the index for messages with a key or unique key, the newest (QueryMessageRequestHeader).
+    """Ask the index for the newest messages with a key or unique key (QueryMessageRequestHeader).
 
-    The index compares hashes, and knows times to the second: both have to be checked again. Brokers answer fewer than
-    asked for (maxMsgsNumBatch, 64). Java's _UNIQUE_KEY_QUERY is not sent: it would only lower that to 32.
+    The index compares hashes and times in seconds: check the key and the time of each message. Brokers return at most
+    maxMsgsNumBatch messages (64). Java's _UNIQUE_KEY_QUERY is not sent: it would only lower that to 32.
     """
     fields = {
         "topic": topic,
@@ -212,7 +211,7 @@ def query_message(topic: str, key: str, *, max_count: int, begin_ms: int, end_ms
 
 
 def check_expression(topic: str, sql: str) -> Command:
-    """Ask whether an SQL92 expression can be used (CheckClientRequestBody). The broker compiles it and forgets it."""
+    """Ask whether an SQL92 expression is valid (CheckClientRequestBody). The broker compiles it and forgets it."""
     subscription = {
         "classFilterMode": False,
         "codeSet": [],
@@ -227,7 +226,7 @@ def check_expression(topic: str, sql: str) -> Command:
 
 
 def int_field(response: Command, name: str) -> int:
-    """Return a number of a response's header. Raises RemoteProtocolError when it is missing or no number."""
+    """Return a number of a response's header. Raises RemoteProtocolError when it is missing or not a number."""
     try:
         value = int(response.ext_fields[name])
     except (KeyError, ValueError):

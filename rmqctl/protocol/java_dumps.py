@@ -1,7 +1,7 @@
-"""Writes the JSON that RocketMQ's Java peers read with fastjson, where strict JSON would be refused.
+"""Write the JSON that RocketMQ's Java peers read with fastjson, also where they would refuse strict JSON.
 
-Maps keyed by MessageQueue have raw objects as keys (5.4.0 refuses a quoted one), maps keyed by numbers bare numbers.
-Keys are sorted and None is left out, as fastjson does, so that answers compare with recorded ones.
+Maps keyed by MessageQueue have raw objects as keys (5.4.0 refuses quoted ones); maps keyed by numbers have bare
+numbers. As in fastjson, keys are sorted and None is omitted, so that answers compare with recorded ones.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from rmqctl.model.queue import MessageQueue
 def dumps(value: Any) -> bytes:
     """Return the body for a value of dicts, lists, tuples, sets, texts, numbers, booleans and MessageQueues.
 
-    Half a surrogate pair becomes a question mark, as in Java; in a group's list of members it would hide all others.
+    Half a surrogate pair becomes a question mark, as in Java. Otherwise one such client id would hide all other
+    members of a group's list.
     """
     return _text(value).encode(errors="replace")
 
 
 def _text(value: Any) -> str:
-    # A MessageQueue is a tuple as well, so it goes first.
+    # A MessageQueue is also a tuple, so it is checked first.
     if isinstance(value, MessageQueue):
         name, broker = _leaf(value.topic), _leaf(value.broker_name)
         return f'{{"brokerName":{broker},"queueId":{value.queue_id},"topic":{name}}}'

@@ -1,6 +1,6 @@
-"""Reads the JSON that RocketMQ's servers write with fastjson, which is not always JSON.
+"""Read the JSON that RocketMQ's servers write with fastjson, which is not always valid JSON.
 
-Three habits need help (wire facts: fastjson 1.x up to RocketMQ 5.3, fastjson2 in 5.4): maps keyed by objects
+Three deviations are supported (wire facts: fastjson 1.x up to RocketMQ 5.3, fastjson2 in 5.4): maps keyed by objects
 (`{{"brokerName":"b","queueId":0,"topic":"T"}:4}`), bare numeric keys (`{0:4}`), and references to an object that was
 written before (`{"$ref":"$.a"}`).
 """
@@ -26,7 +26,7 @@ class ObjectMap(list[tuple[Any, Any]]):
 def loads(data: bytes) -> Any:
     """Return the value written in `data` (UTF-8). Numeric keys become text; a map keyed by objects an ObjectMap.
 
-    Raises RemoteProtocolError when it is no such JSON.
+    Raises RemoteProtocolError when the bytes are not such JSON.
     """
     try:
         text = data.decode()
@@ -40,25 +40,25 @@ def loads(data: bytes) -> Any:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number in JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 # Possessive, and with the last quote optional: a text that never ends is then read once, not once for each quote in it.
 _STRING = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+"?)', re.DOTALL)
 _NUMERIC_KEY = re.compile(r"([{,]\s*)(-?[0-9]+)(\s*:)")
-# With all strings taken out: an object that holds no other object and stands before a colon is a key.
+# With all strings removed, an object that contains no other object and precedes a colon is a key.
 _OBJECT_KEY = re.compile(r"\{[^{}]*\}(?=\s*:)")
-# Stands for a string while the structure is rewritten; legal JSON cannot hold it outside of a string.
+# Replaces a string while the structure is rewritten; legal JSON cannot contain it outside a string.
 _HOLE = "\x00"
-# One of these starts a text key that stands for the n-th object key: one that no text in the same body starts with.
-# They have no other spelling in JSON than this.
+# One of these starts the text key that replaces the n-th object key: one that no text in the same body starts with.
+# JSON has no other spelling for them.
 _KEY_MARKS = [f"\\u000{digit}" for digit in range(1, 8)]
 
 
 def _loads_dialect(text: str) -> Any:
-    """Rewrite the dialect into strict JSON, then let the C parser read it."""
+    """Rewrite the dialect into strict JSON, then parse it with the C parser."""
     if _HOLE in text:
-        raise ValueError("a control character outside of an escape")
+        raise ValueError("an unescaped control character")
     mark = next((mark for mark in _KEY_MARKS if f'"{mark}' not in text), None)
     if mark is None:
         raise ValueError("too many texts that start with control characters")
@@ -66,8 +66,8 @@ def _loads_dialect(text: str) -> Any:
     strings = iter(pieces[1::2])
     structure = _NUMERIC_KEY.sub(r'\1"\2"\3', _HOLE.join(pieces[0::2]))
 
-    # Object keys are cut out into a list of their own. Their strings stand among the others, so the text is walked in
-    # order once: outside parts take their strings from the stream, and so do the keys.
+    # Object keys are cut out into their own list. Their strings are mixed with the others, so the text is walked once,
+    # in order: both the parts outside of keys and the keys get their strings from the stream.
     outside: list[str] = []
     keys: list[str] = []
     at = 0
@@ -112,15 +112,15 @@ def _is_reference(value: Any) -> bool:
 
 
 class _References:
-    """Puts the object in place of each {"$ref": path}: `$` root, `@` this object, `..` its parent, `$.a.b[0]` a path.
+    """Replaces each {"$ref": path} with its object: `$` root, `@` this object, `..` its parent, `$.a.b[0]` a path.
 
-    Each reference and each map is looked at once, whatever the references say: they may be many, and form circles.
+    Each reference and each map is visited once: references may be many, and form cycles.
     """
 
     def __init__(self, root: Any) -> None:
         self._root = root
         self._parents: list[Any] = []
-        # By the id of a reference: the reference itself, so that the id stays its own, and what it stands for.
+        # By the id of a reference: the reference itself, so that its id is not reused, and its target.
         self._found: dict[int, tuple[Any, Any]] = {}
         self._names: dict[int, dict[str, Any]] = {}
 
@@ -146,7 +146,7 @@ class _References:
         return value
 
     def _follow(self, reference: Any, parents: list[Any]) -> Any:
-        """Return what a reference stands for, which is None for one that leads back to itself."""
+        """Return the target of a reference, or None for one that leads back to itself."""
         if id(reference) not in self._found:
             self._found[id(reference)] = (reference, None)
             self._found[id(reference)] = (reference, self._target(reference["$ref"], parents))
@@ -168,7 +168,7 @@ class _References:
             try:
                 value = self._member(value, step)
             except (KeyError, IndexError, TypeError):
-                raise ValueError(f"a reference to {path!r:.200}, which is not there") from None
+                raise ValueError(f"a reference to {path!r:.200}, which does not exist") from None
             if _is_reference(value):
                 value = self._follow(value, above)
             at = step.end()
@@ -177,8 +177,8 @@ class _References:
     def _member(self, value: Any, step: re.Match[str]) -> Any:
         name, index = step.groups()
         if isinstance(value, dict):
-            # An Integer key is written like an index. fastjson escapes what is special in its paths, such as the
-            # percent signs of %RETRY%.
+            # An Integer key is written like an index. fastjson escapes characters that are special in its
+            # paths, for example the percent signs of %RETRY%.
             return value[index if name is None else re.sub(r"\\(.)", r"\1", name)]
         if isinstance(value, ObjectMap):
             return self._names_in(value)[re.sub(r"\\(.)", r"\1", name)]
@@ -187,7 +187,7 @@ class _References:
         raise TypeError("neither a map nor a list")
 
     def _names_in(self, pairs: ObjectMap) -> dict[str, Any]:
-        """Return a map's values by the toString() of their keys, as which fastjson writes them into a path."""
+        """Return a map's values by the toString() of their keys, which fastjson writes into a path."""
         if id(pairs) not in self._names:
             names = self._names[id(pairs)] = {}
             for key, item in pairs:
@@ -198,7 +198,7 @@ class _References:
                     if isinstance(topic, str) and isinstance(broker_name, str) and isinstance(queue_id, int):
                         text = f"MessageQueue [topic={topic}, brokerName={broker_name}, queueId={queue_id}]"
                         names.setdefault(text, item)
-            # A key that is referred to itself, having been written before it was met as a value, has no name.
+            # A key that is the target of a reference, because it was written before its value, has no name.
             written = [key for key, _ in pairs if not _is_reference(key)]
             if len(written) == 1:
                 names.setdefault("null", written[0])

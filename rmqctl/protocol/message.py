@@ -28,7 +28,7 @@ _HEAD = struct.Struct(">iiiiiqqiq")
 # What follows with both hosts IPv4: born host, store time, store host, reconsume times, prepared offset, body length.
 _TAIL_V4 = struct.Struct(">4siq4siiqi")
 _FIXED_V4_BYTES = _HEAD.size + _TAIL_V4.size
-# What every message is looked at for, of the same record: size, magic, queue offset, sys flag, body length.
+# The fields that are read of every message, in the same record: size, magic, queue offset, sys flag, body length.
 _FIRST_LOOK_V4 = struct.Struct(">ii12xq8xi44xi")
 _SYS_FLAG, _BORN_AT, _STORED_AT_V4 = struct.Struct(">36xi"), struct.Struct(">40xq"), struct.Struct(">56xq")
 # Flag, commit log offset, sys flag, born time and host, store time and host, reconsume times.
@@ -45,7 +45,7 @@ _Tail = tuple[bytes, int, int, bytes, int, int, int, int]
 
 
 class FixedFields(NamedTuple):
-    """What each message has, read at once: for those who want most of it of many. See StoredMessage."""
+    """The fixed fields of a message, read in one go, for callers that need most of them. See StoredMessage."""
 
     flag: int
     commit_log_offset: int
@@ -65,7 +65,7 @@ class FixedFields(NamedTuple):
 
     @property
     def store_host(self) -> str:
-        """The address of the broker that stored it, as host:port."""
+        """The address of the broker that stored the message, as host:port."""
         return _host_text(self.store_address, self.store_port)
 
     @property
@@ -77,11 +77,11 @@ class FixedFields(NamedTuple):
 class StoredMessage(Struct, frozen=True, eq=False, gc=False):
     """One message as a broker stores it.
 
-    Only its place in the queue and its size are read at first, the rest each time that it is asked for; where the
-    record lies about topic, properties or body, that raises RemoteProtocolError.
+    Only its queue offset and its size are decoded first, every other field at each access. An access to topic,
+    properties or body raises RemoteProtocolError where the record's lengths are wrong.
 
-    Times are ms since the epoch: born_at_ms is the producer's clock, stored_at_ms the broker's. `inner_index` is where
-    the message stands in an inner batch, else None.
+    Times are ms since the epoch: born_at_ms by the producer's clock, stored_at_ms by the broker's. `inner_index` is the
+    position of the message in an inner batch, else None.
     """
 
     record: bytes
@@ -94,7 +94,7 @@ class StoredMessage(Struct, frozen=True, eq=False, gc=False):
 
     @classmethod
     def decode(cls, record: bytes, inner_index: int | None = None) -> Self:
-        """Take one whole record. Raises RemoteProtocolError."""
+        """Decode one whole record. Raises RemoteProtocolError."""
         try:
             head = _HEAD.unpack_from(record)
             tail, tail_bytes = _unpack_tail(record, head[7])
@@ -102,7 +102,7 @@ class StoredMessage(Struct, frozen=True, eq=False, gc=False):
             raise RemoteProtocolError("The peer sent a message that is shorter than its fixed fields.") from None
         topic_at = _HEAD.size + tail_bytes + tail[7]
         if tail[7] < 0 or topic_at >= len(record):
-            raise RemoteProtocolError(f"The peer sent a message whose body has {tail[7]} bytes, more than it holds.")
+            raise RemoteProtocolError(f"The peer sent a message whose body has {tail[7]} bytes, more than the record.")
         return cls(record, head[5], tail[7], topic_at, inner_index)
 
     @property
@@ -127,7 +127,7 @@ class StoredMessage(Struct, frozen=True, eq=False, gc=False):
 
     @property
     def queue_id(self) -> int:
-        """Queue of the topic that it is stored under."""
+        """The queue, within the topic, that the message is stored in."""
         return self._head[3]
 
     @property
@@ -137,7 +137,7 @@ class StoredMessage(Struct, frozen=True, eq=False, gc=False):
 
     @property
     def commit_log_offset(self) -> int:
-        """Byte offset in its broker's commit log."""
+        """Byte offset of the message in its broker's commit log."""
         return self._head[6]
 
     @property
@@ -147,7 +147,7 @@ class StoredMessage(Struct, frozen=True, eq=False, gc=False):
 
     @property
     def born_at_ms(self) -> int:
-        """When the producer made it, by the producer's clock."""
+        """When the producer created the message, by the producer's clock (ms)."""
         return cast("int", _BORN_AT.unpack_from(self.record)[0])
 
     @property
@@ -162,24 +162,24 @@ class StoredMessage(Struct, frozen=True, eq=False, gc=False):
 
     @property
     def stored_at_ms(self) -> int:
-        """When the broker stored it, by the broker's clock."""
+        """When the broker stored the message, by the broker's clock (ms)."""
         if self._topic_at - self.body_bytes == _FIXED_V4_BYTES:
             return cast("int", _STORED_AT_V4.unpack_from(self.record)[0])
         return self._tail[2]
 
     @property
     def store_host(self) -> str:
-        """The address of the broker that stored it, as host:port."""
+        """The address of the broker that stored the message, as host:port."""
         return _host_text(*self.store_address)
 
     @property
     def store_address(self) -> tuple[bytes, int]:
-        """The address of the broker that stored it: 4 or 16 bytes, and the port."""
+        """The address of the broker that stored the message: 4 or 16 bytes, and the port."""
         return self._tail[3:5]
 
     @property
     def reconsume_times(self) -> int:
-        """How often it was sent back before this copy."""
+        """How often the message was sent back before this copy."""
         return self._tail[5]
 
     @property
@@ -189,12 +189,12 @@ class StoredMessage(Struct, frozen=True, eq=False, gc=False):
 
     @property
     def stored_body(self) -> bytes:
-        """The body as stored, compressed when the producer did so."""
+        """The body as stored, compressed if the producer compressed it."""
         return self.record[self._topic_at - self.body_bytes : self._topic_at]
 
     @property
     def body(self) -> bytes:
-        """The body as the producer gave it; decompressed at each call."""
+        """The body as the producer sent it; decompressed at each access."""
         sys_flag = self.sys_flag
         if sys_flag & MessageFlag.COMPRESSED:
             return decompress(sys_flag, self.stored_body)
@@ -202,19 +202,19 @@ class StoredMessage(Struct, frozen=True, eq=False, gc=False):
 
     @property
     def body_crc_ok(self) -> bool | None:
-        """Whether the stored body is the one that was written; None when the record carries no CRC."""
+        """Whether the stored body matches its CRC; None when the record has no CRC."""
         if self.body_crc == 0 and self.inner_index is not None:
             return None
         return zlib.crc32(self.stored_body) & 0x7FFFFFFF == self.body_crc
 
     @property
     def topic(self) -> str:
-        """The topic that it is stored under; bytes that are no UTF-8 become U+FFFD, as in Java."""
+        """The topic that the message is stored under; invalid UTF-8 bytes become U+FFFD, as in Java."""
         return self._topic_and_properties()[0].decode(errors="replace")
 
     @property
     def properties(self) -> dict[str, str]:
-        """All properties, the system's and the application's; read anew at each call."""
+        """All properties, the system's and the application's; decoded at each access."""
         return decode_properties(self.properties_bytes.decode(errors="replace"))
 
     @property
@@ -277,8 +277,9 @@ def iter_messages(
 ) -> Iterator[StoredMessage]:
     """Cut the body of a pull, query or view answer into messages, inner batches into theirs.
 
-    Raises RemoteProtocolError when the records do not fill the body, and for an inner batch that can't be read; with
-    `on_broken_batch`, which is told, that stays one message, as with Java's client (PullAPIWrapper.processPullResult).
+    Raises RemoteProtocolError when the records do not fill the body, and for an inner batch that cannot be read.
+    With `on_broken_batch`, such a batch is passed to it and stays one message, as in Java's client
+    (PullAPIWrapper.processPullResult).
     """
     at, end = 0, len(data)
     look = _FIRST_LOOK_V4.unpack_from
@@ -311,17 +312,17 @@ def iter_messages(
 
 
 def _decimal(text: str) -> int | None:
-    """Return a property's number, None when it is none. 18 digits are safe to count on within a long."""
+    """Return a property's number, None when it is not a number. 18 digits always fit a long."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
 
 
 _BATCH_HEAD = struct.Struct(">iiii")  # size, magic, CRC, flag of one message in a batch
-# Brokers count them in 16 bits (BatchConsumeQueue); a small compressed record could stand for millions.
+# Brokers count them in 16 bits (BatchConsumeQueue); a small compressed record could expand to millions.
 _MAX_INNER = 2**15 - 1
 
 
 def _unwrap(outer: StoredMessage) -> Iterator[StoredMessage]:
-    """Make the messages of an inner batch: fields of the outer record, offsets counted from its INNER_BASE."""
+    """Yield the messages of an inner batch: fields of the outer record, offsets counted from its INNER_BASE."""
     properties = outer.properties
     base = _decimal(properties.get(INNER_BASE, ""))
     first_offset = outer.queue_offset if base is None else base
@@ -343,7 +344,7 @@ def _unwrap(outer: StoredMessage) -> Iterator[StoredMessage]:
             fixed = _HEAD.pack(0, MAGIC_V2, 0, outer.queue_id, flag, first_offset + index, outer.commit_log_offset,
                                sys_flag, outer.born_at_ms)  # fmt: skip
         except struct.error:
-            raise RemoteProtocolError("The peer sent an inner batch that can't be read.") from None
+            raise RemoteProtocolError("The peer sent an inner batch that cannot be read.") from None
         fixed += hosts[0] + struct.pack(">iq", hosts[1], hosts[2]) + hosts[3]
         fixed += struct.pack(">iiqi", hosts[4], outer.reconsume_times, outer.prepared_transaction_offset, body_length)
         record = fixed + inner_body + _SHORT.pack(len(topic)) + topic + tail
@@ -352,10 +353,10 @@ def _unwrap(outer: StoredMessage) -> Iterator[StoredMessage]:
         index += 1
     count = _decimal(properties.get(INNER_NUM, ""))
     if count is not None and count != index:
-        raise RemoteProtocolError(f"The peer sent an inner batch of {index} messages that says it has {count}.")
+        raise RemoteProtocolError(f"The peer sent an inner batch of {index} messages that announces {count}.")
 
 
-# For those who look at 200,000 messages a second: without a property's call for each.
+# For callers that read 200,000 messages a second: without a property call for each message.
 
 
 def stored_between(messages: list[StoredMessage], since_ms: int, until_ms: int) -> list[StoredMessage]:
@@ -375,6 +376,6 @@ def stored_between(messages: list[StoredMessage], since_ms: int, until_ms: int) 
 
 
 def perhaps_with(messages: list[StoredMessage], search: Callable[[bytes], object]) -> list[StoredMessage]:
-    """Return the messages whose record a search finds something in, and compressed ones, where it can't."""
+    """Return the messages whose record matches a search, and all compressed ones, which it cannot search."""
     compressed, look = MessageFlag.COMPRESSED, _SYS_FLAG.unpack_from
     return [message for message in messages if search(message.record) or look(message.record)[0] & compressed]

@@ -1,7 +1,7 @@
-"""Message ids, both kinds: the broker's (MessageDecoder.createMessageId) and the producer's (MessageClientIDSetter).
+"""Message ids of both kinds: the broker's (MessageDecoder.createMessageId) and the producer's (MessageClientIDSetter).
 
-Both are upper-case hex of 32 characters with an IPv4 address, 56 with an IPv6 one, so the text alone does not tell
-which kind it is; what it decodes to does (is the port one of a known broker?).
+Both are upper-case hex: 32 characters with an IPv4 address, 56 with an IPv6 address. The text alone does not show
+the kind, but the decoded values do: the port of a broker's id belongs to a known broker.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PID_HASH_TIME_COUNTER = struct.Struct(">HiiH")
 
 
 class OffsetId(Struct, frozen=True):
-    """The broker's id: where the message is stored. The offset id changes with every retry."""
+    """The broker's id: the position of the stored message. It changes with every retry."""
 
     host: str
     port: int
@@ -24,7 +24,7 @@ class OffsetId(Struct, frozen=True):
 
 
 class UniqueKey(Struct, frozen=True):
-    """The producer's id (property UNIQ_KEY), kept over retries.
+    """The producer's id (property UNIQ_KEY), which stays the same over retries.
 
     `since_month_start_ms` counts from the start of the month in which the producer started, in its own zone.
     """
@@ -37,7 +37,7 @@ class UniqueKey(Struct, frozen=True):
 
 
 class ClientId(Struct, frozen=True):
-    """The id that the 5.x SDKs make (MessageIdCodec, version 1), 34 digits; it is the message's unique key as well."""
+    """The id that the 5.x SDKs create (MessageIdCodec, version 1), 34 digits; also the message's unique key."""
 
     mac: str
     pid: int
@@ -56,28 +56,28 @@ def encode_offset_id(address: bytes, port: int, commit_log_offset: int) -> str:
 
 
 def decode_offset_id(text: str) -> OffsetId:
-    """Read an id as the broker's kind. Raises ValueError when it can't be one."""
+    """Read an id as the broker's kind. Raises ValueError when it cannot be one."""
     host, rest = _split(text)
     port, commit_log_offset = _PORT_AND_OFFSET.unpack(rest)
     if not 0 < port < 65536 or commit_log_offset < 0:
-        raise ValueError(f"{text} is no offset message id: it would mean port {port}, offset {commit_log_offset}")
+        raise ValueError(f"{text} is not an offset message id: it would mean port {port}, offset {commit_log_offset}")
     return OffsetId(host, port, commit_log_offset)
 
 
 def decode_unique_key(text: str) -> UniqueKey:
-    """Read an id as the producer's kind. Raises ValueError when it can't be one."""
+    """Read an id as the producer's kind. Raises ValueError when it cannot be one."""
     host, rest = _split(text)
     return UniqueKey(host, *_PID_HASH_TIME_COUNTER.unpack(rest))
 
 
 def decode_client_id(text: str) -> ClientId:
-    """Read an id as one of the 5.x SDKs. Raises ValueError when it can't be one."""
+    """Read an id as one of the 5.x SDKs. Raises ValueError when it cannot be one."""
     try:
         version, mac, pid, seconds, counter = _CLIENT_ID.unpack(bytes.fromhex(text))
     except (ValueError, struct.error):
-        raise ValueError(f"{text!r} is no id of a 5.x SDK: one has 34 hexadecimal digits") from None
+        raise ValueError(f"{text!r} is not an id of a 5.x SDK: such an id has 34 hexadecimal digits") from None
     if version != 1:
-        raise ValueError(f"{text} is no id of a 5.x SDK: it would be of version {version}")
+        raise ValueError(f"{text} is not an id of a 5.x SDK: it would have version {version}")
     return ClientId(mac.hex(":"), pid, _CLIENT_ID_EPOCH_MS + seconds * 1000, counter)
 
 
@@ -87,7 +87,7 @@ def _split(text: str) -> tuple[str, bytes]:
     except ValueError:
         data = b""
     if len(data) not in (16, 28) or len(text) != 2 * len(data):
-        raise ValueError(f"{text!r} is no message id: one has 32 or 56 hexadecimal digits")
+        raise ValueError(f"{text!r} is not a message id: an id has 32 or 56 hexadecimal digits")
     if len(data) == 16:
         return str(IPv4Address(data[:4])), data[4:]
     return str(IPv6Address(data[:16])), data[16:]

@@ -1,4 +1,4 @@
-"""Message properties: pairs of texts in one text (MessageDecoder.string2messageProperties)."""
+"""Message properties: name-value pairs encoded in one text (MessageDecoder.string2messageProperties)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INNER_BASE = "INNER_BASE"
 
 
 def decode_properties(text: str) -> dict[str, str]:
-    """Return the pairs; the last one wins where a name stands twice, as 4.9's batches do."""
+    """Return the pairs; the last one wins for a duplicate name, which 4.9's batches can have."""
     properties = {}
     for pair in text.split(_PAIR_END):
         name, separator, value = pair.partition(_NAME_END)
@@ -27,16 +27,16 @@ def decode_properties(text: str) -> dict[str, str]:
 
 
 def split_keys(text: str | None) -> list[str]:
-    """Return the business keys that stand in KEYS, as brokers index them (IndexService.buildIndex)."""
+    """Return the business keys in KEYS, as brokers index them (IndexService.buildIndex)."""
     return [key for key in (text or "").split(_KEY_END) if key]
 
 
 def encode_properties(properties: Mapping[str, str]) -> str:
-    """Return the pairs as one text, each ended like RocketMQ 5.x does. Raises ValueError for a separator in a pair."""
+    """Return the pairs as one text, terminated as by RocketMQ 5.x. Raises ValueError for a separator in a pair."""
     text = "".join([f"{name}{_NAME_END}{value}{_PAIR_END}" for name, value in properties.items()])
     count = len(properties)
     if "" in properties or text.count(_NAME_END) > count or text.count(_PAIR_END) > count:
         for name, value in properties.items():
             if not name or any(mark in name + value for mark in (_NAME_END, _PAIR_END)):
-                raise ValueError(f"property {name!r} can't be sent: its name is empty, or it holds a separator")
+                raise ValueError(f"property {name!r} cannot be sent: its name is empty, or it contains a separator")
     return text

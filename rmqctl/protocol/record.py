@@ -1,4 +1,4 @@
-"""Writes stored messages as brokers do (MessageExtEncoder); reads batches as producers send them (MessageDecoder)."""
+"""Write stored messages as brokers do (MessageExtEncoder); read batches as producers send them (MessageDecoder)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PORT_AND_TIMES = struct.Struct(">iiqi")
 _SHORT = struct.Struct(">h")
 _BATCH_HEAD = struct.Struct(">iiiii")  # size, magic, CRC, flag, body length
 
-# What one byte and two bytes can count; a record with a longer topic has the second magic.
+# The longest topic whose length fits one byte; a record with a longer topic has the second magic.
 _LONGEST_TOPIC_V1 = 127
 
 Host = tuple[bytes, int]
@@ -27,7 +27,7 @@ Host = tuple[bytes, int]
 
 
 class BatchPart(NamedTuple):
-    """One message of a batch; `properties` is the text between messages, not yet split."""
+    """One message of a batch; `properties` is the encoded text, not yet split."""
 
     flag: int
     body: bytes
@@ -51,7 +51,7 @@ def encode_record(
     body: bytes,
     properties: bytes,
 ) -> bytes:
-    """Return one whole record. Raises struct.error for numbers and texts that no field holds."""
+    """Return one whole record. Raises struct.error for numbers and texts that do not fit their fields."""
     bits = sys_flag & ~(MessageFlag.BORN_HOST_V6 | MessageFlag.STORE_HOST_V6)
     bits |= MessageFlag.BORN_HOST_V6 if len(born_host[0]) == 16 else 0
     bits |= MessageFlag.STORE_HOST_V6 if len(store_host[0]) == 16 else 0
@@ -76,7 +76,7 @@ def record_size(topic: int, body: int, properties: int, born_host: int = 4, stor
 
 
 def iter_batch(body: bytes) -> Iterator[BatchPart]:
-    """Cut the body of a batch send into its messages. Raises RemoteProtocolError when they don't fill it."""
+    """Yield the messages of a batch send's body. Raises RemoteProtocolError when they do not fill it."""
     at = 0
     while at < len(body):
         try:

@@ -1,4 +1,4 @@
-"""Requests that store messages: sent one by one, in batches, or sent back by a consumer; and what is answered."""
+"""Requests that store messages (sent singly, in batches, or sent back by a consumer), and their answers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"
 ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
 TRAN_MSG = "TRAN_MSG"
 
-# Answers that mean: stored.
+# The codes of answers that mean that the message is stored.
 STORED: Mapping[int, SendStatus] = {
     ResponseCode.SUCCESS: SendStatus.SEND_OK,
     ResponseCode.FLUSH_DISK_TIMEOUT: SendStatus.FLUSH_DISK_TIMEOUT,
@@ -42,8 +42,8 @@ STORED: Mapping[int, SendStatus] = {
 MAX_BODY_BYTES = 4 * 1024 * 1024
 # The length has 16 bits.
 _MAX_PROPERTIES_BYTES = 32_767
-# Room for the unique key, and for what brokers add (CLUSTER, MSG_REGION ...). They refuse a message that gets too long
-# by that, but 4.9 stores it as a part of a batch, can't read its log from there on, and hands out no message any more.
+# Room for the unique key and for what brokers add (CLUSTER, MSG_REGION ...). Brokers refuse a message that this makes
+# too long. But 4.9 stores it as a part of a batch, cannot read its log from there on, and delivers no more messages.
 _ADDED_PROPERTIES_BYTES = 1_024
 # What brokers add to each message of a batch that they store: fixed fields, hosts, CLUSTER.
 _STORED_EXTRA_BYTES = 512
@@ -51,18 +51,18 @@ _STORED_EXTRA_BYTES = 512
 _COMPRESSED_FROM_BYTES = 4096
 _COMPRESSION_LEVEL = 5
 
-# What brokers are told to take as a model for a topic that they do not have (MixAll.AUTO_CREATE_TOPIC_KEY_TOPIC).
+# The template topic for a topic that brokers do not have (MixAll.AUTO_CREATE_TOPIC_KEY_TOPIC).
 _DEFAULT_TOPIC, _DEFAULT_QUEUE_COUNT = "TBW102", 4
 
 _BATCH_HEAD = struct.Struct(">iiiii")  # size, magic, CRC, flag, body length
 _SHORT = struct.Struct(">h")
 
-# The delay level of the first retry; each further one takes the next.
+# The delay level of the first retry; each further retry uses the next level.
 _FIRST_LEVEL = 3
-# A half message would stay invisible; the delay is another one.
+# A half message would stay invisible; the retry has its own delay.
 _NOT_RETRIED = ("", TRAN_MSG, DELAY)
 
-# Names that an application can't use (MessageConst.STRING_HASH_SET of 5.4.0).
+# Names that an application cannot use (MessageConst.STRING_HASH_SET of 5.4.0).
 RESERVED = frozenset({
     "1ST_POP_TIME", "ARRIVE_TIME", "BORN_TIMESTAMP", "BUYER_ID", "CLUSTER", "CONSUME_START_TIME", "CORRECTION_FLAG",
     "CORRELATION_ID", "DELAY", "DLQ_ORIGIN_MESSAGE_ID", "DLQ_ORIGIN_TOPIC", "DUP_INFO", "EXTEND_UNIQ_INFO",
@@ -80,23 +80,23 @@ def message_properties(
     *, keys: Iterable[str] = (), tag: str | None = None, properties: Mapping[str, str] | None = None,
     delay_level: int = 0, delay_ms: int | None = None, deliver_at_ms: int | None = None,
 ) -> dict[str, str]:  # fmt: skip
-    """Return the properties of a new message (Message). Raises ValueError for what would not come back as it was given.
+    """Return the properties of a new message (Message). Raises ValueError for values that would be read back changed.
 
-    Brokers from 5.0 on keep a message for `delay_ms`, or until `deliver_at_ms`; older ones look at levels only.
+    Brokers from 5.0 on delay a message by `delay_ms`, or until `deliver_at_ms`; older ones support levels only.
     """
     for name, value in (properties or {}).items():
         if name in RESERVED:
-            raise ValueError(f"the property {name} is RocketMQ's own")
+            raise ValueError(f"the property name {name} is reserved by RocketMQ")
         if not name or not value:
             raise ValueError("a property needs a name and a value")
     made = {**(properties or {}), WAIT: "true"}
     if given := tuple(keys):
         if bad := [key for key in given if split_keys(key) != [key]]:
-            raise ValueError(f"{bad[0]!r} is no key: keys are kept in one text, with blanks between them")
+            raise ValueError(f"{bad[0]!r} is not a valid key: a key has no blanks and is not empty")
         made[KEYS] = " ".join(given)
     if tag is not None:
         if not tag or tag != tag.strip() or "||" in tag or tag == "*":
-            raise ValueError(f"{tag!r} is no tag: nobody could subscribe to it alone")
+            raise ValueError(f"{tag!r} is not a valid tag: a consumer could not subscribe to it alone")
         made[TAGS] = tag
     if delay_level:
         made[DELAY] = str(delay_level)
@@ -109,12 +109,12 @@ def message_properties(
 
 
 def needs_timer(properties: Mapping[str, str]) -> bool:
-    """Tell a message that only brokers from 5.0 on keep until its time. A level goes before a time."""
+    """Return whether only brokers from 5.0 on can delay the message. A delay level has precedence over a time."""
     return DELAY not in properties and (TIMER_DELAY_MS in properties or TIMER_DELIVER_MS in properties)
 
 
 def properties_text(properties: Mapping[str, str], *, room_bytes: int = 0) -> str:
-    """Return properties as they are sent. Raises ValueError for what brokers can't store with so much more."""
+    """Return properties as they are sent. Raises ValueError where brokers cannot store them and `room_bytes` more."""
     text = encode_properties(properties)
     try:
         size_bytes = len(text.encode())
@@ -122,15 +122,14 @@ def properties_text(properties: Mapping[str, str], *, room_bytes: int = 0) -> st
         raise ValueError("a key, tag or property is not valid Unicode") from None
     if size_bytes > _MAX_PROPERTIES_BYTES - room_bytes:
         limit = _MAX_PROPERTIES_BYTES - room_bytes
-        raise ValueError(f"keys, tag and properties have {size_bytes} bytes; {limit} can be stored")
+        raise ValueError(f"keys, tag and properties have {size_bytes} bytes; the limit is {limit}")
     return text
 
 
 def send_message(group: str, mq: MessageQueue, message: OutgoingMessage, born_at_ms: int) -> Command:
-    """Store one message (SendMessageRequestHeaderV2). Raises ValueError for properties that can't be stored.
+    """Store one message (SendMessageRequestHeaderV2). Raises ValueError for properties that cannot be stored.
 
-    Large bodies are compressed. A message to a retry topic says in its properties how often it was tried, and how
-    often it may be.
+    Large bodies are compressed. The properties of a message to a retry topic have its reconsume times and their limit.
     """
     body, sys_flag = _compressed(message.body)
     fields = _fields(group, mq, born_at_ms, sys_flag=sys_flag, flag=message.flag, properties=message.properties)
@@ -144,15 +143,15 @@ def send_message(group: str, mq: MessageQueue, message: OutgoingMessage, born_at
 def send_batch(group: str, mq: MessageQueue, parts: Iterable[bytes], born_at_ms: int) -> Command:
     """Store messages of one queue (MessageBatch), as batch_part() makes them: all of them or none.
 
-    The batch as such has no unique key, unlike one of 5.x's client: 4.9 writes it over those of the messages. Brokers
-    refuse messages that are to wait, and those for retry topics.
+    The batch itself has no unique key, unlike a batch of the 5.x client: 4.9 would overwrite those of the messages with
+    it. Brokers refuse delayed messages in a batch, and messages for retry topics.
     """
     fields = _fields(group, mq, born_at_ms, sys_flag=0, flag=0, properties={WAIT: "true"})
     return Command(RequestCode.SEND_BATCH_MESSAGE, {**fields, "m": "true", "n": mq.broker_name}, b"".join(parts))
 
 
 def batch_part(message: OutgoingMessage) -> bytes:
-    """Return a message as a part of a batch. Raises ValueError for properties that a batch can't have."""
+    """Return a message as a part of a batch. Raises ValueError for properties that a batch cannot have."""
     properties = properties_text(message.properties, room_bytes=_ADDED_PROPERTIES_BYTES).encode()
     body = message.body
     size = _BATCH_HEAD.size + len(body) + _SHORT.size + len(properties)
@@ -161,7 +160,7 @@ def batch_part(message: OutgoingMessage) -> bytes:
 
 
 def stored_bytes(part: bytes) -> int:
-    """Return how much a part of a batch takes at the broker, where it is more than in the request."""
+    """Return the size of a part of a batch in the broker's log, which is larger than in the request."""
     return len(part) + _STORED_EXTRA_BYTES
 
 
@@ -176,7 +175,7 @@ def _fields(
 
 
 def _compressed(body: bytes) -> tuple[bytes, int]:
-    """Return a body as it is sent, and the bits that say so; small ones, and what grows by it, stay as they are."""
+    """Return a body as it is sent, and its compression bits; a body that is small or would grow stays uncompressed."""
     if len(body) < _COMPRESSED_FROM_BYTES:
         return body, 0
     small = zlib.compress(body, _COMPRESSION_LEVEL)
@@ -188,12 +187,12 @@ def retry_message(
 ) -> OutgoingMessage:  # fmt: skip
     """Return a message as a new one for a retry topic (DefaultMQPushConsumerImpl.sendMessageBackAsNormalMessage).
 
-    Delay level 0 is that of the next attempt. A negative one asks for a dead letter, by a limit that is reached, and
-    has no delay, which 4.9 would keep; Java's client sends it to be retried.
+    Delay level 0 means the level of the next attempt. A negative one asks for a dead letter: the limit of attempts
+    counts as reached, and no delay is set, because 4.9 would keep it. Java's client has such a message retried instead.
     """
     times = message.reconsume_times
     properties = {name: value for name, value in message.properties.items() if name not in _NOT_RETRIED}
-    # Java's client writes the unique key in place of the broker's id, which brokers write and which tells the place.
+    # Java's client writes the unique key. Brokers write the broker's id, which gives the position of the message.
     properties.setdefault(ORIGIN_MESSAGE_ID, message.offset_id)
     properties |= {
         RETRY_TOPIC: origin_topic,
@@ -207,7 +206,7 @@ def retry_message(
 
 
 class SendAnswer(Struct, frozen=True):
-    """What a broker says of what it stored (SendMessageResponseHeader). `offset_ids` are those of all messages."""
+    """A broker's answer to a send (SendMessageResponseHeader). `offset_ids` has one id per stored message."""
 
     status: SendStatus
     queue_id: int
@@ -224,7 +223,7 @@ def decode_send(response: Command) -> SendAnswer:
     fields = response.ext_fields
     ids = fields.get("msgId")
     if not ids:
-        raise RemoteProtocolError("The peer's answer to a send does not tell the message's id.")
+        raise RemoteProtocolError("The peer's answer to a send has no message id.")
     return SendAnswer(
         status=STORED[response.code],
         queue_id=int_field(response, "queueId"),
@@ -242,10 +241,10 @@ def send_back(
     group: str, commit_log_offset: int, *, delay_level: int, max_reconsume_times: int, origin_message_id: str,
     origin_topic: str, broker_name: str | None,
 ) -> Command:  # fmt: skip
-    """Have a broker store a message of its log once more, to be tried again later (ConsumerSendMsgBackRequestHeader).
+    """Have a broker store a message of its log once more, for a later retry (ConsumerSendMsgBackRequestHeader).
 
-    Level 0 leaves the delay to the broker, a negative one makes a dead letter of it. Brokers answer SUCCESS as well
-    where the group has no retry queues, and the message is lost to it.
+    Level 0 leaves the delay to the broker, a negative one makes the message a dead letter. Brokers also answer SUCCESS
+    where the group has no retry queues; the group then loses the message.
     """
     fields = {
         "offset": str(commit_log_offset), "group": group, "delayLevel": str(delay_level),

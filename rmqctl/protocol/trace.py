@@ -1,4 +1,4 @@
-"""Bodies of trace messages (TraceDataEncoder): records ended by 0x02, their fields parted by 0x01."""
+"""Bodies of trace messages (TraceDataEncoder): records end with 0x02, fields are separated by 0x01."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _MAX_DIGITS = 18
 
 
 def decode_trace(body: bytes, client_host: str) -> tuple[list[TraceRecord], int]:
-    """Return the records of one trace message, and how many can't be read; kinds that are not known are passed over.
+    """Return the records of one trace message, and how many cannot be read; unknown kinds are skipped.
 
-    `client_host` is the trace message's born host: who wrote it.
+    `client_host` is the born host of the trace message: the client that wrote it.
     """
     records: list[TraceRecord] = []
     unreadable_count = 0
@@ -34,12 +34,12 @@ def decode_trace(body: bytes, client_host: str) -> tuple[list[TraceRecord], int]
 
 def _number(text: str) -> int:
     if not text.removeprefix("-").isdecimal() or not text.isascii() or len(text) > _MAX_DIGITS:
-        raise ValueError("no number")
+        raise ValueError("not a number")
     return int(text)
 
 
 def _text(text: str) -> str | None:
-    """Return a text, None for what Java writes in place of one."""
+    """Return a text, or None for an empty one and for "null", which Java writes for a missing text."""
     return None if text in ("", "null") else text
 
 

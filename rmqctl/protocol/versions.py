@@ -11,12 +11,12 @@ from enum import IntEnum, unique
 V4_9_4 = 401  # the first client that a name server answers with standard JSON routes
 V5_0_0 = 413
 V5_5_0 = 513
-OUR_VERSION = 475  # V5_3_1: new enough for standard JSON routes, old enough not to be sent GO_AWAY (1500)
+OUR_VERSION = 475  # V5_3_1: new enough for standard JSON routes, old enough that brokers do not send it GO_AWAY (1500)
 
 _V4_0_0_SNAPSHOT = 212
 _HIGHER_VERSION = 612  # the last entry, shown for anything above V5_9_9
 
-_BEFORE_4 = {  # the entries before 4.0 follow no rule: these are the ones that RocketMQ checks for and their neighbours
+_BEFORE_4 = {  # the entries before 4.0 follow no rule: these are those that RocketMQ checks for, and their neighbours
     0: "V3_0_0_SNAPSHOT",
     27: "V3_0_6",
     28: "V3_0_7_SNAPSHOT",
@@ -30,7 +30,7 @@ _BEFORE_4 = {  # the entries before 4.0 follow no rule: these are the ones that 
 
 @unique
 class Language(IntEnum):
-    """The language that a peer says it is written in; RUST and NODE_JS only since 5.x."""
+    """The language that a peer reports; RUST and NODE_JS only since 5.x."""
 
     JAVA = 0
     CPP = 1
@@ -49,9 +49,9 @@ class Language(IntEnum):
 
 
 def version_name(ordinal: int) -> str:
-    """Return the MQVersion name of an ordinal, such as `V5_4_0` or `V4_9_7_SNAPSHOT`.
+    """Return the MQVersion name of an ordinal, for example `V5_4_0` or `V4_9_7_SNAPSHOT`.
 
-    An older entry without a known name gives `ORDINAL_<ordinal>`, anything above V5_9_9 `HIGHER_VERSION`.
+    An older ordinal without a known name gives `ORDINAL_<ordinal>`, anything above V5_9_9 `HIGHER_VERSION`.
     """
     if ordinal >= _HIGHER_VERSION:
         return "HIGHER_VERSION"
@@ -64,12 +64,12 @@ def version_name(ordinal: int) -> str:
 
 
 def plain_version(name: str) -> str:
-    """Return a version's name (MQVersion), `V5_4_0`, with dots; one that is none, such as HIGHER_VERSION, as it is."""
+    """Return a version's name (MQVersion) with dots (`V5_4_0` as `5.4.0`), or HIGHER_VERSION and the like unchanged."""
     return name.removeprefix("V").replace("_", ".") if name[1:2].isdigit() else name
 
 
 def version_ordinal(major: int, minor: int, patch: int) -> int:
-    """Return the ordinal of a released version from 4.0.0 to 5.9.9; raise ValueError for any other."""
+    """Return the ordinal of a released version from 4.0.0 to 5.9.9. Raises ValueError for any other."""
     if not (4 <= major <= 5 and 0 <= minor <= 9 and 0 <= patch <= 9):
         raise ValueError(f"MQVersion has no regular entry for {major}.{minor}.{patch}")
     return _V4_0_0_SNAPSHOT + 1 + 200 * (major - 4) + 20 * minor + 2 * patch

@@ -1,4 +1,4 @@
-"""Requests that change what a broker holds: one function each, with the field names of RocketMQ's header class."""
+"""Requests that change data on a broker: one function per request, with the field names of RocketMQ's header class."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .command import Command
 def update_consumer_offset(group: str, topic: str, queue_id: int, offset: int) -> Command:
     """Store an offset (UpdateConsumerOffsetRequestHeader).
 
-    Brokers take any number: below 0 stands for none. 5.x refuses groups and topics that it does not know, and answers
-    SUCCESS with the remark OFFSET_HELD, and stores nothing, while a reset of that queue waits for its client.
+    Brokers accept any number; one below 0 means none. 5.x refuses unknown groups and topics. While a reset of the queue
+    waits for its client, it answers SUCCESS with the remark OFFSET_HELD and stores nothing.
     """
     fields = {"consumerGroup": group, "topic": topic, "queueId": str(queue_id), "commitOffset": str(offset)}
     return Command(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
@@ -26,9 +26,9 @@ OFFSET_HELD = "Offset has been previously reset"
 
 
 def reset_offset(group: str, topic: str, queue_id: int, offset: int) -> Command:
-    """Store one offset and send whoever pulls next there (ResetOffsetRequestHeader; from 5.2.0 on, server side).
+    """Store one offset and move the next client that pulls to it (ResetOffsetRequestHeader; server-side, from 5.2.0).
 
-    A broker that resets through its clients takes no notice of queue and offset: it must not be asked so.
+    Do not send it to a broker that resets through its clients: such a broker ignores queue and offset.
     """
     fields = {
         "group": group, "topic": topic, "queueId": str(queue_id), "offset": str(offset), "timestamp": "0",
@@ -38,11 +38,11 @@ def reset_offset(group: str, topic: str, queue_id: int, offset: int) -> Command:
 
 
 def push_stored_offsets(group: str, topic: str, *, for_cpp: bool = False) -> Command:
-    """Let a broker send its clients to the offsets that it stores, all queues of a topic (ResetOffsetRequestHeader).
+    """Have a broker move its clients to its stored offsets, for all queues of a topic (ResetOffsetRequestHeader).
 
-    What is pushed without force is the smaller of stored offset and target, and the target here is the end: so clients
-    that can only be sent to a time go to any offset that was stored just before. The answer tells what was pushed.
-    `for_cpp`: all of them are C++ clients, which read another body, and Java's clients do not.
+    Without force, the broker pushes the smaller of stored offset and target, and the target here is the queue's end. So
+    clients that can only be reset to a time move to any offset that was stored just before. The answer has the pushed
+    offsets. Set `for_cpp` if all clients are C++ clients: they read another body, which Java's clients cannot read.
     """
     fields = {"group": group, "topic": topic, "timestamp": "-1", "isForce": "false"}
     language = "CPP" if for_cpp else "PYTHON"
@@ -50,7 +50,7 @@ def push_stored_offsets(group: str, topic: str, *, for_cpp: bool = False) -> Com
 
 
 def update_group(config: Mapping[str, Any]) -> Command:
-    """Store the configuration of a group, whole: what is left out falls back to its default (200)."""
+    """Store the whole configuration of a group; omitted settings fall back to their defaults (200)."""
     return Command(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=msgspec.json.encode(config))
 
 
@@ -60,7 +60,7 @@ _TOPIC_FIELDS = ("readQueueNums", "writeQueueNums", "perm", "topicFilterType", "
 def update_topic(config: Mapping[str, Any]) -> Command:
     """Store the configuration of a topic, given as TopicConfig's JSON (CreateTopicRequestHeader).
 
-    Attributes are kept: the request would change them one by one, and has none. 4.9 does not look at `order`, and
+    The topic keeps its attributes: the request could change single ones, and names none. 4.9 ignores `order` and
     stores false.
     """
     fields = {"topic": config["topicName"], "defaultTopic": _DEFAULT_TOPIC}
@@ -68,7 +68,7 @@ def update_topic(config: Mapping[str, Any]) -> Command:
     return Command(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
 
 
-# The header must name one, and the broker does not look at it (TopicValidator.AUTO_CREATE_TOPIC_KEY_TOPIC).
+# The header must name one; the broker ignores it (TopicValidator.AUTO_CREATE_TOPIC_KEY_TOPIC).
 _DEFAULT_TOPIC = "TBW102"
 
 
@@ -77,7 +77,7 @@ def _java_text(value: str | int) -> str:
 
 
 def delete_group(group: str, *, with_offsets: bool) -> Command:
-    """Delete the configuration of a group, and its offsets as well (DeleteSubscriptionGroupRequestHeader).
+    """Delete the configuration of a group, optionally with its offsets (DeleteSubscriptionGroupRequestHeader).
 
     5.x calls the flag cleanOffset, 4.9 removeOffset.
     """
@@ -87,7 +87,7 @@ def delete_group(group: str, *, with_offsets: bool) -> Command:
 
 
 def acknowledge_popped(group: str, topic: str, queue_id: int, queue_offset: int, handle: str) -> Command:
-    """Acknowledge a popped message (AckMessageRequestHeader); `topic` is the one in which it is stored. 5.x only."""
+    """Acknowledge a popped message (AckMessageRequestHeader); `topic` is the topic that stores it. 5.x only."""
     fields = {
         "consumerGroup": group, "topic": topic, "queueId": str(queue_id), "offset": str(queue_offset),
         "extraInfo": handle,

@@ -1,1 +1,1 @@
-"""Pure decisions: values (and now_ms) in, values out. No clock, no network, no chance."""
+"""Pure decisions: values (and now_ms) in, values out. No clock, no network, no randomness."""

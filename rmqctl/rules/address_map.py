@@ -1,4 +1,4 @@
-"""Addresses that brokers registered: which of them a map leads elsewhere, and when one needs a map."""
+"""Addresses that brokers registered: which of them a map redirects, and when a map is needed."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def replica_name(broker: Broker, broker_id: int) -> str:
 def unmatched_keys(
     keys: Iterable[str], cluster: ClusterInfo, expectation: Expectation, others: Collection[str]
 ) -> list[str]:
-    """Return the keys of a map that nothing has: no broker, no slave, no address, none of the `others`.
+    """Return the keys of a map that match no broker, no slave, no registered address and none of `others`.
 
-    Brokers that are missing now count by their names and last addresses: a map must not fail while they are away.
+    Missing brokers count by name and last known address, so that a map does not fail while they are offline.
     `others` are addresses of name servers and proxies.
     """
     known = set(others)
@@ -36,30 +36,28 @@ def unmatched_keys(
 
 
 def unmatched_error(key: str, where: str, cluster: ClusterInfo) -> UnmatchedMapError:
-    """Return the error of a key that nothing has; `where` names the option or the context that holds it."""
+    """Return the error for a key that matches nothing; `where` names the option or the context that contains it."""
     there = [
         f"{replica_name(broker, broker_id)} ({address})"
         for broker in cluster.registered
         for broker_id, address in sorted(broker.addresses.items())
     ]
     hint = f"Registered: {listed(there, _SHOWN)}." if there else "No broker is registered."
-    return UnmatchedMapError(f"{where} names {key}, which no broker has registered.", hint=hint)
+    return UnmatchedMapError(f"{where} names {key}, which no broker registered.", hint=hint)
 
 
 def map_hint(address: str, reached: Iterable[str]) -> str | None:
-    """Return what to try for a broker whose registered address could not be reached from here.
+    """Return a hint for a broker whose registered address could not be reached from here.
 
-    None when another broker was reached on the same network, by its own address: then this one is down.
+    Returns None when another broker on the same network was reached by its own address: then this broker is down.
     """
     if _network(address) in {_network(other) for other in reached}:
         return None
-    return (
-        f"If the broker runs, its registered address may not be reachable from here: --map-address {address}=HOST:PORT"
-    )
+    return f"If the broker is running, map its address to one reachable from here: --map-address {address}=HOST:PORT"
 
 
 def _network(address: str) -> str:
-    """Return a text that addresses of one network share; networks of containers and clouds are as small as a /16."""
+    """Return a key that addresses of one network share; networks of containers and clouds can be as small as a /16."""
     from ipaddress import ip_address, ip_network
 
     host = address.rpartition(":")[0].removeprefix("[").removesuffix("]")

@@ -1,4 +1,4 @@
-"""How a list marks a group: something is wrong, nothing is, or not everything was looked at."""
+"""How a list marks a group: a problem was found, no problem was found, or not everything was checked."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from enum import StrEnum
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import Unknown
 
-# The reason for what a command leaves out by itself.
+# The reason for a part that a command does not check by default.
 NOT_ASKED = "NOT_ASKED"
 
 
 class Mark(StrEnum):
-    """What a list shows of a group under "!"."""
+    """The value of a group in the column "!"."""
 
-    ATTENTION = "!"  # something is wrong
-    UNCHECKED = "?"  # nothing was found, and not everything was looked at
-    FINE = "-"  # everything was looked at, and nothing is wrong
+    ATTENTION = "!"  # a problem was found
+    UNCHECKED = "?"  # no problem was found, but not everything was checked
+    FINE = "-"  # everything was checked, and no problem was found
 
 
 class Part(StrEnum):
-    """A part of a group that can be looked at by itself."""
+    """A part of a group that is checked separately."""
 
     BROKERS = "BROKERS"
     MEMBERS = "MEMBERS"
@@ -29,7 +29,7 @@ class Part(StrEnum):
 
 
 def mark(findings: Collection[object], unchecked: Collection[object]) -> Mark:
-    """Return the mark of a group, by its findings of WARNING or worse and by what was not looked at."""
+    """Return the mark of a group from its findings of WARNING or worse and the parts that were not checked."""
     if findings:
         return Mark.ATTENTION
     return Mark.UNCHECKED if unchecked else Mark.FINE
@@ -38,9 +38,9 @@ def mark(findings: Collection[object], unchecked: Collection[object]) -> Mark:
 def unchecked_parts(
     state: GroupState, unseen: Unknown | None, untold: Unknown | None, *, are_letters_asked: bool
 ) -> Mapping[Part, str]:
-    """Return what was not looked at of a group whose members were not asked, each with its reason.
+    """Return the unchecked parts of a group whose members were not asked, each with its reason.
 
-    `unseen`: why the group may have members that no broker sees. `untold`: why a part of brokers' tables is missing.
+    `unseen`: why the group may have members that no broker sees. `untold`: why some brokers' tables are missing.
     """
     found: dict[Part, str] = {}
     if untold is not None:

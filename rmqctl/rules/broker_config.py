@@ -1,4 +1,4 @@
-"""A broker's configuration: which settings matter to consumers, which are secret, which may differ in a replica."""
+"""A broker's configuration: which settings affect consumers, which are secret, which may differ in a replica."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rmqctl.model.topic import WRITE
 
 REDACTED = "(redacted)"
 
-# What decides how groups are created, balanced, reset, delayed and kept; shown in this order.
+# Settings that decide how groups are created, balanced, reset, delayed and kept; shown in this order.
 CONSUMER_SETTINGS = (
     "brokerPermission",
     "autoCreateTopicEnable",
@@ -46,7 +46,7 @@ RETENTION_SETTINGS = (
     "mappedFileSizeCommitLog",
 )
 
-# A broker answers GET_BROKER_CONFIG with its whole properties file, so with whatever secret stands in it.
+# A broker answers GET_BROKER_CONFIG with its whole properties file, including any secret in it.
 _SECRET_NAME = re.compile(
     r"password|passwd|passphrase|secret|credential|token|accesskey|privatekey|apikey|signature"
     r"|initauthenticationuser|metricsgrpcexporterheader|socksproxyconfig"
@@ -55,9 +55,9 @@ _SECRET_VALUE = re.compile(
     r"(password|passwd|secret_?key|access_?key)[\"']?\s*[:=]|://[^/\s:@]*:[^/\s@]+@", re.IGNORECASE
 )
 
-_NOTHING = ("", "{}")  # socksProxyConfig has the second when there is no proxy
+_NOTHING = ("", "{}")  # socksProxyConfig is {} when there is no proxy
 
-# What makes a replica this one: where it is, and who it is.
+# Settings that identify a replica and its location.
 _OWN_SETTINGS = frozenset(
     {
         "brokerId",
@@ -77,12 +77,12 @@ _OWN_PREFIX = "storePath"
 
 
 def redacted(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings, sorted, with the values of those that hold a secret taken out."""
+    """Return the settings, sorted, with the values of secret ones redacted."""
     return {name: _shown(name, settings[name]) for name in sorted(settings)}
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Tell whether a setting can hold a secret, by its name or by what its value looks like."""
+    """Tell whether a setting can contain a secret, by its name or by the form of its value."""
     return (
         _SECRET_NAME.search(re.sub(r"[-_.]", "", name).lower()) is not None or _SECRET_VALUE.search(value) is not None
     )
@@ -93,9 +93,9 @@ def _shown(name: str, value: str) -> str:
 
 
 def differing(master: Mapping[str, str], slave: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
-    """Return the settings in which a slave differs from its master, without those that must; None: not set there.
+    """Return the settings in which a slave differs from its master, except those that have to differ.
 
-    Secrets are compared, and not shown.
+    None means that the setting is not set. Secrets are compared, but shown redacted.
     """
     found = {}
     for name in sorted({*master, *slave}):
@@ -107,6 +107,6 @@ def differing(master: Mapping[str, str], slave: Mapping[str, str]) -> dict[str, 
 
 
 def may_write(settings: Mapping[str, str]) -> bool | None:
-    """Tell whether a broker's own permission lets anybody write (brokerPermission), None where it does not tell."""
+    """Tell whether a broker's own permission (brokerPermission) allows writes, None where it is not reported."""
     text = settings.get("brokerPermission", "")
     return bool(int(text) & WRITE) if text.isascii() and text.isdigit() else None

@@ -1,4 +1,4 @@
-"""Which way past stuck messages costs least: past the first one, or past all that its client has pulled."""
+"""Which way past stuck messages costs least: skip the first one, or everything that its client has pulled."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from rmqctl.model.queue import MessageQueue
 
 from .stuck_queues import Watched
 
-# More is not sent back at once: who has so many messages in hand is better off with a restart.
+# The most messages sent back in one go: a client with more in flight is better restarted.
 MOST_SENT_BACK = 1_000
 
 
 class Past(StrEnum):
-    """HEAD: the first message alone. IN_HAND: everything that the client has in hand is sent back."""
+    """HEAD: only the first message is sent back. IN_HAND: everything that the client is processing is sent back."""
 
     HEAD = "HEAD"
     IN_HAND = "IN_HAND"
 
 
 class CleanWay(Struct, frozen=True):
-    """One way: the offset to go to, and the messages that are sent back before.
+    """One way: the offset to move to, and the messages that are sent back first.
 
-    `is_exact`: the client has all of `offsets` in hand; otherwise some of them may be done. `duplicates_max` are
-    messages that are done, or in the listener, and are delivered once more, at most.
+    `is_exact`: all of `offsets` are in flight at the client; otherwise some may be consumed already. `duplicates_max`
+    is the largest number of messages that are consumed, or in the listener, and would be redelivered.
     """
 
     past: Past
@@ -40,13 +40,13 @@ class CleanWay(Struct, frozen=True):
 def find_ways(
     watched: Watched, duplicate_risk: int | None, busy_count: int | None, *, goes_on: bool = False
 ) -> tuple[CleanWay, ...]:
-    """Return the ways past a head that rests in the hands of one client, the cheapest first.
+    """Return the ways past a head that is stuck at one client, the cheapest first.
 
-    What costs are messages that are consumed twice, then requests. Everything below the offset up to which the client
-    had pulled at the first look has reached it by the last one: it is done, or in hand. So the client may be sent there
-    when what it has in hand is sent back. `duplicate_risk` are messages that are done and not committed, at most;
-    `busy_count` are threads in the listener. None is not known. `goes_on`: the client learns of the new offset only
-    when it pulls, and first consumes what it has in hand.
+    The cost is the number of messages consumed twice, then the number of requests. By the last sample, everything below
+    the offset that the client had pulled to at the first sample has reached it: it is consumed, or in flight. So the
+    client can be moved there once its messages in flight are sent back. `duplicate_risk` is the largest number of
+    messages that are consumed but not committed, `busy_count` the number of threads in the listener; None means
+    unknown. `goes_on`: the client learns of the new offset only when it pulls, and first consumes what is in flight.
     """
     held = watched.last.held
     head = None if held is None else held.head_offset
@@ -70,26 +70,26 @@ def find_ways(
 
 
 def why_gone_on(mq: MessageQueue, cleaning: Cleaning, held: ProcessQueue | None) -> str | None:
-    """Return why a plan's messages are not in the same hands any more, as a sentence; None where they are.
+    """Return a sentence that says why a plan's messages are no longer at the same client; None where they are.
 
-    `held` is what the client has of the queue now. One that took the queue anew has been given again what it had done:
-    to go past that would lose it.
+    `held` is the client's process queue now. A client that was assigned the queue again has received messages
+    again that it had consumed: moving past them would lose them.
     """
     client_id = cleaning.client_id
     if held is None or held.dropped:
         return f"{client_id} no longer holds {mq}."
     if held.head_offset != cleaning.head_offset:
-        return f"{client_id} no longer has offset {cleaning.head_offset} of {mq} in hand: it went on."
+        return f"{client_id} is no longer processing offset {cleaning.head_offset} of {mq}."
     if cleaning.taken_at_ms is not None and held.locked_at_ms != cleaning.taken_at_ms:
-        return f"{client_id} has taken {mq} anew."
+        return f"{client_id} was assigned {mq} again."
     return None
 
 
 def _in_hand(held: ProcessQueue, head: int) -> tuple[range | tuple[int, ...], bool]:
-    """Return the offsets that a client has in hand, or those among which they are.
+    """Return the offsets that are in flight at a client, or the range that contains them.
 
-    It tells how many there are, the first and the last. A last one that is another than at the first look is not stuck;
-    it is in hand all the same.
+    The client reports their number, the first and the last one. A last one that differs from the first sample's is not
+    stuck, but it is in flight as well.
     """
     last = max(head, held.cached_max_offset if held.cached_count else head)
     if held.in_hand_count == 1:
@@ -101,10 +101,11 @@ def _in_hand(held: ProcessQueue, head: int) -> tuple[range | tuple[int, ...], bo
 
 
 def _pulled_to(watched: Watched) -> int | None:
-    """Return the offset up to which the client had pulled at the first look, None where that is not known.
+    """Return the offset up to which the client had pulled at the first sample, None where that is unknown.
 
-    A client that does not tell since when it holds the queue may have taken it anew in between, and have again what it
-    had done. The broker's own note (5.x) goes back when an answer got lost and is asked for again.
+    A client that does not report since when it holds the queue may have been assigned it again between the samples, and
+    so have received consumed messages again. The broker's pull offset (5.x) goes back when a lost answer is requested
+    again.
     """
     first, last = watched.first, watched.last
     if first.held is None or last.held is None or last.held.locked_at_ms is None:

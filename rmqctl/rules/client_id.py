@@ -18,9 +18,9 @@ def make_client_id(
 ) -> str:
     """Return `ip@instance[@unit]`; IPv6 without brackets.
 
-    Without a name of its own an instance is called `pid#nanoTime`, so that two never share an id: both would take the
-    same queues. A broadcasting one keeps `DEFAULT`: its offsets are in a folder of that name, and must be found again.
-    Two of those on a machine need names.
+    An instance without a name is called `pid#nanoTime`, because two clients with one id would get the same queues. A
+    broadcasting one keeps `DEFAULT`: it finds its offsets in a folder of that name. Two broadcasting clients on one
+    machine therefore need names.
     """
     name = (instance_name or "").strip() or _DEFAULT
     if name == _DEFAULT and message_model != BROADCASTING:

@@ -1,4 +1,4 @@
-"""How far another clock is from ours, with bounds: what one question and its answer can prove."""
+"""How far another clock is from ours, with bounds: what requests and their answers can prove."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class ClockSample(Struct, frozen=True):
-    """One question: our clock when it was sent and when the answer came, and the other clock in between; in ms."""
+    """One request, in ms: our clock when it was sent and when the answer arrived, and the other clock in between."""
 
     sent_at_ms: int
     received_at_ms: int
@@ -32,21 +32,21 @@ class SkewBounds(Struct, frozen=True):
         return self.high_ms - self.middle_ms
 
     def exceeds(self, limit_ms: int) -> bool | None:
-        """Whether the clocks are further apart than the limit; None when the bounds do not tell."""
+        """Tell whether the clocks are further apart than the limit; None when the bounds do not decide it."""
         if self.low_ms > limit_ms or self.high_ms < -limit_ms:
             return True
         return False if -limit_ms <= self.low_ms and self.high_ms <= limit_ms else None
 
 
 class ClockBounds(Struct, frozen=True):
-    """Another clock minus ours, where one of the bounds or both may not be known (None)."""
+    """Another clock minus ours; None means an unknown bound."""
 
     low_ms: int | None = None
     high_ms: int | None = None
 
     @property
     def width_ms(self) -> int | None:
-        """How far the bounds are apart; None while one is not known."""
+        """How far the bounds are apart; None while one is unknown."""
         return None if self.low_ms is None or self.high_ms is None else self.high_ms - self.low_ms
 
     def minus(self, other: SkewBounds) -> ClockBounds:
@@ -57,13 +57,13 @@ class ClockBounds(Struct, frozen=True):
         )
 
     def off_ms(self) -> int:
-        """Return how far it is off at least: above 0 is ahead, below 0 behind, 0 where it may agree."""
+        """Return the least skew: above 0 when the clock is ahead, below 0 when it is behind, 0 when both may agree."""
         if self.low_ms is not None and self.low_ms > 0:
             return self.low_ms
         return self.high_ms if self.high_ms is not None and self.high_ms < 0 else 0
 
     def is_between(self, limits: SkewBounds) -> bool:
-        """Tell whether the clock is surely within limits, ends included."""
+        """Tell whether the clock is certainly within limits, ends included."""
         return (
             self.low_ms is not None
             and self.high_ms is not None
@@ -81,8 +81,8 @@ def middle_clock(skews: Iterable[SkewBounds]) -> SkewBounds | None:
 def compute_skew(samples: Sequence[ClockSample]) -> SkewBounds:
     """Return what all samples prove together; at least one is needed.
 
-    The other clock was read between sending and receiving, so each sample bounds the skew from both sides. Where they
-    contradict each other a clock was set meanwhile: then the last sample stands alone.
+    The other clock was read between sending and receiving, so each sample bounds the skew from both sides. Samples that
+    contradict each other mean that a clock was set meanwhile: then only the last one counts.
     """
     each = [_bounds(sample) for sample in samples]
     low_ms, high_ms = max(one.low_ms for one in each), min(one.high_ms for one in each)

@@ -1,4 +1,4 @@
-"""What a cluster should have, by what was seen of it before: which brokers and queues are missing now."""
+"""What a cluster should have, according to earlier runs: which brokers and queues are missing now."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rmqctl.model.topic import READ, WRITE
 
 from .times import short_time
 
-# So many brokers that are gone are remembered, those seen last: not for so long, for a clock that jumps would end that.
+# The most absent brokers remembered, those seen last. A limit by time would forget them when a clock jumps.
 _MAX_GONE = 100
 
 
 def merge_memories(memories: Collection[ClusterMemory]) -> ClusterMemory:
-    """Return what several name servers' memories hold together, the newest sighting of each thing."""
+    """Merge the memories of several name servers; the newest sighting of each broker and queue counts."""
     brokers: dict[str, SeenBroker] = {}
     topics: dict[str, dict[str, SeenQueues]] = {}
     forgotten: dict[str, int] = {}
@@ -49,9 +49,9 @@ def merge_memories(memories: Collection[ClusterMemory]) -> ClusterMemory:
 
 
 def expect(memory: ClusterMemory, *, named: Collection[str], now_ms: int, counts_ms: int) -> Expectation:
-    """Return what should be there: the brokers that a context names, else those seen within `counts_ms`.
+    """Return what should exist: the brokers that a context names, else those seen within `counts_ms`.
 
-    Where a context names brokers or `counts_ms` is 0, memory expects no other broker.
+    Where a context names brokers, or `counts_ms` is 0, no other remembered broker is expected.
     """
     recent = {name: seen for name, seen in memory.brokers.items() if now_ms - seen.last_seen_ms < counts_ms}
     expected = set(named) or set(recent)
@@ -70,7 +70,7 @@ def with_missing_brokers(live: ClusterInfo, expectation: Expectation) -> Cluster
     clusters = {broker.cluster for broker in live.brokers}
     missing = [
         Broker(
-            # A broker that was never seen belongs to the only cluster that there is.
+            # A broker that was never seen is assumed to be in the only cluster there is.
             cluster=seen.cluster if seen is not None else min(clusters, default=""),
             broker_name=name,
             addresses={},
@@ -90,17 +90,17 @@ def _absence(seen: SeenBroker | None, *, is_named: bool) -> Absence:
 
 
 def without_broker(route: TopicRoute) -> set[str]:
-    """Return the brokers that a route has queues of and does not describe."""
+    """Return the brokers whose queues a route lists but which it does not describe."""
     return {data.broker_name for data in route.queue_data} - {broker.broker_name for broker in route.brokers}
 
 
 def only_routed(name: str, topics: Collection[str], cluster: str = "") -> Broker:
-    """Return a broker that only routes name; it is missing."""
+    """Return a missing broker that is known only from routes."""
     return Broker(cluster, name, {}, Absence(None, topics=tuple(sorted(topics))))
 
 
 def with_routed_brokers(cluster: ClusterInfo, routes: Collection[TopicRoute]) -> ClusterInfo:
-    """Return a cluster with the brokers that only routes name; one of which they give no address is missing."""
+    """Return a cluster with the brokers that only routes name; one without an address in any route is missing."""
     there = {broker.broker_name for broker in cluster.brokers}
     routed: dict[str, Broker] = {}
     topics: dict[str, set[str]] = {}
@@ -116,7 +116,7 @@ def with_routed_brokers(cluster: ClusterInfo, routes: Collection[TopicRoute]) ->
 
 
 def not_registered(broker: Broker, now_ms: int) -> NotRegisteredError:
-    """Return the error of asking a broker that should be there and is not."""
+    """Return the error for a request to a broker that should be registered but is not."""
     absence = broker.absence or Absence(None)
     seen_ms, hint = absence.last_seen_ms, None
     if absence.topics:
@@ -126,31 +126,31 @@ def not_registered(broker: Broker, now_ms: int) -> NotRegisteredError:
     elif seen_ms is None:
         reason = "not registered with the name servers, though the context names it"
     elif absence.is_held:
-        reason = f"not registered, though members held queues of it at {short_time(seen_ms, now_ms)}"
+        reason = f"not registered, though members held its queues at {short_time(seen_ms, now_ms)}"
     else:
         reason = f"registered until {short_time(seen_ms, now_ms)}, not registered now"
     if absence.is_named:
-        hint = "Start it; if it is gone for good, take it out of brokers of the context (rmqctl context set)."
+        hint = "Start it. If it was removed permanently, delete it from the context's brokers (rmqctl context set)."
     return NotRegisteredError(broker.broker_name, reason, seen_ms, hint=hint)
 
 
 def master_missing(broker: Broker, now_ms: int) -> UnreachableError | None:
-    """Return why a broker has no master to ask, None when it has: every command judges a broker by this.
+    """Return the error for a broker without a master to ask, None when it has one; all commands use this.
 
-    It is not registered, registered without an address, or only its slaves are registered.
+    Such a broker is not registered, is registered without an address, or has only slaves.
     """
     if broker.absence is not None:
         return not_registered(broker, now_ms)
     if not broker.addresses:
-        return UnreachableError(broker.broker_name, "the name server knows no address of it")
+        return UnreachableError(broker.broker_name, "the name server does not list its address")
     if broker.master_address is None:
-        hint = "Its slaves answer reads with what they have copied; nothing can be written to it."
+        hint = "Start its master: slaves answer reads with the data they have copied, but accept no writes."
         return UnreachableError(broker.broker_name, "no master is registered", hint=hint)
     return None
 
 
 def lost_brokers(topic: str, live: TopicRoute | None, expectation: Expectation) -> set[str]:
-    """Return the brokers that had queues of a topic and are not in its route; they need not be missing."""
+    """Return the brokers that had queues of a topic but are not in its route; they may still be registered."""
     there = set() if live is None else {data.broker_name for data in live.queue_data}
     return set(expectation.topics.get(topic, {})) - there
 
@@ -183,13 +183,13 @@ def topics_of_missing(expectation: Expectation, missing: Collection[Broker]) -> 
 
 
 def may_hold(topic: str, broker_name: str, expectation: Expectation) -> bool:
-    """Tell whether a missing broker has queues of a topic, or may have: nothing is known of a topic never seen."""
+    """Tell whether a missing broker may have queues of a topic; any broker may have queues of a topic never seen."""
     known = expectation.topics.get(topic)
     return known is None or broker_name in known
 
 
 def queue_data(broker_name: str, seen: SeenQueues) -> QueueData:
-    """Return remembered queues as a route has them."""
+    """Return remembered queues in the form of a route's."""
     return QueueData(
         broker_name=broker_name,
         read_queue_count=seen.read_queue_count,
@@ -201,12 +201,12 @@ def queue_data(broker_name: str, seen: SeenQueues) -> QueueData:
 
 
 def seen_broker(broker: Broker, now_ms: int) -> SeenBroker:
-    """Return a registered broker as it is remembered."""
+    """Return a registered broker in the form in which it is remembered."""
     return SeenBroker(broker.cluster, broker.master_address, now_ms)
 
 
 def seen_queues(route: TopicRoute, now_ms: int) -> dict[str, SeenQueues]:
-    """Return a route's queues as they are remembered, by broker name."""
+    """Return a route's queues by broker name, in the form in which they are remembered."""
     return {
         data.broker_name: SeenQueues(data.read_queue_count, data.write_queue_count, data.perm, now_ms)
         for data in route.queue_data
@@ -214,19 +214,19 @@ def seen_queues(route: TopicRoute, now_ms: int) -> dict[str, SeenQueues]:
 
 
 def remember(memory: ClusterMemory, seen: Sightings, now_ms: int) -> ClusterMemory:
-    """Return the memory with what a run saw.
+    """Return the memory, updated with what a run saw.
 
-    A topic's queues on a registered broker that the route no longer names were removed on purpose, and are forgotten;
-    those on brokers that are not registered stay. While brokers are missing no new topic is learned: it may be on those
-    as well. A queue that only members hold makes its broker one that was there, unless the operator said that it is
-    gone: members learn that later than others.
+    Queues of a topic on a registered broker that the route no longer names were removed on purpose, and are forgotten;
+    queues on brokers that are not registered stay. While brokers are missing no new topic is learned, because it may
+    have queues on them as well. A broker whose queues only members hold is remembered too, unless the operator had it
+    forgotten: members learn of a removal later than others.
     """
     gone = sorted(memory.brokers.keys() - seen.brokers.keys(), key=lambda name: memory.brokers[name].last_seen_ms)
     brokers = {name: memory.brokers[name] for name in gone[-_MAX_GONE:]} | seen.brokers
     topics = {topic: dict(by_broker) for topic, by_broker in memory.topics.items()}
     for topic, by_broker in seen.topics.items():
         if seen.has_missing and topic not in topics:
-            continue  # on which brokers it lives cannot be learned now
+            continue  # its brokers cannot be learned now
         kept = {name: each for name, each in topics.get(topic, {}).items() if name not in seen.brokers}
         topics[topic] = kept | by_broker
     for topic, by_broker in seen.told.items():
@@ -249,7 +249,7 @@ def remember(memory: ClusterMemory, seen: Sightings, now_ms: int) -> ClusterMemo
 
 
 def forget_broker(memory: ClusterMemory, name: str, now_ms: int) -> ClusterMemory:
-    """Return the memory without a broker and its queues; what others remember of it until now does not count either."""
+    """Return the memory without a broker and its queues; earlier sightings in other memories are ignored too."""
     topics = {
         topic: {other: each for other, each in by_broker.items() if other != name}
         for topic, by_broker in memory.topics.items()
@@ -262,7 +262,7 @@ def forget_broker(memory: ClusterMemory, name: str, now_ms: int) -> ClusterMemor
 
 
 def not_after(memory: ClusterMemory, now_ms: int) -> ClusterMemory:
-    """Return the memory of which nothing was seen later than now: it was written while the clock was ahead."""
+    """Return the memory with no sighting later than now: such times were written while the clock was ahead."""
     return replace(
         memory,
         brokers={
@@ -274,9 +274,9 @@ def not_after(memory: ClusterMemory, now_ms: int) -> ClusterMemory:
 
 
 def is_much_newer(before: ClusterMemory, after: ClusterMemory, step_ms: int) -> bool:
-    """Tell whether a memory is worth writing: its content changed, or its times did by `step_ms`.
+    """Tell whether a memory is worth writing: its content changed, or its times moved by at least `step_ms`.
 
-    Back as well: the clock was ahead.
+    Times that went back count as well: the clock was ahead.
     """
     if _shape(before) != _shape(after):
         return True

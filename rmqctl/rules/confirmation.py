@@ -1,9 +1,9 @@
-"""Whether a group itself has taken up a reset: one queue, judged by samples that were taken after it was written.
+"""Whether a group itself has applied a reset: one queue, judged by samples that were taken after the write.
 
-What a broker answers is no proof. On 5.x it answers the target from the moment of the write, as a mark for the next
-pull; the pull that takes the mark up stores the member's old position over it for a moment; and a member that was never
-told stores its own position every 5 s. What proves it is the member's own position, or that the member has begun the
-queue anew since, when that and the stored offset agree for a second.
+The offset that a broker reports is not proof. On 5.x it reports the target from the moment of the write, as a mark for
+the next pull. The pull that applies the mark briefly overwrites the target with the member's old position. A member
+that never learned of the reset commits its own position every 5 s. Proof is the member's own position, or that the
+member has restarted the queue since, if that agrees with the stored offset for a second.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from rmqctl.model.receipt import WAITS_FOR_MEMBER
 from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
 from rmqctl.rules.words import agreeing
 
-# Two looks this far apart must agree: the offset that a pull stores over the target is gone by then.
+# Two samples this far apart must agree: by then, an offset that a pull stored over the target is corrected.
 _AGREE_S = 1.0
-# Longer than the 5 s after which members store their positions, where only brokers are heard.
+# Longer than the 5 s after which members commit their positions; used where only brokers answer.
 _STORED_S = 6.0
-# After so long somewhere else it is lost; clients before 5.2 take 10 s to go where a pull sent them.
+# After this long at another offset the reset is lost; clients before 5.2 need 10 s to follow a pull's correction.
 _LOST_S = {Route.SERVER_SIDE: 12.0, Route.CLIENT_PUSH: 6.0, Route.BROKER_WRITE: 6.0}
-# How long a group may be away for a restart, and a queue without an owner: members share every 20 s.
+# How long a group may be offline for a restart, and a queue without an owner: members rebalance every 20 s.
 _AWAY_S = 5.0
 _UNOWNED_S = 25.0
-# Until then no client can have taken up a push, however long it took us to begin looking.
+# Until then no client can have applied a push, however late the first sample was.
 _SURELY_STILL_S = 8.0
-# A client stops for 10 s with a push (MQClientInstance.resetOffset). A second one that comes meanwhile, of another
-# topic or broker, waits for the first; 16 s from one to the next were seen.
+# A client pauses for 10 s at a push (MQClientInstance.resetOffset). A second push for another topic or broker waits for
+# the first; up to 16 s between the two were measured.
 _PUSH_S = 10.5
 NEXT_PUSH_S = 16.5
 
 
 class Outcome(StrEnum):
-    """What became of a reset.
+    """The result of a reset.
 
-    CONFIRMED: the group goes on from there. PENDING: stored, or told to the clients, and nobody went there yet. LOST:
-    the group goes on from elsewhere. UNKNOWN: it can't be seen.
+    CONFIRMED: the group resumes from the target. PENDING: the target is stored or sent to the clients, but no client
+    has moved there yet. LOST: the group continues from another offset. UNKNOWN: the result cannot be determined.
     """
 
     CONFIRMED = "CONFIRMED"
@@ -52,7 +52,7 @@ class Outcome(StrEnum):
 
 
 class Verdict(Struct, frozen=True):
-    """What is known of one queue, and a short sentence why. `is_final`: waiting longer would not tell more."""
+    """The result for one queue, and a short reason. `is_final`: waiting longer would not change it."""
 
     outcome: Outcome
     reason: str
@@ -60,7 +60,7 @@ class Verdict(Struct, frozen=True):
 
 
 class Written(NamedTuple):
-    """One offset that was written: `before` is what was stored at that moment, None for none."""
+    """One offset that was written; `before` is the offset stored just before, None when none was stored."""
 
     mq: MessageQueue
     route: Route
@@ -69,7 +69,7 @@ class Written(NamedTuple):
 
 
 class _Look(NamedTuple):
-    """What one sample tells of the queue. `owner` is the one member that holds it, None unless there is exactly one."""
+    """One sample of the queue. `owner` is the member that holds it, None unless exactly one does."""
 
     at_s: float
     stored: int | None
@@ -80,7 +80,7 @@ class _Look(NamedTuple):
 
 
 def push_quiet_s(written: Collection[Written]) -> float:
-    """Return for how long clients may stand still, told by each broker of each topic; 0 where nothing is pushed."""
+    """Return how long clients may pause, in s: each broker pushes for each topic; 0 where nothing is pushed."""
     told = {(each.mq.topic, each.mq.broker_name) for each in written if each.route is Route.CLIENT_PUSH}
     return _PUSH_S + NEXT_PUSH_S * (len(told) - 1) if told else 0.0
 
@@ -93,21 +93,21 @@ def judge(
     baseline: GroupSample | None = None,
     quiet_s: float = _PUSH_S,
 ) -> Verdict:
-    """Say what became of one queue, by all samples since the write in their order; those without the queue don't count.
+    """Return the result for one queue, from all samples since the write in order; samples without it are skipped.
 
-    `was_online`: whether the group had members at the write. `baseline` is a sample from just before it: without one, a
-    member that is back where it was within a moment can't be told from one that never went. `quiet_s` is what
-    push_quiet_s() gives for all that was written.
+    `was_online`: whether the group had members at the write. `baseline` is a sample from just before it. Without one, a
+    member that quickly returned to its old offset cannot be distinguished from one that never moved. `quiet_s` is what
+    push_quiet_s() returns for everything that was written.
 
-    A target at or past the offset before is confirmed where the group has come that far, by whatever way.
+    A target at or past the previous offset is confirmed once the group has got that far in any way.
     """
     looks = [look for sample in samples if (look := _look(written.mq, sample)) is not None]
     if not looks:
-        return Verdict(Outcome.UNKNOWN, "it was not looked at since")
+        return Verdict(Outcome.UNKNOWN, "it was not sampled since")
     last = looks[-1]
     if last.stored is None:
         reason = last.queue.reasons.get("consumerOffset", "")
-        return Verdict(Outcome.UNKNOWN, f"its broker does not tell the offset ({reason})")
+        return Verdict(Outcome.UNKNOWN, f"its broker does not report the offset ({reason})")
     if not last.sample.client_ids and last.sample.state is GroupState.EMPTY:
         return _without_members(written, looks, was_online=was_online)
     if last.queue.is_popped:
@@ -128,31 +128,31 @@ def _look(mq: MessageQueue, sample: GroupSample) -> _Look | None:
 
 
 def _without_members(written: Written, looks: Sequence[_Look], *, was_online: bool) -> Verdict:
-    """Judge a group in which nobody is: nobody stores anything either, and who comes starts from what is stored."""
+    """Judge a group without members: no client overwrites the offset, and the next member starts from it."""
     stored = looks[-1].stored
     away_s = _steady_s(looks, lambda look: not look.sample.client_ids)
     is_final = away_s >= (_AWAY_S if was_online else _AGREE_S)
     if was_online and away_s == 0 and written.route is not Route.SERVER_SIDE:
-        # Offsets are read before members are missed: who has just left can have stored one in between.
+        # Offsets are read before the members: a member that has just left can have committed one in between.
         return Verdict(Outcome.PENDING, f"{stored} is stored, and the last member has just left")
     if stored == written.target:
         if written.route is Route.SERVER_SIDE:
             return Verdict(Outcome.PENDING, WAITS_FOR_MEMBER, is_final or not was_online)
-        return Verdict(Outcome.CONFIRMED, "stored, and no member is there to store another offset over it", True)
+        return Verdict(Outcome.CONFIRMED, "stored, and the group has no members that could overwrite it", True)
     if stored is not None and _is_on_side(written, stored):
-        return Verdict(Outcome.CONFIRMED, "the group had gone on from there before its members left", True)
+        return Verdict(Outcome.CONFIRMED, "the group had continued from there before its members left", True)
     if not is_final:
-        return Verdict(Outcome.PENDING, f"{stored} is stored, and no member is there")
+        return Verdict(Outcome.PENDING, f"{stored} is stored, and the group has no members")
     if was_online and written.before is not None and stored is not None and written.target < written.before <= stored:
-        reason = f"{stored} is stored: its members went there and came that far before they left, or never went there"
+        reason = f"{stored} is stored: its members moved and got that far before they left, or never moved"
         return Verdict(Outcome.UNKNOWN, reason, True)
-    return Verdict(Outcome.LOST, f"{stored} is stored, and no member is there", True)
+    return Verdict(Outcome.LOST, f"{stored} is stored, and the group has no members", True)
 
 
 def _is_on_side(written: Written, offset: int, before: int | None = None) -> bool:
-    """Tell whether an offset shows that somebody went to the target, and perhaps on from there.
+    """Tell whether an offset shows that a client moved to the target, and perhaps continued from there.
 
-    Where nothing was stored before, only the target itself shows it, unless `before` is known from elsewhere.
+    Where no offset was stored before, only the target itself shows it, unless `before` is known from elsewhere.
     """
     before = written.before if written.before is not None else before
     if before is None:
@@ -161,7 +161,7 @@ def _is_on_side(written: Written, offset: int, before: int | None = None) -> boo
 
 
 def _steady_s(looks: Sequence[_Look], holds: Callable[[_Look], bool]) -> float:
-    """Return for how long something has held without a break up to the last look."""
+    """Return how long a condition has held without a break up to the last sample."""
     since_s = looks[-1].at_s
     for look in reversed(looks):
         if not holds(look):
@@ -171,13 +171,13 @@ def _steady_s(looks: Sequence[_Look], holds: Callable[[_Look], bool]) -> float:
 
 
 def _unowned_s(looks: Sequence[_Look], quiet_s: float) -> float:
-    """Return for how long nobody has held the queue; while clients stand still for a push nobody is expected to."""
+    """Return how long no member has held the queue, without the time in which clients pause for a push."""
     steady_s = _steady_s(looks, lambda look: look.owner_count == 0)
     return min(steady_s, looks[-1].at_s - looks[0].at_s - quiet_s)
 
 
 def _by_pops(written: Written, looks: Sequence[_Look]) -> Verdict:
-    """Judge a queue that is popped: its position lives at the broker, and the pop that takes up a mark stores it."""
+    """Judge a popped queue: the broker keeps its position, and the pop that applies a mark stores it."""
     last, target = looks[-1], written.target
     stored = last.stored if last.stored is not None else -1
     has_marked = any(look.stored == target for look in looks)
@@ -187,21 +187,21 @@ def _by_pops(written: Written, looks: Sequence[_Look]) -> Verdict:
 
     if is_past(last) and (has_marked or _is_on_side(written, stored)):
         if _steady_s(looks, is_past) >= _AGREE_S:
-            return Verdict(Outcome.CONFIRMED, "it was popped on from there", True)
-        return Verdict(Outcome.PENDING, "it is popped on from there")
+            return Verdict(Outcome.CONFIRMED, "popping continued from there", True)
+        return Verdict(Outcome.PENDING, "popping continues from there")
     if stored == target:
         is_at_end = last.queue.max_offset is not None and target >= last.queue.max_offset
         if is_at_end and _steady_s(looks, lambda look: look.stored == target) >= _AGREE_S:
-            return Verdict(Outcome.CONFIRMED, "stored, and nothing is there to be popped", True)
-        return Verdict(Outcome.PENDING, "stored; the next pop starts there, one that waits can be held for 20 s")
+            return Verdict(Outcome.CONFIRMED, "stored, and no message is left to pop", True)
+        return Verdict(Outcome.PENDING, "stored; the next pop starts there, but a waiting pop can be held for 20 s")
     is_lost = _steady_s(looks, lambda look: look.stored != target) >= _LOST_S[Route.SERVER_SIDE]
-    return Verdict(Outcome.LOST if is_lost else Outcome.PENDING, f"it is popped at {stored}", is_lost)
+    return Verdict(Outcome.LOST if is_lost else Outcome.PENDING, f"popping continues at {stored}", is_lost)
 
 
 def _by_broker(written: Written, looks: Sequence[_Look], quiet_s: float) -> Verdict:
-    """Judge by the stored offset alone, where no member tells of the queue: it must have moved, and stay there."""
+    """Judge by the stored offset alone, where no member reports the queue: it must have moved and then stay."""
     target, route, last = written.target, written.route, looks[-1]
-    # An offset that equals the target can be the mark, until it was seen elsewhere; members store over a plain one.
+    # An offset equal to the target can be the mark until another one was seen; members overwrite a plain offset.
     moved_at_s = next((look.at_s for look in looks if look.stored != target), None)
     if route is not Route.SERVER_SIDE:
         moved_at_s = looks[0].at_s + (quiet_s if route is Route.CLIENT_PUSH else 0.0)
@@ -213,9 +213,9 @@ def _by_broker(written: Written, looks: Sequence[_Look], quiet_s: float) -> Verd
 
     silent_count = len(last.sample.silent_ids)
     silent = f"{silent_count} of its members {agreeing(silent_count, 'does')} not answer" if silent_count else ""
-    who = silent or "no member says that it holds the queue"
+    who = silent or "no member reports that it holds the queue"
     if is_there(last) and _steady_s(looks, is_there) >= _STORED_S:
-        does = "stays" if last.stored == target else "goes on from"
+        does = "stays" if last.stored == target else "continues from"
         return Verdict(Outcome.CONFIRMED, f"the stored offset {does} there ({who})", True)
     if route is Route.CLIENT_PUSH and last.at_s - looks[0].at_s < quiet_s:
         return Verdict(Outcome.PENDING, _STANDING_STILL)
@@ -223,7 +223,7 @@ def _by_broker(written: Written, looks: Sequence[_Look], quiet_s: float) -> Verd
         is_final = not silent and _unowned_s(looks, quiet_s if route is Route.CLIENT_PUSH else 0.0) >= _UNOWNED_S
         return Verdict(Outcome.PENDING, f"stored; {who}", is_final)
     if is_there(last):
-        return Verdict(Outcome.PENDING, f"the offset has moved on from there just now; {who}")
+        return Verdict(Outcome.PENDING, f"the offset has just moved on from there; {who}")
     return Verdict(Outcome.UNKNOWN, f"{last.stored} is stored, and {who}")
 
 
@@ -235,17 +235,17 @@ def _done_at(first: _Look | None) -> int | None:
 
 
 def _has_consumed(owner: OwnerSample) -> bool | None:
-    """Tell whether a member has finished a message since it took the queue; None where it does not tell."""
+    """Tell whether a member has consumed a message since it was assigned the queue; None where it does not report."""
     if owner.begun_at_ms is None or owner.consumed_at_ms is None:
         return None
     return owner.consumed_at_ms > owner.begun_at_ms
 
 
-_STANDING_STILL = "told to the clients, which stop for 10 s before they go there"
+_STANDING_STILL = "sent to the clients, which pause for 10 s before they move there"
 
 
 class _ByOwner:
-    """Judges by the word of the member that holds the queue, look by look."""
+    """Judges by what the member that holds the queue reports, sample by sample."""
 
     def __init__(self, written: Written, looks: Sequence[_Look], first: _Look | None, quiet_s: float) -> None:
         self._written = written
@@ -255,21 +255,21 @@ class _ByOwner:
         self._before = first.owner.commit_offset if first is not None and first.owner is not None else None
         # The end of the queue, where the group had consumed and stored all of it before the write.
         self._done_at = _done_at(first)
-        # When each member took the queue, as it said first, and as it said before it can have gone anywhere.
+        # When each member was assigned the queue: by its first report, and by its reports before it can have moved.
         self._begun_at_ms: dict[str, int] = {}
         self._unmoved_at_ms: dict[str, int] = {}
         self._dropped_by: set[str] = set()
         self._members: set[tuple[str, ...]] = set()
         self._owner_ids: set[str] = set()
-        # Who began the queue, and when, at its old position: nothing that it had consumed can have led it there.
+        # The members, and times, that started the queue at its old position: they did not consume their way there.
         self._begun_past: set[tuple[str, int | None]] = set()
-        # The first look at which the mark stood: the owner was still where it had been.
+        # The first sample with the mark stored: the owner was still at its old position.
         self._marked: _Look | None = None
         if first is not None:
             self._note(first)
 
     def verdict(self) -> Verdict:
-        """Return what all looks together show."""
+        """Return the result from all samples together."""
         is_gone, is_kept = False, False
         owner_id: str | None = None
         settled_s: float | None = None
@@ -281,16 +281,16 @@ class _ByOwner:
                 settled_s = elsewhere_s = None
                 continue
             if owner.client_id != owner_id:
-                # A new owner goes on from what is stored: from there only if that was stored by then.
+                # A new owner resumes from the stored offset: from the target only if that was stored by then.
                 owner_id, is_gone = owner.client_id, is_gone and is_kept
                 settled_s = elsewhere_s = None
-            # Only what is stored after it went there: before, it can be the mark that it has just taken away.
+            # Only an offset stored after the owner moved counts: an earlier one can be the mark that it just applied.
             is_kept = is_kept or (is_gone and self._is_side(look.stored))
             is_gone = is_gone or self._went_there(look, owner, owner.commit_offset)
             if is_gone and self._is_settled(look, owner.commit_offset):
                 settled_s = look.at_s if settled_s is None else settled_s
                 if look.at_s - settled_s >= _AGREE_S:
-                    return Verdict(Outcome.CONFIRMED, f"{owner_id} went on from there, and it is stored", True)
+                    return Verdict(Outcome.CONFIRMED, f"{owner_id} continued from there, and has committed it", True)
             else:
                 settled_s = None
             if is_gone or not self._is_elsewhere(look):
@@ -302,7 +302,7 @@ class _ByOwner:
         return self._open(is_gone=is_gone)
 
     def _note(self, look: _Look) -> None:
-        """Remember who held the queue since when, and whether it can have moved by then."""
+        """Remember since when each member held the queue, and whether it can have moved by then."""
         is_baseline = look.at_s < self._start_s
         is_still = self._written.route is Route.CLIENT_PUSH and look.at_s - self._start_s <= _SURELY_STILL_S
         self._members.add(look.sample.client_ids)
@@ -322,13 +322,13 @@ class _ByOwner:
             self._marked = self._marked or look
 
     def _went_there(self, look: _Look, owner: OwnerSample, position: int) -> bool:
-        """Tell whether the owner has gone to the target: it stands on that side, or has begun the queue anew since."""
+        """Tell whether the owner has moved to the target: it is on that side, or has restarted the queue since."""
         if owner.may_forget and position == self._written.target and not self._has_begun_anew(owner):
-            # Where it forgot its position it tells the stored one, which can be the mark.
+            # A client that forgot its position reports the stored one, which can be the mark.
             return False
         if self._is_side(position):
             return True
-        # Past the old position. It may have gone there and come back within a moment; others make that uncertain.
+        # Past the old position: it may have moved there and quickly returned. Other owners make that uncertain.
         route, target = self._written.route, self._written.target
         if route is Route.BROKER_WRITE or position < target or look.at_s < self._quiet_until_s:
             return False
@@ -340,14 +340,14 @@ class _ByOwner:
         if route is Route.SERVER_SIDE and look.stored == target:
             return False
         if owner.begun_at_ms is not None or owner.client_id in self._dropped_by:
-            # A Java client stores the target at its broker and asks at once where to go on: that question can overtake.
+            # A Java client commits the target and immediately queries where to resume: the query can overtake.
             return self._has_begun_anew(owner) and (owner.client_id, owner.begun_at_ms) not in self._begun_past
-        # It can't be told when it took the queue; but its pull has taken the mark away, and it has consumed since.
+        # When it was assigned the queue is unknown, but its pull has applied the mark, and it has consumed since.
         before_ms = self._marked.owner.consumed_at_ms if self._marked is not None and self._marked.owner else None
         return before_ms is not None and owner.consumed_at_ms not in (None, before_ms)
 
     def _has_begun_anew(self, owner: OwnerSample) -> bool:
-        """Tell whether a member is seen to have taken the queue anew since."""
+        """Tell whether a member has visibly restarted the queue since."""
         if owner.begun_at_ms is not None:
             return self._begun_at_ms.get(owner.client_id) != owner.begun_at_ms
         return owner.client_id in self._dropped_by
@@ -356,7 +356,7 @@ class _ByOwner:
         return _is_on_side(self._written, offset, self._before)
 
     def _is_settled(self, look: _Look, position: int) -> bool:
-        """Tell whether what is stored and the member's position belong together: members are asked after brokers."""
+        """Tell whether the stored offset fits the member's position, given that members are asked after brokers."""
         stored = look.stored
         return stored is not None and look.at_s >= self._quiet_until_s and self._written.target <= stored <= position
 
@@ -368,22 +368,20 @@ class _ByOwner:
     def _elsewhere(self, owner: OwnerSample, position: int) -> Verdict:
         has_stayed = owner.begun_at_ms is not None and self._unmoved_at_ms.get(owner.client_id) == owner.begun_at_ms
         if owner.may_forget and self._has_begun_anew(owner) and _has_consumed(owner) is False:
-            reason = f"{owner.client_id} forgot where it was sent, and took the queue anew at {position}"
+            reason = f"{owner.client_id} forgot the target, and restarted the queue at {position}"
             return Verdict(Outcome.LOST, reason, True)
         if position < self._written.target or has_stayed:
-            return Verdict(
-                Outcome.LOST, f"{owner.client_id} goes on from {position}, where it never was told to go", True
-            )
-        reason = f"{owner.client_id} stands at {position}: it went there and came that far again, or never went there"
+            return Verdict(Outcome.LOST, f"{owner.client_id} continues from {position}, not from the target", True)
+        reason = f"{owner.client_id} is at {position}: it moved to the target and got that far again, or never moved"
         return Verdict(Outcome.UNKNOWN, reason, True)
 
     def _open(self, *, is_gone: bool) -> Verdict:
-        """Say what is being waited for."""
+        """Return what the reset is still waiting for."""
         last = self._looks[-1]
         if last.at_s < self._quiet_until_s:
             return Verdict(Outcome.PENDING, _STANDING_STILL)
         if last.owner_count > 1:
-            return Verdict(Outcome.PENDING, f"{last.owner_count} members hold the queue, they are sharing anew")
+            return Verdict(Outcome.PENDING, f"{last.owner_count} members hold the queue: they are rebalancing")
         if last.owner is None:
             unowned_s = _unowned_s(self._looks, self._quiet_until_s - self._start_s)
             is_final = last.stored == self._written.target and not last.sample.silent_ids and unowned_s >= _UNOWNED_S
@@ -391,4 +389,4 @@ class _ByOwner:
         name, position = last.owner.client_id, last.owner.commit_offset
         if last.stored == self._written.target and not is_gone:
             return Verdict(Outcome.PENDING, f"stored; {name} has not pulled since, and a pull can be held for 20 s")
-        return Verdict(Outcome.PENDING, f"{name} stands at {position}, {last.stored} is stored")
+        return Verdict(Outcome.PENDING, f"{name} is at {position}, {last.stored} is stored")

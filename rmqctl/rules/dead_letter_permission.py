@@ -1,7 +1,7 @@
-"""The permission of a group's dead-letter topic: whether it can be read, and what opens it.
+"""The permission of a group's dead-letter topic: whether it can be read, and how to make it readable.
 
 Brokers up to 4.9.1 create the topic with PERM_WRITE alone (SendMessageProcessor), later ones with PERM_READ as well.
-No broker changes the permission of a topic that exists.
+Brokers never change the permission of an existing topic.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def is_readable(config: Mapping[str, Any]) -> bool:
 
 
 def opened(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a topic's TopicConfig fields with the permission to read added, and all else as it is."""
+    """Return a topic's TopicConfig fields with read permission added, and everything else unchanged."""
     return with_permission(config, config[PERM] | READ)
 
 

@@ -1,4 +1,4 @@
-"""Whether what a plan was made for still stands, queue by queue."""
+"""Whether the situation that a plan was made for has changed, queue by queue."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from rmqctl.rules.words import counted
 
 
 class Now(Struct, frozen=True):
-    """What is found when a plan is to be applied, under the plan's own names.
+    """The situation when a plan is to be applied, under the plan's own field names.
 
-    `offsets` are stored offsets of the plan's queues, None for none; a queue that could not be read is not there.
-    `routes` are the ways that would be chosen now, by broker name. `bounds` are the smallest and the next offset of the
-    plan's queues, where they were read, and `store_times_ms` of the first message at their targets.
-    `lacking_config` are brokers that do not have the group configured, `untold_config` those that did not tell.
+    `offsets` are the stored offsets of the plan's queues, None where none is stored; queues that could not be read are
+    missing. `routes` are the ways that would be chosen now, by broker name. `bounds` are the smallest and the next
+    offset of the plan's queues, where they were read; `store_times_ms` are the store times of the first messages at
+    their targets. `lacking_config` are brokers without a configuration of the group, `untold_config` brokers that did
+    not report it.
     """
 
     state: GroupState
@@ -38,24 +39,24 @@ class Now(Struct, frozen=True):
 
 
 class Moved(Struct, frozen=True):
-    """How far the queues of a group that runs have come since the plan, which is no drift: messages, and queues."""
+    """How many messages, in how many queues, a running group consumed since the plan; this is not drift."""
 
     message_count: int
     queue_count: int
 
 
 def find_drift(plan: Plan, now: Now, *, strict: bool) -> list[str]:
-    """Return a sentence for everything that has changed so that the plan no longer holds, none when it does.
+    """Return a sentence for every change that invalidates the plan; an empty list when the plan is still valid.
 
-    Queues of a group that runs move on: only one that went back, or went over its target, is no longer what was
-    planned. One that was to go to its end may be past that, and one that was to stay may have gone on: is_there() tells
-    both. Where nobody consumes, and with `strict`, any other offset is drift.
+    Queues of a running group advance: only a queue whose offset went back, or passed its target, is drift. A queue that
+    was to move to its end may be past it, and one that was to stay may have advanced; is_there() covers both. When the
+    group has no members, and with `strict`, any other offset is drift.
     """
     return [*_group_drift(plan, now), *_broker_drift(plan, now), *_queue_drift(plan, now, strict=strict)]
 
 
 def count_moved(plan: Plan, now: Now) -> Moved:
-    """Return how far the queues have moved on since, but for those that are where the plan sends them."""
+    """Return how far the queues have advanced since the plan, except those that are already at their target."""
     moves = [
         after - item.before
         for item in plan.items
@@ -78,24 +79,24 @@ def _group_drift(plan: Plan, now: Now) -> Iterator[str]:
         ("message model", plan.message_model, now.message_model),
     ):
         if before != after:
-            yield f"The {what} was {before or 'not known'} and is {after or 'not known'}."
+            yield f"The {what} was {before or 'unknown'} and is {after or 'unknown'}."
 
 
 def _broker_drift(plan: Plan, now: Now) -> Iterator[str]:
     for name, address in plan.brokers.items():
         if name not in now.brokers:
-            yield f"Broker {name} is not there, or does not answer."
+            yield f"Broker {name} is not registered or does not answer."
         elif now.brokers[name] != address:
             yield f"Broker {name} was at {address} and is at {now.brokers[name]}: it may be another cluster."
         elif name in now.routes:
             planned = {item.route for item in plan.items if item.mq.broker_name == name}
             planned -= {now.routes[name], Route.UNSEEN, Route.POP_ACK}
             for route in sorted(planned):
-                yield f"Broker {name} would be changed by {route}, and now by {now.routes[name]}."
+                yield f"Broker {name} was to be changed by {route}, and now by {now.routes[name]}."
         if name in now.lacking_config and name in plan.configured_at:
             yield f"Group {plan.group} was configured at {name} and no longer is."
         elif name in now.untold_config and name in plan.configured_at:
-            yield f"Group {plan.group} was configured at {name}, which did not tell whether it still is."
+            yield f"Group {plan.group} was configured at {name}, which did not report whether it still is."
     topics = {topic for topic, _ in plan.read_queue_counts}
     places = plan.read_queue_counts.keys() | {place for place in now.read_queue_counts if place[0] in topics}
     for topic, name in sorted(places):
@@ -106,7 +107,7 @@ def _broker_drift(plan: Plan, now: Now) -> Iterator[str]:
 
 def _queue_drift(plan: Plan, now: Now, *, strict: bool) -> Iterator[str]:
     for item in plan.items:
-        # Offsets of popped queues move on by themselves, and decide nothing.
+        # Offsets of popped queues advance by themselves, and decide nothing.
         if item.mq.broker_name not in now.brokers or item.route in (Route.UNSEEN, Route.POP_ACK):
             continue
         if item.mq not in now.offsets:
@@ -120,15 +121,15 @@ def _queue_drift(plan: Plan, now: Now, *, strict: bool) -> Iterator[str]:
 
 
 def _out_of_bounds(item: PlanItem, now: Now) -> str | None:
-    """Tell why the queue is not the one of the plan, or has no message at the target any more.
+    """Return why the queue is not the plan's any more, or no longer has a message at the target.
 
-    An end that went back also shows where no offset was stored: the topic was deleted and made again, or its broker
-    lost messages.
+    An end that went back also shows this where no offset was stored: the topic was deleted and created again, or its
+    broker lost messages.
     """
     if item.max_offset is None:
         return None
     if item.mq not in now.bounds:
-        return "its first and last offset could not be read."
+        return "its first and last offsets could not be read."
     min_offset, max_offset = now.bounds[item.mq]
     if max_offset < item.max_offset:
         return (
@@ -136,21 +137,20 @@ def _out_of_bounds(item: PlanItem, now: Now) -> str | None:
             "its broker lost messages."
         )
     if item.target is not None and item.target < min_offset and item.target != item.before:
-        return f"its target {item.target} is deleted: the first message is {min_offset} now."
+        return f"its target {item.target} is deleted: the first message is now {min_offset}."
     stored_at_ms = now.store_times_ms.get(item.mq, item.first_store_time_ms)
     if stored_at_ms != item.first_store_time_ms:
         return (
-            f"the message at its target {item.target} was stored at {iso_time(item.first_store_time_ms)}, and now one "
-            f"of {iso_time(stored_at_ms)} is there: the topic was deleted and created again, or its broker lost "
-            "messages."
+            f"the message at its target {item.target} was stored at {iso_time(item.first_store_time_ms)}, and is "
+            f"one of {iso_time(stored_at_ms)}: the topic was deleted and created again, or its broker lost messages."
         )
     return None
 
 
 def compared_times(plan: Plan, now: Now) -> list[PlanItem]:
-    """Return the items whose message at the target shows whether the queue is still that of the plan.
+    """Return the items whose message at the target shows whether the queue is still the plan's.
 
-    An end that went back shows it too, until as many messages came again. The end of a queue has no message.
+    An end that went back shows it too, until as many messages are written again. A target at the end has no message.
     """
     return [
         item
@@ -174,12 +174,12 @@ def is_seen(awaits: Awaited, before: int | None, now: int | None) -> bool:
 
 
 def is_config_seen(awaits: Awaited, now: Mapping[str, Any] | None) -> bool:
-    """Tell whether a broker holds what an earlier write leaves there."""
+    """Tell whether a broker has the configuration that an earlier write leaves."""
     return not isinstance(awaits.target, int) and holds(awaits.target, now)
 
 
 def is_unseen_yet(awaits: Awaited, before: int | None, now: int | None, route: Route) -> bool:
-    """Tell whether an offset that was `before` when a write was sent goes on as if nothing had been written."""
+    """Tell whether an offset that was `before` when a write was sent advances as if nothing had been written."""
     if now == before:
         return True
     if route is Route.BROKER_WRITE or before is None or now is None:
@@ -188,7 +188,7 @@ def is_unseen_yet(awaits: Awaited, before: int | None, now: int | None, route: R
 
 
 def is_there(item: PlanItem, after: int | None) -> bool:
-    """Tell whether nothing is to be written: the queue is where it was to go, or has gone on from there by itself."""
+    """Tell whether nothing is left to write: the queue is at its target, or has advanced past it by itself."""
     if item.awaits is not None:
         return False
     if item.route is Route.BROKER_WRITE:
@@ -210,12 +210,12 @@ def _moved(item: PlanItem, after: int | None, *, strict: bool) -> str | None:
         return None
     said = f"its offset was {'none' if before is None else before} and is {'none' if after is None else after}"
     if not strict and item.route is Route.BROKER_WRITE and after == target:
-        return None  # a run of before was broken off behind it
-    # Where it was taken that nobody consumes, somebody does.
+        return None  # an earlier run was interrupted after this write
+    # The plan assumed that the group is offline, but a client consumes.
     if strict or item.route is Route.BROKER_WRITE or after is None:
         return f"{said}."
     if before is not None and after < before:
         return f"{said}: it went back."
     if target is not None and (before is None or before < target) and target < after and not is_there(item, after):
-        return f"{said}: it went over its target {target}."
+        return f"{said}: it passed its target {target}."
     return None

@@ -1,4 +1,4 @@
-"""Durations: 500ms, 10s, 1m30s, 2h, 3d, PT1H, 0 for none; and back into short text."""
+"""Parse durations (500ms, 10s, 1m30s, 2h, 3d, PT1H, 0 for none), and format them as short text."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _MAX_MS = 100 * 365 * 86_400_000
 def parse_duration_ms(text: str) -> int:
     """Return a duration in ms.
 
-    Raises ValueError with a sentence for anything else, a negative duration, one beyond 100 years, and a number without
-    a unit: who writes 2 for a reset means hours more often than seconds. Only 0 needs none.
+    Raises ValueError with a sentence for any other text, a negative duration, one beyond 100 years, and a number other
+    than 0 without a unit: 2 could mean seconds, but for a reset more often means hours.
     """
     given = text.strip()
     if re.fullmatch(r"[0-9]+(\.[0-9]+)?", given) and float(given) != 0:
-        raise ValueError(f"{text!r} has no unit: write {given}h, {given}m or {given}s")
+        raise ValueError(f"{text!r} has no unit: use {given}h, {given}m or {given}s")
     duration_ms = _parse(given)
     if duration_ms is None or duration_ms > _MAX_MS:
-        raise ValueError(f"{text!r} is no duration: write 500ms, 10s, 1m30s, 2h, 3d or PT1H")
+        raise ValueError(f"invalid duration {text!r}: use for example 500ms, 10s, 1m30s, 2h, 3d or PT1H")
     return round(duration_ms)
 
 
 def _parse(given: str) -> float | None:
     if not given.isascii():
-        return None  # digits of other scripts, and letters that become ASCII ones by a change of case
+        return None  # digits of other scripts, and letters that become ASCII when their case is changed
     if re.fullmatch(r"\d+(\.\d+)?", given):
         return 0.0  # any other number lacks a unit
     iso = re.fullmatch(_ISO, given.upper())
@@ -41,7 +41,7 @@ def _parse(given: str) -> float | None:
 
 
 def short_duration(duration_ms: int) -> str:
-    """Return a duration in at most two units, rounded down: 950ms, 12s, 3m05s, 2h10m, 4d3h; a minus when negative."""
+    """Return a duration in at most two units, rounded down: 950ms, 12s, 3m05s, 2h10m, 4d3h, -5s."""
     if duration_ms < 0:
         return f"-{short_duration(-duration_ms)}"
     if 0 < duration_ms < 1000:

@@ -1,4 +1,4 @@
-"""How long a message that hangs waits until it is sent back: by RocketMQ's periodic look, and by an exact timer."""
+"""How long a stuck message waits until it is sent back: by RocketMQ's periodic check, and by an exact timer."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-# ConsumeMessageConcurrentlyService.cleanExpireMsg looks at so many heads of each queue (ProcessQueue.cleanExpiredMsg).
+# The heads per queue that ConsumeMessageConcurrentlyService.cleanExpireMsg checks (ProcessQueue.cleanExpiredMsg).
 HEADS_PER_LOOK = 16
-# A client tells of its last pull, and a new one follows within 15 s at the broker, 5 s more until the broker looks.
+# A client reports its last pull; the next one follows after 15 s at the broker and 5 s more until the broker checks.
 _TELLS_WITHIN_MS = 30_000
 
 
 class ExpiryWait(Struct, frozen=True):
-    """One message that began to be consumed at a time: how long until it is sent back, in ms."""
+    """One message, when its consumption began, and how long until it is sent back either way; in ms."""
 
     began_ms: int
     rocketmq_ms: int
@@ -21,11 +21,11 @@ class ExpiryWait(Struct, frozen=True):
 
 
 def expiry_waits(began_ms: Sequence[int], timeout_ms: int, first_look_ms: int) -> list[ExpiryWait]:
-    """Return how long each message waits that hangs in one queue; they stand in the order of their offsets.
+    """Return how long each stuck message of one queue waits, in the order of their offsets.
 
-    RocketMQ looks every consumeTimeout, from first_look_ms on: while the first message in hand is older than
-    consumeTimeout it is sent back and the next one is looked at, 16 times at most. One that is younger hides what is
-    behind it. An exact timer sends each back when its time is over.
+    RocketMQ checks every consumeTimeout, starting at first_look_ms. While the first message in flight is older than
+    consumeTimeout, it is sent back and the next one is checked, at most 16 times. A younger message hides those behind
+    it. An exact timer sends each message back when its own time is over.
     """
     waits: list[ExpiryWait] = []
     look_ms = first_look_ms
@@ -39,23 +39,23 @@ def expiry_waits(began_ms: Sequence[int], timeout_ms: int, first_look_ms: int) -
 
 
 def next_look_ms(started_at_ms: int, timeout_ms: int, now_ms: int) -> int:
-    """Return when a client that began at a time looks next: it does so every consumeTimeout, counted from there."""
+    """Return when a client checks next: it does so every consumeTimeout, counted from its start."""
     passed = max(0, now_ms - started_at_ms)
     return started_at_ms + (passed // timeout_ms + 1) * timeout_ms
 
 
 def likely_now_ms(least_ms: int, own_ms: int) -> int:
-    """Return what a client's clock shows, which showed least_ms at some time in the last 30 s.
+    """Return the likely time of a client's clock that showed `least_ms` at some moment in the last 30 s.
 
-    Ours decides, except where the two clocks cannot agree.
+    Our own clock decides, except where the two clocks cannot agree.
     """
     return own_ms if least_ms <= own_ms <= least_ms + _TELLS_WITHIN_MS else least_ms
 
 
 def sent_back_in_ms(least_age_ms: int, most_age_ms: int, timeout_ms: int, look_in_ms: int) -> tuple[int, int]:
-    """Return in how many ms, at least and at most, the head of a queue is sent back by RocketMQ's look.
+    """Return in how many ms, at least and at most, RocketMQ's check sends the head of a queue back.
 
-    Its age decides which look that is.
+    The age of the head decides which check that is.
     """
     earliest, latest = (
         expiry_waits([-age_ms], timeout_ms, look_in_ms)[0].rocketmq_ms - age_ms

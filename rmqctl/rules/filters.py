@@ -1,4 +1,4 @@
-"""Conditions on the rows of a list, `lag>0` or `group~^pay`, and their order."""
+"""Filter the rows of a list by conditions, for example `lag>0` or `group~^pay`, and sort them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNKNOWN = "unknown"
 
 
 class Condition(Struct, frozen=True):
-    """One condition: the row's key, an operator, and the text to compare with ("unknown" stands for null)."""
+    """One condition: the row's key, an operator, and the text to compare with ("unknown" means null)."""
 
     key: str
     operator: str
@@ -22,36 +22,36 @@ class Condition(Struct, frozen=True):
 
 
 def parse_condition(text: str) -> Condition:
-    """Read `KEY OPERATOR VALUE`. Raises ValueError with a sentence."""
+    """Parse `KEY OPERATOR VALUE`. Raises ValueError with a sentence."""
     match = _CONDITION.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is not a condition: write KEY, one of {' '.join(_OPERATORS)}, and a value")
+        raise ValueError(f"invalid condition {text!r}: use KEY, one of {' '.join(_OPERATORS)}, and a value")
     key, operator, value = match.groups()
     if operator in ("~", "!~"):
         try:
             re.compile(value.strip())
         except re.error as error:
-            raise ValueError(f"{value.strip()!r} is not a regular expression: {error}") from None
+            raise ValueError(f"invalid regular expression {value.strip()!r}: {error}") from None
     if operator == "=":
         value = value.removeprefix("=")  # as in most languages
     return Condition(key, operator, value.strip())
 
 
 def require_comparable(condition: Condition, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Raise ValueError for a text that is compared with numbers and is none: no row could ever meet it."""
+    """Raise ValueError when a text that is not a number is compared with numbers: no row could ever match."""
     if condition.operator in ("~", "!~") or condition.text == _UNKNOWN or _number(condition.text) is not None:
         return
     values = [row.get(condition.key) for row in rows]
     if any(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-        raise ValueError(f"{condition.text!r} is no number, and {condition.key} is one")
+        raise ValueError(f"invalid number {condition.text!r}: {condition.key} is a number")
 
 
 def is_met(condition: Condition, row: Mapping[str, Any]) -> bool:
     """Tell whether a row certainly meets a condition.
 
-    A value that is unknown is neither equal, larger nor smaller, unless its lower bound decides (see decide()): only
-    `KEY=unknown` finds it, and `KEY!=VALUE` keeps it. A list meets =, ~ when one of its members does, and !=, !~ when
-    none does.
+    An unknown value is neither equal, larger nor smaller, unless its lower bound decides (see decide()): only
+    `KEY=unknown` matches it, and `KEY!=VALUE` keeps it. A list meets = and ~ when one of its members does, and != and
+    !~ when none does.
     """
     if condition.operator in ("!=", "!~"):
         return not is_met(Condition(condition.key, condition.operator.removeprefix("!"), condition.text), row)
@@ -59,9 +59,9 @@ def is_met(condition: Condition, row: Mapping[str, Any]) -> bool:
 
 
 def decide(condition: Condition, row: Mapping[str, Any]) -> bool | None:
-    """Return whether a row meets a condition, None when its unknown number could be on either side.
+    """Return whether a row meets a condition, None when an unknown number leaves that open.
 
-    Of an unknown number, `KEYAtLeast` is a lower bound: a lag of at least 50 is more than 10 and not less than 20.
+    `KEYAtLeast` is the lower bound of an unknown number: a lag of at least 50 is more than 10 and not less than 20.
     """
     if condition.operator in ("!=", "!~"):
         return is_met(condition, row)
@@ -83,11 +83,11 @@ def _decide_unknown(condition: Condition, row: Mapping[str, Any]) -> bool | None
         return None
     if condition.operator in (">", ">="):
         return True if _ORDER[condition.operator](at_least, wanted) else None
-    # Whatever is added to the bound only makes it larger.
+    # The true number can only be larger than the bound.
     return False if at_least > wanted or (condition.operator == "<" and at_least == wanted) else None
 
 
-# Reasons of a null that stands for "there is none" rather than for a number that was not told.
+# Reasons for a null that means "does not exist" rather than a number that was not reported.
 _NOTHING_THERE = frozenset({"NO_MEMBERS", "NOTHING_UNREAD", "NO_MESSAGES"})
 
 
@@ -97,7 +97,7 @@ def _reason(key: str, row: Mapping[str, Any]) -> str | None:
 
 
 def undecided_counts(conditions: Sequence[Condition], rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Count by key the rows that only an unknown number keeps out: every other condition leaves them in."""
+    """Count by key the rows that only an unknown number excludes: they meet every other condition."""
     counts: dict[str, int] = {}
     for row in rows:
         decisions = [(condition.key, decide(condition, row)) for condition in conditions]
@@ -121,7 +121,7 @@ def _as_text(value: Any) -> str:
 
 
 def _number(text: str) -> int | float | None:
-    """Return a number as written: integers exactly, for offsets are beyond what a float holds."""
+    """Return a number as written; integers exactly, because offsets can exceed the precision of a float."""
     for kind in (int, float):
         try:
             return kind(text)
@@ -140,9 +140,9 @@ _ORDER: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def ordered(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> list[Mapping[str, Any]]:
-    """Return rows sorted by keys, the first one weighing most; `-key` is the largest first. Unknown comes last.
+    """Return rows sorted by keys, the first key weighing most; `-key` sorts the largest first, unknown values last.
 
-    An unknown number of which a part is known (`KEYAtLeast`) is sorted by that part.
+    An unknown number with a lower bound (`KEYAtLeast`) is sorted by that bound.
     """
     result = list(rows)
     for key in reversed(keys):
@@ -156,7 +156,7 @@ def ordered(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> list[Mapp
 
 def _sorted_by(name: str, row: Mapping[str, Any]) -> Any:
     value = row.get(name)
-    # At least 0 says nothing.
+    # A lower bound of 0 is no information.
     return value if value is not None else row.get(f"{name}AtLeast") or None
 
 

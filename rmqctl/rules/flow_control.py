@@ -1,4 +1,4 @@
-"""Whether a queue may be pulled, or has as much in flight as it may have (DefaultMQPushConsumerImpl.pullMessage)."""
+"""Whether a queue may be pulled, or has reached a limit in flight (DefaultMQPushConsumerImpl.pullMessage)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MIB_BYTES = 1 << 20
 
 
 class Hold(StrEnum):
-    """Which limit keeps a queue from being pulled. BLOCKED: messages that failed and that no broker takes back."""
+    """The limit that keeps a queue from being pulled. BLOCKED: failed messages that no broker accepts back."""
 
     QUEUE_COUNT = "QUEUE_COUNT"
     QUEUE_SIZE = "QUEUE_SIZE"
@@ -21,7 +21,7 @@ class Hold(StrEnum):
 
 
 class FlowLimits(Struct, frozen=True, kw_only=True):
-    """How much may be in flight; None does not limit.
+    """How much may be in flight; None means no limit.
 
     pullThresholdForQueue, pullThresholdSizeForQueue, consumeConcurrentlyMaxSpan, pullThresholdForTopic and
     pullThresholdSizeForTopic.
@@ -38,11 +38,11 @@ def decide(
     limits: FlowLimits, *, held_queue_count: int, count: int, size_bytes: int, span: int | None = None,
     is_blocked: bool = False,
 ) -> Hold | None:  # fmt: skip
-    """Return the first limit that a queue is over, None when it may be pulled.
+    """Return the first limit that a queue exceeds, None when the queue may be pulled.
 
-    `held_queue_count` are all queues that the consumer holds, of every topic and the retry topic: a limit of a topic is
-    divided by it, and then takes the place of the queue's own, also of a smaller one (RebalancePushImpl).
-    `span` is None for orderly consumption, which has no limit of it.
+    `held_queue_count` is the number of all queues that the consumer holds, of every topic and the retry topic. A
+    topic's limit is divided by it, and then replaces the queue's own limit, even a smaller one (RebalancePushImpl).
+    `span` must be None for orderly consumption, which has no span limit.
     """
     if is_blocked:
         return Hold.BLOCKED
@@ -56,7 +56,7 @@ def decide(
         mib_limit, size_hold = limits.queue_mib, Hold.QUEUE_SIZE
     else:
         mib_limit, size_hold = _share(limits.topic_mib, held_queue_count), Hold.TOPIC_SIZE
-    # Whole MiB are compared: a limit of 100 holds from 101 on.
+    # Whole MiB are compared: a limit of 100 is exceeded from 101 on.
     if mib_limit is not None and size_bytes // _MIB_BYTES > mib_limit:
         return size_hold
     if span is not None and limits.span is not None and span > limits.span:

@@ -1,4 +1,4 @@
-"""What a group has left to consume, summed over its queues from the brokers' tables."""
+"""A group's backlog, summed over its queues from the brokers' tables."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .progress import compute_lag
 class TopicPart(Struct, frozen=True):
     """One broker's part of a topic, and the group's offsets there by queue id.
 
-    `queues` is None where the broker did not tell, for `reason`; `config` where its configuration is not known.
-    `cut_queues` are queues with an offset that the topic no longer has.
+    A broker that did not report leaves `queues` None, with a `reason`; an unknown configuration leaves `config` None.
+    `cut_queues` are queues that have an offset but no longer belong to the topic.
     """
 
     broker_name: str
@@ -35,7 +35,7 @@ class TopicPart(Struct, frozen=True):
 
 
 class Behind(Struct, frozen=True):
-    """Queues with unread messages in one broker's part of a topic: those to read on from, those to restart."""
+    """Queues with unread messages in one broker's part of a topic: to be resumed, or restarted at the first one."""
 
     broker_name: str
     topic: str
@@ -53,9 +53,9 @@ class Unreadable(Struct, frozen=True):
 class Backlog(Struct, frozen=True):
     """Sums over all queues. `reason` says why lag and losses are lower bounds; None: they are exact.
 
-    `beyond_max_count` are queues whose offset is beyond their end; `unreadable_count` messages in queues that no
-    consumer can read, which the lag leaves out; they can be read when readQueueNums is `unreadable_end`.
-    `uncommitted_count` are messages in queues without a stored offset, which the lag leaves out as well.
+    `beyond_max_count` counts queues whose offset is beyond their end. `unreadable_count` counts messages in queues that
+    no consumer can read, which the lag does not include; a readQueueNums of `unreadable_end` makes them readable.
+    `uncommitted_count` counts messages in queues without a stored offset, which the lag does not include either.
     """
 
     lag: int
@@ -69,12 +69,12 @@ class Backlog(Struct, frozen=True):
     uncommitted_count: int = 0
 
 
-# The weightiest first.
+# The most important first.
 _REASONS = (Unknown.BROKER_UNREACHABLE, Unknown.NOT_AUTHORISED, Unknown.OFFSET_BEYOND_MAX, Unknown.NEVER_COMMITTED)
 
 
 def sum_backlog(parts: Iterable[TopicPart]) -> Backlog:
-    """Sum up what brokers told of the topics that a group consumes."""
+    """Sum up the brokers' reports on the topics that a group consumes."""
     lag = lost = beyond_max_count = uncommitted_count = 0
     unreadable: list[Unreadable] = []
     found: set[Unknown | None] = set()
@@ -139,7 +139,7 @@ def merge_backlogs(parts: Iterable[Backlog]) -> Backlog:
 
 
 def oldest_age_ms(behind: Behind, spans: Mapping[int, ConsumeTimeSpan]) -> int | None:
-    """Return the age of the oldest unread message in some queues, None when that of any is not known."""
+    """Return the age in ms of the oldest unread message in some queues, None when any queue's is unknown."""
     ages = [spans[queue_id].head_age_ms if queue_id in spans else None for queue_id in behind.read_on]
     ages += [spans[queue_id].oldest_age_ms if queue_id in spans else None for queue_id in behind.begin_anew]
     known = [max(0, age_ms) for age_ms in ages if age_ms is not None]
@@ -154,9 +154,9 @@ def count_unread(queue: TopicOffset, consumer_offset: int) -> int:
 def find_leftovers(
     topics: Mapping[str, Mapping[int, int]], configs: Mapping[str, TopicConfig]
 ) -> Iterator[tuple[str, int]]:
-    """Return the queues that a broker stores an offset of and does not have, by its configuration of topics."""
+    """Yield the queues that a broker stores an offset for but does not have, by its topic configurations."""
     for topic, offsets in topics.items():
-        # Light queues are no topics of their own.
+        # Light queues are not topics in their own right.
         if not topic.startswith(LMQ_PREFIX):
             config = configs.get(topic)
             count = 0 if config is None else max(config.read_queue_count, config.write_queue_count)

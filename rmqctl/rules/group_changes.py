@@ -1,4 +1,4 @@
-"""Which operations change configurations, and which one takes each of them back."""
+"""Which operations change configurations, and which operation reverts each of them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ WAYS_BACK: Mapping[Operation, Operation] = {
 
 
 def is_group_change(operation: Operation) -> bool:
-    """Tell a change of a group's configuration, or its dead-letter topic's, from one of offsets alone."""
+    """Tell whether an operation changes the configuration of a group or its dead-letter topic, not just offsets."""
     return operation in WAYS_BACK
 
 
 def operation_name(operation: Operation, asked: str) -> str:
-    """Return what a change is called: one that takes another one back is named after that one."""
+    """Return the name of a change; one that reverts another change is named after that one."""
     if asked.startswith("undo ") and is_group_change(operation):
         undone = next(each for each, back in WAYS_BACK.items() if back is operation)
         return f"undo of {undone}"

@@ -1,4 +1,4 @@
-"""What follows from a change of a group's configuration at one broker."""
+"""The effects of changing a group's configuration at one broker."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def describe_effects(
     group: str, before: Mapping[str, Any] | None, target: Mapping[str, Any], *, message_model: str | None,
     retry_queue_count: int | None,
 ) -> Iterator[Consequence]:  # fmt: skip
-    """Say what a change does to the group, only of fields that it changes.
+    """Yield the effects of a change on the group, only for the fields that it changes.
 
-    `message_model` is that of its members, None for nobody; `retry_queue_count` how many queues its retry topic has at
-    the broker, None for no such topic.
+    `message_model` is the members' model, None without members. `retry_queue_count` is the number of queues of the
+    group's retry topic at the broker, None without that topic.
     """
     names = set(differing_names(before or {}, target))
 
@@ -28,34 +28,34 @@ def describe_effects(
         return name in names and target.get(name) == value
 
     if becomes("consumeEnable", False):
-        yield Consequence("CONSUME_OFF", "Brokers refuse its pulls: the group stands still until that is taken back.")
+        yield Consequence("CONSUME_OFF", "Brokers refuse its pulls: the group stops consuming until this is reverted.")
     if becomes("consumeBroadcastEnable", False):
-        who = "its members broadcast, and stand still" if message_model == BROADCASTING else "none is there now"
-        yield Consequence("BROADCAST_OFF", f"Brokers refuse pulls of broadcasting members: {who}.")
+        who = "its members broadcast, so they stop" if message_model == BROADCASTING else "the group has none now"
+        yield Consequence("BROADCAST_OFF", f"Brokers refuse pulls from broadcasting members: {who}.")
     if "retryQueueNums" in names:
         yield from _retry_queues(group, target["retryQueueNums"], retry_queue_count)
     if "retryMaxTimes" in names:
-        text = "Clients that say themselves how often they try, as Java's do, are not affected by retryMaxTimes."
+        text = "Clients that send their own retry limit, as Java clients do, are not affected by retryMaxTimes."
         yield Consequence("CLIENTS_DECIDE", text)
         if target["retryMaxTimes"] <= 0:
-            yield Consequence("NO_RETRIES", "A message of any other client that fails once is a dead letter.")
+            yield Consequence("NO_RETRIES", "For all other clients, a message that fails once becomes a dead letter.")
     if becomes("notifyConsumerIdsChangedEnable", False):
-        text = "Members are not told who comes and goes: they share the queues anew only every 20 s."
+        text = "Brokers do not notify members of joins and leaves: members rebalance only every 20 s."
         yield Consequence("NOTIFY_OFF", text)
     for name in ("brokerId", "whichBrokerWhenConsumeSlowly"):
         if name in names and target[name] != FIELDS[name].default:
             when = "always" if name == "brokerId" else "when they lag far behind"
-            text = f"Brokers with slaveReadEnable tell members to read from broker id {target[name]}, {when}."
+            text = f"Brokers with slaveReadEnable make members read from broker id {target[name]}, {when}."
             yield Consequence("READS_ELSEWHERE", text)
 
 
 def _retry_queues(group: str, count: int, topic_count: int | None) -> Iterator[Consequence]:
     if count <= 0:
-        text = "Messages that fail are acknowledged and lost: there is no retry queue."
+        text = "Failed messages are acknowledged and lost, because the group has no retry queue."
         yield Consequence("RETRIES_LOST", text)
     elif topic_count is not None and count > topic_count:
         text = (
-            f"{RETRY_PREFIX}{group} has {counted(topic_count, 'queue')}, and is not made wider: brokers put messages "
-            f"that fail into queues 0 to {count - 1}, and nobody reads those from {topic_count} on. Widen it first."
+            f"{RETRY_PREFIX}{group} has {counted(topic_count, 'queue')}, and keeps that number: brokers put failed "
+            f"messages into queues 0 to {count - 1}, but no member reads those from {topic_count} on. Add queues first."
         )
         yield Consequence("RETRY_TOPIC_NARROW", text)

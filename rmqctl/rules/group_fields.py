@@ -1,4 +1,4 @@
-"""A group's configuration, field by field: what may be set, what a change makes of it, what is sent for it."""
+"""A group's configuration, field by field: the allowed values, the result of a change, and the request for it."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 from msgspec import Struct
 
 from rmqctl.errors import UsageError
-
-from .names import closest
+from rmqctl.rules.names import hint_for
 
 ATTRIBUTES = "attributes"
 _INT_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
 _BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
 _POLICIES = ("CUSTOMIZED", "EXPONENTIAL")
 _POLICY_PARTS = {"exponentialRetryPolicy": ("initial", "max", "multiplier"), "customizedRetryPolicy": ("next",)}
+_ATTRIBUTE_HINT = "Use +NAME=VALUE to set one, -NAME to remove it."
 _POLICY_HINT = (
-    'Such as {"type":"EXPONENTIAL","exponentialRetryPolicy":{"initial":5000,"max":7200000,"multiplier":2}} or '
+    'Use for example {"type":"EXPONENTIAL","exponentialRetryPolicy":{"initial":5000,"max":7200000,"multiplier":2}} or '
     '{"type":"CUSTOMIZED","customizedRetryPolicy":{"next":[1000,5000]}}.'
 )
 
 
 class Field(Struct, frozen=True):
-    """One field of SubscriptionGroupConfig: what a broker fills in, and from where to where a number may be."""
+    """One field of SubscriptionGroupConfig: its default at a broker, and the range of a number."""
 
     default: Any
     lowest: int = 0
@@ -49,28 +49,28 @@ FIELDS: Mapping[str, Field] = {
 
 
 class Changes(Struct, frozen=True):
-    """What is to be set: `values` by field, `attributes` by name, None for one that is taken away (5.x)."""
+    """What is to be set: `values` by field, `attributes` (5.x) by name, None for one that is removed."""
 
     values: Mapping[str, Any] = {}
     attributes: Mapping[str, str | None] = {}
 
     @property
     def names(self) -> set[str]:
-        """The fields that it names."""
+        """The fields that are changed."""
         return {*self.values, *([ATTRIBUTES] if self.attributes else [])}
 
     @property
     def words(self) -> tuple[str, ...]:
-        """How it is said on a command line."""
+        """The same changes as command-line options."""
         changed = [f"{name}={shown(value)}" for name, value in self.values.items()]
         changed += [f"-{name}" if value is None else f"+{name}={value}" for name, value in self.attributes.items()]
         return tuple(f"--set {each}" for each in changed)
 
 
 def parse_changes(pairs: Iterable[str], given: Mapping[str, Any]) -> Changes:
-    """Read FIELD=VALUE, +ATTRIBUTE=VALUE and -ATTRIBUTE; `given` are fields of options of their own, None for none.
+    """Parse FIELD=VALUE, +ATTRIBUTE=VALUE and -ATTRIBUTE; `given` has fields with their own option, None if unset.
 
-    Raises UsageError for an unknown field, a value that it can't have, and for one that is set twice.
+    Raises UsageError for an unknown field, an invalid value, and a field that is set twice.
     """
     values = {name: _checked(name, value, f"{name} {value}") for name, value in given.items() if value is not None}
     attributes: dict[str, str | None] = {}
@@ -80,13 +80,13 @@ def parse_changes(pairs: Iterable[str], given: Mapping[str, Any]) -> Changes:
         if name[:1] in ("+", "-"):
             is_removed = name[0] == "-"
             if not name[1:] or bool(separator) is is_removed:
-                raise UsageError(f"{said} is no attribute.", hint="+NAME=VALUE sets one, -NAME takes it away.")
+                raise UsageError(f"Invalid attribute in {said}.", hint=_ATTRIBUTE_HINT)
             if name[1:] in attributes:
                 raise UsageError(f"Attribute {name[1:]} is set twice.")
             attributes[name[1:]] = None if is_removed else text
             continue
         if not separator:
-            raise UsageError(f"{said} is no FIELD=VALUE.", hint="Such as --set retryMaxTimes=3.")
+            raise UsageError(f"{said} is not FIELD=VALUE.", hint="Use for example --set retryMaxTimes=3.")
         _require_field(name)
         if name in values:
             raise UsageError(f"{name} is set twice.")
@@ -96,24 +96,23 @@ def parse_changes(pairs: Iterable[str], given: Mapping[str, Any]) -> Changes:
 
 def _require_field(name: str) -> None:
     if name == ATTRIBUTES:
-        raise UsageError("Attributes are set one by one.", hint="+NAME=VALUE sets one, -NAME takes it away.")
+        raise UsageError("Attributes can only be set one by one.", hint=_ATTRIBUTE_HINT)
     if name not in FIELDS:
-        like = closest(name, FIELDS)
-        hint = f"Did you mean {like[0]}?" if like else f"Known are {', '.join(FIELDS)}."
-        raise UsageError(f"A group's configuration has no {name!r}.", hint=hint)
+        hint = hint_for(name, FIELDS)
+        raise UsageError(f"Unknown field {name!r} of a group's configuration.", hint=hint)
 
 
 def _parse(name: str, text: str, said: str) -> Any:
     default = FIELDS[name].default
     if isinstance(default, bool):
         if text.lower() not in _BOOLEANS:
-            raise UsageError(f"{said}: it is true or false.")
+            raise UsageError(f"{said}: the value must be true or false.")
         return _BOOLEANS[text.lower()]
     try:
         return int(text) if isinstance(default, int) else json.loads(text)
     except (ValueError, RecursionError):
-        kind = "a number" if isinstance(default, int) else 'JSON such as {"type":"EXPONENTIAL"}'
-        raise UsageError(f"{said}: it is {kind}.") from None
+        kind = "a number" if isinstance(default, int) else 'JSON, for example {"type":"EXPONENTIAL"}'
+        raise UsageError(f"{said}: the value must be {kind}.") from None
 
 
 def _checked(name: str, value: Any, said: str) -> Any:
@@ -121,33 +120,33 @@ def _checked(name: str, value: Any, said: str) -> Any:
     if isinstance(field.default, dict):
         _check_policy(value, said)
     elif not isinstance(field.default, bool) and not field.lowest <= value <= field.highest:
-        raise UsageError(f"{said}: it is {field.lowest} to {field.highest}.")
+        raise UsageError(f"{said}: the value must be {field.lowest} to {field.highest}.")
     return value
 
 
 def _check_policy(value: Any, said: str) -> None:
-    """Check a GroupRetryPolicy: brokers drop what they do not know, and cut numbers to whole ones."""
+    """Check a GroupRetryPolicy: brokers drop unknown parts, and truncate numbers to whole ones."""
     if not isinstance(value, dict) or value.get("type") not in _POLICIES:
-        raise UsageError(f"{said}: its type is {' or '.join(_POLICIES)}.")
+        raise UsageError(f"{said}: the type must be {' or '.join(_POLICIES)}.")
     numbers: list[Any] = []
     for name, part in value.items():
         if name == "type":
             continue
         if name not in _POLICY_PARTS or not isinstance(part, dict) or not part.keys() <= set(_POLICY_PARTS[name]):
-            raise UsageError(f"{said}: {name} can't be so.", hint=_POLICY_HINT)
+            raise UsageError(f"{said}: invalid {name}.", hint=_POLICY_HINT)
         for each in part.values():
             numbers += each if isinstance(each, list) else [each]
     if not all(type(number) is int and 0 < number <= _LONG_MAX for number in numbers):
-        raise UsageError(f"{said}: times are whole numbers of ms above 0, and so is the multiplier.")
+        raise UsageError(f"{said}: times (in ms) and the multiplier must be whole numbers above 0.")
 
 
 def default_config(known: Collection[str]) -> dict[str, Any]:
-    """Return what a broker that knows these fields makes of a group of which nothing is said."""
+    """Return the configuration that a broker that knows these fields gives to a new group."""
     return {name: field.default for name, field in FIELDS.items() if name in known}
 
 
 def changed(before: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
-    """Return a configuration with just these changes; fields that this version knows nothing of are kept."""
+    """Return a configuration with just these changes; fields unknown to this version of rmqctl are kept."""
     target = {**before, **changes.values}
     if changes.attributes:
         attributes = {**(before.get(ATTRIBUTES) or {}), **changes.attributes}
@@ -156,7 +155,7 @@ def changed(before: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
 
 
 def taken_back(before: Mapping[str, Any], target: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a broker holds `now`, but as `before` wherever a change from that to `target` had changed it."""
+    """Return a broker's configuration `now`, reset to `before` wherever the change to `target` had changed it."""
     values = {name: _value(before, name) for name in differing_names(before, target) if name != ATTRIBUTES}
     had, got = before.get(ATTRIBUTES) or {}, target.get(ATTRIBUTES) or {}
     attributes = {name: had.get(name) for name in {**had, **got} if had.get(name) != got.get(name)}
@@ -164,10 +163,10 @@ def taken_back(before: Mapping[str, Any], target: Mapping[str, Any], now: Mappin
 
 
 def request_body(group: str, before: Mapping[str, Any] | None, target: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what to send so that a broker that holds `before` holds `target`: all fields, and attributes as changes.
+    """Return the request body that turns `before` into `target` at a broker: all fields, and attributes as changes.
 
-    What is left out of a request falls back to its default, but attributes are kept: +name sets one, -name takes it
-    away, and one that is named as brokers show it is refused (AttributeUtil.alterCurrentAttributes).
+    Fields missing in a request fall back to their defaults, but attributes are kept: +name sets one, -name removes it,
+    and a name without a sign is refused (AttributeUtil.alterCurrentAttributes).
     """
     body = {"groupName": group, **{name: value for name, value in target.items() if name != ATTRIBUTES}}
     had, gets = (before or {}).get(ATTRIBUTES) or {}, target.get(ATTRIBUTES) or {}
@@ -177,9 +176,9 @@ def request_body(group: str, before: Mapping[str, Any] | None, target: Mapping[s
 
 
 def differing_names(*configs: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """Return the fields whose values are not the same in all configurations, sorted; None is one that is not there.
+    """Return the fields whose values differ between configurations, sorted; None is a missing configuration.
 
-    A field that one has and another has not is at its default there.
+    A field that a configuration lacks has its default there.
     """
     there = [config for config in configs if config is not None]
     if len(there) < len(configs):
@@ -189,12 +188,12 @@ def differing_names(*configs: Mapping[str, Any] | None) -> tuple[str, ...]:
 
 
 def is_taken_over(target: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Tell whether a broker holds what it was sent, whatever else it has of a newer release."""
+    """Tell whether a broker has stored what it was sent; it may have more fields of a newer release."""
     return all(_value(target, name) == _value(after, name) for name in target)
 
 
 def holds(target: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> bool:
-    """Tell whether a broker holds what it was sent, or nothing where that was asked for."""
+    """Tell whether a broker has stored what it was sent, or has nothing where that was requested."""
     return target is after if target is None or after is None else is_taken_over(target, after)
 
 
@@ -204,7 +203,7 @@ def _value(config: Mapping[str, Any], name: str) -> Any:
 
 
 def setting_words(config: Mapping[str, Any], names: Collection[str]) -> list[str]:
-    """Say some of a configuration's fields, as --set takes them."""
+    """Return some of a configuration's fields in the form of --set."""
     words = [f"{name}={shown(_value(config, name))}" for name in names if name != ATTRIBUTES]
     if ATTRIBUTES in names:
         attributes = _value(config, ATTRIBUTES)
@@ -213,5 +212,5 @@ def setting_words(config: Mapping[str, Any], names: Collection[str]) -> list[str
 
 
 def shown(value: Any) -> str:
-    """Return a field's value as --set takes it."""
+    """Return a field's value in the form of --set."""
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)

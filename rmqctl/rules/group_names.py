@@ -1,4 +1,4 @@
-"""Which names a new group may have (Validators.checkGroup of 5.x; 4.9 brokers take any)."""
+"""Which names a new group may have (Validators.checkGroup of 5.x; 4.9 brokers accept any)."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 
 def require_new_name(group: str) -> None:
-    """Raise UsageError for a name that no new group should have."""
+    """Raise UsageError for a name that a new group must not have."""
     if not group.strip():
-        raise UsageError("A group needs a name.")
+        raise UsageError("The name of a group is empty.")
     if len(group) > _MAX_LENGTH:
-        raise UsageError(f"The name of a group has {_MAX_LENGTH} characters at most; this one has {len(group)}.")
+        raise UsageError(f"The name of a group has at most {_MAX_LENGTH} characters, not {len(group)}.")
     if not _LEGAL.fullmatch(group):
-        raise UsageError(f"{group!r} can't be the name of a group.", hint="Letters, digits, _, -, % and | are allowed.")
+        raise UsageError(f"Invalid group name {group!r}.", hint="Use only letters, digits, _, -, % and |.")
     if group.startswith((RETRY_PREFIX, DLQ_PREFIX)):
-        raise UsageError(f"{group} is the name of a group's own topic, not of a group.")
+        raise UsageError(f"{group} is the name of a group's retry or dead-letter topic, not of a group.")
     require_no_system_group(group)
 
 
 def require_no_system_group(group: str) -> None:
     """Raise UsageError for one of RocketMQ's own groups."""
     if is_system_group(group):
-        raise UsageError(f"{group} is a group of RocketMQ's own, which brokers make by themselves.")
+        raise UsageError(f"{group} is one of RocketMQ's own groups, which brokers create themselves.")

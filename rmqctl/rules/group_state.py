@@ -1,4 +1,4 @@
-"""Whether a group has members, and why something about it is not known."""
+"""Whether a group has members, and why something about it is unknown."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _T = TypeVar("_T")
 
 
 def group_state(unseen: Unknown | None, *, has_members: bool) -> GroupState:
-    """Return a group's state; `unseen` is what unseen_reason() gives."""
+    """Return a group's state; `unseen` is the result of unseen_reason()."""
     if has_members:
         return GroupState.ONLINE
     return GroupState.EMPTY if unseen is None else GroupState.UNKNOWN
 
 
 def agreed(values: Iterable[_T]) -> _T | None:
-    """Return what all brokers say, None when they say different things or nobody says anything."""
+    """Return the value that all brokers report, None when they differ or report nothing."""
     different = set(values)
     return different.pop() if len(different) == 1 else None
 
 
 def reason_of(errors: Iterable[RmqctlError]) -> Unknown:
-    """Return why brokers told nothing: they refused, are not registered, or (some of them) did not answer."""
+    """Return why brokers reported nothing: they refused, are not registered, or (some of them) did not answer."""
     told = list(errors)
     if told and all(isinstance(error, NotRegisteredError) for error in told):
         return Unknown.BROKER_NOT_REGISTERED
@@ -42,5 +42,5 @@ _UNSEEN = {
 
 
 def unseen_reason(failed: Collection[RmqctlError], proxies: Proxies) -> Unknown | None:
-    """Say why a group in which nobody is seen may have members all the same, None when it can't."""
+    """Return why a group without visible members may have members after all, None when it cannot."""
     return reason_of(failed) if failed else _UNSEEN.get(proxies)

@@ -1,4 +1,4 @@
-"""Puts together what brokers and clients say of one group, and finds where they differ. Nothing is merged away."""
+"""Combine what brokers and clients report on one group, and find where they differ; no difference is hidden."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def member_views(
     running: Mapping[str, RunningInfo],
     topic_brokers: Mapping[str, Collection[str]],
 ) -> tuple[MemberView, ...]:
-    """Return one view a client id, sorted.
+    """Return one view per client id, sorted.
 
-    `connections` are by broker that answered, None where nobody is connected; `topic_brokers` names the brokers of
-    each topic. A client should be seen by every broker of the topics that it wants: any of them may be asked for the
-    list of members (MQClientInstance.findConsumerIdList). Others it doesn't even connect to.
+    `connections` are by broker that answered, None where no member is connected; `topic_brokers` names the brokers of
+    each topic. Every broker of a client's topics should list the client, because any of them may be asked for the
+    members (MQClientInstance.findConsumerIdList). The client does not connect to other brokers.
     """
     addresses: dict[str, dict[str, list[str]]] = {}
     languages: dict[str, set[str]] = {}
@@ -64,10 +64,10 @@ def member_views(
 def subscription_views(
     group: str, connections: Mapping[str, GroupConnections | None], running: Mapping[str, RunningInfo]
 ) -> tuple[SubscriptionView, ...]:
-    """Return one view for each topic and filter that any broker or client names, sorted; the retry topic left out.
+    """Return one view per topic and filter that any broker or client reports, sorted; without the retry topic.
 
-    Brokers keep one subscription a topic, the newest; clients each have their own. They agree when every client that
-    answered, and every broker that has members, names the topic with the same filter.
+    Brokers keep one subscription per topic, the newest; each client has its own. They agree when every client that
+    answered, and every broker with members, reports the topic with the same filter.
     """
     at_brokers = {
         name: dict(found.subscriptions) for name, found in connections.items() if found is not None and found.members
@@ -86,7 +86,7 @@ def subscription_views(
         lacking_clients = tuple(sorted(name for name, table in at_clients.items() if topic not in table))
         agrees: bool | None = len(filters) == 1 and not lacking_brokers and not lacking_clients
         if agrees and not at_clients:
-            agrees = None  # brokers keep what the last client told: without any client's own word nothing is known
+            agrees = None  # brokers keep what the last client reported: unknown unless a client itself answers
         for key in sorted(filters):
             broker_names = _holders(at_brokers, topic, key)
             client_ids = _holders(at_clients, topic, key)
@@ -105,10 +105,10 @@ def _holders(tables: Mapping[str, Mapping[str, Subscription]], topic: str, key: 
 def differing_fields(configs: Iterable[GroupConfig]) -> tuple[str, ...]:
     """Return the names of settings whose values are not the same in all configurations, sorted.
 
-    A setting that a broker does not know (an older one) is no difference.
+    A setting that an older broker does not know is not a difference.
     """
     each = list(configs)
-    # As for most groups.
+    # The common case.
     if all(config == each[0] for config in each):
         return ()
     known: dict[str, list[object]] = {}
@@ -119,15 +119,15 @@ def differing_fields(configs: Iterable[GroupConfig]) -> tuple[str, ...]:
 
 
 def strategy_name(info: RunningInfo) -> str | None:
-    """Return how a client shares queues, from `...AllocateMessageQueueAveragely@1b2c`; an unknown class by its name."""
+    """Return a client's strategy, from `...AllocateMessageQueueAveragely@1b2c`; an unknown class by its name."""
     text = info.properties.get("allocateMessageQueueStrategy", "")
-    # A lambda's number and address are those of one JVM: two clients of one program would seem to differ.
+    # The number and address of a lambda differ per JVM: two clients of one program would seem to differ.
     name = re.split(r"[@\s]|\$\$Lambda", text)[0].rpartition(".")[2]
     return strategy_of_class(name) or name or None
 
 
 def total_status(statuses: Iterable[ConsumeStatus]) -> ConsumeStatus | None:
-    """Sum up the rates of a client's topics; times are means weighted by rate, or the longest where nothing moves."""
+    """Sum up the rates of a client's topics; times are means weighted by rate, or the longest where all rates are 0."""
     each = list(statuses)
     if not each:
         return None

@@ -16,21 +16,21 @@ _DECIMAL = re.compile(r"[+-]?\d+")
 _DOUBLE = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?")
 _HEX_DOUBLE = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
 _NAMED_DOUBLE = re.compile(r"([+-]?)(NaN|Infinity)")
-# What String.trim() takes off: everything up to the blank.
+# The characters that String.trim() removes: everything up to the blank.
 _BLANKS = "".join(map(chr, range(33)))
 
 
 def compare(left: JavaValue, right: JavaValue) -> int | None:
-    """Return a number below, at or above 0; None for values that no order is defined between.
+    """Return a number below, at or above 0; None for values without a defined order.
 
-    Texts are turned into what they are compared with. Raises ValueError for one that is no such number.
+    A text is converted to the type that it is compared with. Raises ValueError for a text that cannot be converted.
     """
     if isinstance(left, str) and not isinstance(right, str):
         left = _convert(left, right)
     elif isinstance(right, str) and not isinstance(left, str):
         if isinstance(left, bool):
-            # RocketMQ casts the wrong one of both, and fails.
-            raise ValueError(f"{left} can't be compared with a text")  # noqa: TRY004 - it is one for the caller
+            # RocketMQ casts the wrong one of the two, and fails.
+            raise ValueError(f"{left} cannot be compared with a text")  # noqa: TRY004 - callers expect a ValueError
         right = _convert(right, left)
     if isinstance(left, bool) != isinstance(right, bool):
         return None
@@ -50,9 +50,9 @@ def _convert(text: str, example: float) -> JavaValue:
 
 
 def parse_whole(text: str, limit: int = _LONG_MAX) -> int:
-    """Read a whole number from -limit - 1 to limit. Raises ValueError."""
+    """Parse a whole number from -limit - 1 to limit. Raises ValueError."""
     if _DECIMAL.fullmatch(text) is None or len(text) > 4300:
-        raise ValueError(f"{text!r:.100} is no whole number")
+        raise ValueError(f"{text!r:.100} is not a whole number")
     value = int(text)
     if not -limit - 1 <= value <= limit:
         raise ValueError(f"{text!r:.100} is out of range")
@@ -60,7 +60,7 @@ def parse_whole(text: str, limit: int = _LONG_MAX) -> int:
 
 
 def parse_double(text: str) -> float:
-    """Read a number as Double.valueOf does. Raises ValueError."""
+    """Parse a number as Double.valueOf does. Raises ValueError."""
     trimmed = text.strip(_BLANKS)
     if _DOUBLE.fullmatch(trimmed):
         return float(trimmed.rstrip("fFdD"))
@@ -72,11 +72,11 @@ def parse_double(text: str) -> float:
             return float.fromhex(hexadecimal[1])
         except OverflowError:
             return -math.inf if trimmed.startswith("-") else math.inf
-    raise ValueError(f"{text!r:.100} is no number")
+    raise ValueError(f"{text!r:.100} is not a number")
 
 
 def _compare_doubles(left: float, right: float) -> int:
-    """Order as Double.compareTo does: NaN is above everything and like itself, -0.0 below 0.0."""
+    """Order as Double.compareTo does: NaN is above everything and equal to itself, -0.0 is below 0.0."""
     if math.isnan(left) or math.isnan(right):
         return math.isnan(left) - math.isnan(right)
     if left == right == 0:

@@ -1,4 +1,4 @@
-"""How far a member's clock is from ours, by the times that it reports of what it did."""
+"""How far a member's clock is from ours, by the times that it reports."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from .clock_skew import ClockBounds, SkewBounds
 from .member_settings import member_settings
 
 _MS_NS = 1_000_000
-# The year 3000 in ms. A version beyond it is in ns: Go clients write theirs so.
+# The year 3000 in ms. A version beyond it is in ns, as Go clients write it.
 MAX_VERSION_MS = 32_503_680_000_000
-# Members of rmqctl take their versions from the brokers' clocks.
+# rmqctl's own members set their versions by the brokers' clocks.
 _OWN_LANGUAGE = "PYTHON"
 
 Times = Mapping[tuple[object, str], int]
 
 
 class Consumed(Struct, frozen=True):
-    """A message that a member is done with, which was stored before that.
+    """A message that a member has consumed, so that it was stored earlier.
 
-    `after_ms` is a time that the member reports from afterwards, by its own clock; `stored_at_ms` is of the broker's
-    clock, and `broker` that clock's skew against ours.
+    `after_ms` is a later time that the member reports, by its own clock; `stored_at_ms` is by the broker's clock, whose
+    skew against ours is `broker`.
     """
 
     after_ms: int
@@ -35,11 +35,11 @@ class Consumed(Struct, frozen=True):
 
 
 def member_clock(looks: Sequence[RunningInfo], consumed: Iterable[Consumed] = ()) -> ClockBounds:
-    """Return what a member's answers prove of its clock, in the order in which they were asked for.
+    """Return what a member's answers prove about its clock; `looks` are in the order of the requests.
 
-    What it wrote down happened before it answered: a lower bound. What was not yet in the answer before was written
-    after that one was asked for: an upper bound as well. Where sources contradict each other a clock was set meanwhile;
-    then what is nearest to now counts.
+    A time that a member recorded is before its answer, which gives a lower bound. A time that the previous answer did
+    not contain is after the request for that answer, which gives an upper bound as well. Sources that contradict each
+    other mean that a clock was set meanwhile; then the latest one counts.
     """
     timed = [look for look in looks if look.asked_at_ms is not None and look.answered_at_ms is not None]
     bounds = ClockBounds()
@@ -52,7 +52,7 @@ def member_clock(looks: Sequence[RunningInfo], consumed: Iterable[Consumed] = ()
 
 
 def written_times(info: RunningInfo) -> dict[tuple[object, str], int]:
-    """Return the times that a member reports of its queues, by queue and kind; they change while it works."""
+    """Return the times that a member reports for its queues, by queue and kind; they change while it consumes."""
     times: dict[tuple[object, str], int] = {}
     for mq, held in info.process_queues.items():
         for kind, at_ms in (("consume", held.last_consume_at_ms), ("lock", held.locked_at_ms)):
@@ -62,13 +62,13 @@ def written_times(info: RunningInfo) -> dict[tuple[object, str], int]:
 
 
 def _pull_times(info: RunningInfo) -> dict[tuple[object, str], int]:
-    """Return when each queue was pulled or popped last: at least each 20 s, also where nothing arrives."""
+    """Return when each queue was last pulled or popped: at least every 20 s, even if no messages arrive."""
     pulls: dict[MessageQueue, int | None] = {mq: held.last_pull_at_ms for mq, held in info.process_queues.items()}
     return {(mq, "pull"): at_ms for mq, at_ms in {**pulls, **info.popped_at_ms}.items() if at_ms is not None}
 
 
 def _other_times(info: RunningInfo) -> dict[tuple[object, str], int]:
-    """Return the versions of its subscriptions, which change when its queues do, and when it started."""
+    """Return when it started, and the versions of its subscriptions, which change when its queues do."""
     versions = () if info.properties.get("language") == _OWN_LANGUAGE else info.subscriptions
     times: dict[tuple[object, str], int] = {(each.topic, "version"): version_ms(each.version_ms) for each in versions}
     started_at_ms = member_settings(info).started_at_ms
@@ -76,14 +76,14 @@ def _other_times(info: RunningInfo) -> dict[tuple[object, str], int]:
 
 
 def version_ms(version: int) -> int:
-    """Return a subscription's version in ms, whichever client wrote it."""
+    """Return a subscription's version in ms, also if a Go client wrote it in ns."""
     return version // _MS_NS if version > MAX_VERSION_MS else version
 
 
 def _between(before: RunningInfo, after: RunningInfo) -> ClockBounds:
-    """Return what the times prove that were written between two answers."""
+    """Return what the times recorded between two answers prove."""
     old, new = ({**written_times(look), **_other_times(look)} for look in (before, after))
-    # A queue that was not there before may have been taken some seconds before it was shown.
+    # A queue that is new in an answer may have been assigned some seconds before it was reported.
     fresh = [at_ms for key, at_ms in new.items() if key in old and at_ms != old[key]]
     if not fresh or before.asked_at_ms is None or after.answered_at_ms is None:
         return ClockBounds()
@@ -101,7 +101,7 @@ def _before_answers(looks: Iterable[tuple[RunningInfo, Times]]) -> ClockBounds:
 
 
 def _narrowed(bounds: ClockBounds, by: ClockBounds) -> ClockBounds:
-    """Return bounds with what else is known, except what contradicts them."""
+    """Return bounds narrowed by other bounds, unless the two contradict each other."""
     low_ms = max((each for each in (bounds.low_ms, by.low_ms) if each is not None), default=None)
     high_ms = min((each for each in (bounds.high_ms, by.high_ms) if each is not None), default=None)
     if low_ms is None or high_ms is None or low_ms <= high_ms:

@@ -1,4 +1,4 @@
-"""What a member's own settings mean. They win over the group's configuration on the brokers, which is a default."""
+"""The meaning of a member's own settings, which override the group's configuration on the brokers."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from msgspec import Struct
 
 from rmqctl.model.group import RunningInfo
 
-# Integer.MAX_VALUE: how often a member that consumes in order tries again unless told otherwise.
+# Integer.MAX_VALUE: the default retry limit of orderly members.
 NO_LIMIT = 2**31 - 1
 # DefaultMQPushConsumerImpl.getMaxReconsumeTimes.
 DEFAULT_RETRIES = 16
 
 
 class MemberSettings(Struct, frozen=True):
-    """Settings that a client reports of itself, None where it does not. `max_reconsume_times` is -1 by default."""
+    """Settings that a client reports, None where it does not; `max_reconsume_times` is -1 by default."""
 
     consume_from_where: str | None
     max_reconsume_times: int | None
@@ -25,7 +25,7 @@ class MemberSettings(Struct, frozen=True):
 
 
 def member_settings(info: RunningInfo) -> MemberSettings:
-    """Return what a client reports of its settings."""
+    """Return the settings that a client reports."""
     properties = info.properties
     return MemberSettings(
         consume_from_where=properties.get("consumeFromWhere") or None,
@@ -39,11 +39,11 @@ def member_settings(info: RunningInfo) -> MemberSettings:
 
 
 def retry_limit(max_reconsume_times: int | None, *, is_orderly: bool | None) -> int | None:
-    """Return how often a push consumer has a message redelivered, None when that is not known.
+    """Return how often a push consumer has a message redelivered, None when that is unknown.
 
-    Clients send their own limit with every message that failed, and the broker uses it instead of the group's
-    retryMaxTimes (SendMessageProcessor.consumerSendMsgBack). -1 is 16 for concurrent members, and no limit for orderly
-    ones (ConsumeMessageOrderlyService.getMaxReconsumeTimes).
+    Clients send their own limit with every failed message, and the broker uses it instead of the group's
+    retryMaxTimes (SendMessageProcessor.consumerSendMsgBack). -1 means 16 for concurrent members, and no limit for
+    orderly ones (ConsumeMessageOrderlyService.getMaxReconsumeTimes).
     """
     if max_reconsume_times is None or (max_reconsume_times < 0 and is_orderly is None):
         return None

@@ -1,4 +1,4 @@
-"""What a member reports of itself, as the facts by which each queue that it holds is judged."""
+"""A member's report, as the facts by which each queue that it holds is judged."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .stuck_queues import Holder, flow_limits, head_for_ms
 
 
 class MemberWord(Struct, frozen=True):
-    """What a member reported, and what follows from it for all queues that it holds.
+    """A member's report, and what follows from it for all queues that it holds.
 
-    `now_ms` is what its clock shows at least.
+    `now_ms` is the least time that its clock shows.
     """
 
     client_id: str
@@ -28,7 +28,7 @@ class MemberWord(Struct, frozen=True):
 
 
 def word_of(client_id: str, info: RunningInfo, now_ms: int | None) -> MemberWord:
-    """Return a member's word."""
+    """Return a member's report with what follows from it."""
     held = [each for each in info.process_queues.values() if not each.dropped]
     return MemberWord(
         client_id=client_id,
@@ -42,7 +42,7 @@ def word_of(client_id: str, info: RunningInfo, now_ms: int | None) -> MemberWord
 
 
 def holder_of(mq: MessageQueue, word: MemberWord, thread_count: int | None, busy_count: int | None) -> Holder:
-    """Return the member as the holder of a queue; `busy_count` are its threads in the listener, None if not known."""
+    """Return the member as the holder of a queue; `busy_count` threads are in its listener, None if unknown."""
     info = word.info
     status = info.statuses.get(mq.topic)
     return Holder(

@@ -1,4 +1,4 @@
-"""Whether members of a group come and go all the time, by who was there at several moments."""
+"""Whether members keep joining and leaving a group, by the client ids seen at several moments."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-# One restart is a deployment.
+# A single restart is a deployment.
 _LEAST = 2
 
 
 class Flapping(Struct, frozen=True):
-    """Members that come and go. `returned` counts how often each client id came back after it had left.
+    """Members that keep joining and leaving. `returned` counts how often each client id rejoined after leaving.
 
-    `short_lived` are ids that joined and left within the time that was watched: a process that ends soon after its
-    start has another id each time. Both are empty of a group whose members restart once.
+    `short_lived` are ids that joined and left while the group was watched: a process that keeps crashing after its
+    start has another id each time. Both are empty for a group whose members restart only once.
     """
 
     returned: dict[str, int]
@@ -24,12 +24,12 @@ class Flapping(Struct, frozen=True):
 
     @property
     def is_seen(self) -> bool:
-        """Whether anything was found."""
+        """Tell whether any such members were found."""
         return bool(self.returned or self.short_lived)
 
 
 def find_flapping(seen: Sequence[frozenset[str]]) -> Flapping:
-    """Compare who was seen at several moments, in their order."""
+    """Compare the client ids seen at several moments, in order of time."""
     joins, leaves = Counter[str](), Counter[str]()
     for before, after in pairwise(seen):
         joins.update(after - before)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
-# Of these every process sees the same memory of a file at once. On others (NFS, SMB, AFS, 9p, virtiofs, what FUSE
-# brings) another machine may not, which breaks the index of a write-ahead log, and with it the database.
+# On these, every process immediately sees the same memory of a file. On others (NFS, SMB, AFS, 9p, virtiofs, FUSE)
+# another machine may not, which breaks the index of a write-ahead log, and with it the database.
 _LOCAL = frozenset(
     {"bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs", "jfs", "msdos", "ntfs3", "overlay", "ramfs"}
     | {"reiserfs", "tmpfs", "vfat", "xfs", "zfs"}
@@ -14,10 +14,10 @@ _LOCAL = frozenset(
 
 
 def file_system_type(mountinfo: str, path: PurePosixPath) -> str | None:
-    """Return the type of the file system that holds an absolute path without links; None where none is named.
+    """Return the type of the file system of an absolute path without links; None when no mount point matches.
 
-    `mountinfo` is /proc/self/mountinfo (proc_pid_mountinfo(5)). The longest mount point counts, of the same one the
-    last: it lies over those before it.
+    `mountinfo` is the text of /proc/self/mountinfo (proc_pid_mountinfo(5)). The longest mount point counts; of several
+    at the same point the last one, which hides the others.
     """
     found: str | None = None
     longest = -1
@@ -34,10 +34,10 @@ def file_system_type(mountinfo: str, path: PurePosixPath) -> str | None:
 
 
 def is_shared_memory_safe(kind: str | None) -> bool:
-    """Tell whether a file system of a type is this machine's alone; what is not known is not."""
+    """Tell whether a type of file system is local to this machine; an unknown type is not."""
     return kind in _LOCAL
 
 
 def _unescaped(text: str) -> str:
-    """Return a mount point as it is: blanks, tabs, line ends and backslashes are written as octal numbers."""
+    """Return an unescaped mount point: blanks, tabs, line ends and backslashes are written as octal numbers."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)

@@ -1,4 +1,4 @@
-"""What several name servers tell, put together: their union, and what each of them leaves out."""
+"""Combine the answers of several name servers: their union, and what each of them leaves out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _merged(known: Broker | None, other: Broker) -> Broker:
 def merge_routes(topic: str, routes: Mapping[str, TopicRoute]) -> TopicRoute:
     """Return the union of several name servers' routes of one topic; there is at least one.
 
-    Where they give a broker different numbers of queues, the larger count: queues of one are never left out.
+    Where they report different numbers of queues for a broker, the larger counts: no queue is left out.
     """
     if len(routes) == 1:
         return next(iter(routes.values()))
@@ -52,7 +52,7 @@ def merge_routes(topic: str, routes: Mapping[str, TopicRoute]) -> TopicRoute:
 
 
 def unlisted_brokers(views: Mapping[str, ClusterInfo]) -> dict[str, tuple[str, ...]]:
-    """Return by name server the brokers, as name or name/id of a slave, that others list and it does not."""
+    """Return by name server the brokers (as name, or name/id for slaves) that it does not list but others do."""
     return differing_views(
         {
             address: {
@@ -66,7 +66,7 @@ def unlisted_brokers(views: Mapping[str, ClusterInfo]) -> dict[str, tuple[str, .
 
 
 def differing_addresses(views: Mapping[str, ClusterInfo]) -> dict[str, dict[str, str]]:
-    """Return, by broker whose master has several addresses, each name server's."""
+    """Return each name server's address for every broker whose master has several addresses."""
     told: dict[str, dict[str, str]] = {}
     for name_server, view in views.items():
         for broker in view.brokers:
@@ -76,7 +76,7 @@ def differing_addresses(views: Mapping[str, ClusterInfo]) -> dict[str, dict[str,
 
 
 def without_queues(routes: Mapping[str, TopicRoute | None]) -> dict[str, tuple[str, ...]]:
-    """Return by name server the brokers whose queues of a topic others list and it does not."""
+    """Return by name server the brokers whose queues of a topic it does not list but others do."""
     return differing_views(
         {
             address: set() if route is None else {data.broker_name for data in route.queue_data}

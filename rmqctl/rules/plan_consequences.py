@@ -1,4 +1,4 @@
-"""What follows from a plan of offsets beyond its numbers, in words."""
+"""The consequences of a plan of offsets beyond its numbers, in words."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _SKEW_LIMIT_MS = 5_000
 
 
 def is_range(item: PlanItem) -> bool:
-    """Tell whether a plan has only bounds of what a queue's change does."""
+    """Tell whether a plan knows only bounds for the effect on a queue."""
     return any(
         bounds is not None and bounds[0] != bounds[1] for bounds in (item.reconsumed_bounds, item.skipped_bounds)
     )
 
 
 def describe_ahead(items: Sequence[PlanItem], rows: Sequence[QueueProgress]) -> Iterator[Consequence]:
-    """Tell what members have consumed past the stored offsets, which makes ranges of numbers."""
+    """Describe what members have consumed past the stored offsets, which makes effects uncertain."""
     ranged = {item.mq for item in items if is_range(item)}
     open_rows = [row for row in rows if row.mq in ranged]
     held_count = sum(
@@ -42,12 +42,12 @@ def describe_ahead(items: Sequence[PlanItem], rows: Sequence[QueueProgress]) -> 
         yield Consequence(CLIENTS_AHEAD, text)
     unknown = [row.mq for row in open_rows if row.pulled_to is None]
     if unknown:
-        text = f"How far members have pulled is unknown in {counted(len(unknown), 'queue')}: {listed(unknown)}."
+        text = f"How far members have pulled is unknown for {counted(len(unknown), 'queue')}: {listed(unknown)}."
         yield Consequence(CLIENTS_AHEAD, text)
 
 
 def narrowing(filters: Mapping[str, Collection[str]], topics: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """Return the filters of these topics that let only some messages through."""
+    """Return the filters of these topics that pass only some messages."""
     return {
         topic: expressions
         for topic in sorted(topics)
@@ -58,16 +58,16 @@ def narrowing(filters: Mapping[str, Collection[str]], topics: Collection[str]) -
 def describe_unsubscribed(
     topics: Collection[str], subscribed: Collection[str], unheard: Sequence[str]
 ) -> Iterator[Consequence]:
-    """Warn of topics that no member consumes, but for `unheard` ones; all subscribe to their retry topic themselves."""
+    """Warn of topics that no member subscribes to; `unheard` names members that did not answer. Skip retry topics."""
     lacking = sorted(topic for topic in topics if topic not in subscribed and not topic.startswith(RETRY_PREFIX))
     if lacking:
         unless = f" Unknown: {' and '.join(unheard)}." if unheard else ""
-        text = f"No member subscribes to {listed(lacking)}: nothing there is consumed.{unless}"
+        text = f"No member subscribes to {listed(lacking)}: messages there are not consumed.{unless}"
         yield Consequence("NOT_SUBSCRIBED", text)
 
 
 def describe_delayed() -> Consequence:
-    """Tell of messages that no change of offsets reaches: they wait in SCHEDULE_TOPIC_XXXX, or on the timer wheel."""
+    """Describe messages that no offset change reaches: they wait in SCHEDULE_TOPIC_XXXX or on the timer wheel."""
     text = (
         "Failed messages that still wait for their retry delay (up to 2 h by default) are not in the retry topic yet. "
         "They cannot be moved or skipped, and are redelivered later."
@@ -76,17 +76,17 @@ def describe_delayed() -> Consequence:
 
 
 def describe_targets(orders: Mapping[MessageQueue, TimeOrder]) -> Iterator[Consequence]:
-    """Tell of queues whose store times go back, of which the targets by time were found by reading, or may be late."""
+    """Describe queues whose store times go back: their targets by time were found by reading, or may be too late."""
     for order, code, meaning in (
         (
             TimeOrder.READ,
             "TIMES_NOT_IN_ORDER",
-            "Each target there is the first message stored at that time or later, found by reading.",
+            "There, rmqctl found the first message stored at that time or later by reading messages.",
         ),
         (
             TimeOrder.HALVED,
             "TARGET_NOT_FIRST",
-            "The targets there were found by halving: earlier messages may be of that time or later.",
+            "There, rmqctl searched by halving: earlier messages may also be of that time or later.",
         ),
     ):
         for text in describe_back([mq for mq, found in orders.items() if found is order], meaning):
@@ -94,7 +94,7 @@ def describe_targets(orders: Mapping[MessageQueue, TimeOrder]) -> Iterator[Conse
 
 
 def target_note(order: TimeOrder) -> str:
-    """Return what is to be said of the target of one queue."""
+    """Return the note on the target of one queue."""
     return {
         TimeOrder.RISING: "",
         TimeOrder.READ: "store times go back: found by reading",
@@ -103,7 +103,7 @@ def target_note(order: TimeOrder) -> str:
 
 
 def describe_clocks(skews: Mapping[str, SkewBounds], untold: Collection[str]) -> Iterator[Consequence]:
-    """Tell where this machine's clock is not the brokers', which a time that is counted back from now goes by."""
+    """Describe how this machine's clock differs from the brokers', by which times back from now are counted."""
     far = {name: skew.middle_ms for name, skew in sorted(skews.items()) if skew.exceeds(_SKEW_LIMIT_MS)}
     if far:
         said = listed(
@@ -127,6 +127,6 @@ def describe_clocks(skews: Mapping[str, SkewBounds], untold: Collection[str]) ->
 
 
 def middle_skew_ms(skews: Mapping[str, SkewBounds]) -> int:
-    """Return how far the brokers' clocks are ahead of this machine's; the lower of two in the middle, 0 without any."""
+    """Return the brokers' median skew ahead of this machine's clock in ms; the lower of two, 0 without any."""
     middle = middle_clock(skews.values())
     return 0 if middle is None else middle.middle_ms

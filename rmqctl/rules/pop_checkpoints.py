@@ -1,8 +1,8 @@
-"""Messages that are popped and not acknowledged, by what a broker records of pops (PopCheckPoint, AckMsg, BatchAckMsg).
+"""Messages that are popped but not acknowledged, from a broker's pop records (PopCheckPoint, AckMsg, BatchAckMsg).
 
-A pop writes a check point of all its messages, an acknowledgement names one or several of them. Both wait as timers in
-rmq_sys_wheel_timer until just before the check point is due, and only then go to the revive topic, where the broker
-joins them and stores again what was not acknowledged (PopReviveService).
+A pop writes a check point for all its messages; an acknowledgement names one or several of them. Both wait as timers
+in rmq_sys_wheel_timer until just before the check point is due. Only then they are moved to the revive topic, where the
+broker joins them and stores unacknowledged messages again (PopReviveService).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CHECK_POINT, ACK, BATCH_ACK = "ck", "ack", "bAck"
 
 
 class PopHindrance(StrEnum):
-    """Why a broker's messages that are popped and not acknowledged cannot be seen."""
+    """Why a broker's popped and unacknowledged messages cannot be seen."""
 
     KV_SERVICE = "KV_SERVICE"
     IN_MEMORY = "IN_MEMORY"
@@ -32,18 +32,18 @@ class PopHindrance(StrEnum):
 
 
 HINDRANCES = {
-    PopHindrance.KV_SERVICE: "keeps pops in a store of its own that cannot be read (popConsumerKVServiceEnable=true)",
-    PopHindrance.IN_MEMORY: "keeps pops in memory for some seconds (enablePopBufferMerge=true)",
-    PopHindrance.IN_ORDER: "keeps no check points of this group, which pops in order (consumeMessageOrderly=true)",
-    PopHindrance.UNREADABLE: "did not return its records of pops",
+    PopHindrance.KV_SERVICE: "keeps pops in its own store, which cannot be read (popConsumerKVServiceEnable=true)",
+    PopHindrance.IN_MEMORY: "keeps pops in memory for a few seconds (enablePopBufferMerge=true)",
+    PopHindrance.IN_ORDER: "keeps no check points for this group, which pops in order (consumeMessageOrderly=true)",
+    PopHindrance.UNREADABLE: "did not return its pop records",
 }
 
 
 class Popped(Struct, frozen=True):
-    """A message that is popped and not acknowledged; `handle` is what acknowledges it.
+    """A message that is popped but not acknowledged; `handle` acknowledges it.
 
-    `is_renewed`: its invisible time was changed since it was popped. Clients do so when the listener fails, and then no
-    longer have the message in hand; proxies do so for messages in hand.
+    `is_renewed`: its invisible time was changed since the pop. Clients do that when the listener fails, and then are no
+    longer processing the message; proxies do it for messages that are being processed.
     """
 
     mq: MessageQueue
@@ -55,19 +55,19 @@ class Popped(Struct, frozen=True):
 
     @property
     def due_ms(self) -> int:
-        """When the broker redelivers it by itself, by the broker's clock."""
+        """The time when the broker redelivers it, epoch ms by the broker's clock."""
         return self.pop_time_ms + self.invisible_ms
 
 
 class Unrevived(Struct, frozen=True):
-    """Records of pops that a broker has not dealt with: how many, and for how long the oldest is due at least."""
+    """Pop records that a broker has not processed: how many, and how long the oldest is overdue at least."""
 
     record_count: int = 0
     overdue_ms: int = 0
 
 
 class _Record(Struct, frozen=True):
-    """One record's JSON body, with RocketMQ's keys: those of a check point, an acknowledgement, or several at once."""
+    """One record's JSON body, with RocketMQ's keys: those of a check point, or of one or several acknowledgements."""
 
     c: str
     t: str
@@ -83,12 +83,12 @@ class _Record(Struct, frozen=True):
     aol: list[int] = []
 
 
-# Topic, queue id, start offset and pop time: what an acknowledgement finds its check point by.
+# Topic, queue id, start offset and pop time: an acknowledgement finds its check point by these.
 _Key = tuple[str, int, int, int]
 
 
 class PopRecords:
-    """What one broker recorded of a group's pops: add() the records in the order in which they are stored."""
+    """One broker's pop records of a group; add() them in the order in which they are stored."""
 
     def __init__(self, group: str, broker_name: str) -> None:
         self._group, self._broker_name = group, broker_name
@@ -98,7 +98,7 @@ class PopRecords:
         self._renewed: set[tuple[_Key, int]] = set()
 
     def add(self, tag: str | None, revive_queue_id: int, body: bytes) -> None:
-        """Add a record; one of another group or broker is left out. Raises ValueError for a body that is no record."""
+        """Add a record; one of another group or broker is ignored. Raises ValueError for an invalid body."""
         record = msgspec.json.decode(body, type=_Record)
         if record.c != self._group or (record.bn or self._broker_name) != self._broker_name:
             return
@@ -116,7 +116,7 @@ class PopRecords:
                     self._renewed.add((latest, offset))
 
     def unacknowledged(self, now_ms: int) -> list[Popped]:
-        """Return the messages without acknowledgement whose invisible time is not over, the oldest pops first."""
+        """Return the unacknowledged messages whose invisible time is not over, the oldest pops first."""
         found = [
             self._popped(key, record, revive_queue_id, offset)
             for key, (record, revive_queue_id) in self._points.items()
@@ -140,26 +140,26 @@ class PopRecords:
 
 
 def due_ms(tag: str | None, body: bytes, stored_at_ms: int) -> int:
-    """Return when a broker has to deal with a record of its revive queue, by its clock.
+    """Return when a broker has to process a record of its revive queue, epoch ms by its clock.
 
-    Timers deliver a check point shortly before its invisible time is over; without timers it is there from the pop on.
+    Timers deliver a check point shortly before its invisible time is over; without timers it is there since the pop.
     """
     try:
         record = msgspec.json.decode(body, type=_Record)
     except ValueError:
-        return stored_at_ms  # the broker passes over it
+        return stored_at_ms  # the broker skips it
     return max(stored_at_ms, record.pt + record.it) if tag == CHECK_POINT else stored_at_ms
 
 
 def _offsets(record: _Record) -> list[int]:
-    """Return the queue offsets of a check point without those that its bit map has as acknowledged.
+    """Return the queue offsets of a check point, without those that its bit map marks as acknowledged.
 
-    Brokers of old write no differences: the offsets are then one behind the other (PopCheckPoint.ackOffsetByIndex).
+    Old brokers write no differences: the offsets are then consecutive (PopCheckPoint.ackOffsetByIndex).
     """
     offsets = record.d or range(record.n)
     return [record.so + offset for index, offset in enumerate(offsets) if not record.bm >> index & 1]
 
 
 def is_popped_of(topic: str, group: str, asked: str) -> bool:
-    """Tell whether a topic is the one that was asked for, or keeps its popped messages for a retry."""
+    """Tell whether a topic is the requested one, or the pop retry topic of it."""
     return topic in (asked, *pop_retry_topics(group, asked))

@@ -1,4 +1,4 @@
-"""The texts of pop: receipt handles, offset lists and retry topics (ExtraInfoUtil, KeyBuilder)."""
+"""Text formats of pop: receipt handles, offset lists and retry topics (ExtraInfoUtil, KeyBuilder)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from rmqctl.model.names import RETRY_PREFIX
 
-# KeyBuilder.POP_ORDER_REVIVE_QUEUE: what an orderly pop's handle has for a revive queue.
+# KeyBuilder.POP_ORDER_REVIVE_QUEUE: the revive queue in the handle of an orderly pop.
 ORDERLY_REVIVE_QUEUE = 999
-# The property that a message from a retry topic comes with: its handle, made by the broker.
+# The property of messages from a retry topic that contains their handle, set by the broker.
 POP_CK = "POP_CK"
 
 _V2_SEPARATOR = "+"
@@ -19,7 +19,7 @@ _FIELD_COUNT = 8
 
 
 class Handle(Struct, frozen=True):
-    """What a client shows to acknowledge a message: its pop's check-point, under the offset that this began at."""
+    """The handle by which a client acknowledges a message: its pop's check point and the pop's first offset."""
 
     start_offset: int
     pop_time_ms: int
@@ -29,7 +29,7 @@ class Handle(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> Handle:
-        """Read it from a request (extraInfo). Raises ValueError."""
+        """Parse the handle in a request (extraInfo). Raises ValueError."""
         words = text.split(" ")
         if len(words) <= _BROKER_NAME_AT:
             raise ValueError(f"getBrokerName fail, extraInfoStrs length {len(words)}")
@@ -37,11 +37,11 @@ class Handle(Struct, frozen=True):
 
     @property
     def is_orderly(self) -> bool:
-        """Tell whether it is of an orderly pop."""
+        """Tell whether the handle is from an orderly pop."""
         return self.revive_queue_id == ORDERLY_REVIVE_QUEUE
 
     def to_text(self, topic: str, queue_id: int, queue_offset: int) -> str:
-        """Return the whole handle of one message; `topic` is the one that it is stored in."""
+        """Return the complete handle of one message; `topic` is the topic in which it is stored."""
         return (
             f"{self.start_offset} {self.pop_time_ms} {self.invisible_ms} {self.revive_queue_id} {retry_flag(topic)} "
             f"{self.broker_name} {queue_id} {queue_offset}"
@@ -49,7 +49,7 @@ class Handle(Struct, frozen=True):
 
 
 def is_handle(text: str | None) -> bool:
-    """Tell whether a text is a whole handle of a message."""
+    """Tell whether a text is a complete handle of a message."""
     try:
         return text is not None and len(text.split(" ")) == _FIELD_COUNT and not Handle.parse(text).is_orderly
     except ValueError:
@@ -57,7 +57,7 @@ def is_handle(text: str | None) -> bool:
 
 
 class OffsetInfo:
-    """Which queues a pop took which messages from, as its answer tells it."""
+    """The queues and offsets that a pop returns messages from, in the format of its answer."""
 
     def __init__(self) -> None:
         self._starts: list[str] = []
@@ -65,16 +65,16 @@ class OffsetInfo:
         self._counts: list[str] = []
 
     def add(self, topic: str, queue_id: int, start_offset: int, offsets: Sequence[int]) -> None:
-        """Add what was taken from a queue."""
+        """Add the offsets popped from a queue."""
         flag = retry_flag(topic)
         self._starts.append(f"{flag} {queue_id} {start_offset}")
         self._offsets.append(f"{flag} {queue_id} {','.join(map(str, offsets))}")
 
     def add_counts(self, topic: str, queue_id: int, counts: dict[int, int], offsets: Sequence[int]) -> None:
-        """Add how often an orderly queue's messages were given out before, by queue offset."""
+        """Add how often an orderly queue's messages were delivered before, by queue offset."""
         flag = retry_flag(topic)
         self._counts += [f"{flag} qo{queue_id}%{offset} {counts[offset]}" for offset in sorted(counts)]
-        # For clients of old, one number a queue; a message that is given out for the first time makes it 0.
+        # For old clients, one number per queue; a message that is delivered for the first time makes it 0.
         least = min(counts.values()) if counts and len(counts) == len(offsets) else 0
         self._counts.append(f"{flag} {queue_id} {least}")
 
@@ -95,24 +95,24 @@ class OffsetInfo:
 
 
 def retry_flag(topic: str) -> str:
-    """Return what stands for a topic in handles and offset lists: 0, or 1 and 2 for retry topics."""
+    """Return the flag for a topic in handles and offset lists: 0, or 1 and 2 for retry topics."""
     if not topic.startswith(RETRY_PREFIX):
         return "0"
     return "2" if _V2_SEPARATOR in topic else "1"
 
 
 def pop_retry_topic(group: str, topic: str, *, is_v2: bool) -> str:
-    """Return the topic that keeps what was popped from a topic and not acknowledged."""
+    """Return the topic that stores messages of a topic that were popped but not acknowledged."""
     return f"{RETRY_PREFIX}{group}{_V2_SEPARATOR if is_v2 else '_'}{topic}"
 
 
 def real_topic(group: str, topic: str, flag: str) -> str:
-    """Return the topic that a message is stored in, from the flag in its handle."""
+    """Return the topic in which a message is stored, from the flag in its handle."""
     return topic if flag not in ("1", "2") else pop_retry_topic(group, topic, is_v2=flag == "2")
 
 
 def normal_topic(group: str, topic: str) -> str:
-    """Return the topic that a group's pop retry topic is for; other topics are returned as they are."""
+    """Return the topic that a group's pop retry topic belongs to; other topics are returned unchanged."""
     for separator in (_V2_SEPARATOR, "_"):
         prefix = f"{RETRY_PREFIX}{group}{separator}"
         if topic.startswith(prefix):

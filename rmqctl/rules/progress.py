@@ -1,4 +1,4 @@
-"""What follows from the offsets of one queue: lag, losses, messages in flight, the duplicate-risk window, time left."""
+"""Figures derived from the offsets of one queue: lag, losses, messages in flight, duplicate risk, retention left."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rmqctl.model.progress import PulledSource, QueueProgress, QueueReading, Tim
 
 
 def compute_progress(reading: QueueReading, *, is_broadcasting: bool = False, is_pop: bool = False) -> QueueProgress:
-    """Conclude one row from one reading. Nothing unknown becomes 0: it stays None and gets a reason."""
+    """Compute one row from one reading. An unknown value never becomes 0: it stays None and gets a reason."""
     reasons = dict(reading.reasons)
     lag, lost = _lag(reading, reasons, is_broadcasting=is_broadcasting)
     inflight = _inflight(reading, reasons, is_broadcasting=is_broadcasting, is_pop=is_pop)
@@ -38,9 +38,9 @@ def compute_progress(reading: QueueReading, *, is_broadcasting: bool = False, is
 
 
 def compute_lag(min_offset: int | None, max_offset: int, consumer_offset: int) -> tuple[int, int | None]:
-    """Count what can still be consumed, and what was deleted unread (None when min is not known).
+    """Return how many messages can still be consumed, and how many were deleted unread (None when min is unknown).
 
-    An offset below min counts deleted messages in mqadmin's lag; here they are lost, not lag.
+    For an offset below min, mqadmin counts deleted messages as lag; here they are lost, not lag.
     """
     if min_offset is None:
         return max_offset - consumer_offset, None
@@ -49,7 +49,7 @@ def compute_lag(min_offset: int | None, max_offset: int, consumer_offset: int) -
 
 
 def uncommitted_count(row: QueueProgress) -> int:
-    """Count the messages of a queue of which the group has no offset stored."""
+    """Return the number of messages in a queue without a stored offset, 0 for other queues."""
     if row.reasons.get("consumerOffset") is not Unknown.NEVER_COMMITTED:
         return 0
     return max(0, (row.max_offset or 0) - (row.min_offset or 0)) if row.min_offset is not None else 0
@@ -58,20 +58,20 @@ def uncommitted_count(row: QueueProgress) -> int:
 def _lag(reading: QueueReading, reasons: dict[str, Unknown], *, is_broadcasting: bool) -> tuple[int | None, int | None]:
     consumer_offset, max_offset, min_offset = reading.consumer_offset, reading.max_offset, reading.min_offset
     if is_broadcasting:
-        # Members of a broadcasting group keep their offsets in local files; a stored one is a leftover.
+        # Members of a broadcasting group keep their offsets in local files; one at a broker is a leftover.
         reason = Unknown.BROADCASTING
     elif consumer_offset is None:
         reason = reasons.get("consumerOffset", Unknown.NEVER_COMMITTED)
         if reason is Unknown.NEVER_COMMITTED and max_offset is not None and min_offset == max_offset:
-            # Wherever a consumer starts, an empty queue has nothing for it.
+            # Wherever a consumer starts, an empty queue has no messages for it.
             return 0, 0
     elif max_offset is None:
         reason = reasons.get("maxOffset", Unknown.NOT_REPORTED)
     elif min_offset is None and consumer_offset < max_offset:
-        # A part of what lies between may have been deleted.
+        # Some of the messages in between may have been deleted.
         reason = reasons.get("minOffset", Unknown.NOT_REPORTED)
     elif consumer_offset > max_offset:
-        # The topic was made anew, or a reset went wrong: clients are sent back by PULL_OFFSET_MOVED.
+        # The topic was recreated, or a reset went wrong: clients are sent back by PULL_OFFSET_MOVED.
         reason = Unknown.OFFSET_BEYOND_MAX
     else:
         if min_offset is None:
@@ -85,7 +85,7 @@ def _inflight(reading: QueueReading, reasons: dict[str, Unknown], *, is_broadcas
     if is_broadcasting:
         reasons["inflight"] = Unknown.BROADCASTING
     elif is_pop:
-        # A pop moves the stored offset at once; what is out is counted by check-points, not by offsets.
+        # A pop advances the stored offset immediately; check points, not offsets, count the messages in flight.
         reasons["inflight"] = Unknown.POP
     elif reading.consumer_offset is None:
         reasons["inflight"] = reasons.get("consumerOffset", Unknown.NEVER_COMMITTED)
@@ -99,9 +99,9 @@ def _inflight(reading: QueueReading, reasons: dict[str, Unknown], *, is_broadcas
 def _duplicate_risk(
     reading: QueueReading, reasons: dict[str, Unknown], *, is_broadcasting: bool, is_pop: bool
 ) -> int | None:
-    """Count messages that are done but not committed: the window that was pulled, less what is still being worked on.
+    """Count messages that are processed but not committed: those pulled, less those still in flight.
 
-    With 2101 stuck and 2102 to 2200 done, the stored offset is 2101 and pulled_to 2201: 99 are repeated by a crash.
+    With 2101 stuck and 2102 to 2200 processed, the stored offset is 2101 and pulled_to 2201: a crash redelivers 99.
     """
     if is_broadcasting:
         reasons["duplicateRisk"] = Unknown.BROADCASTING
@@ -151,12 +151,12 @@ def _retention_left(
 def pulled_to(
     broker_pull_offset: int | None, held: ProcessQueue | None, max_offset: int | None, window: int
 ) -> tuple[int | None, PulledSource | None]:
-    """Say up to which offset a queue was pulled.
+    """Return up to which offset a queue was pulled, and the source of that; None twice when it is unknown.
 
-    The broker's own note (5.x) counts from its own start, so a client that holds more is believed. Without a note, a
-    client that holds nothing has pulled up to its own position; one that holds messages has pulled at most `window`
-    beyond the first of them (consumeConcurrentlyMaxSpan and one batch), for what it has finished out of order is not in
-    its answer.
+    The broker's pull offset (5.x) is only known since its start, so a client's higher offset wins. Without a pull
+    offset, a client that holds no messages has pulled up to its own position. One that holds messages has pulled at
+    most `window` beyond the first of them (consumeConcurrentlyMaxSpan and one batch): its answer does not contain the
+    messages that it has finished out of order.
     """
     if broker_pull_offset is not None:
         if held is not None and held.cached_count > 0 and held.cached_max_offset >= broker_pull_offset:
@@ -172,15 +172,15 @@ def pulled_to(
     return max(bound, held.cached_max_offset + 1), PulledSource.CLIENT_WINDOW
 
 
-# Defaults of Java's push consumer (consumeConcurrentlyMaxSpan, pullBatchSize), for clients that don't say theirs.
+# Defaults of Java's push consumer (consumeConcurrentlyMaxSpan, pullBatchSize), for clients that do not report theirs.
 _MAX_SPAN = 2000
 _PULL_BATCH = 32
 
 
 def pull_window(properties: Mapping[str, str]) -> int:
-    """Return how far beyond its first unfinished message a client may have pulled, by its flow control on the span.
+    """Return how far beyond its first unfinished message a client may have pulled, by its span limit.
 
-    `properties` are those of its running info.
+    `properties` are from its running info.
     """
     try:
         span = int(properties.get("consumeConcurrentlyMaxSpan", _MAX_SPAN))
@@ -190,10 +190,10 @@ def pull_window(properties: Mapping[str, str]) -> int:
 
 
 def retention_ms(reserved_hours: int, disk_used_ratio: float, forced_at_ratio: float) -> int:
-    """Return how long a broker keeps a message for sure, in ms; ratios are 0 to 1.
+    """Return how long a broker certainly keeps a message, in ms; ratios are 0 to 1.
 
-    fileReservedTime counts in hours. On a disk fuller than diskSpaceCleanForciblyRatio files go whatever their age, so
-    nothing is sure (DefaultMessageStore.CleanCommitLogService; above diskMaxUsedSpaceRatio only aged files go).
+    fileReservedTime is in hours. On a disk fuller than diskSpaceCleanForciblyRatio, files of any age are deleted, so
+    the result is 0 (DefaultMessageStore.CleanCommitLogService; above diskMaxUsedSpaceRatio only expired files are).
     """
     if disk_used_ratio >= forced_at_ratio:
         return 0

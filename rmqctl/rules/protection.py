@@ -1,7 +1,7 @@
-"""Protection mode: who counts as a member when queues are shared, so that clients that flap move no queues.
+"""Protection mode: which clients count as members at a rebalance, so that flapping clients do not move queues.
 
-RocketMQ has no such thing: whoever a broker names shares at once, and each coming and going moves queues. The runtime
-decides by these functions, and so does what-if.
+RocketMQ has no such mode: every client that a broker names counts immediately, so each join and leave moves queues. The
+runtime and what-if both decide by these functions.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from .allocate import sort_client_ids
 
 
 class Presence(Struct, frozen=True):
-    """Who is there, as one client has seen it: since when without a break, epoch ms; None for longer than it looked."""
+    """The members that one client sees: since when without a break, epoch ms; None for longer than it has looked."""
 
     since_ms: Mapping[str, int | None]
 
 
 def look(before: Presence | None, client_ids: Collection[str], now_ms: int, *, own_id: str | None = None) -> Presence:
-    """Return who is there after a look. Who is missing once has to begin anew.
+    """Return the presence after a look. A client that was missing once starts its time from zero.
 
-    At the first look (`before` is None) the others have been there already, and `own_id` has just come.
+    At the first look (`before` None) the other clients count as present before, and `own_id` as just joined.
     """
     if before is None:
         return Presence({client_id: now_ms if client_id == own_id else None for client_id in client_ids})
@@ -30,11 +30,11 @@ def look(before: Presence | None, client_ids: Collection[str], now_ms: int, *, o
 
 
 def counted_clients(presence: Presence, now_ms: int, protection_ms: int) -> list[str]:
-    """Return who shares the queues, sorted: those that have been there for long enough.
+    """Return the ids of the clients that count, sorted: those present for long enough.
 
-    Where nobody has, those that came first share: queues without an owner would be worse, and who comes later sees them
-    as settled. Of clients that all come at once each takes the others for settled, so that nobody consumes until their
-    time is over.
+    If no client has been, those that joined first count: queues without an owner would be worse, and clients that join
+    later see the first ones as settled. When all clients join at the same time, each considers the others settled, so
+    no client consumes until their time is over.
     """
     ids = sort_client_ids(presence.since_ms)
     settled = [client_id for client_id in ids if _is_settled(presence.since_ms[client_id], now_ms, protection_ms)]
@@ -45,7 +45,7 @@ def counted_clients(presence: Presence, now_ms: int, protection_ms: int) -> list
 
 
 def next_change_ms(presence: Presence, now_ms: int, protection_ms: int) -> int | None:
-    """Return when the next client begins to count, epoch ms; None while nobody waits."""
+    """Return when the next client starts to count, epoch ms; None while no client waits."""
     waiting = [
         since_ms + protection_ms
         for since_ms in presence.since_ms.values()

@@ -1,4 +1,4 @@
-"""What a pull says of a group's progress, and what its answer does to it, where it brings no messages."""
+"""The offset that a pull commits, and the progress after a pull without messages."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from __future__ import annotations
 def offset_to_commit(memory_offset: int | None, *, is_clustering: bool, is_slave: bool) -> int | None:
     """Return the offset that a pull commits, None when it has no commit flag (DefaultMQPushConsumerImpl.pullMessage).
 
-    Offset 0 is never committed by a pull. Slaves are told nothing (PullSysFlag.clearCommitOffsetFlag), and when
-    broadcasting no broker is.
+    A pull never commits offset 0. It commits nothing to slaves (PullSysFlag.clearCommitOffsetFlag), and nothing at all
+    when broadcasting.
     """
     if is_clustering and not is_slave and memory_offset is not None and memory_offset > 0:
         return memory_offset
@@ -15,9 +15,9 @@ def offset_to_commit(memory_offset: int | None, *, is_clustering: bool, is_slave
 
 
 def offset_without_messages(next_begin_offset: int, *, cached_count: int) -> int | None:
-    """Return the offset to raise progress to after NO_NEW_MSG or NO_MATCHED_MSG, None to leave it (correctTagsOffset).
+    """Return the offset to raise progress to after NO_NEW_MSG or NO_MATCHED_MSG, None to keep it (correctTagsOffset).
 
-    While anything is in flight the smallest of it is the progress. Otherwise all before where the next pull begins is
-    done: without this a filter that matches nothing would never get on.
+    While messages are in flight, the smallest of them is the progress. Otherwise everything before the next pull's
+    offset is consumed: without this, progress would stop at a filter that matches nothing.
     """
     return next_begin_offset if cached_count == 0 else None

@@ -9,27 +9,27 @@ from .words import agreeing, counted
 
 
 def is_unreadable(mq: MessageQueue, route: TopicRoute | None) -> bool:
-    """Tell a queue that producers write to and no consumer can read: its id is not below readQueueNums.
+    """Tell whether a queue that producers write to is unreadable: its id is not below readQueueNums.
 
-    What a topic's permission forbids can be allowed again at any time, and does not depend on the queue.
+    A topic's permission is ignored: it can be granted again at any time, and does not depend on the queue.
     """
     data = _data_of(mq, route)
     return data is not None and mq.queue_id >= data.read_queue_count
 
 
 def describe_unreadable(topic: str, message_count: int, queue_count: int, end: int) -> str:
-    """Return the sentence about messages of a topic in queues that no consumer can read; `end` is one past the last."""
+    """Return a sentence on a topic's messages in queues that no consumer can read; `end` is the last queue id + 1."""
     messages, queues = counted(message_count, "message"), counted(queue_count, "queue")
     return (
-        f"{messages} of {topic} {agreeing(message_count, 'is')} in {queues} that no consumer can read before "
+        f"{messages} of {topic} {agreeing(message_count, 'is')} in {queues} that no consumer can read until "
         f"readQueueNums is {end}."
     )
 
 
 def exists(mq: MessageQueue, route: TopicRoute | None) -> bool:
-    """Tell whether a broker has a queue, by the topic's route; None is the route of a topic that does not exist.
+    """Tell whether a broker has a queue, by the topic's route; None means that the topic does not exist.
 
-    The queues of a static topic are not those of its route.
+    A static topic's queues are not those of its route, so all of them count as existing.
     """
     if route is not None and route.is_static:
         return True

@@ -1,7 +1,4 @@
-"""What a client does at a rebalance: its share of a topic's queues, and what it takes and drops for it.
-
-(RebalanceImpl.)
-"""
+"""A client's rebalance: its share of a topic's queues, and the queues that it adds and drops (RebalanceImpl)."""
 
 from __future__ import annotations
 
@@ -14,12 +11,12 @@ from rmqctl.model.queue import MessageQueue
 
 from .allocate import Allocate
 
-# Strategies by which the places of clients in the list alone decide who gets what.
+# Strategies where only the places of clients in the list decide their shares.
 BY_PLACE = frozenset({"averagely", "circle"})
 
 
 class Kept(StrEnum):
-    """Why a client keeps what it holds of a topic, and takes nothing."""
+    """Why a client keeps its queues of a topic unchanged."""
 
     NO_ROUTE = "NO_ROUTE"
     NO_QUEUES = "NO_QUEUES"
@@ -28,7 +25,7 @@ class Kept(StrEnum):
 
 
 class Share(Struct, frozen=True):
-    """A client's share of a topic, or why there is none to be had; `detail` says more of what failed."""
+    """A client's share of a topic, or why it cannot be computed; `detail` describes a failure."""
 
     queues: frozenset[MessageQueue] = frozenset()
     kept: Kept | None = None
@@ -36,7 +33,7 @@ class Share(Struct, frozen=True):
 
 
 class Moves(Struct, frozen=True):
-    """What a client drops and then takes, in this order; a queue that it takes anew is in both."""
+    """The queues that a client drops and then adds, in this order; a queue that is restarted is in both."""
 
     drop: tuple[MessageQueue, ...] = ()
     take: tuple[MessageQueue, ...] = ()
@@ -50,15 +47,15 @@ def compute_share(
     *,
     by_place: bool = False,
 ) -> Share:
-    """Return a client's share. Queues and ids are sorted; ids may stand twice, as brokers list them.
+    """Return a client's share. Queues and ids are sorted; ids may be duplicated, as brokers list them.
 
-    A broker that has not noticed for up to 120 s that a connection is gone lists its client twice. RocketMQ's clients
-    then leave a share to nobody. Where places decide (`by_place`) this client counts itself once: that is its whole
-    share among members that asked another broker, and takes no queue of those that asked the same one.
+    A broker that has not noticed a lost connection (for up to 120 s) lists its client twice. RocketMQ's clients then
+    leave one share without an owner. Where places decide (`by_place`), this client counts itself once. That gives it
+    its whole share among members that asked another broker, and no queue of those that asked the same one.
 
-    Whatever goes wrong keeps what is held: an empty list tells of a broker that has just started.
-    A client that is not among the ids has no share: the others have given its queues to themselves. What a strategy
-    gives beside the queues of the topic is left out: by configuration a client is told all of its topics' at once.
+    On any failure the client keeps its queues: an empty list can come from a broker that has just started. A client
+    that is not among the ids has no share, because the others have assigned its queues to themselves. Queues of other
+    topics in a strategy's result are ignored: a configuration lists the queues of all topics together.
     """
     if not queues:
         return Share(kept=Kept.NO_QUEUES)
@@ -71,22 +68,22 @@ def compute_share(
         if by_place:
             client_ids = [each for at, each in enumerate(client_ids) if each != own_id or at == own_place]
         return Share(frozenset(queues).intersection(allocate(queues, client_ids).get(own_id, ())))
-    except Exception as error:  # noqa: BLE001 - strategies may be other people's
+    except Exception as error:  # noqa: BLE001 - strategies may come from plugins
         return Share(kept=Kept.STRATEGY_FAILED, detail=str(error) or type(error).__name__)
 
 
 def share_of_all(queues: Sequence[MessageQueue]) -> Share:
-    """Return the share of a broadcasting client: all there is."""
+    """Return the share of a broadcasting client: all queues."""
     return Share(frozenset(queues)) if queues else Share(kept=Kept.NO_QUEUES)
 
 
 def find_expired(held: Mapping[MessageQueue, int], now_ms: int, expired_ms: int) -> frozenset[MessageQueue]:
-    """Return the queues that nothing was done about for too long, by when each was last pulled or waited with."""
+    """Return the queues whose last pull, or deliberate delay of one, is more than `expired_ms` ago."""
     return frozenset(mq for mq, last_pull_at_ms in held.items() if now_ms - last_pull_at_ms > expired_ms)
 
 
 def compute_moves(held: Collection[MessageQueue], share: Share, expired: Collection[MessageQueue] = ()) -> Moves:
-    """Return what to do about one topic's queues. A queue whose pulling has died is dropped and taken anew."""
+    """Return the moves for one topic's queues. An expired queue is dropped and added again."""
     if share.kept is not None:
         return Moves()
     drop = sorted(mq for mq in held if mq not in share.queues or mq in expired)
@@ -95,5 +92,5 @@ def compute_moves(held: Collection[MessageQueue], share: Share, expired: Collect
 
 
 def find_unsubscribed(held: Collection[MessageQueue], topics: Collection[str]) -> tuple[MessageQueue, ...]:
-    """Return the queues of topics that are no longer subscribed to (RebalanceImpl.truncateMessageQueueNotMyTopic)."""
+    """Return the held queues of topics without a subscription (RebalanceImpl.truncateMessageQueueNotMyTopic)."""
     return tuple(sorted(mq for mq in held if mq.topic not in topics))

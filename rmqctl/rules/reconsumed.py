@@ -1,4 +1,4 @@
-"""How many messages a group that runs is given again after a reset, by what its members said of themselves."""
+"""How many messages are redelivered to a running group after a reset, by what its members report."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from .confirmation import Written
 
 
 def reconsumed_at_least(written: Written, baseline: GroupSample | None, samples: Sequence[GroupSample]) -> int | None:
-    """Return how many offsets from the target on the group had passed before it went there; None where no member tells.
+    """Return how far past the target the group had got before it moved there, in offsets; None without any report.
 
-    A lower bound: members go on until their turn, and a sample is some time before it. `baseline` is from just before
-    the write, `samples` from after it. What clients had consumed out of order past their position comes on top; what a
-    filter keeps from them, and offsets without a message of theirs, are counted.
+    The number is a lower bound, because members continue until they move, and the last sample is some time before that.
+    `baseline` is from just before the write, `samples` are from after it. Messages consumed out of order past a
+    client's position are not included; filtered messages and offsets without a message are.
     """
     if not samples or not samples[-1].client_ids:
-        return None  # no member receives anything
+        return None  # no member receives messages
     positions = [] if written.before is None else [written.before]
     positions += _positions(written.mq, baseline, samples)
     return max(0, max(positions) - written.target) if positions else None
 
 
 def _positions(mq: MessageQueue, baseline: GroupSample | None, samples: Sequence[GroupSample]) -> Iterator[int]:
-    """Yield positions from before the turn: of the baseline, and of members that hold the queue unbroken since then.
+    """Yield positions from before the move: from the baseline, and from members that have held the queue since then.
 
-    A member that goes to another offset takes the queue again (ProcessQueue). One that does not tell when it took the
-    queue may have gone there and come back between two samples.
+    A member that moves to another offset restarts the queue (ProcessQueue). One that does not report when it was
+    assigned the queue may have moved and returned between two samples.
     """
     queue = baseline.queues.get(mq) if baseline is not None else None
     if queue is None:

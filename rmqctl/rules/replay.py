@@ -1,4 +1,4 @@
-"""What of a dead letter is sent again, and what its copy is known by."""
+"""Which properties of a dead letter are sent again, and how its copy is recognised."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rmqctl.model.names import RETRY_PREFIX
 
 from .dead_letters import origin_topic
 
-# The property that a replayed message carries: the ledger, and where the dead letter was.
+# The property of a replayed message that names the ledger and the position of the dead letter.
 MARK = "RMQCTL_REPLAY"
 _UNIQ_KEY, _RETRY_TOPIC, _WAIT = "UNIQ_KEY", "RETRY_TOPIC", "WAIT"
 
-# What belongs to the delivery that failed. DELAY and TIMER would delay the copy, TRAN_MSG would hide it.
+# Properties of the failed delivery. DELAY and TIMER would delay the copy, TRAN_MSG would hide it.
 _LEFT_OUT = frozenset({
     "1ST_POP_TIME", "CLUSTER", "CONSUME_START_TIME", "DELAY", "INNER_BASE", "INNER_NUM", "MAX_OFFSET",
     "MAX_RECONSUME_TIMES", "MIN_OFFSET", "MSG_REGION", "ORIGIN_GROUP", "PGROUP", "POP_CK", "POP_CK_OFFSET", "REAL_QID",
@@ -25,7 +25,7 @@ _LEFT_OUT_PREFIX = "TIMER_"
 
 
 class TargetKind(StrEnum):
-    """Where dead letters go: to the group's retry topic, to the topic that each came from, or to a given one."""
+    """Where dead letters are sent: to the group's retry topic, to each letter's original topic, or to a given one."""
 
     RETRY = "RETRY"
     ORIGIN = "ORIGIN"
@@ -33,20 +33,21 @@ class TargetKind(StrEnum):
 
 
 class Target(Struct, frozen=True):
-    """Where dead letters go. `topic` is the given one, of RETRY the retry topic; None for ORIGIN."""
+    """Where dead letters are sent. `topic` is the given topic, the retry topic for RETRY, or None for ORIGIN."""
 
     kind: TargetKind
     topic: str | None
 
     @property
     def is_retry(self) -> bool:
-        """Whether only the group itself consumes them again."""
+        """Tell whether only the group itself consumes them again."""
         return self.kind is TargetKind.RETRY
 
     def topic_of(self, properties: Mapping[str, str]) -> str | None:
-        """Return the topic that a dead letter goes to.
+        """Return the topic that a dead letter is sent to.
 
-        None where it does not tell what is needed: its origin is where it goes, or what its consumer calls it by.
+        Returns None where it does not record its origin, which ORIGIN and RETRY need: it is the target, or the topic
+        that the consumer sees.
         """
         if self.kind is TargetKind.TOPIC:
             return self.topic
@@ -62,8 +63,8 @@ def retry_target(group: str) -> Target:
 def replay_properties(properties: Mapping[str, str], target: Target, *, mark: str, message_id: str) -> dict[str, str]:
     """Return the properties of the message that is sent.
 
-    Keys, tags, the application's own and the ids of the first copy stay. A dead letter without a unique key gets its
-    id, the broker's, as one: by that its copy can be found. The reconsume count is reset: no property of it stays.
+    Keys, tags, the application's own properties and the ids of the first copy are kept. A dead letter without a unique
+    key gets the broker's message id as one, so that its copy can be found. The reconsume count is reset.
     """
     kept = {
         name: value
@@ -80,5 +81,5 @@ def replay_properties(properties: Mapping[str, str], target: Target, *, mark: st
 
 
 def mark_of(ledger_id: str, broker_name: str, queue_id: int, queue_offset: int) -> str:
-    """Return what marks the copy of a dead letter."""
+    """Return the mark on the copy of a dead letter."""
     return f"{ledger_id} {broker_name}:{queue_id}:{queue_offset}"

@@ -1,4 +1,4 @@
-"""Where a reset leads each queue, and what that costs."""
+"""The target of each queue in a reset, and its effects."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class Aim(StrEnum):
     SHIFT = "SHIFT"
     CURRENT = "CURRENT"
     GIVEN = "GIVEN"  # by another group's offsets, or by a file's
-    BEFORE = "BEFORE"  # where it was before a change, which can be nowhere
+    BEFORE = "BEFORE"  # the offset before a change, which can be none
 
 
-NONE_STORED = "RocketMQ can't take one offset away: -1 is stored, which brokers and clients take for none"
+NONE_STORED = "RocketMQ cannot delete a single offset: -1 is stored, which brokers and clients treat as none"
 
 
 class Spec(Struct, frozen=True):
-    """What was asked for: `value` is the time in ms, the offset, or the number of messages; `words` say it again.
+    """The requested target: `value` is the time in ms, the offset, or the number of messages; `words` describe it.
 
-    `ago_ms`: the time is counted back from now, so `value` is only known when the brokers have told their time.
+    `ago_ms`: the time is counted back from now, so `value` is known only once the brokers have reported their time.
     """
 
     aim: Aim
@@ -39,10 +39,10 @@ class Spec(Struct, frozen=True):
 
 
 class QueueFacts(Struct, frozen=True):
-    """What a target is chosen by. `current` is the stored offset, None for none.
+    """The facts by which a target is chosen. `current` is the stored offset, None when none is stored.
 
-    `found` is the first message stored at the time or later, where that was asked; `given` another group's or a file's
-    offset, None for none.
+    `found` is the offset of the first message stored at the requested time or later. `given` is another group's or a
+    file's offset. None means that neither was requested or found.
     """
 
     mq: MessageQueue
@@ -54,9 +54,9 @@ class QueueFacts(Struct, frozen=True):
 
 
 class Choice(Struct, frozen=True):
-    """The offset to store, None where the queue is left as it is, or with `is_removed` has none any more.
+    """The offset to store; None where the queue is left unchanged, or (with `is_removed`) loses its offset.
 
-    `note` says what is worth knowing of either.
+    `note` explains either case.
     """
 
     target: int | None
@@ -65,24 +65,24 @@ class Choice(Struct, frozen=True):
 
     @property
     def is_left(self) -> bool:
-        """Whether the queue is left as it is."""
+        """Tell whether the queue is left unchanged."""
         return self.target is None and not self.is_removed
 
 
 class Range(NamedTuple):
-    """A number of messages that lies between two others, which are the same where it is known."""
+    """A number of messages within bounds, which are equal when the number is known."""
 
     low: int
     high: int
 
     @property
     def exact(self) -> int | None:
-        """The number, None where only its bounds are known."""
+        """The number, None when only its bounds are known."""
         return self.low if self.low == self.high else None
 
 
 class Effects(Struct, frozen=True):
-    """Messages that are redelivered, never delivered, and deleted unread; None: no offset is stored."""
+    """Numbers of messages that are redelivered, never delivered, and deleted unread; None without a stored offset."""
 
     reconsumed: Range | None
     skipped: Range | None
@@ -90,10 +90,10 @@ class Effects(Struct, frozen=True):
 
 
 class Ahead(Struct, frozen=True):
-    """What members have of a queue past the stored offset.
+    """What members have pulled and consumed of a queue past the stored offset.
 
     They have pulled the messages below `pulled_to`, and consumed at most `consumed_count` of those. `first_unfinished`
-    is the first one that they tell they are not through with, None where they tell of none.
+    is the first message that they report as unfinished, None when they report none.
     """
 
     pulled_to: int
@@ -102,9 +102,9 @@ class Ahead(Struct, frozen=True):
 
 
 def choose_target(spec: Spec, facts: QueueFacts) -> Choice:
-    """Return where a queue goes: always to a message that is there, or to the end.
+    """Return the target of a queue, which is always an existing message or the end.
 
-    Brokers would store any number; from one outside the queue, clients are sent to its nearer end.
+    Brokers would store any number; from an offset outside the queue, clients are sent to the nearer end.
     """
     match spec.aim:
         case Aim.EARLIEST:
@@ -122,19 +122,19 @@ def choose_target(spec: Spec, facts: QueueFacts) -> Choice:
         case Aim.GIVEN if facts.given is not None:
             wanted = facts.given
         case Aim.GIVEN:
-            return Choice(None, "no offset is given")
+            return Choice(None, "no offset was given")
         case Aim.BEFORE if facts.given is not None:
             wanted = facts.given
         case Aim.BEFORE if facts.current is None:
-            return Choice(None, "there is no offset, as before")
+            return Choice(None, "no offset is stored, as before")
         case Aim.BEFORE:
             return Choice(None, NONE_STORED, is_removed=True)
         case _:
             return Choice(None, "no offset is stored")
     if wanted < facts.min_offset:
         if wanted < 0 or facts.min_offset == 0:
-            return Choice(facts.min_offset, f"before the first message: {facts.min_offset}")
-        return Choice(facts.min_offset, f"{wanted} is deleted: {facts.min_offset} is the first that is left")
+            return Choice(facts.min_offset, f"limited to the first message, {facts.min_offset}")
+        return Choice(facts.min_offset, f"{wanted} is deleted: {facts.min_offset} is the first one left")
     if wanted > facts.max_offset:
         return Choice(facts.max_offset, f"{wanted} is not written yet: {facts.max_offset} is the end")
     return Choice(wanted)
@@ -143,17 +143,18 @@ def choose_target(spec: Spec, facts: QueueFacts) -> Choice:
 def find_effects(
     before: int | None, target: int | None, min_offset: int, max_offset: int, ahead: Ahead | None = None
 ) -> Effects:
-    """Return what a queue's change does to messages that are still there.
+    """Return the effects of a queue's change on messages that still exist.
 
-    Without `ahead` just the messages below the stored offset are consumed. With it some of those past it are as well,
-    and which ones is not known: they are redelivered from the target on, and not skipped below it.
+    Without `ahead`, exactly the messages below the stored offset are consumed. With it, some messages past that offset
+    are consumed too, but which ones is unknown: those at or past the target are redelivered, those below are not
+    skipped.
     """
     lost = None if before is None else max(0, min(min_offset, max_offset) - before)
     if before is None or target is None:
         return Effects(None, None, lost)
     had, gets = _within(before, min_offset, max_offset), _within(target, min_offset, max_offset)
     again, passed = max(0, had - gets), max(0, gets - had)
-    if ahead is None or before == target:  # nothing is written then, and members go on as they are
+    if ahead is None or before == target:  # nothing is written then, and members continue unchanged
         return Effects(Range(again, again), Range(passed, passed), lost)
     pulled_to = max(had, _within(ahead.pulled_to, min_offset, max_offset))
     consumed_count = min(ahead.consumed_count, pulled_to - had)

@@ -1,8 +1,8 @@
-"""Whether a retry that is sent as a new message comes again, or ends among the dead letters at once.
+"""Whether a retry that is sent as a new message is redelivered, or immediately becomes a dead letter.
 
-Brokers from 5.1.1 on take a new message to a retry topic for the last try of an orderly consumer while anybody holds a
-queue lock of the group there (SendMessageProcessor.handleRetryAndDLQ, RebalanceLockManager.isLockAllExpired). Nobody
-can be asked about locks: orderly members tell that they are, and which queues they hold.
+While any member holds a queue lock of the group, brokers since 5.1.1 treat a new message to a retry topic as the last
+attempt of an orderly consumer (SendMessageProcessor.handleRetryAndDLQ, RebalanceLockManager.isLockAllExpired). Locks
+cannot be queried, but members report whether they are orderly, and which queues they hold.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-# RebalanceLockManager.REBALANCE_LOCK_MAX_LIVE_TIME: what nobody renews any more.
+# RebalanceLockManager.REBALANCE_LOCK_MAX_LIVE_TIME: how long a lock lives without being renewed.
 LOCK_S = 60.0
-# All have shared anew so long after members came or went: their interval is 20 s.
+# By this time after a join or leave, all members have rebalanced: their interval is 20 s.
 SETTLED_S = 25.0
 
 
 class Told(Struct, frozen=True):
-    """What a member said last of how it consumes; None for nothing, since `silent_since_s`.
+    """A member's last report of how it consumes; `is_orderly` None: not reported, since `silent_since_s`.
 
-    `held_at_s` is when it was last seen to hold queues of a broker, by name.
+    `held_at_s` has, by broker name, when the member was last seen to hold queues of the broker.
     """
 
     at_s: float
@@ -30,14 +30,14 @@ class Told(Struct, frozen=True):
 
 
 class Hindrance(Struct, frozen=True):
-    """Who may hold locks at a broker. `is_orderly` is whether that is so, or only not known not to be."""
+    """A member that may hold locks at a broker. `is_orderly` False: it has not reported whether it is orderly."""
 
     client_id: str
     is_orderly: bool
 
 
 class Verdict(Struct, frozen=True):
-    """Whether retries may be sent to a broker as new messages. `doubtful` are members that still do not tell."""
+    """Whether retries may be sent to a broker as new messages. `doubtful` are members that still do not report."""
 
     hindrance: Hindrance | None
     doubtful: tuple[str, ...] = ()
@@ -46,11 +46,11 @@ class Verdict(Struct, frozen=True):
 def judge(
     broker_name: str, last_there_s: Mapping[str, float], told: Mapping[str, Told], *, now_s: float, changed_s: float
 ) -> Verdict:
-    """Judge one broker by when each other member was last known to be there, and what each has told.
+    """Judge one broker by when each other member was last seen, and by what each has reported.
 
-    `changed_s` is when members were last seen to come or go: shares move then, and an orderly member may be about to
-    lock queues of any broker. A member that does not tell is waited for as long as a lock lives, not for ever: some
-    kinds of clients never tell, and a retry that can't be sent holds up its queue.
+    `changed_s` is when members were last seen to join or leave: queues move then, and an orderly member may be about to
+    lock queues of any broker. A silent member only blocks retries for the lifetime of a lock: some kinds of clients
+    never report, and a retry that cannot be sent blocks its queue.
     """
     silent: list[str] = []
     doubtful: list[str] = []
@@ -70,5 +70,5 @@ def _may_hold(broker_name: str, there_s: float, said: Told, now_s: float) -> boo
     held_at_s = said.held_at_s.get(broker_name)
     if held_at_s is None:
         return False
-    # What it held when it was asked last, it has held for as long as it was there.
+    # Queues that it held at its last report count as held for as long as it was seen.
     return now_s - (max(there_s, held_at_s) if held_at_s == said.at_s else held_at_s) <= LOCK_S

@@ -1,4 +1,4 @@
-"""Where a group's failed messages can be sent back, by what brokers and routes tell."""
+"""Where a group's failed messages can be sent back, according to brokers and routes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class Hindrance(StrEnum):
-    """Why a broker stores no message that is sent back to it, or acknowledges and loses it (NO_RETRY_QUEUES)."""
+    """Why a broker does not store a message that is sent back, or acknowledges and loses it (NO_RETRY_QUEUES)."""
 
     NO_MASTER = "NO_MASTER"
     GROUP_UNKNOWN = "GROUP_UNKNOWN"
@@ -22,16 +22,16 @@ HINDRANCES: Mapping[Hindrance, str] = {
     Hindrance.NO_MASTER: "has no master",
     Hindrance.GROUP_UNKNOWN: "does not know the group",
     Hindrance.BROKER_NOT_WRITABLE: "is not writable (brokerPermission)",
-    Hindrance.NO_RETRY_QUEUES: "has no retry queue for the group (retryQueueNums=0): it loses what is sent back",
+    Hindrance.NO_RETRY_QUEUES: "has no retry queue for the group (retryQueueNums=0): it loses messages sent back",
     Hindrance.RETRY_TOPIC_NOT_WRITABLE: "has the group's retry topic without write permission",
 }
 
 
 class RetryPlace(Struct, frozen=True, kw_only=True):
-    """One broker, as a place for a group's failed messages. None is not known.
+    """One broker, as a place for a group's failed messages; None means unknown.
 
-    `makes_groups`: it makes the configuration of a group that it does not know (autoCreateSubscriptionGroup).
-    `is_topic_writable` is None where it has no retry topic yet, which it makes on demand.
+    `makes_groups`: it creates the configuration of an unknown group (autoCreateSubscriptionGroup). It creates a missing
+    retry topic on demand; `is_topic_writable` has no value until then.
     """
 
     has_master: bool = True
@@ -43,7 +43,7 @@ class RetryPlace(Struct, frozen=True, kw_only=True):
 
     @property
     def hindrance(self) -> Hindrance | None:
-        """Why CONSUMER_SEND_MSG_BACK is of no use there, in the order of SendMessageProcessor.consumerSendMsgBack."""
+        """Why CONSUMER_SEND_MSG_BACK fails there, in the order of SendMessageProcessor.consumerSendMsgBack."""
         if not self.has_master:
             return Hindrance.NO_MASTER
         if self.is_group_known is False and self.makes_groups is False:
@@ -56,10 +56,10 @@ class RetryPlace(Struct, frozen=True, kw_only=True):
 
 
 def blocks_retries(places: Mapping[str, RetryPlace], broker_name: str) -> Hindrance | None:
-    """Return why a client can't get rid of a failed message that it read at a broker; None where it can, or may.
+    """Return why a client cannot send back a failed message that it read from a broker; None where it can, or may.
 
-    Where the broker refuses it, the client sends a new message to the retry topic of any broker that its route says is
-    writable. What a broker acknowledges and loses does not block.
+    If the broker refuses it, the client sends a new message to the retry topic at any broker that is writable according
+    to the route. A message that a broker acknowledges and loses does not block.
     """
     place = places.get(broker_name)
     hindrance = None if place is None else place.hindrance

@@ -12,8 +12,8 @@ def own_retry_topics(
 ) -> frozenset[str]:
     """Return the group's retry topics among those that exist: its own, and one per topic that its members pop.
 
-    Messages there are the group's whether or not it has an offset of them. A popped topic's first form of name can be
-    the retry topic of another group, which has it then.
+    Messages there are the group's even without an offset. A pop retry topic's older form of name can also be the retry
+    topic of another group; then it belongs to that group.
     """
     names = {RETRY_PREFIX + group}
     for topic in topics:
@@ -25,7 +25,7 @@ def own_retry_topics(
 
 
 def owner_of_retry_topic(topic: str, groups: Collection[str], topics: Collection[str]) -> str | None:
-    """Return the group whose failed messages a topic holds, None for a topic of no known group."""
+    """Return the group whose failed messages a topic stores, None when the topic does not belong to a known group."""
     if not topic.startswith(RETRY_PREFIX):
         return None
     name = topic.removeprefix(RETRY_PREFIX)

@@ -1,4 +1,4 @@
-"""Reads a broker's runtime table (GET_BROKER_RUNTIME_INFO): texts that 4.9 and 5.x write differently."""
+"""Read a broker's runtime table (GET_BROKER_RUNTIME_INFO), whose texts differ between 4.9 and 5.x."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from math import isfinite
 
 from msgspec import Struct
 
-_MAX_DIGITS = 18  # a long's; what is longer is no count
+_MAX_DIGITS = 18  # of a long; longer texts are not counts
 _UPTIME = re.compile(r"\[ (\d{1,9}) days, (\d{1,9}) hours, (\d{1,9}) minutes, (\d{1,9}) seconds \]")
 _POOL_NAMES = ("send", "pull", "litePull", "query", "ack")
-# By pool: what its keys start with. Only one breaks the rule.
+# Key prefixes by pool; only one breaks the rule.
 _POOLS = {name: (f"{name}ThreadPoolQueue", f"{name}ThreadPoolQueueCapacity") for name in _POOL_NAMES}
 _POOLS["endTransaction"] = ("EndTransactionQueue", "EndTransactionThreadPoolQueueCapacity")
 
 
 class Rates(Struct, frozen=True):
-    """Something a second over the last 10 s, 1 min and 10 min; None while the broker has not run as long."""
+    """Rates per second over the last 10 s, 1 min and 10 min; None until the broker has run for that long."""
 
     last_10s: float | None = None
     last_1m: float | None = None
@@ -25,7 +25,7 @@ class Rates(Struct, frozen=True):
 
 
 class PoolState(Struct, frozen=True):
-    """One of a broker's thread pools: requests that wait, the wait of the first, and how many may wait."""
+    """One of a broker's thread pools: waiting requests, the wait of the first one, and the capacity."""
 
     name: str
     queue_size: int | None
@@ -34,7 +34,7 @@ class PoolState(Struct, frozen=True):
 
 
 class DelayLevel(Struct, frozen=True):
-    """One delay level: how far its queue is delivered, and its end. `backlog` are messages whose time has not come."""
+    """One delay level: how far its queue is delivered, and its end. `backlog` counts messages that are not due yet."""
 
     level: int
     delay: str | None
@@ -43,14 +43,14 @@ class DelayLevel(Struct, frozen=True):
 
     @property
     def backlog(self) -> int:
-        """Messages that are still to be delivered."""
+        """The number of messages that are not delivered yet."""
         return max(self.max_offset - self.delivered_offset, 0)
 
 
 class BrokerRuntime(Struct, frozen=True):
-    """What a runtime table says. None: the broker doesn't say it, or not in a form that is known.
+    """The values of a runtime table; None: not reported, or not in a known format.
 
-    Ratios are 0 to 1; counts of today and yesterday are by the broker's own midnight.
+    Ratios are 0 to 1; counts of today and yesterday go by the broker's own midnight.
     """
 
     version: str | None
@@ -81,7 +81,7 @@ class BrokerRuntime(Struct, frozen=True):
 
 
 def read_runtime(table: Mapping[str, str], *, message_delay_level: str | None = None) -> BrokerRuntime:
-    """Read a runtime table; `message_delay_level` is the broker's setting, which says what its levels are."""
+    """Parse a runtime table; `message_delay_level` is the broker's setting with the delays of its levels."""
     return BrokerRuntime(
         version=table["brokerVersionDesc"] if table.get("brokerVersionDesc") else None,
         boot_at_ms=_time(table.get("bootTimestamp")),
@@ -112,7 +112,7 @@ def read_runtime(table: Mapping[str, str], *, message_delay_level: str | None = 
 
 
 def _rates(table: Mapping[str, str], *names: str) -> Rates:
-    """Read "10s 60s 600s"; each is missing until the broker has run as long."""
+    """Parse "10s 60s 600s"; each is missing until the broker has run for that long."""
     for name in names:
         if name in table:
             return Rates(*[_float(part) for part in table[name].split()[:3]])
@@ -131,7 +131,7 @@ def _pools(table: Mapping[str, str]) -> list[PoolState]:
 
 
 def _delay_levels(table: Mapping[str, str], delays: list[str]) -> list[DelayLevel]:
-    """Read scheduleMessageOffset_N: "delivered,max" of each level that was ever used."""
+    """Parse scheduleMessageOffset_N: "delivered,max" for each level that was ever used."""
     levels = []
     for key, value in table.items():
         level = _count(key.removeprefix("scheduleMessageOffset_")) if key.startswith("scheduleMessageOffset_") else None
@@ -150,7 +150,7 @@ def _difference(table: Mapping[str, str], now: str, morning: str) -> int | None:
 
 
 def _count(text: str | None) -> int | None:
-    """Return a number of 0 or more; brokers write -1 for what they can't tell."""
+    """Return a number of 0 or more, else None; brokers write -1 for unknown values."""
     if text is None or not text.isascii() or not text.isdigit() or len(text) > _MAX_DIGITS:
         return None
     return int(text)
@@ -161,7 +161,7 @@ def _float(text: str | None) -> float | None:
         number = float(text or "")
     except ValueError:
         return None
-    return number if isfinite(number) else None  # Java divides by zero into NaN, which JSON can't hold
+    return number if isfinite(number) else None  # a division by zero in Java gives NaN, which JSON does not allow
 
 
 def _ratio(text: str | None) -> float | None:

@@ -1,4 +1,4 @@
-"""Where a producer sends: which queues it may use, which comes next, what goes together in one request."""
+"""Where a producer sends: which queues it may use, which one is next, and how messages are batched."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from rmqctl.model.route import TopicRoute
 def writable_queues(route: TopicRoute) -> tuple[MessageQueue, ...]:
     """Return the queues that can be written to, sorted (MQClientInstance.topicRouteData2TopicPublishInfo).
 
-    Those of brokers without a master are left out. For a topic in order the name server says which queues there are;
-    those of a static topic are its logical ones, at the brokers that they are mapped to.
+    Queues of brokers without a master are left out. For an ordered topic the name server defines the queues. For a
+    static topic they are its logical queues, at the brokers to which they are mapped.
     """
     if route.order_conf:
         return tuple(
@@ -42,9 +42,9 @@ def _ordered(order_conf: str) -> Iterator[tuple[str, int]]:
 def next_queue(
     queues: Sequence[MessageQueue], turn: int, *, avoided_broker: str | None = None
 ) -> tuple[MessageQueue, int]:
-    """Return the queue whose turn it is, and the next turn; another broker's than one that failed, if there is one.
+    """Return the queue whose turn it is, and the next turn; a failed broker is avoided where possible.
 
-    (TopicPublishInfo.selectOneMessageQueue.)
+    Source: TopicPublishInfo.selectOneMessageQueue.
     """
     for step in range(len(queues)):
         mq = queues[(turn + step) % len(queues)]
@@ -54,7 +54,7 @@ def next_queue(
 
 
 def split_batches(sizes: Iterable[int], *, max_bytes: int, max_count: int) -> Iterator[slice]:
-    """Cut a row of messages into batches by their sizes in bytes; one that is too large alone is alone."""
+    """Split messages into batches by their sizes in bytes; a message larger than `max_bytes` is its own batch."""
     first = at = filled_bytes = 0
     for at, size_bytes in enumerate(sizes):
         if at > first and (filled_bytes + size_bytes > max_bytes or at - first == max_count):

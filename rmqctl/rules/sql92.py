@@ -1,8 +1,8 @@
 """SQL92 filters over a message's properties, as brokers compile and evaluate them (rocketmq-filter's SelectorParser).
 
-What makes them special: a property is a text or missing, and becomes a number where it is compared with one. Conditions
-are true, false or unknown. What follows a whole expression is not looked at. 0.0 is no number, for the smallest double
-is 4.9E-324. `NOT a = 1` is `(NOT a) = 1`.
+Peculiarities: a property is a text or missing, and is converted where it is compared with a number. Conditions are
+true, false or unknown. Text after a complete expression is ignored. 0.0 is out of range, because the smallest double is
+4.9E-324. `NOT a = 1` is `(NOT a) = 1`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Properties = Mapping[str, str]
 Value = JavaValue | None
 
 _MAX_DEPTH = 100
-# Longer expressions are compiled each time, so that what is remembered stays small.
+# Longer expressions are compiled each time, so that the cache stays small.
 _MAX_REMEMBERED_LENGTH = 4096
 _SMALLEST_DOUBLE = 4.9e-324
 
@@ -32,7 +32,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
 _KEYWORDS = frozenset({"NOT", "AND", "OR", "BETWEEN", "IN", "TRUE", "FALSE", "NULL", "IS"})
-# Since 5.0; to 4.9 they are names.
+# Since 5.0; for 4.9 they are names.
 _TEXT_KEYWORDS = frozenset({"CONTAINS", "STARTSWITH", "ENDSWITH"})
 _END = "<end>"
 
@@ -56,7 +56,7 @@ class Filter:
         self._evaluate = root.evaluate
 
     def matches(self, properties: Properties) -> bool:
-        """Tell whether a message passes; what is unknown, or fails to be evaluated, does not."""
+        """Tell whether a message matches; an unknown result, or a failed evaluation, does not."""
         try:
             return self._evaluate(properties) is True
         except (ValueError, RecursionError):
@@ -64,7 +64,7 @@ class Filter:
 
 
 def parse(expression: str, *, has_text_operators: bool = True) -> Filter:
-    """Compile an expression. Raises ValueError with what is wrong with it."""
+    """Compile an expression. Raises ValueError with the reason when it is invalid."""
     compile_ = _compile if len(expression) > _MAX_REMEMBERED_LENGTH else _compile_once
     return compile_(expression, has_text_operators)
 
@@ -74,16 +74,16 @@ def _compile(expression: str, has_text_operators: bool) -> Filter:
     try:
         return Filter(_as_condition(parser.any_of()))
     except RecursionError:
-        raise ValueError("the expression is nested too deep") from None
+        raise ValueError("the expression is nested too deeply") from None
 
 
 _compile_once = lru_cache(maxsize=256)(_compile)
 
 
 class _Node(NamedTuple):
-    """A part of an expression; what it may stand in is checked when it is put there.
+    """A part of an expression; whether it is allowed at a place is checked when it is inserted there.
 
-    `is_constant` with its `value` tells literals, `name` a property, `is_condition` what is true, false or unknown.
+    `is_constant` marks a literal with its `value`, `name` a property, `is_condition` a true, false or unknown part.
     """
 
     evaluate: Callable[[Properties], Value]
@@ -94,7 +94,7 @@ class _Node(NamedTuple):
 
 
 class _Parser:
-    """Reads one token ahead, and no further: what stands behind the end of the expression may be anything."""
+    """Reads only one token ahead: the text after the end of the expression may be anything."""
 
     def __init__(self, text: str, keywords: frozenset[str]) -> None:
         self._text = text
@@ -104,7 +104,7 @@ class _Parser:
         self._depth = 0
 
     def any_of(self) -> _Node:
-        """Read conditions with OR between them."""
+        """Parse conditions joined by OR."""
         parts = [self._all_of()]
         while self._take("OR"):
             parts.append(self._all_of())
@@ -157,7 +157,7 @@ class _Parser:
     def _unary(self) -> _Node:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
-            raise ValueError("the expression is nested too deep")
+            raise ValueError("the expression is nested too deeply")
         if self._take("+"):
             node = self._unary()
         elif self._take("-"):
@@ -197,7 +197,7 @@ class _Parser:
         return texts
 
     def _peek(self) -> tuple[str, str]:
-        """Return the next token's kind and text; keywords and signs are their own kind, but for comparisons."""
+        """Return the next token's kind and text; keywords, and signs other than comparisons, are their own kind."""
         if self._token is None:
             self._token = self._read()
         return self._token
@@ -209,7 +209,7 @@ class _Parser:
             return _END, ""
         match = _TOKEN.match(self._text, self._at)
         if match is None:
-            raise ValueError(f"{self._text[self._at]!r} at character {self._at + 1} means nothing")
+            raise ValueError(f"unexpected {self._text[self._at]!r} at character {self._at + 1}")
         self._at = match.end()
         kind, text = str(match.lastgroup), match[0]
         if kind == "word" and text.upper() in self._keywords:
@@ -238,8 +238,8 @@ class _Parser:
 
     def _unexpected(self, wanted: str = "") -> ValueError:
         kind, text = self._peek()
-        found = "the end" if kind == _END else repr(text)
-        return ValueError(f"{found} where {wanted} should stand" if wanted else f"{found} where it can't stand")
+        found = "end" if kind == _END else repr(text)
+        return ValueError(f"unexpected {found}, expected {wanted}" if wanted else f"unexpected {found}")
 
 
 def _constant(value: Value) -> _Node:
@@ -255,11 +255,11 @@ def _literal_double(text: str) -> float:
 
 
 def _as_condition(node: _Node) -> _Node:
-    """Return what is true, false or unknown; a property is false, for it is a text, and unknown when missing."""
+    """Return a condition; a property counts as false, because it is a text, or as unknown when it is missing."""
     if node.is_condition:
         return node
     if node.name is None:
-        raise ValueError("the expression is no condition")
+        raise ValueError("the expression is not a condition")
     return _Node(lambda properties: None if node.evaluate(properties) is None else False, is_condition=True)
 
 
@@ -298,10 +298,10 @@ def _minus(node: _Node) -> _Node:
 
 def _equal(left: _Node, right: _Node) -> _Node:
     if any(node.is_constant and node.value is None for node in (left, right)):
-        raise ValueError("NULL can't be compared: write IS NULL")
+        raise ValueError("NULL cannot be compared: use IS NULL")
     is_odd = left.is_constant and right.is_constant and left.is_condition and not right.is_condition
     if is_odd:
-        raise ValueError("a truth value can't be compared with that")
+        raise ValueError("a truth value cannot be compared with a number or text")
     return _compared_equal(left, right)
 
 
@@ -323,7 +323,7 @@ def _compared_equal(left: _Node, right: _Node) -> _Node:
 def _ordered(left: _Node, right: _Node, test: Callable[[int], bool]) -> _Node:
     for node in (left, right):
         if node.is_condition or isinstance(node.value, str):
-            raise ValueError("only numbers and properties have an order")
+            raise ValueError("only numbers and properties can be ordered")
 
     def evaluate(properties: Properties) -> Value:
         one, other = left.evaluate(properties), right.evaluate(properties)
@@ -345,13 +345,13 @@ def _between(value: _Node, low: _Node, high: _Node, *, is_negated: bool) -> _Nod
     if low.is_constant and high.is_constant and low.value is not None and high.value is not None:
         order = compare(high.value, low.value)
         if order is not None and order < 0:
-            raise ValueError("BETWEEN wants the smaller value first")
+            raise ValueError("BETWEEN needs the smaller value first")
     return _junction(inside, decisive=False)
 
 
 def _one_of(node: _Node, texts: list[str], *, is_negated: bool) -> _Node:
     if node.name is None:
-        raise ValueError("IN wants a property on its left")
+        raise ValueError("IN needs a property on its left")
     wanted = frozenset(texts)
 
     def evaluate(properties: Properties) -> Value:
@@ -362,7 +362,7 @@ def _one_of(node: _Node, texts: list[str], *, is_negated: bool) -> _Node:
 
 
 def _text_test(node: _Node, wanted: str, test: Callable[[str, str], bool], *, is_negated: bool) -> _Node:
-    """Return a test that is false, negated or not, for what is no text, and for an empty text to look for."""
+    """Return a test that is false, negated or not, for a value that is not a text and for an empty search text."""
 
     def evaluate(properties: Properties) -> Value:
         if not wanted:

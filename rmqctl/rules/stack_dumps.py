@@ -7,11 +7,11 @@ import re
 from msgspec import Struct
 
 _HEADER = re.compile(r"(?P<name>.*?)\s*(?:TID: \d+ STATE|TASK STATE): (?P<state>\S+)")
-# The call that calls the listener, innermost but for what is the application's.
+# The call that calls the listener: the innermost call that is not the application's.
 _CALLERS = re.compile(
     r"ConsumeMessage\w*Service\$ConsumeRequest\.run\(|rmqctl\.consumer\.workers\.(?:Thread|Task)Workers\._run\("
 )
-# What of a group's name threads are named by (ConsumeMessageConcurrentlyService).
+# The characters of a group's name in the names of its threads (ConsumeMessageConcurrentlyService).
 _NAME_LENGTH = 100
 _CLIENT = re.compile(r"(?:.*/)?(?:org\.apache\.rocketmq\.client\.impl|rmqctl\.consumer)\.")
 
@@ -25,11 +25,11 @@ class ListenerThread(Struct, frozen=True):
 
 
 def listener_threads(dump: str, group: str) -> list[ListenerThread] | None:
-    """Return the threads that are in a group's listener, None where the dump is in no form that shows it.
+    """Return the threads that are in a group's listener, None where the format of the dump does not show it.
 
-    A thread that waits for work, for a lock, or sends a message back is not in the listener. A dump is of the whole
-    process, which can be a member of several groups: their threads have the group's name (ConsumeMessageThread_G_1);
-    those of clients that leave it out, rmqctl's own among them, count for any.
+    A thread that waits for work or a lock, or sends a message back, is not in the listener. A dump covers the whole
+    process, which can be a member of several groups: thread names contain the group (ConsumeMessageThread_G_1). Threads
+    of clients that leave the group out, including rmqctl's own, count for any group.
     """
     threads = []
     is_known = False

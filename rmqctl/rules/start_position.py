@@ -1,4 +1,4 @@
-"""Where a queue begins that a consumer has just been given (RebalancePushImpl.computePullFromWhere)."""
+"""Where a consumer starts a queue that it was just assigned (RebalancePushImpl.computePullFromWhere)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rmqctl.model.consuming import ConsumeFromWhere
 
 
 class AskMaxOffset(Struct, frozen=True):
-    """It begins at the end of the queue, which its broker has to be asked for (GET_MAX_OFFSET)."""
+    """Start at the end of the queue, which its broker must be asked for (GET_MAX_OFFSET)."""
 
 
 class AskOffsetAt(Struct, frozen=True):
-    """It begins with what was stored at a time, which its broker has to be asked for (SEARCH_OFFSET_BY_TIMESTAMP)."""
+    """Start with the message stored at a time, which its broker must be asked for (SEARCH_OFFSET_BY_TIMESTAMP)."""
 
     at_ms: int
 
@@ -22,11 +22,11 @@ class AskOffsetAt(Struct, frozen=True):
 def start_position(
     stored_offset: int | None, where: ConsumeFromWhere, *, is_retry_topic: bool, since_ms: int
 ) -> int | AskMaxOffset | AskOffsetAt:
-    """Return the offset to begin at, or what to ask the broker for it.
+    """Return the offset to start at, or the question to ask the broker for it.
 
-    A stored offset always wins. None is for none stored, and not for one that could not be read: then the queue is not
-    taken in this round. `since_ms` is for TIMESTAMP. The 0 of FIRST may be below what the queue still has; its first
-    pull corrects that. In the retry topic only TIMESTAMP leaves out what is there.
+    A stored offset always wins. None means that no offset is stored: a queue whose offset could not be read is not
+    added in this rebalance. `since_ms` is for TIMESTAMP. The 0 of FIRST may be below the first message left; the first
+    pull corrects that. In the retry topic only TIMESTAMP skips existing messages.
     """
     if stored_offset is not None and stored_offset >= 0:
         return stored_offset
@@ -42,5 +42,5 @@ def start_position(
 
 
 def position_from_answer(offset: int) -> int:
-    """Return where to begin after a broker's answer; it may be below 0 where nothing was found."""
+    """Return where to start after a broker's answer, which may be below 0 when no message was found."""
     return max(0, offset)

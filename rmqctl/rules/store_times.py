@@ -1,6 +1,6 @@
 """Store times of a queue that do not rise with its offsets: a broker's clock was set back, or another broker took over.
 
-What of a queue to look at to see that, and what a search by time can tell then.
+This module picks the offsets to read to detect that, and describes how reliable a search by time is then.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from .words import listed
 
 
 class TimeOrder(StrEnum):
-    """What a search by time saw of a queue's store times, and how it found its answer then.
+    """The order of store times that a search by time saw in a queue, and how it found its answer.
 
-    RISING: no message seen is older than one before it, so the queue was halved. READ: one is, and the messages in
-    question were read. HALVED: one is, but too many messages are in question, or one of them can't be read.
+    RISING: every message seen is at least as new as those before it, so the search halved the queue. READ: some message
+    is older than an earlier one, and the candidates were read. HALVED: some message is older, but there are too many
+    candidates, or one of them cannot be read.
     """
 
     RISING = "RISING"
@@ -28,7 +29,7 @@ class TimeOrder(StrEnum):
 
 
 class Wanted(NamedTuple):
-    """The message that is searched: the first one stored at `at_ms` or later, or the last one stored before it."""
+    """The message to find: the first one stored at `at_ms` or later, or the last one stored before it."""
 
     at_ms: int
     is_last: bool = False
@@ -44,9 +45,9 @@ def is_rising(seen: Mapping[int, int]) -> bool:
 
 
 def near_first(near: int, far: int, count: int) -> list[int]:
-    """Return up to `count` offsets from next to `near` up to `far`, each further from the last than that was.
+    """Return up to `count` offsets from the one after `near` to `far`, with growing distances.
 
-    A stretch out of order changes the answer of a search only on one side of it: the nearer, the shorter it can be.
+    An unordered stretch changes the answer of a search only on one side: the nearer, the shorter it can be.
     """
     distance, step = abs(far - near), 1 if far >= near else -1
     if not distance:
@@ -55,10 +56,10 @@ def near_first(near: int, far: int, count: int) -> list[int]:
 
 
 def widest_drop(delays_ms: Mapping[int, int], least_ms: int = 1_000) -> tuple[int, int] | None:
-    """Return the two neighbours between which the time from birth to storage falls most; None where it falls by less.
+    """Return the two neighbours with the largest fall of the time from birth to storage; None below `least_ms`.
 
-    Birth is by the producers' clocks. A broker's clock that is set back shows in all later messages, while their store
-    times overlap with those of earlier ones for as long as it was set back only.
+    Birth times are by the producers' clocks. A broker's clock that was set back shows in this time for all later
+    messages. Their store times overlap with earlier ones only for as long as the clock was set back.
     """
     drops = [(delays_ms[before] - delays_ms[after], before, after) for before, after in pairwise(sorted(delays_ms))]
     widest_ms, before, after = max(drops, default=(0, 0, 0))
@@ -66,22 +67,22 @@ def widest_drop(delays_ms: Mapping[int, int], least_ms: int = 1_000) -> tuple[in
 
 
 def evenly(first: int, last: int, count: int) -> list[int]:
-    """Return up to `count` offsets between two others, evenly spread, in the direction from the first to the last."""
+    """Return up to `count` evenly spread offsets between two others, in the direction from the first to the last."""
     inner = {first + (last - first) * number // (count + 1) for number in range(1, count + 1)} - {first, last}
     return sorted(inner, reverse=last < first)
 
 
 def may_hold(wanted: Wanted, before_ms: int, after_ms: int) -> bool:
-    """Tell whether the wanted message may be between two neighbours, of which the first one reached does not fit.
+    """Tell whether the wanted message may be between two neighbours, the first one of which does not fit.
 
-    Between two messages that do not fit either it may be if their times go back. Where they rise, times in between are
-    taken to rise as well.
+    If neither neighbour fits, it may be between them when their times go back. If their times rise, those in between
+    are assumed to rise too.
     """
     return wanted.fits(after_ms) or (before_ms < after_ms if wanted.is_last else before_ms > after_ms)
 
 
 def describe_orders(orders: Mapping[MessageQueue, TimeOrder]) -> Iterator[str]:
-    """Tell of the queues that were searched by time and whose store times go back."""
+    """Yield sentences on the queues searched by time whose store times go back."""
     for order, meaning in (
         (TimeOrder.READ, "rmqctl read the messages that may be of that time."),
         (TimeOrder.HALVED, "Messages of that time may be missing."),
@@ -90,6 +91,6 @@ def describe_orders(orders: Mapping[MessageQueue, TimeOrder]) -> Iterator[str]:
 
 
 def describe_back(queues: Iterable[MessageQueue], meaning: str) -> Iterator[str]:
-    """Tell of queues whose store times go back, and what that means; nothing of none."""
+    """Yield a sentence on queues whose store times go back, and what that means; nothing without such queues."""
     if every := sorted(queues):
         yield f"Store times go back in {listed(every)}: a clock was set back, or another broker took over. {meaning}"

@@ -1,4 +1,4 @@
-"""Whether a queue of a group is stuck, and why, by what brokers and members told of it twice."""
+"""Whether a queue of a group is stuck, and why, from two reports by brokers and members."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from rmqctl.model.queue import MessageQueue
 from .flow_control import FlowLimits, Hold, decide
 from .member_clock import written_times
 
-# A message in consumption for less is not reported, unless --older-than says so; mqadmin warns from here on.
+# A message in consumption for less is not reported, unless --older-than is lower; mqadmin warns from this age on.
 DEFAULT_OLDER_THAN_MS = 60_000
-# Of a client whose messages take long by themselves, one is unusual from so many times the average on.
+# If a client's messages usually take long, one is unusual from this multiple of the average on.
 _TIMES_AVERAGE = 3
-# A pull waits 15 s at the broker for news, 5 s more until the broker looks, and some on its way.
+# A pull waits 15 s at the broker for messages, up to 5 s more until the broker checks, and some time in transit.
 _PULL_OVERDUE_MS = 30_000
 _MIB_BYTES = 1 << 20
 
 
 class Motion(StrEnum):
-    """What became of a queue between two looks."""
+    """What happened to a queue between two samples."""
 
-    DONE = "DONE"  # nothing was unread
-    MOVES = "MOVES"  # the group went on
-    RESTS = "RESTS"  # the same message is in hand
-    IDLES = "IDLES"  # a member holds it, has nothing in hand and takes nothing, though messages are unread
-    UNHELD = "UNHELD"  # messages are unread, and no member says that it holds the queue
+    DONE = "DONE"  # no messages are unread
+    MOVES = "MOVES"  # the group advanced
+    RESTS = "RESTS"  # the same message is in flight
+    IDLES = "IDLES"  # a member holds it but processes and pulls nothing, although messages are unread
+    UNHELD = "UNHELD"  # messages are unread, and no member reports that it holds the queue
 
 
 class Why(StrEnum):
-    """Why a queue stands still or is slow. The first four are of a message in hand; IN_HAND where no more is known."""
+    """Why a queue is stuck or slow. The first four concern a message in flight; IN_HAND when no more is known."""
 
     IN_CONSUMPTION = "IN_CONSUMPTION"
     BLOCKED_IN_ORDER = "BLOCKED_IN_ORDER"
@@ -56,16 +56,16 @@ class Why(StrEnum):
 
 
 class AgeSource(StrEnum):
-    """How the least age in consumption is known."""
+    """How the least time in consumption is known."""
 
-    REPORTED = "REPORTED"  # the client tells when its listener was called
+    REPORTED = "REPORTED"  # the client reports when its listener was called
     LAST_CONSUMED = "LAST_CONSUMED"  # the client has finished nothing else of the queue since then
-    WATCHED = "WATCHED"  # it was in hand for as long as it was watched
+    WATCHED = "WATCHED"  # it was in flight for as long as it was watched
     POPPED = "POPPED"  # the broker has recorded when it was popped
 
 
 class Position(Struct, frozen=True):
-    """A queue at one look: as the broker stores it, and as the one member that holds it tells it; None is not known."""
+    """A queue in one sample: as the broker stores it, and as the member that holds it reports it; None is unknown."""
 
     consumer_offset: int | None
     max_offset: int | None
@@ -75,18 +75,18 @@ class Position(Struct, frozen=True):
 
     @property
     def commit_offset(self) -> int | None:
-        """The position of the member that holds it."""
+        """The position of the member that holds the queue."""
         return None if self.held is None else self.held.commit_offset
 
     @property
     def next_offset(self) -> int | None:
-        """The offset up to which all is done: the member's own, which the broker learns within 5 s."""
+        """The offset up to which all messages are consumed: the member's own, which it commits within 5 s."""
         told = (self.consumer_offset, self.commit_offset)
         return max((offset for offset in told if offset is not None), default=None)
 
     @property
     def behind(self) -> int | None:
-        """Messages from there to the end; none in an empty queue, wherever a consumer begins."""
+        """The number of messages from `next_offset` to the end; 0 in an empty queue, wherever a consumer starts."""
         offset = self.next_offset
         if offset is None and self.min_offset == self.max_offset:
             offset = self.max_offset
@@ -94,7 +94,7 @@ class Position(Struct, frozen=True):
 
 
 class Watched(Struct, frozen=True):
-    """Two looks at one queue and one holder, and the ms between them. `is_orderly` is None where that is not known."""
+    """Two samples of one queue and one holder, and the ms between them; `is_orderly` None: unknown."""
 
     first: Position
     last: Position
@@ -103,7 +103,7 @@ class Watched(Struct, frozen=True):
 
     @property
     def motion(self) -> Motion:
-        """What became of the queue. Where the end is not known, something counts as unread."""
+        """What happened to the queue. When its end is unknown, messages count as unread."""
         first, last = self.first, self.last
         if last.held is None:
             if last.behind == 0:
@@ -115,20 +115,20 @@ class Watched(Struct, frozen=True):
             return Motion.RESTS if is_same else Motion.MOVES
         if last.behind == 0:
             return Motion.DONE
-        # What came only now may be on its way.
+        # Messages that have just arrived may be in transit.
         was_waiting = first.held is not None and first.held.head_offset is None and first.behind != 0
         return Motion.IDLES if was_waiting and not self.advance else Motion.MOVES
 
     @property
     def advance(self) -> int | None:
-        """How many offsets the group went on; below 0 after a reset. None where that is not known."""
+        """How many offsets the group advanced; below 0 after a reset, None when unknown."""
         if self.first.next_offset is None or self.last.next_offset is None:
             return None
         return self.last.next_offset - self.first.next_offset
 
     @property
     def _is_taken_anew(self) -> bool:
-        """Whether the member gave the queue up in between. Who consumes in order renews its locks all the time."""
+        """Whether the member released the queue in between; never for orderly members, which keep renewing locks."""
         first, last = self.first.held, self.last.held
         if first is None or last is None or self.is_orderly is not False:
             return False
@@ -136,12 +136,12 @@ class Watched(Struct, frozen=True):
 
 
 class Holder(Struct, frozen=True):
-    """The member that holds a queue. None is not known.
+    """The member that holds a queue; None means unknown.
 
-    `now_ms` is what its clock showed at the last look, at least. `held_count` are all queues that it holds.
-    `busy_count` are its threads in the listener, of `thread_count`; `in_hand_count` are messages of all its queues, and
-    `average_ms` is what the topic's take in the listener. `head_for_ms` is how long its listener has had the head,
-    by its own word.
+    `now_ms` is the least time of its clock at the last sample. `held_count` counts all queues that it holds.
+    `busy_count` of its `thread_count` threads are in the listener; `in_hand_count` messages of all its queues are in
+    flight. `average_ms` is the topic's average time in the listener. `head_for_ms` is how long the listener has had the
+    head, by the member's own report.
     """
 
     client_id: str
@@ -158,12 +158,12 @@ class Holder(Struct, frozen=True):
 
 
 class Facts(Struct, frozen=True, kw_only=True):
-    """All that is known of one queue.
+    """Everything that is known about one queue.
 
-    `head_age_ms` is how long ago the head was stored, by its broker's clock; `is_wanted` whether the head passes the
-    subscription. `can_pull`: the broker lets members pull (consumeEnable). `retry_hindrance` says why failed messages
-    can't be sent back, None where they can or nobody asked. `is_pop`: members pop; `hides_pops`: what the broker has
-    given out to them cannot be seen.
+    `head_age_ms` is how long ago the head was stored, by its broker's clock; `is_wanted` whether the head matches the
+    subscription. `can_pull`: the broker allows pulls (consumeEnable). `retry_hindrance` says why failed messages cannot
+    be sent back, None where they can or that was not checked. `is_pop`: members pop; `hides_pops`: the messages that
+    the broker has delivered to them cannot be seen.
     """
 
     watched: Watched
@@ -180,9 +180,9 @@ class Facts(Struct, frozen=True, kw_only=True):
 
 
 class Verdict(Struct, frozen=True):
-    """`is_stuck`: a message is in hand for too long; None where that can't be said. Ages are of the head in hand.
+    """`is_stuck`: a message has been in flight for too long; None when that is unknown. Ages are of the head in flight.
 
-    `needs_time`: watching for longer would decide. `flow_control` is the limit that keeps the queue from being pulled.
+    `needs_time`: watching for longer would decide it. `flow_control` is the limit that blocks pulls of the queue.
     """
 
     why: Why
@@ -195,7 +195,7 @@ class Verdict(Struct, frozen=True):
 
 
 def judge(facts: Facts, older_than_ms: int | None) -> Verdict | None:
-    """Judge one queue; None for one that is fine. `older_than_ms` None: a minute, or three times the client's usual."""
+    """Judge one queue; None when it is fine. `older_than_ms` defaults to 1 min or, if longer, 3 times the usual."""
     watched, motion = facts.watched, facts.watched.motion
     if facts.is_pop and facts.hides_pops and watched.last.held is None:
         return Verdict(Why.POP, is_stuck=None)
@@ -214,7 +214,7 @@ def judge(facts: Facts, older_than_ms: int | None) -> Verdict | None:
 
 
 def judge_popped(age_ms: int) -> Verdict:
-    """Judge a message that was popped longer ago than the limit, and is not acknowledged."""
+    """Judge a message that was popped longer ago than the limit, but is not acknowledged."""
     return Verdict(Why.POPPED, True, age_ms, age_ms, AgeSource.POPPED)
 
 
@@ -243,7 +243,7 @@ def _judge_idle(facts: Facts) -> Verdict:
 
 
 def _is_slow(watched: Watched) -> bool:
-    """Tell a queue that goes on by less than a message a second, with more to do than it did."""
+    """Tell whether a queue advances by less than a message per second, with more left than it consumed."""
     behind, advance = watched.last.behind, watched.advance
     held = watched.last.held
     if behind is None or advance is None or advance < 0 or held is None or held.head_offset is None:
@@ -269,9 +269,9 @@ def _judge_head(facts: Facts, older_than_ms: int | None) -> Verdict:
 
 
 def _usual_ms(holder: Holder | None, *, is_own_limit: bool) -> float:
-    """Return how long a message of the client is in hand as a rule: in the listener, and before, waiting for a thread.
+    """Return how long the client's messages are usually in flight: waiting for a thread, then in the listener.
 
-    Where a limit was asked for, only the waiting counts: that is not consumption.
+    With a limit from the user only the waiting counts, because it is not consumption.
     """
     if holder is None or holder.head_for_ms is not None:
         return 0.0
@@ -282,17 +282,18 @@ def _usual_ms(holder: Holder | None, *, is_own_limit: bool) -> float:
 
 
 def _least_age(facts: Facts) -> tuple[int, AgeSource]:
-    """Return for how long the head has been in hand at least.
+    """Return how long the head has been in flight at least.
 
-    Whatever is finished of a queue sets its last consumption: since then the same message is the first in hand, or
-    since it was stored, when nothing was in hand before. Of orderly clients that time is when the listener was called.
+    Every finished message of a queue sets its last consumption. The same message has been the first in flight since
+    then, or since it was stored, if nothing was in flight before. For orderly clients that time is when the listener
+    was called.
     """
     holder, held, watched_ms = facts.holder, facts.watched.last.held, facts.watched.for_ms
     if holder is not None and holder.head_for_ms is not None:
         return holder.head_for_ms, AgeSource.REPORTED
     if holder is None or held is None or holder.now_ms is None:
         return watched_ms, AgeSource.WATCHED
-    # Between two attempts of an orderly client nothing is in the listener.
+    # Between two attempts of an orderly client no message is in the listener.
     is_in_hand = not holder.is_orderly or held.in_order_count > 0
     if is_in_hand and held.last_consume_at_ms is not None and facts.head_age_ms is not None:
         quiet_ms = min(holder.now_ms - held.last_consume_at_ms, facts.head_age_ms)
@@ -309,7 +310,7 @@ def _why(facts: Facts) -> Why:
         return Why.BLOCKED_IN_ORDER
     if holder.head_for_ms is not None:
         return Why.IN_CONSUMPTION
-    # A client tries again by itself, every 5 s, what no broker takes back.
+    # A client retries locally, every 5 s, a message that no broker accepts back.
     if holder.failed_tps > 0 and (facts.retry_hindrance is not None or holder.busy_count == 0):
         return Why.LOCAL_RETRY
     return Why.IN_CONSUMPTION if holder.busy_count else Why.IN_HAND
@@ -328,7 +329,7 @@ def _flow_control(facts: Facts) -> Hold | None:
 
 
 def flow_limits(properties: Mapping[str, str]) -> FlowLimits:
-    """Return a client's limits, by its properties; what it does not tell is as Java's client has it by default."""
+    """Return a client's limits from its properties; a missing one is the default of the Java client."""
 
     def limit(name: str, default: int | None) -> int | None:
         try:
@@ -347,19 +348,19 @@ def flow_limits(properties: Mapping[str, str]) -> FlowLimits:
 
 
 class Head(NamedTuple):
-    """The first message in hand of a queue, and for how long a listener has had it."""
+    """The first message of a queue in flight, and how long a listener has had it."""
 
     queue_offset: int
     for_ms: int
 
 
 def note_of_head(mq: MessageQueue, head: Head) -> tuple[str, str]:
-    """Return how rmqctl's own consumer notes how long its listener has had a queue's head (userConsumerInfo)."""
+    """Return the note (userConsumerInfo) by which rmqctl's consumer reports how long its listener has had a head."""
     return f"{_HEAD_NOTE}{mq}", f"offset {head.queue_offset} for {head.for_ms} ms"
 
 
 def head_for_ms(notes: Mapping[str, str], mq: MessageQueue, head_offset: int | None) -> int | None:
-    """Return how long a client's listener has had a queue's head, None where the client does not tell."""
+    """Return how long a client's listener has had a queue's head, None when the client does not report it."""
     note = re.fullmatch(r"offset (\d+) for (\d{1,18}) ms", notes.get(f"{_HEAD_NOTE}{mq}", ""), re.ASCII)
     return int(note[2]) if note is not None and note[1] == str(head_offset) else None
 
@@ -368,5 +369,5 @@ _HEAD_NOTE = "inConsumption "
 
 
 def client_now_ms(info: RunningInfo) -> int | None:
-    """Return what a client's clock showed at least when it answered: the last time that it tells of anything."""
+    """Return the least time of a client's clock when it answered: the latest time in its answer."""
     return max(written_times(info).values(), default=None)

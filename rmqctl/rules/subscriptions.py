@@ -1,4 +1,4 @@
-"""What a consumer subscribes to, from what it was told (FilterAPI)."""
+"""Subscriptions, built from a topic and an expression (FilterAPI)."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ TAG, SQL92 = "TAG", "SQL92"
 def make_subscription(
     topic: str, expression: str = ALL, expression_type: str = TAG, *, version_ms: int = 0
 ) -> Subscription:
-    """Return the subscription to a topic. No expression of tags stands for all messages, as `*` does.
+    """Return the subscription to a topic. An empty tag expression means all messages, as `*` does.
 
-    Raises ValueError with a sentence for a topic without a name, and for an expression that names no tag or is no
-    SQL92: a broker takes either without a word, and delivers nothing.
+    Raises ValueError with a sentence for an empty topic, and for an expression without a tag or with invalid SQL92: a
+    broker accepts either silently, and delivers nothing.
     """
     if not topic.strip():
-        raise ValueError("a subscription needs the name of a topic")
+        raise ValueError("the topic of a subscription is empty")
     if expression_type == TAG:
         tags = parse_tags(expression.strip() or ALL)
         codes = frozenset(map(tag_code, tags))
         return Subscription(topic, expression if tags else ALL, TAG, tags, codes, version_ms)
     if expression_type != SQL92:
-        raise ValueError(f"{expression_type!r} is no type of expression: there are TAG and SQL92")
+        raise ValueError(f"unknown expression type {expression_type!r}: use TAG or SQL92")
     if not expression.strip():
         raise ValueError(f"the SQL92 expression for {topic} is empty")
     try:
         sql92.parse(expression)
     except ValueError as error:
-        raise ValueError(f"{expression!r} is no SQL92 expression: {error}") from None
+        raise ValueError(f"invalid SQL92 expression {expression!r}: {error}") from None
     return Subscription(topic, expression, SQL92, version_ms=version_ms)
 
 
 def retry_subscription(group: str, *, version_ms: int = 0) -> Subscription:
-    """Return the subscription to a group's own retry topic, which clustering consumers have without asking for it."""
+    """Return the subscription to a group's own retry topic, which clustering consumers add automatically."""
     return Subscription(RETRY_PREFIX + group, version_ms=version_ms)

@@ -6,30 +6,30 @@ from functools import lru_cache
 
 
 def parse_tags(expression: str) -> frozenset[str]:
-    """Return the tags that an expression names; none stands for all of them, as `*` does.
+    """Return the tags that an expression names; an empty set for `*`, which means all tags.
 
-    Raises ValueError with a sentence for an expression without any tag, which brokers refuse.
+    Raises ValueError with a sentence for an expression without any tag, which brokers reject.
     """
     given = expression.strip()
     if given == "*":
         return frozenset()
     tags = frozenset(part.strip() for part in given.split("||") if part.strip())
     if not tags:
-        raise ValueError(f"{expression!r} names no tag: write TagA, or TagA || TagB")
+        raise ValueError(f"expression {expression!r} contains no tag: use TagA, or TagA || TagB")
     return tags
 
 
 def has_tag(tags: frozenset[str], tag: str | None) -> bool:
-    """Tell whether a message's tag is one of those; brokers compare only hashes, which different tags can share."""
+    """Tell whether a message's tag is one of the tags; brokers compare only hashes, which tags can share."""
     return not tags or (tag is not None and tag in tags)
 
 
-# Longer tags are hashed each time, so that what is remembered stays small.
+# Longer tags are hashed each time, so that the cache stays small.
 _MAX_REMEMBERED_LENGTH = 256
 
 
 def tag_code(tag: str | None) -> int:
-    """Return a tag's hash as brokers compare it (String.hashCode), 0 for no tag."""
+    """Return a tag's hash as brokers compare it (String.hashCode), 0 without a tag."""
     text = tag or ""
     return _hash(text) if len(text) > _MAX_REMEMBERED_LENGTH else _hash_once(text)
 

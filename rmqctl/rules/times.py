@@ -1,4 +1,4 @@
-"""Points in time as people write them: ISO 8601, epoch s or ms, mqadmin's format, words, durations back from now."""
+"""Parse points in time: ISO 8601, epoch s or ms, mqadmin's format, words, durations back from now."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from .durations import parse_duration_ms
 
 _MAX_MS = 253_402_300_799_999  # the last ms of the year 9999
 _MQADMIN = re.compile(r"(\d{4}-\d{2}-\d{2})#(\d{2}:\d{2}:\d{2})(?::(\d{3}))?")  # UtilAll.YYYY_MM_DD_HH_MM_SS_SSS
-# fromisoformat() alone takes more than that, such as any letter between date and time.
+# fromisoformat() alone accepts more than that, for example any letter between date and time.
 _ISO = re.compile(
     r"(\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)?)?|\d{8}[Tt]\d{4}(\d\d)?)([Zz]|[+-]\d\d(:?\d\d)?)?", re.ASCII
 )
-_KNOWN = "write 2026-11-21T10:00Z, 2026-11-21#10:00:00:000, an epoch time in s or ms, now, or 2h for two hours ago"
+_KNOWN = "use 2026-11-21T10:00Z, 2026-11-21#10:00:00:000, an epoch time in s or ms, now, or 2h for two hours ago"
 
 
 class Edge(StrEnum):
-    """The ends of what a queue holds, which are no times."""
+    """The ends of a queue, instead of a point in time."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
 
 
 class Ago(Struct, frozen=True):
-    """A time that is counted back from now, by whatever clock is asked."""
+    """A time counted back from now, by the clock of the caller's choice."""
 
     ago_ms: int
 
 
 def iso_time(at_ms: int | None) -> str | None:
-    """Return UTC ISO 8601 with ms, None for none and for what is no time of this era."""
+    """Return UTC ISO 8601 with ms, None for None and for times outside of 1970 to 9999."""
     if at_ms is None or not 0 <= at_ms <= _MAX_MS:
         return None
     at = datetime.fromtimestamp(at_ms // 1000, UTC)
@@ -41,7 +41,7 @@ def iso_time(at_ms: int | None) -> str | None:
 
 
 def short_time(at_ms: int, now_ms: int) -> str:
-    """Return a time in UTC for a sentence: the time of day, with the date where that is another day."""
+    """Return a time in UTC for a sentence: the time of day, preceded by the date on another day than now."""
     at, now = (datetime.fromtimestamp(ms // 1000, UTC) for ms in (at_ms, now_ms))
     return f"{at:%H:%M:%S} UTC" if at.date() == now.date() else f"{at:%Y-%m-%d %H:%M:%S} UTC"
 
@@ -49,7 +49,7 @@ def short_time(at_ms: int, now_ms: int) -> str:
 def parse_time(text: str, now_ms: int, zone: tzinfo | None = None) -> int | Edge:
     """Return a point in time in ms since the epoch, or an end of the queue.
 
-    A duration is counted back from `now_ms`. The rest is as for parse_moment().
+    A duration is counted back from `now_ms`. Otherwise like parse_moment().
     """
     moment = parse_moment(text, zone)
     return resolve_ago(moment, text, now_ms) if isinstance(moment, Ago) else moment
@@ -58,8 +58,9 @@ def parse_time(text: str, now_ms: int, zone: tzinfo | None = None) -> int | Edge
 def parse_moment(text: str, zone: tzinfo | None = None) -> int | Edge | Ago:
     """Return a point in time in ms since the epoch, an end of the queue, or a time that is counted back from now.
 
-    A time without a zone is in `zone`, None being the machine's. A duration has a minus or not, "now" is none. An epoch
-    time has 10 digits (s) or 13 (ms): other numbers could be dates, and are refused. Raises ValueError with a sentence.
+    A time without a zone is in `zone`, which defaults to the machine's. A duration may have a minus; "now" is a
+    duration of 0. An epoch time has 10 digits (s) or 13 (ms): other numbers could be dates, and are rejected. Raises
+    ValueError with a sentence.
     """
     given = text.strip()
     word = given.lower()
@@ -89,11 +90,11 @@ def _epoch_ms(given: str, text: str) -> int:
         return int(given) * 1000
     if len(given) == 13:
         return int(given)
-    raise ValueError(f"{text!r} can be read in several ways: an epoch time has 10 digits (s) or 13 (ms)")
+    raise ValueError(f"{text!r} is ambiguous: an epoch time has 10 digits (s) or 13 (ms)")
 
 
 def _date_ms(given: str, text: str, zone: tzinfo | None) -> int | None:
-    """Read a date with a time; None when it does not look like one."""
+    """Parse a date with a time; None for a text in another form."""
     mqadmin = _MQADMIN.fullmatch(given)
     if mqadmin is not None:
         day, time, ms = mqadmin.groups()
@@ -101,11 +102,11 @@ def _date_ms(given: str, text: str, zone: tzinfo | None) -> int | None:
     if re.match(r"\d{4}-\d|\d{8}[Tt]", given, re.ASCII) is None:
         return None
     if _ISO.fullmatch(given) is None:
-        raise ValueError(f"{text!r} is no time: {_KNOWN}")
+        raise ValueError(f"invalid time {text!r}: {_KNOWN}")
     try:
         at = datetime.fromisoformat(given.upper())
     except ValueError:
-        raise ValueError(f"{text!r} is no time: {_KNOWN}") from None
+        raise ValueError(f"invalid time {text!r}: {_KNOWN}") from None
     if at.tzinfo is None:
         if zone is not None:
             at = at.replace(tzinfo=zone)
@@ -114,10 +115,10 @@ def _date_ms(given: str, text: str, zone: tzinfo | None) -> int | None:
 
 
 def _local_ms(at: datetime, text: str) -> int:
-    """Return a local time that there is once. An hour that clocks skip or repeat would be a guess."""
+    """Return a local time that exists exactly once; in an hour that clocks skip or repeat it would be a guess."""
     first_ms, second_ms = _ms(at.replace(fold=0), text), _ms(at.replace(fold=1), text)
     if first_ms != second_ms:
-        raise ValueError(f"{text!r} is skipped or comes twice where clocks are set: add a zone, as in +01:00 or Z")
+        raise ValueError(f"{text!r} is skipped or ambiguous at a clock change: add a zone, for example +01:00 or Z")
     return first_ms
 
 
@@ -132,21 +133,21 @@ def _ms(at: datetime, text: str) -> int:
 def _ago(given: str, text: str) -> Ago:
     number = given.removeprefix("-")
     if re.fullmatch(r"[0-9]+(\.[0-9]+)?", number):
-        raise ValueError(f"{text!r} has no unit: write {given}h, {given}m or {given}s")
+        raise ValueError(f"{text!r} has no unit: use {given}h, {given}m or {given}s")
     try:
         return Ago(parse_duration_ms(number))
     except ValueError:
-        raise ValueError(f"{text!r} is no time: {_KNOWN}") from None
+        raise ValueError(f"invalid time {text!r}: {_KNOWN}") from None
 
 
 _ZONES_MS = 14 * 3_600_000  # no zone is further from UTC
 
 
 def month_times_ms(since_month_ms: int, now_ms: int, count: int = 3) -> list[int]:
-    """Return the latest times that lie so long after the start of a month in UTC, the newest first.
+    """Return the latest times that are `since_month_ms` after the start of a month in UTC, the newest first.
 
-    Unique keys tell only this much of when they were made (MessageClientIDSetter), counted in the producer's zone: the
-    true time is up to 14 hours off, and its month may be any. None when no month is that long.
+    Unique keys record only this part of the time they were created at (MessageClientIDSetter), in the producer's zone:
+    the true time is up to 14 hours off, and may be in any month. The list is empty when no month is that long.
     """
     month = datetime.fromtimestamp(now_ms / 1000, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     times: list[int] = []

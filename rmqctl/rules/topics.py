@@ -1,4 +1,4 @@
-"""What follows from a topic's name, its permissions, and what brokers and name servers say about it."""
+"""Facts derived from a topic's name, its permissions, and the reports of brokers and name servers."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from rmqctl.model.names import DELAY_TOPIC, TIMER_TOPIC, is_system_topic
 from rmqctl.model.route import Broker, ClusterInfo, QueueData
 from rmqctl.model.topic import READ, WRITE, TopicConfig, TopicFinding, TopicKind
 
-_INHERIT = 1  # PermName: new topics are made after this one
+_INHERIT = 1  # PermName: new topics inherit from this one
 
 _DELAY_TOPICS = frozenset({DELAY_TOPIC, TIMER_TOPIC})
 _KINDS = (("%RETRY%", TopicKind.RETRY), ("%DLQ%", TopicKind.DEAD_LETTER), ("%LMQ%", TopicKind.LIGHT))
 
 
 def own_topics(cluster: ClusterInfo) -> frozenset[str]:
-    """Return the topics that brokers make under their own and their cluster's name."""
+    """Return the topics that brokers create under their own and their cluster's name."""
     names = {name for broker in cluster.brokers for name in (broker.broker_name, broker.cluster)}
     return frozenset(names | {f"{broker.cluster}_REPLY_TOPIC" for broker in cluster.brokers})
 
@@ -39,7 +39,7 @@ def permission_words(perm: int) -> str:
 
 
 def config_findings(configs: Iterable[TopicConfig]) -> list[TopicFinding]:
-    """Return what does not fit in the configurations that brokers have of one topic."""
+    """Return the findings on the brokers' configurations of one topic."""
     given = list(configs)
     found = []
     if len({(config.read_queue_count, config.write_queue_count) for config in given}) > 1:
@@ -54,7 +54,7 @@ def config_findings(configs: Iterable[TopicConfig]) -> list[TopicFinding]:
 
 
 def route_findings(data: QueueData, broker: Broker | None) -> list[TopicFinding]:
-    """Return what does not fit in one broker's part of a route; `broker` is None when the route has no address."""
+    """Return the findings on one broker's part of a route; `broker` None: the route has no address of it."""
     found = []
     if broker is None or not broker.addresses:
         found.append(TopicFinding.NO_ADDRESS)
@@ -74,7 +74,7 @@ def route_findings(data: QueueData, broker: Broker | None) -> list[TopicFinding]
 def compare_with_route(
     configs: Mapping[str, TopicConfig | None], route: Mapping[str, QueueData]
 ) -> dict[str, TopicFinding]:
-    """Return where a route and brokers disagree, by broker name. None: the broker answered, and has no such topic."""
+    """Return where a route and brokers disagree, by broker name. A config None: the broker lacks the topic."""
     found = {}
     for name, config in configs.items():
         data = route.get(name)

@@ -1,4 +1,4 @@
-"""Sums over what was read: exact where all of it was read, at least what is known elsewhere."""
+"""Sums over reports: exact when all parts are known, else a lower bound."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class Total(Struct, frozen=True):
-    """A sum. `value` is None where a part of it is not known, for `reason`; `at_least` sums the rest."""
+    """A sum. An unknown part leaves `value` unset, with a `reason`; `at_least` sums the known parts."""
 
     value: int | None
     at_least: int
@@ -17,9 +17,9 @@ class Total(Struct, frozen=True):
 
 
 def total(parts: Iterable[tuple[int | None, str]], *, hidden: str | None = None, nothing: str | None = None) -> Total:
-    """Sum up parts, each with the reason why it is not known where it is None.
+    """Sum up parts; each has a reason, which counts if the part is unknown (None).
 
-    `hidden` is why there may be parts that nobody knows of; `nothing` why a sum of no parts at all is not known.
+    `hidden` says why there may be further parts that were not seen; `nothing` says why a sum without parts is unknown.
     """
     every = list(parts)
     unknown = Counter(reason for count, reason in every if count is None)

@@ -1,4 +1,4 @@
-"""Traces: the beginnings and ends of deliveries put together, all events in order."""
+"""Combine trace records: match the start and end of each delivery, and put all events in order."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from rmqctl.model.trace import DeliveryEnd, DeliveryStart, TraceEvent, TraceReco
 
 
 def trace_steps(records: Iterable[TraceRecord]) -> list[TraceStep]:
-    """Return the events in the order of their times, each once; clients may write a trace message twice.
+    """Return the events in order of time, each once; clients may write a trace message twice.
 
-    A delivery's beginning and end are matched by request id and message id: a listener may get several messages.
+    A delivery's start and end are matched by request id and message id: a listener may get several messages.
     """
     starts: dict[tuple[str, str], DeliveryStart] = {}
     ends: dict[tuple[str, str], DeliveryEnd] = {}
@@ -30,13 +30,13 @@ def trace_steps(records: Iterable[TraceRecord]) -> list[TraceStep]:
 def _delivery(start: DeliveryStart | None, end: DeliveryEnd | None) -> TraceStep:
     known = start or end
     if known is None:
-        raise AssertionError("a delivery has a beginning or an end")
+        raise AssertionError("a delivery has neither a start nor an end")
     end_ms = end.at_ms if end is not None else None
     return TraceStep(
         event=TraceEvent.DELIVERED,
         msg_id=known.msg_id,
         group=start.group if start is not None else known.group,
-        # Without its beginning: when it began follows from the end.
+        # Without its start record, the start time follows from the end.
         at_ms=start.at_ms if start is not None else None if end is None or end_ms is None else end_ms - end.cost_ms,
         client_host=known.client_host,
         keys=known.keys,

@@ -1,4 +1,4 @@
-"""Several servers that should tell the same: who leaves out what."""
+"""Several servers that should report the same names: what each of them leaves out."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from collections.abc import Set as AbstractSet
 
 
 def differing_views(views: Mapping[str, AbstractSet[str]]) -> dict[str, tuple[str, ...]]:
-    """Return by server what others tell and it does not, sorted; servers that leave nothing out are left out."""
+    """Return by server the names that others report but it does not, sorted; complete servers are omitted."""
     everything: set[str] = set().union(*views.values())
     return {server: tuple(sorted(everything - told)) for server, told in views.items() if everything - told}

@@ -14,16 +14,16 @@ from rmqctl.model.names import DELAY_TOPIC
 
 REAL_TOPIC, REAL_QUEUE_ID = "REAL_TOPIC", "REAL_QID"
 _TIMER_OUT_MS, _RECALLED_KEY = "TIMER_OUT_MS", "TIMER_DEL_UNIQKEY"
-# The wheel's slots (timerPrecisionMs). TIMER_OUT_MS is where the slot begins, and it is emptied when it is over.
+# The wheel's slots (timerPrecisionMs). TIMER_OUT_MS is the start of the slot, which is emptied when it is over.
 _SLOT_MS = 1000
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
 class Wait(Struct, frozen=True):
-    """What a message waits for: to be stored in a queue of `topic`.
+    """A message's wait until it is stored in a queue of `topic`.
 
-    `delay_level` is None for a timer. `reason` says why the time when it is due is not known.
+    Timers have no `delay_level`. `reason` says why the time when the message is due is unknown.
     """
 
     topic: str
@@ -34,7 +34,7 @@ class Wait(Struct, frozen=True):
 
 
 def parse_delay_levels(text: str) -> list[int]:
-    """Return the delay in ms of each level, the first being level 1; words that are no delay are left out."""
+    """Return the delay in ms of each level, starting with level 1; words that are not delays are skipped."""
     words = [re.fullmatch(r"(\d+)([smhd])", word) for word in text.split()]
     return [int(word[1]) * _UNITS_S[word[2]] * 1000 for word in words if word is not None]
 
@@ -42,9 +42,9 @@ def parse_delay_levels(text: str) -> list[int]:
 def read_wait(
     where: str, queue_id: int, stored_at_ms: int, properties: Mapping[str, str], delays_ms: Sequence[int] | str
 ) -> Wait:
-    """Return what a message waits for that is in a queue of one of those topics.
+    """Return the wait of a message in a queue of one of these topics.
 
-    `delays_ms` are those of the broker's levels, or the reason why they are not known.
+    `delays_ms` are the delays of the broker's levels, or the reason why they are unknown.
     """
     topic, real_queue_id = properties.get(REAL_TOPIC, ""), _number(properties.get(REAL_QUEUE_ID))
     if where != DELAY_TOPIC:
@@ -62,7 +62,7 @@ def read_wait(
 def recalled_key(properties: Mapping[str, str]) -> str | None:
     """Return the unique key of the message that this one recalls (RecallMessageProcessor), None for any other.
 
-    Releases differ in whether the topic precedes it.
+    Depending on the release, the topic precedes the key.
     """
     text = properties.get(_RECALLED_KEY)
     return None if text is None else text.removeprefix(f"{properties.get(REAL_TOPIC)}+")

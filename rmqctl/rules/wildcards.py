@@ -1,4 +1,4 @@
-"""Names picked by patterns: `*` is any text, `?` one character, everything else is itself, in its own case."""
+"""Names matched by patterns: `*` matches any text, `?` one character, anything else itself (case-sensitive)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .names import closest
 
 
 def is_pattern(text: str) -> bool:
-    """Tell a pattern from a name; RocketMQ allows neither sign in names."""
+    """Tell whether a text is a pattern, not a name; RocketMQ does not allow * and ? in names."""
     return "*" in text or "?" in text
 
 
 def matching(patterns: Sequence[str], names: Iterable[str], *, with_case: bool = True) -> tuple[str, ...]:
-    """Return the names that any of the patterns matches whole, sorted; a pattern without wildcards matches itself."""
+    """Return the names that any pattern matches completely, sorted; a pattern without wildcards matches itself."""
     expression = "|".join(f"(?:{_expression(pattern)})" for pattern in patterns) or "(?!)"
     matches = re.compile(expression, 0 if with_case else re.IGNORECASE).fullmatch
     return tuple(sorted({name for name in names if matches(name)}))
@@ -26,7 +26,7 @@ def matching(patterns: Sequence[str], names: Iterable[str], *, with_case: bool =
 def require_matching(
     kind: str, patterns: Sequence[str], names: Iterable[str], *, with_case: bool = True
 ) -> tuple[str, ...]:
-    """Return what `matching` does. Raises NotFoundError for the first pattern or name that nothing matches."""
+    """Return the same as `matching`. Raises NotFoundError for the first pattern or name without a match."""
     known = tuple(names)
     for pattern in patterns:
         if matching([pattern], known, with_case=with_case):
@@ -34,12 +34,12 @@ def require_matching(
         like = closest(pattern.replace("*", "").replace("?", ""), known)
         if not is_pattern(pattern):
             raise NotFoundError(kind, pattern, suggestions=like)
-        hint = f"{' and '.join(like)} look{'s' if len(like) == 1 else ''} like it." if like else None
+        hint = f"Did you mean {' or '.join(like)}?" if like else None
         error = NotFoundError(kind, pattern, suggestions=like, hint=hint)
         raise error.reworded(f"No {kind.lower()} matches {pattern}.")
     return matching(patterns, known, with_case=with_case)
 
 
 def _expression(pattern: str) -> str:
-    # fnmatch's expressions don't go back over what a star has taken; its third sign, a set in brackets, is none here.
+    # fnmatch's expressions do not backtrack over a star; its sets in brackets are escaped here.
     return translate(pattern.replace("[", "[[]"))

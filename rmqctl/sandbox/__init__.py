@@ -1,4 +1,4 @@
-"""An embedded name server and brokers, for demonstrations and tests: `Sandbox` is all that others need."""
+"""An embedded name server and brokers, for demonstrations and tests. `Sandbox` is the public interface."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Sandbox"]
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded when it is used: pytest imports the plugin in this package at each start.
+    # Loaded on first use: pytest imports the plugin in this package at each start.
     if name == "Sandbox":
         from .sandbox import Sandbox
 

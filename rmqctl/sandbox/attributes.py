@@ -34,7 +34,7 @@ def _between(low: int, high: int) -> _Check:
 
 
 def _any_text(_: str) -> None:
-    """Take any value (StringAttribute)."""
+    """Accept any value (StringAttribute)."""
 
 
 def _boolean(value: str) -> None:
@@ -42,7 +42,7 @@ def _boolean(value: str) -> None:
         raise _refusal("boolean attribute format is wrong.")
 
 
-# By name: whether it may change once it is set, and which values it takes. Sets stand in the order of Java's hashes.
+# By name: whether it may change once it is set, and a check of its value. Sets are in the order of Java's hashes.
 Schema = Mapping[str, tuple[bool, _Check]]
 _TOPIC_ATTRIBUTES: Schema = {
     "queue.type": (False, _one_of("SimpleCQ", "BatchCQ")),
@@ -79,7 +79,7 @@ def group_attributes(profile: Profile) -> Schema:
 
 
 def parse_changes(text: str) -> dict[str, str]:
-    """Return the changes of a text like `+message.type=FIFO,-reserve.time`, with their signs. Raises RefusalError."""
+    """Parse a text like `+message.type=FIFO,-reserve.time` into signed changes. Raises RefusalError."""
     changes: dict[str, str] = {}
     for part in text.split(",") if text else ():
         if "=" in part:
@@ -101,7 +101,7 @@ def parse_changes(text: str) -> dict[str, str]:
 
 
 def altered(schema: Schema, current: Mapping[str, str], changes: Mapping[str, str], *, is_new: bool) -> dict[str, str]:
-    """Return attributes after changes whose names start with + or -. Raises RefusalError."""
+    """Return the attributes after changes whose names start with + or -. Raises RefusalError."""
     sets: dict[str, str] = {}
     removed: set[str] = set()
     for signed, value in changes.items():

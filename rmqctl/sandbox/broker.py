@@ -1,4 +1,4 @@
-"""One broker: its tables, its store and its timers, put together."""
+"""One broker: its tables, its store and its timers."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ _HOUR_MS = 3_600_000
 
 
 class Broker:
-    """A master. What survives a restart is made once; `start()` makes the rest.
+    """A master broker. State that survives a restart is built once; the rest is rebuilt at each restart.
 
-    `skew_ms` is how far its clock is off; `now_ms()` is that clock. Timers run on the sandbox's own.
+    `skew_ms` is the offset of its clock; `now_ms()` reads that clock. Timers run on the sandbox's clock.
     """
 
     def __init__(
@@ -69,9 +69,9 @@ class Broker:
         self.store = store
         self.state = state
         self.is_running = False
-        # One stop or start at a time: two restarts at once would leave a port behind that nobody closes.
+        # One stop or start at a time: two concurrent restarts would leave a port open.
         self._changing = asyncio.Lock()
-        # What was changed from afar is kept, as in the broker's file of settings.
+        # Settings changed by requests are kept, as in the broker's configuration file.
         own = {"brokerClusterName": cluster, "brokerName": name, "brokerId": "0", **settings, **state.load("settings")}
         self.settings = broker_settings(profile, own, self.now_ms)
         self._name_server = name_server
@@ -82,14 +82,14 @@ class Broker:
         self._open()
 
     def _load(self) -> None:
-        """Make the tables that survive a restart from what was written."""
+        """Load the tables that survive a restart."""
         profile, state = self.profile, self.state
         self.topics = TopicTable(profile, self.cluster, self.name, self.now_ms, state, self.settings)
         self.groups = GroupTable(profile, self.now_ms, state)
         self.offsets = OffsetTable(self.now_ms, state)
 
     def _open(self) -> None:
-        """Make what a restart makes anew."""
+        """Build what does not survive a restart."""
         clock = self.clock
         self.consumers = ConsumerTable(clock.monotonic_s, self.profile)
         self.consumers.on_change = self._notify_members
@@ -110,7 +110,7 @@ class Broker:
         self._periodic: list[Periodic] = []
 
     async def start(self, host: str, port: int) -> None:
-        """Listen, register at the name server, let timers run. Raises UnreachableError."""
+        """Listen, register with the name server and start the timers. Raises UnreachableError."""
         await self.server.open(host, port)
         self._host, self._port = self.server.host_and_port
         self.store_host: Host = host_of(self.address)
@@ -134,7 +134,7 @@ class Broker:
         ]
 
     async def stop(self) -> None:
-        """Go away: clients see their connections close, the name server forgets the broker."""
+        """Stop the broker: close the connections of clients and unregister from the name server."""
         async with self._changing:
             await self._stop()
 
@@ -153,7 +153,7 @@ class Broker:
         await self.server.aclose()
 
     async def restart(self, *, lose_unflushed: bool = False) -> None:
-        """Stop and start on the same port; like after a power cut when what was not flushed is to be lost."""
+        """Stop and start on the same port; with `lose_unflushed`, as after a power cut."""
         async with self._changing:
             await self._stop()
             if lose_unflushed:
@@ -166,10 +166,10 @@ class Broker:
             await self._resume()
 
     async def resume(self) -> None:
-        """Start again after stop(), on the same port; does nothing when it runs."""
+        """Start again after stop(), on the same port; do nothing when the broker is running."""
         async with self._changing:
             if not self.is_running:
-                # Whoever stops in peace leaves nothing for a later power cut to take.
+                # A clean stop flushes everything: a later power cut loses nothing of it.
                 self.store.flush()
                 self.state.flush()
                 await self._resume()
@@ -181,12 +181,12 @@ class Broker:
 
     @property
     def name_server(self) -> NameServer:
-        """Where it is registered, and learns of other brokers."""
+        """The name server where the broker registers and finds other brokers."""
         return self._name_server
 
     @property
     def address(self) -> str:
-        """Where clients reach it, as host:port."""
+        """The address for clients, as host:port."""
         return format_address(self._host, self._port)
 
     @property
@@ -195,12 +195,12 @@ class Broker:
         return self._host
 
     def now_ms(self) -> int:
-        """Return the broker's own time, which may be skewed."""
+        """Return the time of the broker's clock, epoch ms; it may be skewed."""
         return self.clock.now_ms() + self.skew_ms
 
     @property
     def skew_ms(self) -> int:
-        """How far the broker's clock is off."""
+        """The offset of the broker's clock; positive when it is ahead."""
         return self._skew_ms
 
     @skew_ms.setter
@@ -213,37 +213,37 @@ class Broker:
 
     @property
     def permission(self) -> int:
-        """What the broker lets do as a whole (brokerPermission)."""
+        """The permission bits of the whole broker (brokerPermission)."""
         return self.settings.number("brokerPermission")
 
     def refuse_writes(self, refused: bool = True) -> None:
-        """Take or give the broker's write permission; the routes at the name server follow (brokerPermission)."""
+        """Revoke or grant the broker's write permission (brokerPermission); the registered routes follow."""
         read = Permission.READ
         self.settings.update({"brokerPermission": str(read if refused else read | Permission.WRITE)})
         self.permission_changed()
 
     def permission_changed(self) -> None:
-        """Tell the name server at once what the broker lets do from now on."""
+        """Register the changed permission with the name server immediately."""
         self.topics.version.next()
         self.register()
 
     def register(self, only: str | None = None) -> None:
-        """Tell the name server of one topic or of all; they can't permit more than the broker does."""
+        """Register one topic or all topics with the name server, with no more permission than the broker has."""
         if not self.is_running:
             return
         allowed = self.permission
-        told = self.topics.topics if only is None else {only: self.topics.topics[only]}
+        listed = self.topics.topics if only is None else {only: self.topics.topics[only]}
         topics = {
             name: topic if allowed & 6 == 6 else replace(topic, perm=topic.perm & allowed)
-            for name, topic in told.items()
+            for name, topic in listed.items()
         }
         version = self.topics.version.to_wire(self.profile)
         self._name_server.register(Registration(self.cluster, self.name, MASTER_ID, self.address, topics, version))
 
     def put(self, message: NewMessage) -> Placed:
-        """Store a message, or let it wait when it is a delayed one; whoever waits for it hears of it.
+        """Store a message, in a delay queue if it is delayed, and wake the requests that wait for it.
 
-        Raises RefusalError for a message that can't be written.
+        Raises RefusalError for a message that cannot be written, FailureError for an invalid delay level.
         """
         check_topic_length(message.topic, self.profile, self.settings.number("maxMessageSize"))
         if self.profile.is_5:
@@ -251,7 +251,7 @@ class Broker:
         return self._put([message], self.delays.divert(message))[0]
 
     def put_all(self, messages: Sequence[NewMessage]) -> list[Placed]:
-        """Store a batch of one queue's messages, all or none; none of them is a delayed one. Raises as put() does."""
+        """Store a batch of undelayed messages of one queue, all or none. Raises as put() does."""
         return self._put(messages, None)
 
     def deliver(self, message: NewMessage) -> Placed:
@@ -264,8 +264,8 @@ class Broker:
             try:
                 self.store.flush()
             except OSError as error:
-                # It is stored and will be read: to refuse it, or to deliver it once more, would be twice.
-                logger.warning("%s: what was stored may not survive a power cut: %s", self.name, error.strerror)
+                # It is stored and will be read: after a refusal, a second attempt would store a duplicate.
+                logger.warning("%s: stored messages may not survive a power cut: %s", self.name, error.strerror)
                 return [replace(place, is_flushed=False) for place in placed]
         return placed
 
@@ -291,7 +291,7 @@ class Broker:
         return placed
 
     def _refuse_unwritten(self, error: OSError) -> RefusalError:
-        """Return the answer for a disk that takes no more (PutMessageStatus.SERVICE_NOT_AVAILABLE)."""
+        """Return the error for a disk that rejects writes (PutMessageStatus.SERVICE_NOT_AVAILABLE)."""
         logger.warning("%s: a message was refused: %s", self.name, error.strerror)
         return RefusalError(
             ResponseCode.SERVICE_NOT_AVAILABLE,
@@ -304,7 +304,7 @@ class Broker:
         return MessageQueue(topic, self.name, queue_id)
 
     def forget(self, channel: Channel) -> None:
-        """Take a connection that is gone out of all groups, and let its requests wait no longer."""
+        """Remove a closed connection from all groups and end the waits of its requests."""
         self.holds.end_owner(channel)
         self.consumers.forget(channel)
         self.producers.forget(channel)
@@ -312,7 +312,7 @@ class Broker:
     def _notify_members(self, group: ConsumerGroup, by_close: bool) -> None:
         """Push NOTIFY_CONSUMER_IDS_CHANGED to all members (DefaultConsumerIdsChangeListener).
 
-        When a connection broke, the group's own setting is not asked; 4.9 tells those of broadcasting groups as well.
+        When a connection broke, the group's own setting is not checked. 4.9 notifies broadcasting groups as well.
         """
         config = None if by_close else self.groups.find(group.name)
         if config is not None and not config.get("notifyConsumerIdsChangedEnable", True):
@@ -326,7 +326,7 @@ class Broker:
             channel.push(push)
 
     def _traits_of(self, client_id: str) -> set[Trait]:
-        """Return the groups of a client, and what its connections look like there."""
+        """Return the traits of a client: its groups, with host, language and version of its connections."""
         consumers = {name: group.members for name, group in self.consumers.groups.items()}
         return {
             trait_of(name, channel.host, member.language, member.version)
@@ -337,7 +337,7 @@ class Broker:
         }
 
     def keep_alive(self, seconds: float) -> None:
-        """Count a jump of the clock as time in which members were heard, but those that are cut off."""
+        """Treat a jump of the clock as time in which members that are not cut off sent heartbeats."""
         self.server.keep_alive(seconds)
         members = [item for group in self.consumers.groups.values() for item in group.members.items()]
         members += [item for group in self.producers.groups.values() for item in group.items()]
@@ -354,7 +354,7 @@ class Broker:
         self.locks.drop_expired()
 
     def clean(self) -> None:
-        """Forget messages that are kept long enough (fileReservedTime)."""
+        """Delete messages that are older than the retention time (fileReservedTime)."""
         self.store.drop_stored_before(self.now_ms() - self.settings.number("fileReservedTime") * _HOUR_MS)
 
     def _clean_if_possible(self) -> None:

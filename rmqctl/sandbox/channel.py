@@ -19,12 +19,12 @@ _NO_HOST: Host = (bytes((127, 0, 0, 1)), 0)
 
 
 class Channel:
-    """A live connection. Its identity is what brokers know a member by: two with one client id are two members.
+    """A live connection. Brokers identify a member by its connection: two with one client id are two members.
 
-    `client_id` is what the peer last called itself in a heartbeat, None before; `suspected_id` is whose it is taken for
-    until then, while that client is cut off. `is_cut` means that nothing goes in or out, as if the network lost it all.
-    `has_spoken` tells that a whole request came, `held_bytes` is what it holds of one that is not whole yet. `on_write`
-    is told how many bytes go out.
+    `client_id` is the client id that the peer last sent, None before the first. `suspected_id` is the client that the
+    connection is attributed to until then, while that client is cut off. `is_cut` means that all traffic is lost, in
+    both directions. `has_spoken` means that a complete request arrived; `held_bytes` is the size of an incomplete one.
+    `on_write` is called with the number of bytes written.
     """
 
     def __init__(
@@ -48,10 +48,10 @@ class Channel:
         self._asked: dict[int, asyncio.Future[Command]] = {}
 
     def reply(self, request: Command, response: Command) -> None:
-        """Answer a request; one that wants no answer gets none.
+        """Answer a request; do nothing for a oneway request.
 
-        What does not fit into a frame is answered with an error. RocketMQ sends it all the same, upon which clients
-        close the connection.
+        An answer that does not fit into a frame is replaced by an error. RocketMQ sends the oversized frame, and
+        clients then close the connection.
         """
         if request.is_oneway:
             return
@@ -66,7 +66,7 @@ class Channel:
         return self.protocol.send_response(request, self._signed(response))
 
     def write(self, data: bytes) -> None:
-        """Send bytes, unless the connection is gone."""
+        """Send bytes, unless the connection is closed or cut."""
         if not self.is_closed and not self.is_cut:
             self.last_active_s = self._clock.monotonic_s()
             self._stream.write(data)
@@ -74,11 +74,11 @@ class Channel:
 
     @property
     def unsent_bytes(self) -> int:
-        """How much waits for the client to read."""
+        """The number of bytes that the client has not read yet."""
         return self._stream.unsent_bytes
 
     def push(self, command: Command) -> None:
-        """Send the client a request that it must not answer; its flag is for the caller to set."""
+        """Send the client a request without waiting for an answer; the caller sets the oneway flag."""
         self.write(self.protocol.send_request(self._signed(command))[1])
 
     async def ask(self, command: Command, timeout_s: float) -> Command:
@@ -103,17 +103,17 @@ class Channel:
             self.protocol.forget(opaque)
 
     def answered(self, response: Command) -> None:
-        """Take the client's answer to a request that was pushed."""
+        """Accept the client's answer to a request sent by ask()."""
         waiting = self._asked.get(response.opaque)
         if waiting is not None and not waiting.done():
             waiting.set_result(response)
 
     async def drain(self) -> None:
-        """Wait while the client reads slower than it asks. Raises UnreachableError."""
+        """Wait while the client reads more slowly than it sends requests. Raises UnreachableError."""
         await self._stream.drain()
 
     def closed(self) -> None:
-        """Fail what waits for the client: the connection is gone."""
+        """Mark the connection closed and fail the requests that wait for the client's answer."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -124,13 +124,13 @@ class Channel:
                 waiting.set_exception(error)
 
     def set_cut(self, is_cut: bool) -> None:
-        """Let nothing through any more, or everything again."""
+        """Cut the connection off, or restore it."""
         self.is_cut = is_cut
         if not is_cut:
             self._is_noticed.set()
 
     async def notice_end(self) -> None:
-        """Wait until the end of the connection is noticed: while it is cut, the client's goodbye is lost as well."""
+        """Wait until the server can notice that the client closed; while the connection is cut, it cannot."""
         while self.is_cut and not self.is_closed:
             self._is_noticed.clear()
             await self._is_noticed.wait()
@@ -148,7 +148,7 @@ class Channel:
 
 
 def host_of(peer: str) -> Host:
-    """Return an address as messages hold it; that of a stream in memory is loopback, port 0."""
+    """Return an address as messages store it; loopback and port 0 for a stream in memory."""
     try:
         host, port = parse_address(peer)
         return ip_address(host).packed, port

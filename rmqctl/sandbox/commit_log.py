@@ -10,39 +10,39 @@ SEGMENT_BYTES = 16 * 1024 * 1024
 
 
 class Segment(Protocol):
-    """A part of the log. `base` is the log offset of its first byte, `name` is what messages call it."""
+    """A part of the log. `base` is the log offset of its first byte, `name` its name in messages to the user."""
 
     base: int
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name in messages to the user."""
 
     @property
     def size_bytes(self) -> int:
-        """How much it holds."""
+        """The size of its data."""
 
     def append(self, data: bytes) -> None:
         """Add bytes, all of them or none. Raises OSError."""
 
     def read(self, at: int, size_bytes: int) -> bytes:
-        """Return bytes from a position on; fewer where it ends. Raises OSError."""
+        """Return bytes from a position; fewer when the segment ends before. Raises OSError."""
 
     def truncate(self, size_bytes: int) -> None:
-        """Forget everything from a position on. Raises OSError."""
+        """Discard everything from a position to the end. Raises OSError."""
 
     def flush(self) -> None:
-        """Make everything so far survive a power cut. Raises OSError."""
+        """Flush everything written so far, so that it survives a power cut. Raises OSError."""
 
     def remove(self) -> None:
-        """Let go of it for good. Raises OSError."""
+        """Close the segment and delete it. Raises OSError."""
 
     def close(self) -> None:
-        """Let go of what is held open."""
+        """Close open files."""
 
 
 class MemorySegment:
-    """A segment that is gone with the process."""
+    """A segment in memory; it ends with the process."""
 
     name = "memory"
 
@@ -52,7 +52,7 @@ class MemorySegment:
 
     @property
     def size_bytes(self) -> int:
-        """How much it holds."""
+        """See Segment."""
         return len(self._data)
 
     def append(self, data: bytes) -> None:
@@ -69,7 +69,7 @@ class MemorySegment:
         del self._data[size_bytes:]
 
     def flush(self) -> None:
-        """See Segment; what a power cut would take is for the log to forget."""
+        """See Segment. A simulated power cut is applied by the log."""
 
     def remove(self) -> None:
         """See Segment."""
@@ -79,11 +79,11 @@ class MemorySegment:
 
 
 class CommitLog:
-    """Records back to back in segments. Old segments can be dropped from the front, what is not flushed from the end.
+    """Records back to back in segments. Old segments are dropped from the front, unflushed records from the end.
 
-    `start` is the offset of the first byte that is left, `end` the one that the next record gets, `flushed` the end
-    as it would be found after a power cut. A record is never split over two segments. `make` makes a segment that
-    begins at an offset, `found` are those that are there already.
+    `start` is the offset of the oldest remaining byte, `end` the offset of the next record, `flushed` the end that
+    would survive a power cut. A record is never split across two segments. `make` creates a segment that begins at an
+    offset; `found` are the existing segments.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class CommitLog:
 
     @property
     def start(self) -> int:
-        """Offset of the oldest byte that is left."""
+        """The offset of the oldest remaining byte."""
         return self._bases[0]
 
     def append(self, records: bytes) -> None:
@@ -110,7 +110,7 @@ class CommitLog:
         self.end += len(records)
 
     def _roll(self, full: Segment) -> Segment:
-        # All but the last segment are whole after a power cut: the next one begins only when this is on the disk.
+        # All segments but the last are complete after a power cut: the next one starts only when this one is flushed.
         full.flush()
         self._note_flushed(self.end)
         segment = self._make(self.end)
@@ -119,18 +119,18 @@ class CommitLog:
         return segment
 
     def read(self, commit_log_offset: int, size_bytes: int) -> bytes:
-        """Return bytes from an offset on; fewer than asked for where the log ends, none outside of it."""
+        """Return bytes from an offset; fewer than requested at the end of the log, none outside it."""
         if not self._bases[0] <= commit_log_offset < self.end or size_bytes <= 0:
             return b""
         number = bisect_right(self._bases, commit_log_offset) - 1
         data = self.segments[number].read(commit_log_offset - self._bases[number], size_bytes)
         if len(data) < size_bytes and number + 1 < len(self._bases):
-            # Records that stand next to each other, the first at the end of one segment.
+            # Consecutive records, the first of them at the end of one segment.
             data += self.read(self._bases[number + 1], size_bytes - len(data))
         return data
 
     def flush(self) -> None:
-        """Make everything so far survive a power cut. Raises OSError."""
+        """Flush everything written so far, so that it survives a power cut. Raises OSError."""
         if self.flushed < self.end:
             self.segments[-1].flush()
             self._note_flushed(self.end)
@@ -139,15 +139,15 @@ class CommitLog:
         self.flushed = max(self.flushed, end)
 
     def make_flush(self) -> Callable[[], None]:
-        """Return what makes everything so far survive a power cut, to be called once in any thread. Raises OSError."""
+        """Return a function that flushes everything written so far. Call it once, in any thread; it raises OSError."""
         return self.flush
 
     def flush_behind(self) -> None:
-        """Do the same beside the event loop where it takes time; `flushed` follows when it is done."""
+        """Flush outside the event loop where a flush takes time; `flushed` is updated when it is done."""
         self.flush()
 
     def truncate(self, end: int) -> None:
-        """Forget everything from a record's offset on. Raises OSError."""
+        """Discard everything from the offset of a record to the end. Raises OSError."""
         while self._bases[-1] >= end and len(self._bases) > 1:
             self._bases.pop()
             self.segments.pop().remove()
@@ -156,17 +156,17 @@ class CommitLog:
         self.flushed = min(self.flushed, end)
 
     def drop_before(self, commit_log_offset: int) -> None:
-        """Free the segments that end at or before an offset; the one that is being written stays. Raises OSError."""
+        """Delete the segments that end at or before an offset, except the newest. Raises OSError."""
         while len(self._bases) > 1 and self._bases[1] <= commit_log_offset:
             del self._bases[0]
             self.segments.pop(0).remove()
 
     def second_segment_start(self) -> int | None:
-        """Return where the log would start without its oldest segment, None when it has one only."""
+        """Return where the log would start without its oldest segment, None when it has only one."""
         return self._bases[1] if len(self._bases) > 1 else None
 
     def close(self) -> None:
-        """Flush, and let go of what is held open. Raises OSError."""
+        """Flush, and close all segments. Raises OSError."""
         try:
             self.flush()
         finally:

@@ -1,4 +1,4 @@
-"""Connections as the lists of members show them (Connection, ProducerInfo)."""
+"""Connections in the lists of members, as JSON values (Connection, ProducerInfo)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .members import Member
 
 
 def connection_to_wire(channel: Channel, member: Member) -> dict[str, Any]:
-    """Return a member as JSON has it in lists of connections."""
+    """Return a member as an entry in a list of connections."""
     return {
         "clientAddr": channel.address, "clientId": member.client_id, "language": member.language,
         "version": member.version,
@@ -17,7 +17,7 @@ def connection_to_wire(channel: Channel, member: Member) -> dict[str, Any]:
 
 
 def producer_to_wire(channel: Channel, member: Member) -> dict[str, Any]:
-    """Return a member as JSON has it in the list of all producers."""
+    """Return a member as an entry in the list of all producers."""
     return {
         "clientId": member.client_id, "language": member.language, "lastUpdateTimestamp": member.heard_at_ms,
         "remoteIP": f"/{channel.address}", "version": member.version,

@@ -1,4 +1,4 @@
-"""One queue of a topic: where its messages stand in the commit log, their tags and times (ConsumeQueue)."""
+"""One queue of a topic: commit log offsets, tags and times of its messages (ConsumeQueue)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class Entry(Struct, frozen=True):
-    """What a queue knows of one message without reading it."""
+    """What a queue knows about one message without reading it."""
 
     queue_offset: int
     commit_log_offset: int
@@ -24,7 +24,7 @@ class ConsumeQueue:
     def __init__(self) -> None:
         self.min_offset = 0
         self.max_offset = 0
-        # Where the newest message stands or stood, -1 when that is not known any more.
+        # The commit log offset of the newest message, also after it was dropped; -1 when it is unknown.
         self.last_commit_log_offset = -1
         self.commit_log_offsets = array("q")
         self.sizes = array("i")
@@ -41,7 +41,7 @@ class ConsumeQueue:
         self.max_offset += 1
 
     def entry(self, queue_offset: int) -> Entry | None:
-        """Return one message's entry, None outside the queue."""
+        """Return the entry of one message, None outside the queue."""
         if not self.min_offset <= queue_offset < self.max_offset:
             return None
         at = queue_offset - self.min_offset
@@ -50,15 +50,15 @@ class ConsumeQueue:
         )
 
     def start_at(self, queue_offset: int) -> None:
-        """Let an empty queue begin at an offset, as one that lost its oldest messages before a restart."""
+        """Start an empty queue at an offset, as after a restart when its oldest messages were dropped before."""
         self.min_offset = self.max_offset = queue_offset
 
     def drop_before(self, commit_log_offset: int) -> None:
-        """Forget the messages that stand before an offset of the commit log."""
+        """Drop the messages before a commit log offset."""
         self._drop_first(bisect_left(self.commit_log_offsets, commit_log_offset))
 
     def drop_stored_before(self, time_ms: int) -> None:
-        """Forget the messages at the front that were stored before a time."""
+        """Drop the oldest messages, those stored before a time."""
         self._drop_first(bisect_left(self.stored_at_ms, time_ms))
 
     def _drop_first(self, count: int) -> None:
@@ -70,9 +70,9 @@ class ConsumeQueue:
         return self.commit_log_offsets, self.sizes, self.tags_codes, self.stored_at_ms
 
     def first_stored_from(self, time_ms: int) -> int:
-        """Return the offset of the first message that was stored then or later, `max_offset` when none was."""
+        """Return the offset of the first message stored at or after a time, `max_offset` when there is none."""
         return self.min_offset + bisect_left(self.stored_at_ms, time_ms)
 
     def first_stored_after(self, time_ms: int) -> int:
-        """Return the offset of the first message that was stored later, `max_offset` when none was."""
+        """Return the offset of the first message stored after a time, `max_offset` when there is none."""
         return self.min_offset + bisect_right(self.stored_at_ms, time_ms)

@@ -1,4 +1,4 @@
-"""How far groups have come: progress by queue, and the times of what is next (ConsumeStats, QueueTimeSpan)."""
+"""Progress of groups per queue, and the times of the next messages (ConsumeStats, QueueTimeSpan)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Table = dict[MessageQueue, dict[str, int]]
 
 
 def is_blank(text: str | None) -> bool:
-    """Tell whether a field says nothing (UtilAll.isBlank)."""
+    """Return whether a field is missing or blank (UtilAll.isBlank)."""
     return text is None or not text.strip()
 
 
 def consumed_topics(broker: Broker, group: str, topics: Iterable[str]) -> list[str]:
-    """Leave out the topics that a group which is online does not subscribe to, whatever it has stored of them."""
+    """Return the topics that a group consumes: all for an offline group, only its subscriptions when it is online."""
     online = broker.consumers.find(group)
     if online is None or not online.subscriptions:
         return list(topics)
@@ -28,7 +28,7 @@ def consumed_topics(broker: Broker, group: str, topics: Iterable[str]) -> list[s
 
 
 def consume_stats(broker: Broker, group: str, topics: Iterable[str]) -> dict[str, Any]:
-    """Return a group's progress in topics; those that there are not are left out."""
+    """Return the progress of a group in topics; topics that do not exist are omitted."""
     table: Table = {}
     tps = 0.0
     for name in topics:
@@ -46,9 +46,9 @@ def consume_stats(broker: Broker, group: str, topics: Iterable[str]) -> dict[str
 
 
 def broker_consume_stats(broker: Broker, *, ordered_only: bool) -> dict[str, Any]:
-    """Return all groups' progress, an element for each topic (fetchAllConsumeStatsInBroker).
+    """Return the progress of all groups, one element per topic (fetchAllConsumeStatsInBroker).
 
-    Positions of pulls are not filled in, so the total of what is in flight is negative, as RocketMQ's is.
+    Pull offsets are not filled in, so the total in flight is negative, as in RocketMQ.
     """
     by_group: list[dict[str, Any]] = []
     total_diff = total_in_flight = 0
@@ -78,7 +78,7 @@ def _topic_progress(broker: Broker, group: str, topic: Topic) -> Table:
 
 
 def _progress(broker: Broker, group: str, topic: str, queue_id: int) -> dict[str, int]:
-    """Return one queue's progress. An offset that is not stored counts as 0."""
+    """Return the progress in one queue. A missing committed offset counts as 0."""
     offset = max(0, broker.offsets.find(group, topic, queue_id) or 0)
     return {
         "brokerOffset": broker.store.max_offset(topic, queue_id),
@@ -88,17 +88,17 @@ def _progress(broker: Broker, group: str, topic: str, queue_id: int) -> dict[str
 
 
 def stored_at_ms(broker: Broker, topic: str, queue_id: int, offset: int) -> int:
-    """Return when a message was stored, -1 for one that is not there."""
+    """Return when a message was stored, epoch ms; -1 when the message does not exist."""
     queue = broker.store.find_queue(topic, queue_id)
     entry = None if queue is None else queue.entry(offset)
     return -1 if entry is None else entry.stored_at_ms
 
 
 def time_spans(broker: Broker, group: str, topic: Topic) -> list[dict[str, Any]]:
-    """Return how old each queue's messages are, and the next one that a group gets (queryConsumeTimeSpan).
+    """Return for each queue the times of its messages and the delay of a group (queryConsumeTimeSpan).
 
-    As in RocketMQ, a message that is not there was stored at -1: with nothing stored for a queue, the delay is all
-    the time since 1970.
+    As in RocketMQ, a message that does not exist has the time -1. With no committed offset for a queue, the delay is
+    the whole time since 1970.
     """
     spans = []
     for queue_id in range(topic.write_queue_count):
@@ -120,13 +120,13 @@ def time_spans(broker: Broker, group: str, topic: Topic) -> list[dict[str, Any]]
 
 
 def _time_text(time_ms: int) -> str:
-    """Write a time in the machine's zone, as RocketMQ does (UtilAll.timeMillisToHumanString2)."""
+    """Format a time in the machine's time zone, as RocketMQ does (UtilAll.timeMillisToHumanString2)."""
     at = datetime.fromtimestamp(time_ms // 1000, UTC).astimezone()
     return f"{at:%Y-%m-%d#%H:%M:%S}:{time_ms % 1000:03d}"
 
 
 def topic_stats(broker: Broker, topic: Topic) -> dict[str, Any]:
-    """Return a topic's offsets by queue (TopicStatsTable)."""
+    """Return the offsets of a topic per queue (TopicStatsTable)."""
     table = {}
     for queue_id in range(max(topic.read_queue_count, topic.write_queue_count)):
         high = broker.store.max_offset(topic.name, queue_id)

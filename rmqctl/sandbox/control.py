@@ -1,4 +1,4 @@
-"""The control endpoint of a running sandbox: what `rmqctl sandbox fault`, `status`, `seed`, `advance`, `down` ask."""
+"""The control socket of a running sandbox, for `rmqctl sandbox fault`, `status`, `seed`, `advance` and `down`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ logger = logging.getLogger("rmqctl.sandbox")
 
 
 class Control:
-    """Answers for one sandbox. `is_over` is set when it was told to end."""
+    """The control socket of one sandbox. `is_over` is set by a request to shut down."""
 
     def __init__(self, sandbox: Sandbox, *, directory: str | None = None) -> None:
         self.is_over = asyncio.Event()
@@ -81,7 +81,7 @@ class Control:
             reply = Reply(result=await self._answer(line))
         except RmqctlError as error:
             reply = Reply(error=ErrorReport(error.name, error.sentence, error.hint, error.exit_code))
-        except Exception as error:  # noqa: BLE001 - whoever asked is told, and the sandbox goes on
+        except Exception as error:  # noqa: BLE001 - it is reported to the client, and the sandbox continues
             logger.warning("the control socket: %s failed: %r", line.decode(errors="replace").strip(), error)
             sentence = f"The sandbox failed: {type(error).__name__}: {error}."
             reply = Reply(error=ErrorReport(RmqctlError.name, sentence, None, RmqctlError.exit_code))
@@ -93,15 +93,15 @@ class Control:
             if question.version != VERSION:
                 raise UsageError(
                     f"This sandbox speaks version {VERSION} of its control protocol, not {question.version}.",
-                    hint="Use the rmqctl that started it.",
+                    hint="Use the rmqctl that started the sandbox.",
                 )
             ask = msgspec.json.decode(question.ask, type=Ask)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise UsageError(f"The sandbox was asked something that it does not know ({error}).") from None
+            raise UsageError(f"Unknown control request ({error}).") from None
         return await self._answers[type(ask)](ask)
 
     async def status(self, _: AskStatus) -> SandboxStatus:
-        """Return how the sandbox is."""
+        """Return the status of the sandbox and its brokers."""
         sandbox = self._sandbox
         return SandboxStatus(
             namesrv=sandbox.addr, pid=os.getpid(), plays=sandbox.profile.name, cluster_name=CLUSTER,

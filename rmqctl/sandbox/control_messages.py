@@ -1,6 +1,6 @@
-"""What a running sandbox is told through its control socket, and what it answers: one JSON line each.
+"""Requests to the control socket of a running sandbox, and its answers: one JSON line each.
 
-A question is `{"version":1,"ask":{"do":"status"}}`; `ask` is one of the structs below. An answer has either `result`
+A request is `{"version":1,"ask":{"do":"status"}}`; `ask` is one of the structs below. An answer has either `result`
 or `error`.
 """
 
@@ -18,11 +18,11 @@ BrokerChange = Literal["refuse-writes", "allow-writes", "skew", "restart", "stop
 
 
 class AskStatus(Struct, frozen=True, tag_field="do", tag="status"):
-    """How is it? The result is a SandboxStatus."""
+    """Request the status. The result is a SandboxStatus."""
 
 
 class PlanFault(Struct, frozen=True, tag_field="do", tag="plan"):
-    """Let something happen to the next requests; None for any code, any server, no end. Results in a FaultReport."""
+    """Plan a fault for the next requests; None means any code, any server, no end. The result is a FaultReport."""
 
     effect: EffectName
     code: int | None = None
@@ -34,20 +34,20 @@ class PlanFault(Struct, frozen=True, tag_field="do", tag="plan"):
 
 
 class CutClient(Struct, frozen=True, tag_field="do", tag="partition"):
-    """Cut a client off from a broker, None for all. Results in a FaultReport."""
+    """Cut a client off from a broker; None means all brokers. The result is a FaultReport."""
 
     client_id: str
     server: str | None = None
 
 
 class HealClient(Struct, frozen=True, tag_field="do", tag="heal"):
-    """Let a client through again, None for all. Results in a FaultReport."""
+    """End the partition of a client; None means all clients. The result is a FaultReport."""
 
     client_id: str | None = None
 
 
 class ChangeBroker(Struct, frozen=True, tag_field="do", tag="broker"):
-    """Do something to a broker, None for all. Results in a FaultReport."""
+    """Change a broker; None means all brokers. The result is a FaultReport."""
 
     change: BrokerChange
     server: str | None = None
@@ -56,15 +56,15 @@ class ChangeBroker(Struct, frozen=True, tag_field="do", tag="broker"):
 
 
 class ListFaults(Struct, frozen=True, tag_field="do", tag="faults"):
-    """What is wrong? Results in a FaultReport."""
+    """Request the faults in effect. The result is a FaultReport."""
 
 
 class ClearFaults(Struct, frozen=True, tag_field="do", tag="clear"):
-    """Let everything be as it should. Results in a FaultReport."""
+    """Remove all faults. The result is a FaultReport."""
 
 
 class Advance(Struct, frozen=True, tag_field="do", tag="advance"):
-    """Let time pass at once. Results in a ClockReport."""
+    """Move the clock of the sandbox forward. The result is a ClockReport."""
 
     milliseconds: int
 
@@ -76,7 +76,7 @@ class Seed(Struct, frozen=True, tag_field="do", tag="seed"):
 
 
 class Shutdown(Struct, frozen=True, tag_field="do", tag="down"):
-    """End. The result is null."""
+    """Shut down. The result is null."""
 
 
 Ask = (
@@ -85,7 +85,7 @@ Ask = (
 
 
 class Question(Struct, frozen=True):
-    """One line to the sandbox. `ask` is read when the version is known to be ours."""
+    """One line to the sandbox. `ask` is decoded only after the version is checked."""
 
     ask: Raw
     version: int = VERSION
@@ -109,7 +109,7 @@ class Reply(Struct, frozen=True):
 
 
 class BrokerStatus(Struct, frozen=True, rename="camel"):
-    """One broker. Counts leave out what RocketMQ makes for itself; None where it is stopped."""
+    """One broker. Counts exclude RocketMQ's own topics and groups; a stopped broker has no counts of clients (None)."""
 
     broker_name: str
     broker_addr: str
@@ -126,7 +126,7 @@ class BrokerStatus(Struct, frozen=True, rename="camel"):
 
 
 class SandboxStatus(Struct, frozen=True, rename="camel"):
-    """One running sandbox. Times are epoch ms on the machine's clock, `clock_ahead_ms` how far its own is ahead."""
+    """One running sandbox. Times are epoch ms of the machine's clock; the sandbox's clock is `clock_ahead_ms` ahead."""
 
     namesrv: str
     pid: int
@@ -142,7 +142,7 @@ class SandboxStatus(Struct, frozen=True, rename="camel"):
 
 
 class FaultStatus(Struct, frozen=True, rename="camel"):
-    """One thing that is wrong; what does not belong to its kind is None, and so is "any" and "without end"."""
+    """One fault in effect; None in a field means not applicable, any server, any code or no end."""
 
     fault: str
     server: str | None = None
@@ -159,14 +159,14 @@ class FaultStatus(Struct, frozen=True, rename="camel"):
 
 
 class FaultReport(Struct, frozen=True, rename="camel"):
-    """What was done, in sentences, and all that is wrong now."""
+    """What was done, in sentences, and all faults in effect now."""
 
     done: list[str] = field(default_factory=list)
     faults: list[FaultStatus] = field(default_factory=list)
 
 
 class Made(Struct, frozen=True, rename="camel"):
-    """What a scenario made of one topic and group; `message_count` is what was sent, `summary` is for people."""
+    """A topic and group that a scenario created. `message_count` messages were sent; `summary` is a readable text."""
 
     topic: str
     group: str
@@ -175,7 +175,7 @@ class Made(Struct, frozen=True, rename="camel"):
 
 
 class ClockReport(Struct, frozen=True, rename="camel"):
-    """The sandbox's time, and how far it is ahead of the machine's clock."""
+    """The time of the sandbox, epoch ms, and its lead over the machine's clock."""
 
     now_ms: int
     clock_ahead_ms: int

@@ -1,15 +1,15 @@
-"""The folder of a sandbox that outlives its process: who may use it, and what it holds.
+"""The data folder of a sandbox, which outlives its process: exclusive access and contents.
 
-    sandbox.json    which release the sandbox plays, and how many brokers it has
-    lock            held while a sandbox uses the folder
-    broker-a/       one folder for each broker
+    sandbox.json    the release that the sandbox plays, and its number of brokers
+    lock            locked while a sandbox uses the folder
+    broker-a/       one folder per broker
         commitlog/  the messages (disk_log.py)
         state       topics, groups, offsets and the rest (disk_state.py)
 
-What a client was told is stored has been written to these files, so it survives the death of the process (kill -9). An
-fsync follows for messages every flushIntervalCommitLog (500 ms) and for the rest every flushConsumerOffsetInterval
-(5 s): a power cut takes what came after the last one. With flushDiskType=SYNC_FLUSH messages are there before the
-answer. Broker.restart(lose_unflushed=True) plays the power cut, with and without a folder.
+Data is written to these files before the client gets its answer, so it survives the death of the process (kill -9).
+Messages are fsynced every flushIntervalCommitLog (500 ms), the rest every flushConsumerOffsetInterval (5 s). A power
+cut loses what was written after the last fsync. With flushDiskType=SYNC_FLUSH, messages are fsynced before the answer.
+Broker.restart(lose_unflushed=True) simulates the power cut, with and without a folder.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _FACTS = "sandbox.json"
 _FACTS_IN_WORK = "sandbox.new"
 _LOCK = "lock"
 _FORMAT = 1
-_OWN_FOLDER = "Give the sandbox a folder of its own."
+_OWN_FOLDER = "Use an empty folder for the sandbox."
 
 
 class DataFolder:
-    """A folder that this sandbox alone uses. Raises UsageError for one that it can't have, RmqctlError, OSError."""
+    """A folder for exclusive use by one sandbox. Raises UsageError for an unsuitable folder, RmqctlError, OSError."""
 
     def __init__(self, path: Path, *, plays: str, broker_count: int) -> None:
         self._path = path
@@ -53,7 +53,7 @@ class DataFolder:
             raise
 
     def open_broker(self, name: str, capacity_bytes: int) -> tuple[MessageStore, DiskState]:
-        """Open what a broker keeps. Raises RmqctlError when it can't be read."""
+        """Open the data of a broker. Raises RmqctlError when it cannot be read."""
         folder = self._path / name
         try:
             folder.mkdir(exist_ok=True)
@@ -69,13 +69,13 @@ class DataFolder:
     def _take(self) -> int:
         names = [entry.name for entry in self._path.iterdir() if entry.name not in (_LOCK, _FACTS_IN_WORK)]
         if names and _FACTS not in names:
-            raise UsageError(f"{self._path} holds other things than a sandbox ({min(names)}).", hint=_OWN_FOLDER)
+            raise UsageError(f"{self._path} is not a sandbox folder: it contains {min(names)}.", hint=_OWN_FOLDER)
         lock = os.open(self._path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             lock_file(lock)
         except BlockingIOError:
             os.close(lock)
-            hint = "Stop that one first, or give this one another folder."
+            hint = "Stop the other sandbox, or use another folder."
             raise UsageError(f"{self._path} is in use by another sandbox.", hint=hint) from None
         return lock
 
@@ -87,7 +87,7 @@ class DataFolder:
                 with part.open("w") as file:
                     file.write(json.dumps(wanted) + "\n")
                     file.flush()
-                    os.fsync(file.fileno())  # else a power cut could leave the name with nothing in it
+                    os.fsync(file.fileno())  # otherwise a power cut could leave an empty file
                 part.replace(path)
                 sync_folder(self._path)
             found = json.loads(path.read_text())
@@ -96,25 +96,25 @@ class DataFolder:
         except ValueError:
             found = None
         if not isinstance(found, dict) or found.get("format") != _FORMAT:
-            raise RmqctlError(f"{path} is not a sandbox's, or of another format.", hint=_OWN_FOLDER)
+            raise RmqctlError(f"{path} is not a file of a sandbox, or its format is not supported.", hint=_OWN_FOLDER)
         if found.get("plays") != wanted["plays"]:
             raise UsageError(
                 f"{self._path} was written by a sandbox that plays {found.get('plays')}, not {wanted['plays']}.",
-                hint="Start it as that release, or give it another folder.",
+                hint="Start the sandbox as that release, or use another folder.",
             )
         if found.get("brokers") != wanted["brokers"]:
             raise UsageError(
                 f"{self._path} was written by a sandbox with {found.get('brokers')} brokers, not {wanted['brokers']}.",
-                hint="Start it with as many, or give it another folder.",
+                hint="Start the sandbox with that number of brokers, or use another folder.",
             )
 
     def close(self) -> None:
-        """Flush everything and let others have the folder."""
+        """Flush everything and release the folder."""
         with ExitStack() as stack:
             stack.callback(os.close, self._lock)
-            for opened in reversed(self._opened):  # tables are closed first: they flush the log before themselves
+            for opened in reversed(self._opened):  # tables close first: they flush the log before themselves
                 stack.callback(opened.close)
 
 
 def _refused(path: Path, error: OSError) -> UsageError:
-    return UsageError(f"{path} can't be used: {error.strerror}.", hint="The sandbox must be able to write there.")
+    return UsageError(f"Cannot use {path}: {error.strerror}.", hint="Use a folder that the sandbox can write to.")

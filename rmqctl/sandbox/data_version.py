@@ -1,4 +1,4 @@
-"""How old a table is (DataVersion)."""
+"""The version of a table (DataVersion)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .profile import Profile
 
 
 class DataVersion:
-    """How often a table changed, and when last."""
+    """The number of changes of a table, and the time of the last one."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -21,10 +21,10 @@ class DataVersion:
         self.changed_at_ms = self._now_ms()
 
     def to_wire(self, profile: Profile) -> dict[str, int]:
-        """Return it as JSON has it."""
+        """Return the version as a JSON object."""
         wire = {"counter": self.counter, "timestamp": self.changed_at_ms}
         return {**wire, "stateVersion": 0} if profile.is_5 else wire
 
 
-# The version of a table that is empty for good.
+# The version of a table that is always empty.
 NEVER_CHANGED = {"counter": 0, "stateVersion": 0, "timestamp": 0}

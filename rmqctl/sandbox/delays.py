@@ -1,7 +1,7 @@
-"""Messages that come later by a delay level (ScheduleMessageService).
+"""Messages delayed by a delay level (ScheduleMessageService).
 
-A delayed message waits in SCHEDULE_TOPIC_XXXX, in the queue of its level, with the time it is due in place of its
-tag's code. When due it is stored again under the topic and queue that it was meant for.
+A delayed message waits in SCHEDULE_TOPIC_XXXX, in the queue of its level, with its due time in place of its tag's
+code. When it is due, it is stored again, in its own topic and queue.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ logger = logging.getLogger("rmqctl.sandbox")
 
 DELAY = "DELAY"
 
-# How long the broker waits when it could not deliver (DELAY_FOR_A_PERIOD is 10 s there).
+# The wait after a failed delivery (RocketMQ's DELAY_FOR_A_PERIOD is 10 s).
 RETRY_S = 1.0
-# How many messages are delivered before other work gets a turn.
+# The number of messages delivered before other work gets a turn.
 TURN_COUNT = 200
 
-# By level: what comes next, and where the log ended before the last message was delivered.
+# Per level: the next offset, and the end of the log before the last message was delivered.
 _TABLE = "delays"
 _SETTLED = -1
 _NUMBER = re.compile(r"[+-]?[0-9]{1,10}")
 
 
 class Delays:
-    """The levels' queues. `deliver` stores a message that is due; `now_ms` is the broker's clock."""
+    """The queues of the delay levels. `deliver` stores a message that is due; `now_ms` reads the broker's clock."""
 
     def __init__(
         self, clock: Clock, now_ms: Callable[[], int], store: MessageStore, state: StateStore, levels: str,
@@ -58,29 +58,30 @@ class Delays:
 
     @property
     def level_count(self) -> int:
-        """How many levels there are."""
+        """The number of levels."""
         return len(self._delays_ms)
 
     def start(self) -> None:
-        """Begin to deliver; what became due before is delivered at once."""
+        """Start delivering; messages that are already due are delivered immediately."""
         for level in range(1, self.level_count + 1):
             self._arm(level)
 
     def stop(self) -> None:
-        """Deliver nothing more."""
+        """Stop delivering."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
 
     def rearm(self) -> None:
-        """Wait anew: the broker's clock was set."""
+        """Restart the timers after the broker's clock was set."""
         self.stop()
         self.start()
 
     def divert(self, message: NewMessage) -> int | None:
-        """Send a message that has a delay level to wait; returns when it is due, None for one that has none.
+        """Redirect a message with a delay level to the queue of that level.
 
-        Raises FailureError for a level that is no number.
+        Returns its due time, epoch ms; None for a message without a delay level. Raises FailureError for a level that
+        is not a number.
         """
         level = delay_level(message.properties)
         if level <= 0 or not self._delays_ms:
@@ -90,7 +91,7 @@ class Delays:
         return self._now_ms() + self._delays_ms[level - 1]
 
     def stored(self, queue_id: int) -> None:
-        """Note that a message came to wait in a level's queue."""
+        """Start the timer of a level after a message was stored in its queue."""
         level = queue_id + 1
         if level not in self._timers and 1 <= level <= self.level_count:
             self._arm(level)
@@ -105,12 +106,12 @@ class Delays:
         return max(self.consumed.get(level, 0), self._store.min_offset(SCHEDULE_TOPIC, level - 1))
 
     def _head(self, level: int) -> int | None:
-        """Return when the first message of a level is due, None when none waits."""
+        """Return when the first message of a level is due, None when no message waits."""
         queue = self._store.find_queue(SCHEDULE_TOPIC, level - 1)
         entry = None if queue is None else queue.entry(self._next(level))
         if entry is None:
             return None
-        # A clock that was set back makes nobody wait longer than the level's delay (correctDeliverTimestamp).
+        # After the clock was set back, no message waits longer than the level's delay (correctDeliverTimestamp).
         now_ms = self._now_ms()
         return entry.tags_code if entry.tags_code <= now_ms + self._delays_ms[level - 1] else now_ms
 
@@ -130,9 +131,10 @@ class Delays:
         self._arm(level)
 
     def _release(self, level: int, at: int, waiting: StoredMessage) -> bool:
-        """Deliver a message, once also when the process is killed meanwhile; tells whether its wait is over.
+        """Deliver a message exactly once, even if the process is killed meanwhile. Return whether its wait is over.
 
-        What is written before says that it is delivered if it is what stands in the log where that ends now.
+        The entry is written before the delivery. After a restart, the message counts as delivered if it is the message
+        at the end of the log that the entry names.
         """
         try:
             self._state.put(_TABLE, str(level), [at + 1, self._store.log.end])
@@ -141,10 +143,10 @@ class Delays:
         return deliver_waiting(self._deliver, released(waiting))
 
     def _settled(self, level: int, next_offset: int, log_end: int) -> int:
-        """Return what comes next in a level after a restart. Raises RefusalError."""
+        """Return the next offset of a level after a restart. Raises RefusalError."""
         queue_end = self._store.max_offset(SCHEDULE_TOPIC, level - 1)
         if next_offset > queue_end:
-            # A power cut took the messages, but not what is known of them. New ones will have their offsets.
+            # A power cut lost the messages, but not this entry. New messages will get their offsets.
             self._state.put(_TABLE, str(level), [queue_end, _SETTLED])
             return queue_end
         last = self._store.message_at(SCHEDULE_TOPIC, level - 1, next_offset - 1)
@@ -153,22 +155,22 @@ class Delays:
         return next_offset - 1
 
     def offsets(self, *, also_waiting: bool) -> dict[int, int]:
-        """Return how many messages of each level were delivered, of unused levels only on demand."""
+        """Return the number of delivered messages per level; `also_waiting` adds 0 for levels that only wait."""
         used = {queue_id + 1: 0 for queue_id in self._store.queues.get(SCHEDULE_TOPIC, {})} if also_waiting else {}
         return {**used, **self.consumed}
 
 
 def set_aside(message: NewMessage, topic: str, queue_id: int) -> None:
-    """Let a message wait in another queue; its own one stays in its properties."""
+    """Redirect a message to a queue where it waits; its own topic and queue are kept in its properties."""
     message.properties[REAL_TOPIC] = message.topic
     message.properties[REAL_QUEUE_ID] = str(message.queue_id)
     message.topic, message.queue_id, message.text = topic, queue_id, None
 
 
 def deliver_waiting(deliver: Callable[[NewMessage], object], message: NewMessage) -> bool:
-    """Store a message whose wait is over; tells whether its wait is over indeed, for the disk may be full.
+    """Store a message whose wait is over. Return False when the disk is full and the delivery must be retried.
 
-    One that can't be stored for what it is has gone, as at RocketMQ's (PUT_NO_RETRY).
+    A message that is rejected for any other reason is lost, as in RocketMQ (PUT_NO_RETRY).
     """
     try:
         deliver(message)
@@ -179,9 +181,9 @@ def deliver_waiting(deliver: Callable[[NewMessage], object], message: NewMessage
 
 
 def was_delivered(store: MessageStore, waiting: StoredMessage, log_end: int) -> bool:
-    """Tell whether a message whose wait was over is what stands at an offset of the log.
+    """Return whether a message whose wait is over is the message at an offset of the log.
 
-    That the log has grown does not tell it: when the disk was full, something else may stand there.
+    A longer log does not prove this: when the disk was full, another message may be at that offset.
     """
     found, wanted = store.message_in_log(log_end), released(waiting)
     return (
@@ -194,7 +196,7 @@ def was_delivered(store: MessageStore, waiting: StoredMessage, log_end: int) -> 
 
 
 def delay_level(properties: Mapping[str, str]) -> int:
-    """Return a message's delay level, 0 for none. Raises FailureError for one that is no number."""
+    """Return the delay level of a message, 0 for none. Raises FailureError for a level that is not a number."""
     text = properties.get(DELAY)
     if text is None:
         return 0
@@ -205,7 +207,7 @@ def delay_level(properties: Mapping[str, str]) -> int:
 
 
 def due_times(levels: str) -> CodeOf:
-    """Return what tells when a stored message is due, None for one that is not waiting (checkMessageAndReturnSize)."""
+    """Return a function from a stored message to its due time, None if it does not wait (checkMessageAndReturnSize)."""
     delays_ms = parse_delay_levels(levels)
 
     def code_of(found: Found) -> int | None:
@@ -217,7 +219,7 @@ def due_times(levels: str) -> CodeOf:
 
 
 def released(waiting: StoredMessage) -> NewMessage:
-    """Return the message as it is stored when its time has come: under its own topic, with all its properties."""
+    """Return the message as it is stored when it is due: under its own topic, with all its properties."""
     properties = waiting.properties
     return NewMessage(
         topic=properties.get(REAL_TOPIC, ""), queue_id=int(properties.get(REAL_QUEUE_ID, "0")),

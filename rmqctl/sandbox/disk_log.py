@@ -1,7 +1,7 @@
 """The commit log on disk: segment files named by their first offset, in RocketMQ's record format.
 
-Each append is one write to the file, so that it survives the death of the process. An fsync, which makes it survive a
-power cut as well, comes at flush(): every flushIntervalCommitLog, or before each answer with flushDiskType=SYNC_FLUSH.
+Each append is one write to the file, so it survives the death of the process. flush() makes it survive a power cut as
+well, by an fsync: every flushIntervalCommitLog, or before each answer with flushDiskType=SYNC_FLUSH.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class FileSegment:
         """See Segment."""
         self.close()
         self.path.unlink()
-        # Else a power cut could bring back what the tables know nothing of any more, with a hole behind it.
+        # Otherwise a power cut could bring back a file that the tables have dropped, with a gap after it.
         sync_folder(self.path.parent)
 
     def close(self) -> None:
@@ -67,14 +67,14 @@ class FileSegment:
 
 
 class DiskLog(CommitLog):
-    """The log in a folder. What its files hold is not looked at here: see recovery.py.
+    """The log in a folder. The contents of its files are checked in recovery.py, not here.
 
-    Raises RmqctlError when a file in the middle is missing or cut short, OSError.
+    Raises RmqctlError when a file in the middle is missing or has the wrong size, OSError.
     """
 
     def __init__(self, folder: Path, segment_bytes: int = DISK_SEGMENT_BYTES) -> None:
         self._syncing = Syncing()
-        # Threads that flushed something say so, while this one may have flushed more.
+        # A thread reports its flush while this thread may have flushed more.
         self._noting = threading.Lock()
         folder.mkdir(exist_ok=True)
 
@@ -88,7 +88,7 @@ class DiskLog(CommitLog):
             return segment
 
         super().__init__(segment_bytes, make, _open_all(folder))
-        # What a process wrote before it was killed may not be on the disk yet.
+        # Data that a killed process wrote may not be on the disk yet.
         self.flushed = self.segments[-1].base
 
     def _note_flushed(self, end: int) -> None:
@@ -96,7 +96,7 @@ class DiskLog(CommitLog):
             super()._note_flushed(end)
 
     def make_flush(self) -> Callable[[], None]:
-        """See CommitLog. The file may be closed meanwhile."""
+        """See CommitLog. The file may be closed before the function is called."""
         segment, end = self.segments[-1], self.end
         if self.flushed == end or not isinstance(segment, FileSegment):
             return lambda: None
@@ -164,13 +164,13 @@ def _check_neighbours(folder: Path, segments: list[Segment]) -> None:
     if len(segments) == 2 and newer.base != end:
         raise RmqctlError(
             f"{folder}: {abs(newer.base - end)} bytes before {newer.base:020} are "
-            f"{'missing' if newer.base > end else 'there twice'}.",
-            hint="Messages in the middle of the log can't be made up: take a copy of the folder, or a new folder.",
+            f"{'missing' if newer.base > end else 'duplicated'}.",
+            hint="Restore the folder from a backup, or use a new folder.",
         )
 
 
 def write_at(descriptor: int, data: bytes, at: int) -> None:
-    """Write all bytes at a position, which is the end of the file, or none of them. Raises OSError."""
+    """Write bytes at the end of the file, all or none; `at` is the size of the file. Raises OSError."""
     left, position = memoryview(data), at
     try:
         while left:
@@ -178,7 +178,7 @@ def write_at(descriptor: int, data: bytes, at: int) -> None:
             left, position = left[written:], position + written
     except OSError:
         if position > at:
-            # A full disk took a part. Should this fail as well, the next write goes over it.
+            # A full disk accepted a part. If the truncation fails as well, the next write overwrites that part.
             try:
                 os.ftruncate(descriptor, at)
             except OSError:

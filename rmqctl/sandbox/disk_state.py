@@ -1,10 +1,10 @@
 """A broker's tables on disk: one file of text lines that is only appended to.
 
-The first line names the format and says how many of the following lines were there when the file was made; those were
-flushed before it got its name. Each other line is a CRC and a change: `["topics","T",{...}]`, or without a value for
-an entry that is gone. A change is one write to the file, so that it survives the death of the process; an fsync, which
-makes it survive a power cut as well, comes every flushConsumerOffsetInterval. When most of the lines are history, a new
-file takes the place of the old one.
+The first line names the format and the number of lines that the file had when it was created; those were flushed
+before it got its name. Each other line is a CRC and a change: `["topics","T",{...}]`, or without a value for a deleted
+entry. A change is one write to the file, so it survives the death of the process. An fsync every
+flushConsumerOffsetInterval makes it survive a power cut as well. When most lines are outdated, a new file replaces the
+old one.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ logger = logging.getLogger("rmqctl.sandbox")
 
 FILE_NAME = "state"
 _MAGIC = b"rmqctl sandbox state 1 "
-# A file is made anew when it has grown to this, and to several times what it would be then.
+# A file is compacted when it has grown to this size, and to several times its compact size.
 _SMALL_BYTES = 1 << 20
 _GROWTH = 4
 
 
 class DiskState(StateStore):
-    """Tables in a file. Raises RmqctlError for one that is not ours or is damaged in its older part, OSError."""
+    """Tables in a file. Raises RmqctlError for another kind of file or damage in its flushed first part, OSError."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class DiskState(StateStore):
         self._syncing = Syncing()
         self._flushed_bytes = self._size_bytes = self._compact_bytes = 0
         self._descriptor = -1
-        # What an fsync that still runs, or failed, would have to undo.
+        # Changes of an fsync that still runs or that failed; a power cut undoes them.
         self._undo_behind: Undo = {}
         if self._path.exists():
             self._open()
@@ -75,21 +75,21 @@ class DiskState(StateStore):
         self._compact_bytes = sum(len(_line([table, key])) + len(value) for table, key, value in self._entries())
 
     def _read(self, data: bytes) -> int:
-        """Take the changes out of a file's bytes; return where the first one that can't be read begins."""
+        """Apply the changes in the bytes of a file; return where the first unreadable one begins."""
         end = data.find(b"\n")
         count_text = data[len(_MAGIC) : end]
         if not data.startswith(_MAGIC) or not count_text.isdigit():
             raise RmqctlError(
-                f"{self._path} is not a sandbox's state, or of another format.",
-                hint="Give the sandbox a folder of its own.",
+                f"{self._path} is not a state file of a sandbox, or its format is not supported.",
+                hint="Use an empty folder for the sandbox.",
             )
         at, number, must_be_whole = end + 1, 0, int(count_text)
         while (end := data.find(b"\n", at)) >= 0 and self._take(data[at:end]):
             at, number = end + 1, number + 1
         if number < must_be_whole:
             raise RmqctlError(
-                f"{self._path} is damaged at byte {at}, in the part that was written long ago.",
-                hint="Bring the folder back from a copy, or give the sandbox a new one.",
+                f"{self._path} is damaged at byte {at}, in a part that was already flushed.",
+                hint="Restore the folder from a backup, or use a new folder.",
             )
         return at
 
@@ -120,7 +120,7 @@ class DiskState(StateStore):
         return [(table, key, value) for table, entries in self.tables.items() for key, value in entries.items()]
 
     def _compact(self) -> None:
-        """Write a file of what there is now, and let it take the old one's place."""
+        """Replace the file by one with only the current entries."""
         self.make_flush_before()()
         entries = self._entries()
         data = b"%s%d\n" % (_MAGIC, len(entries)) + b"".join(
@@ -134,9 +134,9 @@ class DiskState(StateStore):
             path.replace(self._path)
         except OSError:
             os.close(descriptor)
-            path.unlink(missing_ok=True)  # a full disk has better use for it
+            path.unlink(missing_ok=True)  # free the space on a full disk
             raise
-        # From here on the old file has no name: what is written to it would be lost with the process.
+        # From here on the old file has no name: a write to it would be lost with the process.
         self._syncing.wait()
         if self._descriptor >= 0:
             os.close(self._descriptor)
@@ -167,7 +167,7 @@ class DiskState(StateStore):
             try:
                 self._compact()
             except OSError as error:
-                logger.warning("%s: can't be made smaller: %s", self._path, error.strerror)
+                logger.warning("%s: cannot be compacted: %s", self._path, error.strerror)
             else:
                 return
         size_bytes = self._size_bytes

@@ -1,4 +1,4 @@
-"""Faults as they are asked for from outside, and as they are told."""
+"""Faults requested through the control socket, and reports of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.protocol.codes import request_code_name, response_code_name
 from rmqctl.protocol.flags import Permission
 from rmqctl.rules.durations import short_duration
-from rmqctl.rules.names import closest
+from rmqctl.rules.names import closest, hint_for
 
 from .broker import Broker
 from .control_messages import ChangeBroker, ClearFaults, CutClient, FaultReport, FaultStatus, HealClient, PlanFault
@@ -15,41 +15,41 @@ from .sandbox import Sandbox
 
 
 class FaultControl:
-    """Makes and takes away faults of one sandbox. Each method answers with what it did and all that is wrong now."""
+    """Add and remove faults of one sandbox. Each method returns what it did and all faults in effect."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
         self._faults = sandbox.faults
 
     async def plan(self, ask: PlanFault) -> FaultReport:
-        """Plan what happens to the next requests."""
+        """Plan a fault for the next requests."""
         fault = self._faults.add(_effect(ask), ask.code, server=ask.server, count=ask.count)
         return self.report(f"{_requests(fault)} {_what_happens(fault)}.")
 
     async def cut(self, ask: CutClient) -> FaultReport:
-        """Cut a client off."""
+        """Cut a client off from one broker, or from all."""
         is_known = self._faults.partition(ask.client_id, server=ask.server)
         where = "every broker" if ask.server is None else ask.server
-        said = [f"{ask.client_id} is cut off from {where}: what goes either way is lost."]
+        done = [f"{ask.client_id} is cut off from {where}: traffic in both directions is lost."]
         if not is_known:
-            said.append("No broker knows a client of that id yet.")
-        return self.report(*said)
+            done.append("No broker knows a client with this id yet.")
+        return self.report(*done)
 
     async def heal(self, ask: HealClient) -> FaultReport:
-        """Let a client through again."""
+        """End the partition of one client, or of all. Raises NotFoundError for a client that is not cut off."""
         healed = self._faults.heal(ask.client_id)
         if ask.client_id is not None and not healed:
             raise NotFoundError(
-                "A partition of", ask.client_id, suggestions=closest(ask.client_id, self._faults.partitions)
+                "A partition of client", ask.client_id, suggestions=closest(ask.client_id, self._faults.partitions)
             )
-        return self.report(*(f"{client_id} is let through again." for client_id in healed))
+        return self.report(*(f"{client_id} is no longer cut off." for client_id in healed))
 
     async def change_broker(self, ask: ChangeBroker) -> FaultReport:
-        """Do something to one broker, or to each."""
+        """Change one broker, or all."""
         return self.report(*[await self._change(broker, ask) for broker in self._brokers(ask.server)])
 
     async def clear(self, _: ClearFaults) -> FaultReport:
-        """Let everything be as it should: no faults, clocks right, all brokers running and writable."""
+        """Remove all faults: correct all clocks, start stopped brokers and allow writes."""
         self._faults.clear()
         for broker in self._sandbox.brokers.values():
             broker.skew_ms = 0
@@ -57,10 +57,10 @@ class FaultControl:
                 broker.refuse_writes(False)
             if not broker.is_running:
                 await broker.resume()
-        return self.report("Everything was set right.")
+        return self.report("All faults were cleared: clocks are correct, all brokers run and accept writes.")
 
     def report(self, *done: str) -> FaultReport:
-        """Return all that is wrong."""
+        """Return what was done and all faults in effect."""
         faults = [_planned(fault) for fault in self._faults.planned]
         for client_id, servers in self._faults.partitions.items():
             faults += [
@@ -81,9 +81,7 @@ class FaultControl:
         if name is None:
             return list(brokers.values())
         if name not in brokers:
-            raise NotFoundError(
-                "Broker", name, suggestions=closest(name, brokers), hint=f"There are {', '.join(brokers)}."
-            )
+            raise NotFoundError("Broker", name, suggestions=closest(name, brokers), hint=hint_for(name, brokers))
         return [brokers[name]]
 
     async def _change(self, broker: Broker, ask: ChangeBroker) -> str:
@@ -91,7 +89,7 @@ class FaultControl:
         if ask.change in ("refuse-writes", "allow-writes"):
             is_refused = ask.change == "refuse-writes"
             broker.refuse_writes(is_refused)
-            return f"{name} refuses writes." if is_refused else f"{name} takes writes."
+            return f"{name} refuses writes." if is_refused else f"{name} accepts writes."
         if ask.change == "skew":
             broker.skew_ms = ask.skew_ms
             return f"The clock of {name} is {_skew(ask.skew_ms)}."
@@ -102,15 +100,15 @@ class FaultControl:
         if ask.change == "start" or not broker.is_running:
             if not broker.is_running:
                 await broker.resume()
-            return f"{name} runs."
+            return f"{name} is running."
         await broker.restart(lose_unflushed=ask.lose_unflushed)
-        return f"{name} was started again{', without what was not flushed' if ask.lose_unflushed else ''}."
+        return f"{name} was restarted{'; unflushed data was lost' if ask.lose_unflushed else ''}."
 
 
 def _effect(ask: PlanFault) -> Effect:
     if ask.effect == "answer":
         if ask.with_code is None:
-            raise UsageError("An answer needs a code.")
+            raise UsageError("An answer requires a response code.")
         return Answer(ask.with_code, ask.remark)
     if ask.effect == "delay":
         return Delay(ask.delay_ms / 1000)
@@ -119,7 +117,7 @@ def _effect(ask: PlanFault) -> Effect:
 
 
 def _requests(fault: Fault) -> str:
-    """Return which requests a fault strikes, as a sentence begins."""
+    """Return which requests a fault affects, as the start of a sentence."""
     server = "" if fault.server is None else f" at {fault.server}"
     name = "" if fault.code is None else f"{request_code_name(fault.code)} ({fault.code})"
     if fault.left_count is None:
@@ -130,23 +128,23 @@ def _requests(fault: Fault) -> str:
 
 
 def _what_happens(fault: Fault) -> str:
-    """Return what a fault does, as that sentence goes on."""
+    """Return what a fault does, as the rest of that sentence."""
     effect, is_one = fault.effect, fault.left_count in (None, 1)
     verb = "is" if is_one else "are"
     if isinstance(effect, Answer):
         return f"{verb} answered with {response_code_name(effect.code)} ({effect.code})"
     if isinstance(effect, Delay):
-        return f"{verb} done {short_duration(round(effect.seconds * 1000))} later"
+        return f"{verb} handled {short_duration(round(effect.seconds * 1000))} later"
     if isinstance(effect, Drop):
         return "ends the connection" if is_one else "end the connection"
     if isinstance(effect, Silence):
-        return f"{verb} neither done nor answered"
-    return f"{verb} done and answered with a frame that can't be read"
+        return f"{verb} neither handled nor answered"
+    return f"{verb} handled and answered with an unreadable frame"
 
 
 def _skew(skew_ms: int) -> str:
     if skew_ms == 0:
-        return "right"
+        return "correct"
     return f"{short_duration(abs(skew_ms))} {'ahead' if skew_ms > 0 else 'behind'}"
 
 

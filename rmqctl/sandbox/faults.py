@@ -1,4 +1,4 @@
-"""Faults on demand: what shall happen to the next requests of a code, and who is cut off from whom."""
+"""Faults on demand: effects on the next requests, and clients that are cut off from brokers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.protocol.codes import response_code_name
-from rmqctl.rules.names import closest
+from rmqctl.rules.names import closest, hint_for
 
 from .channel import Channel
 from .partitions import Partitions, TraitsOf
@@ -16,14 +16,14 @@ from .request import Request
 
 
 class Answer(Struct, frozen=True):
-    """Answer with a code instead of doing what was asked."""
+    """Answer with a code instead of handling the request."""
 
     code: int
     remark: str | None = None
 
     @property
     def text(self) -> str:
-        """Return the remark, made from the code's name when none was given."""
+        """The remark; derived from the name of the code when none was given."""
         return self.remark or f"[sandbox] {response_code_name(self.code)}"
 
 
@@ -32,24 +32,24 @@ class Drop(Struct, frozen=True):
 
 
 class Silence(Struct, frozen=True):
-    """Don't do what was asked, and never answer."""
+    """Neither handle the request nor answer it."""
 
 
 class Delay(Struct, frozen=True):
-    """Do what was asked that much later."""
+    """Handle the request this much later."""
 
     seconds: float
 
 
 class Corrupt(Struct, frozen=True):
-    """Do what was asked, and answer with a frame whose header can't be read."""
+    """Handle the request, and answer with a frame whose header is unreadable."""
 
 
 Effect = Answer | Drop | Silence | Delay | Corrupt
 
 
 class Fault(Struct, eq=False):
-    """An effect on the next `left_count` requests of a code; None stands for any code, any server, no end."""
+    """An effect on the next `left_count` requests of a code; None means any code, any server, no end."""
 
     effect: Effect
     code: int | None = None
@@ -64,9 +64,9 @@ class _Watcher(Struct, frozen=True):
 
 
 class Faults:
-    """All faults of one sandbox. Servers ask it before they handle a request.
+    """All faults of one sandbox. Servers check them before they handle a request.
 
-    Faults are tried in the order they were set; one that has struck `left_count` times is gone.
+    Faults are tried in the order they were added. A fault is removed when its `left_count` reaches 0.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Faults:
         self._watchers: dict[str, _Watcher] = {}
 
     def watch(self, server: str, review: Callable[[], None], traits_of: TraitsOf | None = None) -> None:
-        """Make a server known. `review` is called when others are cut off; brokers know the traits of their clients."""
+        """Register a server. `review` is called when the partitions change; only brokers have `traits_of` clients."""
         self._watchers[server] = _Watcher(review, traits_of)
 
     def add(
@@ -83,13 +83,13 @@ class Faults:
     ) -> Fault:
         """Plan an effect on the next `count` requests of a code at a server ("namesrv" or a broker's name).
 
-        Raises NotFoundError for a server that there is not, UsageError for a count below 1.
+        Raises NotFoundError for an unknown server, UsageError for a count below 1 or a negative delay.
         """
         self._require(server)
         if count is not None and count < 1:
-            raise UsageError(f"A fault strikes at least once, not {count} times.")
+            raise UsageError(f"Invalid fault count '{count}'.", hint="Use 1 or more.")
         if isinstance(effect, Delay) and effect.seconds < 0:
-            raise UsageError("A delay can't be negative.")
+            raise UsageError("A delay cannot be negative.")
         fault = Fault(effect, code, server, count)
         self.planned.append(fault)
         return fault
@@ -98,7 +98,7 @@ class Faults:
         self, code: int | None, with_code: int, *, remark: str | None = None, server: str | None = None,
         count: int | None = 1,
     ) -> Fault:  # fmt: skip
-        """Answer the next requests of a code with a code."""
+        """Answer the next requests of a code with `with_code`, without handling them."""
         return self.add(Answer(with_code, remark), code, server=server, count=count)
 
     def drop(self, code: int | None = None, *, server: str | None = None, count: int | None = 1) -> Fault:
@@ -106,29 +106,30 @@ class Faults:
         return self.add(Drop(), code, server=server, count=count)
 
     def silence(self, code: int | None = None, *, server: str | None = None, count: int | None = 1) -> Fault:
-        """Leave the next requests without an answer."""
+        """Neither handle nor answer the next requests."""
         return self.add(Silence(), code, server=server, count=count)
 
     def delay(
         self, seconds: float, code: int | None = None, *, server: str | None = None, count: int | None = 1
     ) -> Fault:
-        """Handle the next requests that much later."""
+        """Handle the next requests this many seconds later."""
         return self.add(Delay(seconds), code, server=server, count=count)
 
     def corrupt(self, code: int | None = None, *, server: str | None = None, count: int | None = 1) -> Fault:
-        """Answer the next requests with a frame that can't be read."""
+        """Handle the next requests, but answer with an unreadable frame."""
         return self.add(Corrupt(), code, server=server, count=count)
 
     def partition(self, client_id: str, *, server: str | None = None) -> bool:
-        """Cut a client off from a broker, or from all: what goes either way is lost, connections stay open.
+        """Cut a client off from a broker, or from all: traffic in both directions is lost, connections stay open.
 
-        A broker gives the client up after 120 s without a heartbeat. The name server is never told who asks it, so
-        nobody is cut off from it. Tells whether a broker knows the client. Raises NotFoundError, UsageError.
+        A broker drops the client after 120 s without a heartbeat. Requests to the name server do not identify the
+        client, so no client is cut off from it. Returns whether a broker knows the client. Raises NotFoundError,
+        UsageError.
         """
         self._require(server)
         if server is not None and self._watchers[server].traits_of is None:
             raise UsageError(
-                "A client can't be cut off from the name server: its requests there don't say whose they are."
+                "A client cannot be cut off from the name server: requests to it do not identify the client."
             )
         traits = {
             trait
@@ -141,7 +142,7 @@ class Faults:
         return bool(traits)
 
     def heal(self, client_id: str | None = None) -> list[str]:
-        """Let a client through again, or all of them; returns those that were cut off."""
+        """End the partition of a client, or all partitions; return the ids of the clients that were cut off."""
         wanted = [client_id] if client_id is not None else list(self._partitions.cut)
         healed = [each for each in wanted if self._partitions.remove(each)]
         self._review()
@@ -149,17 +150,17 @@ class Faults:
 
     @property
     def partitions(self) -> dict[str, list[str] | None]:
-        """Who is cut off from which brokers; None stands for all."""
+        """The brokers that each client is cut off from, by client id; None means all brokers."""
         cut = self._partitions.cut
         return {client_id: None if servers is None else sorted(servers) for client_id, servers in cut.items()}
 
     def clear(self) -> None:
-        """Forget every planned fault and every partition."""
+        """Remove all planned faults and all partitions."""
         self.planned.clear()
         self.heal()
 
     def strike(self, server: str, request: Request) -> Effect | None:
-        """Return what shall happen to a request, and count it."""
+        """Return the effect of the first fault that matches a request, and count it; None when no fault matches."""
         for fault in self.planned:
             if fault.code not in (None, request.command.code) or fault.server not in (None, server):
                 continue
@@ -173,15 +174,15 @@ class Faults:
 
     @property
     def has_partitions(self) -> bool:
-        """Whether anybody is cut off."""
+        """Whether any client is cut off."""
         return bool(self._partitions.cut)
 
     def identify(self, request: Request) -> None:
-        """Note whose connection it is that a request came on, as far as the request tells."""
+        """Attribute the connection of a request to a client, if the request identifies one."""
         self._partitions.identify(request)
 
     def is_cut(self, server: str, channel: Channel) -> bool:
-        """Tell whether a connection is that of a client that is cut off."""
+        """Return whether a connection belongs to a client that is cut off."""
         return self._partitions.is_cut(server, channel)
 
     def _review(self) -> None:
@@ -191,7 +192,4 @@ class Faults:
     def _require(self, server: str | None) -> None:
         if server is not None and server not in self._watchers:
             known = tuple(self._watchers)
-            raise NotFoundError(
-                "Server", server, suggestions=closest(server, known), hint=None if closest(server, known) else
-                f"There are {', '.join(known)}.",
-            )  # fmt: skip
+            raise NotFoundError("Server", server, suggestions=closest(server, known), hint=hint_for(server, known))

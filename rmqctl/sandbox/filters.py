@@ -1,4 +1,4 @@
-"""What subscriptions let through, and the SQL92 expressions of groups (ConsumerFilterManager)."""
+"""Message filters of subscriptions, and the SQL92 expressions of groups (ConsumerFilterManager)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .subscription import ALL, Subscription
 
 SQL92 = "SQL92"
 
-# Longer expressions would keep the brokers from serving others; compiling one of this length takes a tenth of a second.
+# Longer expressions would block the brokers: an expression of this length compiles in a tenth of a second.
 _MAX_EXPRESSION_LENGTH = 32_768
 
 # ConsumerFilterManager.MS_24_HOUR: how long expressions of groups without members are kept.
@@ -22,14 +22,14 @@ _DEAD_KEPT_S = 24 * 3600.0
 
 
 class Filter(Struct, frozen=True):
-    """What passes: by the tag's code in the queue's entry, then by the message's properties; None for everything."""
+    """Conditions on the tag's code in the queue's entry and on the message's properties; None accepts everything."""
 
     accepts_code: AcceptsCode | None = None
     accepts_properties: Callable[[Properties], bool] | None = None
 
     @property
     def accepts_message(self) -> AcceptsMessage | None:
-        """What passes, as a condition of the stored message."""
+        """The condition on the properties, as a condition on the stored message."""
         accepts = self.accepts_properties
         return None if accepts is None else lambda message: accepts(message.properties)
 
@@ -38,7 +38,7 @@ EVERYTHING = Filter()
 
 
 def build_filter(subscription: Subscription, *, has_text_operators: bool = True) -> Filter:
-    """Return what a subscription lets through (ExpressionMessageFilter). Raises ValueError for a wrong expression."""
+    """Return the filter of a subscription (ExpressionMessageFilter). Raises ValueError for an invalid expression."""
     if subscription.is_by_tag:
         return tag_filter(subscription)
     if subscription.class_filter_mode:
@@ -50,23 +50,23 @@ def build_filter(subscription: Subscription, *, has_text_operators: bool = True)
 
 
 def tag_filter(subscription: Subscription) -> Filter:
-    """Return what a subscription lets through by tags."""
+    """Return the tag filter of a subscription."""
     if subscription.expression == ALL or subscription.class_filter_mode:
         return EVERYTHING
     return Filter(accepts_code=subscription.codes.__contains__)
 
 
 def compile_expression(expression: str, kind: str, *, has_text_operators: bool) -> sql92.Filter:
-    """Compile what is not a list of tags. Raises ValueError."""
+    """Compile an expression that is not a list of tags. Raises ValueError."""
     if kind != SQL92:
-        raise ValueError(f"there are no filters of the kind {kind}")
+        raise ValueError(f"filters of type {kind} are not supported")
     if len(expression) > _MAX_EXPRESSION_LENGTH:
         raise ValueError(f"the expression is longer than {_MAX_EXPRESSION_LENGTH} characters")
     return sql92.parse(expression, has_text_operators=has_text_operators)
 
 
 class _Expression(Struct):
-    """A group's expression for a topic (ConsumerFilterData); `died_at_s` is when the last that wanted it left."""
+    """A group's expression for a topic (ConsumerFilterData); `died_at_s` is when its last subscriber left."""
 
     text: str
     kind: str
@@ -75,15 +75,15 @@ class _Expression(Struct):
     died_at_s: float | None = None
 
     def is_forgotten(self, now_s: float) -> bool:
-        """Tell whether nobody has wanted it for too long."""
+        """Return whether it has had no subscriber for longer than it is kept."""
         return self.died_at_s is not None and now_s - self.died_at_s >= _DEAD_KEPT_S
 
 
 class ExpressionTable:
     """The groups' SQL92 expressions by (topic, group).
 
-    They have a life of their own beside the subscriptions: they outlive members, and whose version is not above what
-    was there is ignored.
+    They are independent of the subscriptions: they outlive the members, and an expression is ignored unless its version
+    is newer than that of the known one.
     """
 
     def __init__(self, monotonic_s: Callable[[], float], *, has_text_operators: bool) -> None:
@@ -104,7 +104,7 @@ class ExpressionTable:
         return found
 
     def register(self, group: str, subscriptions: Iterable[Subscription]) -> None:
-        """Take a heartbeat's expressions of one group."""
+        """Register the expressions of one group from a heartbeat."""
         topics = set()
         for subscription in subscriptions:
             topics.add(subscription.topic)
@@ -113,7 +113,7 @@ class ExpressionTable:
         self._bury(group, spared=topics)
 
     def forget(self, group: str) -> None:
-        """Note that a group has no members any more."""
+        """Note that a group no longer has members."""
         self._bury(group, spared=set())
 
     def _take(self, group: str, subscription: Subscription, text: str) -> None:

@@ -1,4 +1,4 @@
-"""A consumer group's configuration as JSON has it, read as each release's JSON library reads it."""
+"""A consumer group's configuration as a JSON object, read as the JSON library of each release reads it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from .profile import Profile
 from .request import FailureError
 
-# SubscriptionGroupConfig's fields and defaults; the second part since 5.0.
+# The fields and defaults of SubscriptionGroupConfig; the second part exists since 5.0.
 _DEFAULTS: dict[str, Any] = {
     "brokerId": 0,
     "consumeBroadcastEnable": True,
@@ -37,15 +37,15 @@ _CUSTOMIZED = {
 
 
 def default_config(profile: Profile, group: str) -> dict[str, Any]:
-    """Return the configuration that a new group gets."""
+    """Return the configuration of a new group."""
     extra = _DEFAULTS_5 if profile.is_5 else {}
     return {"groupName": group, **_DEFAULTS, **extra}
 
 
 def read_config(profile: Profile, item: Any) -> dict[str, Any]:
-    """Return a whole configuration: what is missing gets its default, what there is not is left out.
+    """Return a complete configuration: missing fields get their defaults, unknown fields are dropped.
 
-    Raises FailureError for values that can't be read.
+    Raises FailureError for invalid values.
     """
     if not isinstance(item, dict):
         raise FailureError("com.alibaba.fastjson.JSONException: expect {")
@@ -72,7 +72,7 @@ def _read_since_5(config: dict[str, Any], item: dict[str, Any]) -> None:
 
 
 def _read_value(profile: Profile, name: str, default: bool | int, value: Any) -> bool | int:
-    """Return a field's value. Null and an empty text are nothing to fastjson 1, and 0 or false to fastjson 2."""
+    """Return the value of a field. Null or an empty text is the default in fastjson 1, 0 or false in fastjson 2."""
     if value is None or value == "":
         return type(default)(0) if profile.is_5 else default
     if isinstance(default, bool):
@@ -88,11 +88,11 @@ def _read_value(profile: Profile, name: str, default: bool | int, value: Any) ->
 
 
 def _read_policy(policy: dict[str, Any]) -> dict[str, Any]:
-    """Return a GroupRetryPolicy; the parts that are named have defaults of their own."""
+    """Return a GroupRetryPolicy; each part that is present is completed with its defaults."""
     read: dict[str, Any] = {}
     kind = policy.get("type", "CUSTOMIZED")
     if kind in ("CUSTOMIZED", "EXPONENTIAL"):
-        read["type"] = kind  # a type that there is not reads as null
+        read["type"] = kind  # an unknown type reads as null
     for name, defaults in (("exponentialRetryPolicy", _EXPONENTIAL), ("customizedRetryPolicy", _CUSTOMIZED)):
         if policy.get(name) is not None:
             read[name] = {**defaults, **policy[name]}

@@ -20,7 +20,7 @@ SYSTEM_GROUPS = (
     "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER",
 )  # fmt: skip
 _SYSTEM_GROUPS_5 = ("CID_RMQ_SYS_TRANS",)
-# MixAll.CID_RMQ_SYS_PREFIX: groups that are always made when they are used.
+# MixAll.CID_RMQ_SYS_PREFIX: groups that are always created on first use.
 _SYSTEM_PREFIX = "CID_RMQ_SYS_"
 
 _TABLE = "groups"
@@ -30,7 +30,7 @@ _FORBIDDEN_BITS = 4
 
 
 class GroupTable:
-    """Configurations by group, each a dict under RocketMQ's names; `forbidden` are (group, topic) pairs."""
+    """Configurations by group, each a dict with RocketMQ's field names; `forbidden` has (group, topic) pairs."""
 
     def __init__(self, profile: Profile, now_ms: Callable[[], int], state: StateStore) -> None:
         self.version = DataVersion(now_ms)
@@ -44,17 +44,17 @@ class GroupTable:
             self.forbidden.update((group, topic) for topic in topics)
 
     def default(self, group: str) -> dict[str, Any]:
-        """Return the configuration that a new group gets."""
+        """Return the configuration of a new group."""
         return default_config(self._profile, group)
 
     def find(self, group: str) -> dict[str, Any] | None:
-        """Return a group's configuration, None when it has none."""
+        """Return the configuration of a group, None when it has none."""
         return self.groups.get(group)
 
     def find_or_create(self, group: str, *, may_create: bool) -> dict[str, Any] | None:
-        """Return a group's configuration, made with defaults where that is allowed (findSubscriptionGroupConfig).
+        """Return a group's configuration, created with defaults if that is allowed (findSubscriptionGroupConfig).
 
-        Since 5.x a name that no group may have is never made.
+        Returns None when there is none. Since 5.x, a group with an invalid name is never created.
         """
         found = self.groups.get(group)
         if (
@@ -67,11 +67,11 @@ class GroupTable:
         return found
 
     def read(self, item: Any) -> dict[str, Any]:
-        """Return a configuration that a request has; its attributes are changes, with their signs."""
+        """Return the configuration in a request; its attributes are signed changes. Raises FailureError."""
         return read_config(self._profile, item)
 
     def update(self, config: dict[str, Any]) -> None:
-        """Create or change a group as a request wants it. Raises RefusalError for attributes that can't be."""
+        """Create or change a group by a request. Raises RefusalError for invalid attributes."""
         if not self._profile.is_5:
             self.put(config)
             return
@@ -84,7 +84,7 @@ class GroupTable:
         self.put({**config, "attributes": attributes})
 
     def put(self, config: dict[str, Any]) -> None:
-        """Create or change a group; fields that are missing get their defaults."""
+        """Create or change a group; missing fields get their defaults."""
         group = str(config["groupName"])
         whole = {**self.default(group), **{name: value for name, value in config.items() if value is not None}}
         if self.groups.get(group) != whole:
@@ -93,7 +93,7 @@ class GroupTable:
             self.version.next()
 
     def delete(self, group: str) -> None:
-        """Forget a group and what it may not read; does nothing when there is none."""
+        """Delete a group and its forbidden topics; do nothing when it does not exist."""
         self._set_forbidden(group, ())
         if group in self.groups:
             self._state.delete(_TABLE, group)
@@ -101,9 +101,9 @@ class GroupTable:
             self.version.next()
 
     def set_readable(self, group: str, topic: str, is_readable: bool) -> None:
-        """Let a group read a topic or not.
+        """Allow or forbid a group to read a topic.
 
-        As with RocketMQ, letting it read one lets it read all that it was forbidden (clearForbidden).
+        As in RocketMQ, allowing one topic allows all forbidden topics of the group (clearForbidden).
         """
         if not is_readable:
             self._set_forbidden(group, {*self._forbidden_topics(group), topic})
@@ -126,13 +126,13 @@ class GroupTable:
         self.version.next()
 
     def forbidden_table(self, groups: Iterable[str]) -> dict[str, dict[str, int]]:
-        """Return which topics some groups may not read, as JSON has it."""
+        """Return the forbidden topics of groups as a JSON object; groups without any are omitted."""
         table = {group: dict.fromkeys(sorted(self._forbidden_topics(group)), _FORBIDDEN_BITS) for group in groups}
         return {group: topics for group, topics in table.items() if topics}
 
 
 def require_group(config: dict[str, Any] | None, group: str) -> dict[str, Any]:
-    """Return a configuration that must be there. Raises RefusalError with SUBSCRIPTION_GROUP_NOT_EXIST."""
+    """Return a configuration that must not be None. Raises RefusalError with SUBSCRIPTION_GROUP_NOT_EXIST."""
     if config is None:
         raise RefusalError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{group}] does not exist")
     return config

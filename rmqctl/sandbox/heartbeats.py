@@ -13,7 +13,7 @@ from .request import RefusalError, Request, ok
 from .subscription import Subscription
 from .topics import retry_topic
 
-# What RocketMQ knows of; other names are read as null.
+# Names that RocketMQ knows; other names are read as null.
 _CONSUME_TYPES = {"CONSUME_ACTIVELY", "CONSUME_PASSIVELY"}
 _CONSUME_TYPES_5 = {*_CONSUME_TYPES, "CONSUME_POP"}
 _MESSAGE_MODELS = {"BROADCASTING", "CLUSTERING"}
@@ -25,16 +25,16 @@ _FROM_WHERE = {
 
 
 def hear(broker: Broker, request: Request) -> Command:
-    """Register the connection in all the groups that it names.
+    """Register the connection in all groups that the heartbeat names.
 
-    A group that has no configuration and may not be made is left out, and the answer is SUCCESS all the same.
+    A group that has no configuration and may not be created is skipped; the answer is SUCCESS nevertheless.
     """
     data = request.json()
     if not isinstance(data, dict):
-        raise RefusalError(ResponseCode.SYSTEM_ERROR, "java.lang.NullPointerException: the heartbeat is no object")
+        raise RefusalError(ResponseCode.SYSTEM_ERROR, "java.lang.NullPointerException: the heartbeat is not an object")
     client_id = str(data.get("clientID") or "")
     request.channel.client_id = client_id
-    # 5.1.3 and later: such that have a fingerprint may leave subscriptions out while they stay the same.
+    # Since 5.1.3, heartbeats with a fingerprint may omit subscriptions while they do not change.
     fingerprint = int(data.get("heartbeatFingerprint") or 0) if broker.profile.is_5 else 0
     is_short = fingerprint != 0 and bool(data.get("withoutSub", False))
     changed = fingerprint == 0
@@ -48,7 +48,7 @@ def hear(broker: Broker, request: Request) -> Command:
 def _hear_consumer(
     broker: Broker, request: Request, item: dict[str, Any], client_id: str, *, fingerprint: int, is_short: bool
 ) -> bool:
-    """Register a connection in one group; tell whether its heartbeats look different from those before."""
+    """Register a connection in one group; return whether the group's heartbeat fingerprint changed."""
     is_5 = broker.profile.is_5
     consume_type = _known(item, "consumeType", _CONSUME_TYPES_5 if is_5 else _CONSUME_TYPES)
     if is_5 and consume_type == CONSUME_ACTIVELY and broker.settings.flag("rejectPullConsumerEnable"):

@@ -1,4 +1,4 @@
-"""Requests that wait for messages (PullRequestHoldService): woken by what arrives, or when their time is over."""
+"""Requests that wait for messages (PullRequestHoldService): woken by a message that arrives, or by their timeout."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from rmqctl.net.clock import Clock, Timer
 
 _T = TypeVar("_T")
 _Key = tuple[str, int]
-# What came: its number among all that came, a tag's code, and the properties where they are known.
+# An arrived message: its number in order of arrival, its tag's code, and its properties where they are known.
 _News = tuple[int, int, Mapping[str, str] | None]
 
 
 class Hold:
-    """One request that waits. `wake` is called once, with whether a message came.
+    """One request that waits. `wake` is called once, with whether a message arrived.
 
-    `seen_count` is how many messages had come when it began to wait: it has looked at those already.
+    `seen_count` is the number of messages that had arrived before the wait started: the request has seen those.
     """
 
     __slots__ = (
@@ -42,18 +42,18 @@ class Hold:
         self._recheck: Timer | None = None
 
     def accepts(self, news: _News) -> bool:
-        """Tell whether a message is one to wake for."""
+        """Return whether a message wakes the request."""
         _, code, properties = news
         if self.accepts_code is not None and not self.accepts_code(code):
             return False
         return self.accepts_properties is None or properties is None or self.accepts_properties(properties)
 
     def end_at(self, timer: Timer) -> None:
-        """Keep the timer that ends the wait."""
+        """Keep the timer that ends the wait, to cancel it later."""
         self._timer = timer
 
     def recheck(self, clock: Clock, end: Callable[[], object]) -> None:
-        """End the wait in a while, for messages came that the request does not want."""
+        """End the wait after `recheck_s`, because messages arrived that the request does not accept."""
         if self._recheck is None and self.recheck_s is not None:
             self._recheck = clock.call_later(self.recheck_s, end)
 
@@ -68,7 +68,7 @@ class Hold:
         self.wake(has_news)
 
 
-# More than all clients of a sandbox ask for at once.
+# More than all clients of a sandbox hold at the same time.
 _MAX_COUNT = 50_000
 
 
@@ -76,15 +76,15 @@ class Holds:
     """Requests that wait, by (topic, queue id).
 
     Messages that arrive in one turn of the event loop wake a request once, so that a batch is answered as a batch.
-    Beyond `max_count` the one that waits longest is answered; whoever asks again by itself looks at `is_full` first.
-    A `wake` that fails is reported to the event loop, and the others are woken all the same.
+    Beyond `max_count`, the request that waits longest is answered. A caller whose requests are repeated automatically
+    checks `is_full` first. A `wake` that raises is reported to the event loop; the others are woken nevertheless.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._waiting: dict[_Key, dict[Hold, None]] = {}
         self.max_count = _MAX_COUNT
-        # In the order in which they came.
+        # In order of arrival.
         self._all: dict[Hold, None] = {}
         self._by_owner: dict[object, dict[Hold, None]] = {}
         self._news_count = 0
@@ -107,11 +107,11 @@ class Holds:
         accepts_code: Callable[[int], bool] | None = None,
         accepts_properties: Callable[[Mapping[str, str]], bool] | None = None, recheck_s: float | None = None,
     ) -> Hold:  # fmt: skip
-        """Let a request wait for messages of some queues that it accepts, so many seconds at most.
+        """Hold a request until a message that it accepts arrives in one of its queues, or until a timeout in seconds.
 
-        The `owner` is who asks: the wait is over when end_owner() says that it has gone.
-        With `recheck_s` it waits no longer than that once messages came that it does not accept, so that it can be told
-        how far it got.
+        `owner` is the requester, for example a connection: end_owner() ends the waits of an owner that has left. With
+        `recheck_s`, the wait ends this many seconds after a message that the request does not accept, so that the
+        client learns its new offset.
         """
         hold = Hold(
             keys, wake, owner=owner, accepts_code=accepts_code, accepts_properties=accepts_properties,
@@ -130,7 +130,7 @@ class Holds:
     def arrived(
         self, topic: str, queue_id: int, tags_code: int, properties: Mapping[str, str] | None = None
     ) -> None:  # fmt: skip
-        """Tell of a message that was stored."""
+        """Report a stored message to the requests that wait for its queue."""
         key = (topic, queue_id)
         if key not in self._waiting:
             return
@@ -140,13 +140,13 @@ class Holds:
         self._news.setdefault(key, []).append((self._news_count, tags_code, properties))
 
     def end_all(self, topic: str) -> None:
-        """Wake every request that waits for a topic, for it is no more what it was."""
+        """Wake every request that waits for a topic, because the topic was changed or deleted."""
         for key in [key for key in self._waiting if key[0] == topic]:
             for hold in list(self._waiting.get(key, {})):
                 self._end(hold, has_news=True)
 
     def end_owner(self, owner: object) -> None:
-        """End all waits of someone who has gone."""
+        """End all waits of an owner that has left."""
         for hold in list(self._by_owner.get(owner, {})):
             self._end(hold, has_news=False)
 
@@ -155,7 +155,7 @@ class Holds:
         self._end(hold, has_news=True)
 
     def close(self) -> None:
-        """Forget all that wait, without waking them."""
+        """Drop all waiting requests without waking them."""
         for waiting in self._waiting.values():
             for hold in waiting:
                 hold.wake = lambda _: None
@@ -181,7 +181,7 @@ class Holds:
             _take_out(self._waiting, key, hold)
         try:
             hold.end(has_news=has_news)
-        except Exception as error:  # noqa: BLE001 - as asyncio does with what a timer raises
+        except Exception as error:  # noqa: BLE001 - reported as asyncio reports an error in a timer
             asyncio.get_running_loop().call_exception_handler({"message": "a held request failed", "exception": error})
 
 

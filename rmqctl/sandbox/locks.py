@@ -1,4 +1,4 @@
-"""Which client holds which queue of an orderly group (RebalanceLockManager)."""
+"""Queue locks of the clients of orderly groups (RebalanceLockManager)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ LOCK_EXPIRED_S = 60.0
 
 
 class QueueLocks:
-    """Locks by group and queue. One that is not renewed for 60 s is free again; connections do not matter."""
+    """Locks by group and queue. A lock that is not renewed for 60 s expires, whether its client is connected or not."""
 
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
         self._held: dict[str, dict[MessageQueue, tuple[str, float]]] = {}
         self._monotonic_s = monotonic_s
 
     def lock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> list[MessageQueue]:
-        """Take or renew locks; returns the queues that the client holds now."""
+        """Acquire or renew locks; return the queues that the client holds now."""
         now_s = self._monotonic_s()
         held = self._held.setdefault(group, {})
         locked = []
@@ -34,14 +34,14 @@ class QueueLocks:
         return locked
 
     def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
-        """Free the queues that the client holds."""
+        """Release the locks on queues, where the client holds them."""
         held = self._held.get(group, {})
         for queue in queues:
             if held.get(queue, ("", 0.0))[0] == client_id:
                 del held[queue]
 
     def drop_expired(self) -> None:
-        """Forget locks that are free again anyway."""
+        """Delete expired locks."""
         now_s = self._monotonic_s()
         for group, held in list(self._held.items()):
             alive = {queue: lock for queue, lock in held.items() if now_s - lock[1] <= LOCK_EXPIRED_S}
@@ -51,26 +51,26 @@ class QueueLocks:
                 del self._held[group]
 
     def keep_alive(self, client_ids: Container[str], seconds: float) -> None:
-        """Count a jump of the clock as time in which these clients renewed their locks."""
+        """Treat a jump of the clock as time in which these clients renewed their locks."""
         for held in self._held.values():
             for queue, (client_id, locked_at_s) in held.items():
                 if client_id in client_ids:
                     held[queue] = (client_id, locked_at_s + seconds)
 
     def holder(self, group: str, queue: MessageQueue) -> str | None:
-        """Return who holds a queue, None when nobody does."""
+        """Return the id of the client that holds a queue, None when no client does."""
         client_id, locked_at_s = self._held.get(group, {}).get(queue, ("", 0.0))
         return client_id if client_id and self._monotonic_s() - locked_at_s <= LOCK_EXPIRED_S else None
 
     def has_any(self, group: str) -> bool:
-        """Tell whether anyone holds a queue of the group (isLockAllExpired, the other way round)."""
+        """Return whether any client holds a queue of the group (the negation of isLockAllExpired)."""
         return any(self.holder(group, queue) is not None for queue in self._held.get(group, {}))
 
 
 def read_lock_request(data: Any) -> tuple[str, str, list[MessageQueue]]:
-    """Return the group, the client id and the queues of a request to lock or unlock. Raises RefusalError."""
+    """Return the group, client id and queues of a request to lock or unlock. Raises RefusalError."""
     if not isinstance(data, dict) or data.get("consumerGroup") is None or data.get("mqSet", ()) is None:
-        remark = "java.lang.NullPointerException: the request names no group, or no queues"
+        remark = "java.lang.NullPointerException: the request has no group or no queues"
         raise RefusalError(ResponseCode.SYSTEM_ERROR, remark)
     queues = [
         MessageQueue(item.get("topic") or "", item.get("brokerName") or "", int(item.get("queueId") or 0))

@@ -1,4 +1,4 @@
-"""Offsets in the memory of a group's members: set anew, and asked for (Broker2Client)."""
+"""Offsets in the memory of a group's members: resets and queries (Broker2Client)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from .relaying import ask_member
 from .request import UNSET_REMARK, RefusalError, Request, ok
 
 _TIMEOUT_S = 5.0
-# MQVersion's ordinal of V3_0_7_SNAPSHOT: older clients know nothing of either.
+# MQVersion's ordinal of V3_0_7_SNAPSHOT: older clients support neither.
 _SINCE = 28
 
 
 def tell_members(broker: Broker, request: Request) -> Command:
-    """Push the new offsets to every member. Nothing is stored: a member commits them when it has taken them."""
+    """Push new offsets to all members. The broker stores nothing: each member commits them once it has applied them."""
     topic_name, group = request.text("topic"), request.text("group", "null")
     topic = broker.topics.find(topic_name)
     if topic is None:
@@ -49,7 +49,7 @@ def tell_members(broker: Broker, request: Request) -> Command:
 
 
 def _body(request: Request, targets: Mapping[MessageQueue, int]) -> bytes:
-    """Return what members are told: a list when a C++ client asks, which Java clients can't read."""
+    """Return the body for the members. A C++ caller gets a list, which Java members cannot read."""
     if request.command.language != "CPP":
         return dumps({"offsetTable": targets})
     listed = [
@@ -60,7 +60,7 @@ def _body(request: Request, targets: Mapping[MessageQueue, int]) -> bytes:
 
 
 def _push(broker: Broker, group: str, topic: str, time_ms: int, body: bytes) -> None:
-    """Tell the members one by one; a client that is too old ends it there, with the others told."""
+    """Push to the members one by one. A client that is too old stops this; the members before it keep their push."""
     online = broker.consumers.find(group)
     if online is None:
         remark = f"Consumer not online, so can not reset offset, Group: {group} Topic: {topic} Timestamp: {time_ms}"
@@ -75,11 +75,11 @@ def _push(broker: Broker, group: str, topic: str, time_ms: int, body: bytes) -> 
 
 
 async def members_offsets(broker: Broker, request: Request) -> Command:
-    """Answer the offsets in the memory of a group's clients, or of one; they are asked one after the other."""
+    """Answer with the offsets in the memory of one client or all clients of a group, queried one after the other."""
     topic, group, wanted = request.text("topic", ""), request.text("group"), request.text("clientAddr", "")
     online = broker.consumers.find(group)
     if online is None:
-        remark = f"java.lang.NullPointerException: nobody of the group {group} is online"
+        remark = f"java.lang.NullPointerException: group {group} has no members"
         raise RefusalError(ResponseCode.SYSTEM_ERROR, remark)
     table: dict[str, Any] = {}
     for channel, member in list(online.members.items()):
@@ -96,7 +96,7 @@ async def members_offsets(broker: Broker, request: Request) -> Command:
 
 
 def _take_offsets(table: dict[str, Any], client_id: str, body: bytes) -> None:
-    """Enter what a member answered; one that can't be read is left out."""
+    """Add the answer of a member; an unreadable answer is skipped."""
     try:
         offsets: dict[Any, Any] | ObjectMap = loads(body)["messageQueueTable"]
         table[client_id] = {
@@ -108,7 +108,7 @@ def _take_offsets(table: dict[str, Any], client_id: str, body: bytes) -> None:
 
 
 def _require_version(member: Member) -> None:
-    """Refuse a reset, or a look at offsets, for a client that knows of neither."""
+    """Refuse a reset or an offset query for a client that is too old for both."""
     if member.version < _SINCE:
         remark = f"the client does not support this feature. version={version_name(member.version)}"
         raise RefusalError(ResponseCode.SYSTEM_ERROR, remark)

@@ -1,4 +1,4 @@
-"""Who is connected in which group, and what they subscribe to (ConsumerManager, ProducerManager)."""
+"""The connected members of groups and their subscriptions (ConsumerManager, ProducerManager)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .filters import ExpressionTable
 from .profile import Profile
 from .subscription import Subscription
 
-# ConsumerManager.CHANNEL_EXPIRED_TIMEOUT; scanned for every 10 s.
+# ConsumerManager.CHANNEL_EXPIRED_TIMEOUT; checked every 10 s.
 CHANNEL_EXPIRED_S = 120.0
-# BrokerConfig.subscriptionExpiredTimeout: how long 5.x remembers what pulls without a heartbeat wanted.
+# BrokerConfig.subscriptionExpiredTimeout: how long 5.x keeps the subscriptions of pulls without a heartbeat.
 PULLED_EXPIRED_S = 600.0
 
 BROADCASTING = "BROADCASTING"
@@ -22,7 +22,7 @@ CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
 
 
 class Member(Struct):
-    """One connection of a group; `heard_at_s` is on the monotonic clock, `heard_at_ms` on the broker's."""
+    """One connection of a group; last heard from at `heard_at_s` (monotonic clock), `heard_at_ms` (broker's clock)."""
 
     client_id: str
     language: str
@@ -32,10 +32,10 @@ class Member(Struct):
 
 
 class ConsumerGroup(Struct):
-    """One group as a broker knows it while someone is connected (ConsumerGroupInfo).
+    """One group as a broker knows it while it has members (ConsumerGroupInfo).
 
-    Its type, model and start position are those of whoever was heard last, None for such that RocketMQ has not.
-    Subscriptions are the newest by their version, of the topics that whoever was heard last has.
+    Its type, model and start position are those of the last heartbeat, None for values unknown to RocketMQ. It has the
+    topics of the last heartbeat, each with its newest subscription by version.
     """
 
     name: str
@@ -46,7 +46,7 @@ class ConsumerGroup(Struct):
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
 
     def merge(self, subscriptions: list[Subscription]) -> bool:
-        """Take a heartbeat's subscriptions; tell whether the set of topics changed (updateSubscription)."""
+        """Merge the subscriptions of a heartbeat; return whether the set of topics changed (updateSubscription)."""
         changed = False
         for new in subscriptions:
             old = self.subscriptions.get(new.topic)
@@ -60,9 +60,9 @@ class ConsumerGroup(Struct):
         return changed
 
     def hear(self, channel: Channel, member: Member) -> bool:
-        """Take a sign of life; tell whether the connection is new here.
+        """Record a heartbeat; return whether the connection is new in the group.
 
-        What a connection said first of its language and version stays, until it calls itself another client.
+        The language and version from the first heartbeat are kept until the connection sends another client id.
         """
         known = self.members.get(channel)
         if known is not None and known.client_id == member.client_id:
@@ -73,7 +73,7 @@ class ConsumerGroup(Struct):
 
     @property
     def client_ids(self) -> list[str]:
-        """Return the members' ids; one that is connected twice stands twice."""
+        """The client ids of the members; a client with two connections is listed twice."""
         return [member.client_id for member in self.members.values()]
 
     def find(self, client_id: str) -> Channel | None:
@@ -82,10 +82,10 @@ class ConsumerGroup(Struct):
 
 
 class ConsumerTable:
-    """All groups that have members, and the SQL92 `expressions` that groups want.
+    """All groups that have members, and the SQL92 `expressions` of groups.
 
-    `on_change` is called with a group whose membership or topics changed, and with whether that came about by a
-    connection that broke: brokers then don't ask whether the group's members want to be told.
+    `on_change` is called with a group whose members or topics changed, and with whether a broken connection was the
+    cause: brokers then ignore the group's notifyConsumerIdsChangedEnable.
     """
 
     def __init__(self, monotonic_s: Callable[[], float], profile: Profile) -> None:
@@ -97,14 +97,14 @@ class ConsumerTable:
         self._fingerprints: dict[str, int] = {}
 
     def find(self, group: str) -> ConsumerGroup | None:
-        """Return a group, None when nobody is connected in it."""
+        """Return a group, None when it has no members."""
         return self.groups.get(group)
 
     def register(
         self, name: str, channel: Channel, member: Member, *, consume_type: str | None, message_model: str | None,
         consume_from_where: str | None, subscriptions: list[Subscription] | None,
     ) -> None:  # fmt: skip
-        """Take a heartbeat's data of one group; None for subscriptions leaves them as they are."""
+        """Register a heartbeat's data of one group; `subscriptions` None keeps the known ones."""
         group = self.groups.get(name)
         if group is None:
             group = self.groups[name] = ConsumerGroup(name)
@@ -118,13 +118,13 @@ class ConsumerTable:
             self.expressions.register(name, subscriptions)
 
     def swap_fingerprint(self, group: str, fingerprint: int) -> bool:
-        """Note what heartbeats of a group look like now; tell whether one before it looked different."""
+        """Store the fingerprint of a group's heartbeat; return whether it differs from the one before."""
         before = self._fingerprints.get(group, fingerprint)
         self._fingerprints[group] = fingerprint
         return before != fingerprint
 
     def unregister(self, name: str, channel: Channel) -> None:
-        """Take a connection out of a group. The others are told, also when it was not in there."""
+        """Remove a connection from a group. The members are notified even when the connection was not one of them."""
         group = self.groups.get(name)
         if group is None:
             return
@@ -133,7 +133,7 @@ class ConsumerTable:
         self.on_change(group, False)
 
     def forget(self, channel: Channel) -> None:
-        """Take a connection that broke out of all groups."""
+        """Remove a broken connection from all groups."""
         for group in list(self.groups.values()):
             if group.members.pop(channel, None) is not None:
                 self._drop_if_empty(group)
@@ -145,32 +145,32 @@ class ConsumerTable:
             self.expressions.forget(group.name)
 
     def take_expired(self) -> list[Channel]:
-        """Take out and return the connections that no heartbeat came from for too long.
+        """Remove and return the connections without a heartbeat for 120 s.
 
-        Nobody is told of it: brokers tell only of connections that end by themselves.
+        Members are not notified: brokers notify them only of connections that the other side closes.
         """
         limit_s = self._monotonic_s() - CHANNEL_EXPIRED_S
         expired = []
         for group in list(self.groups.values()):
-            gone = [channel for channel, member in group.members.items() if member.heard_at_s < limit_s]
-            for channel in gone:
+            silent = [channel for channel, member in group.members.items() if member.heard_at_s < limit_s]
+            for channel in silent:
                 del group.members[channel]
             if not group.members:
                 del self.groups[group.name]
-            expired += gone
+            expired += silent
         return expired
 
     def note_pulled(self, group: str, subscription: Subscription, now_ms: int) -> None:
-        """Remember what a pull with a subscription of its own wanted (compensateSubscribeData)."""
+        """Remember the subscription that a pull request carried (compensateSubscribeData)."""
         self._pulled[group, subscription.topic] = (subscription, self._monotonic_s(), now_ms)
 
     def drop_expired_pulls(self) -> None:
-        """Forget what nobody has pulled for too long."""
+        """Drop the subscriptions of pulls that were not repeated for 600 s."""
         limit_s = self._monotonic_s() - PULLED_EXPIRED_S
         self._pulled = {key: pulled for key, pulled in self._pulled.items() if pulled[1] >= limit_s}
 
     def find_subscription(self, group: str, topic: str) -> Subscription | None:
-        """Return what a group wants of a topic: as its members say, or else as its last pull said."""
+        """Return a group's subscription to a topic, from its members or else its last pull; None without either."""
         online = self.groups.get(group)
         if online is not None and topic in online.subscriptions:
             return online.subscriptions[topic]
@@ -192,24 +192,24 @@ class ProducerTable:
         self._monotonic_s = monotonic_s
 
     def register(self, group: str, channel: Channel, member: Member) -> None:
-        """Take a heartbeat's data of one group; what a connection said first of itself stays."""
+        """Register a heartbeat's data of one group; the client id, language and version of the first one are kept."""
         known = self.groups.setdefault(group, {}).setdefault(channel, member)
         known.heard_at_s, known.heard_at_ms = member.heard_at_s, member.heard_at_ms
 
     def unregister(self, group: str, channel: Channel) -> None:
-        """Take a connection out of a group."""
+        """Remove a connection from a group."""
         members = self.groups.get(group, {})
         members.pop(channel, None)
         if not members:
             self.groups.pop(group, None)
 
     def forget(self, channel: Channel) -> None:
-        """Take a connection out of all groups."""
+        """Remove a connection from all groups."""
         for group in list(self.groups):
             self.unregister(group, channel)
 
     def take_expired(self) -> list[Channel]:
-        """Take out and return the connections that no heartbeat came from for too long."""
+        """Remove and return the connections without a heartbeat for 120 s."""
         limit_s = self._monotonic_s() - CHANNEL_EXPIRED_S
         expired = []
         for name, members in list(self.groups.items()):

@@ -1,4 +1,4 @@
-"""Which messages carry a key (IndexService): hashes in the order of the log, 16 bytes a key."""
+"""An index of messages by key (IndexService): hashes in the order of the log, 16 bytes per key."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.protocol.properties import KEYS, TAGS, UNIQ_KEY, split_keys
 
-# What 5.4 puts before a tag to index it as well (MessageConst.INDEX_TAG_TYPE).
+# The prefix under which 5.4 indexes tags as well (MessageConst.INDEX_TAG_TYPE).
 TAG_PREFIX = "T#"
 
 
 class MessageIndex:
-    """Hashes of topic and key with the commit log offset of the message. A hit has to be checked against the message.
+    """Hashes of topic and key with the commit log offset of the message. Check each hit against the message.
 
     `begins_at_ms` is when the first message was indexed: RocketMQ keeps times as whole seconds since then.
     """
@@ -25,7 +25,7 @@ class MessageIndex:
         self._offsets = array("q")
 
     def add(self, topic: str, properties: Mapping[str, str], commit_log_offset: int, stored_at_ms: int) -> None:
-        """Enter a message under all that it can be found by."""
+        """Index a message under each of its keys (see index_keys)."""
         keys = index_keys(properties)
         if not keys:
             return
@@ -36,11 +36,11 @@ class MessageIndex:
 
     @property
     def last_offset(self) -> int | None:
-        """Where the newest message stands that has a key, None when none has."""
+        """The commit log offset of the newest message with a key, None when no message has one."""
         return self._offsets[-1] if self._offsets else None
 
     def newest_first(self, topic: str, key: str) -> Iterator[int]:
-        """Return the commit log offsets of messages that may carry the key; twice for one that names it twice."""
+        """Return offsets of messages that may carry a key, newest first; twice for a message that names it twice."""
         wanted, found, at = hash((topic, key)), [], 0
         try:
             while True:
@@ -51,17 +51,17 @@ class MessageIndex:
             return reversed(found)
 
     def indexed_at_ms(self, stored_at_ms: int) -> int:
-        """Return a message's time as the index knows it (IndexFile.putKey)."""
+        """Return the time of a message as the index stores it, epoch ms (IndexFile.putKey)."""
         return stored_at_ms - (stored_at_ms - self.begins_at_ms) % 1000
 
     def drop_before(self, commit_log_offset: int) -> None:
-        """Forget messages before an offset."""
+        """Drop the messages before a commit log offset."""
         count = bisect_left(self._offsets, commit_log_offset)
         del self._hashes[:count], self._offsets[:count]
 
 
 def index_keys(properties: Mapping[str, str]) -> list[str]:
-    """Return what a message can be found by: its unique key, each of its keys, its tag (buildIndex)."""
+    """Return the index keys of a message: its keys, its unique key, its prefixed tag (buildIndex)."""
     keys = split_keys(properties.get(KEYS))
     if UNIQ_KEY in properties:
         keys.append(properties[UNIQ_KEY])
@@ -71,5 +71,5 @@ def index_keys(properties: Mapping[str, str]) -> list[str]:
 
 
 def carries(message: StoredMessage, topic: str, key: str) -> bool:
-    """Tell whether a message that the index found is of the topic and has the key."""
+    """Return whether a message that the index found has this topic and key."""
     return message.topic == topic and key in index_keys(message.properties)

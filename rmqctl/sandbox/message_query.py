@@ -1,4 +1,4 @@
-"""Finding messages by what they carry (DefaultMessageStore.queryMessage)."""
+"""Query messages by key (DefaultMessageStore.queryMessage)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .store import MessageStore
 def find_by_key(
     store: MessageStore, topic: str, key: str, limit: int, begin_ms: int, end_ms: int
 ) -> list[StoredMessage]:
-    """Return the newest messages that carry a key and were stored in a span of time, the oldest of them first.
+    """Return the newest messages with a key that were stored in a time range, oldest first.
 
-    Times are compared as coarsely as RocketMQ's index keeps them, both ends included.
+    Times are compared with the precision of RocketMQ's index (whole seconds); both ends are included.
     """
     found: list[StoredMessage] = []
     for commit_log_offset in store.index.newest_first(topic, key):

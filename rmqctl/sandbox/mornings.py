@@ -1,4 +1,4 @@
-"""How many messages had come and gone when the day began (BrokerStats)."""
+"""The totals of stored and delivered messages at the start of the day (BrokerStats)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ PUT, GET = "BROKER_PUT_NUMS", "BROKER_GET_NUMS"
 
 
 class Totals(Struct, frozen=True):
-    """Messages since the broker's start."""
+    """Messages stored and delivered since the broker started."""
 
     put_count: int = 0
     get_count: int = 0
 
 
 class Mornings:
-    """The totals of this morning and of the one before. Days are those of UTC by the broker's clock."""
+    """The totals at the start of today and of yesterday. Days are UTC, by the broker's clock."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self.today = Totals()
@@ -29,7 +29,7 @@ class Mornings:
         self._day = now_ms() // _DAY_MS
 
     def note(self, stats: Stats, cluster: str) -> Totals:
-        """Return the totals of now; when a day has begun, they are those of its morning as well."""
+        """Return the current totals; on a new day, also keep them as the totals of its start."""
         now = Totals(stats.total(PUT, cluster), stats.total(GET, cluster))
         day = self._now_ms() // _DAY_MS
         if day != self._day:

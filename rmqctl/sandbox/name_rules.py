@@ -11,7 +11,7 @@ from .request import RefusalError
 
 MAX_TOPIC_LENGTH = 127
 MAX_GROUP_LENGTH = 120
-# 5.x: what prefixes and namespaces may add to a name. 4.9 grants nothing.
+# 5.x: what prefixes and namespaces may add to a name. 4.9 has no such allowance.
 _MAX_LENGTH_WITH_PREFIX = 255
 
 _TOO_LONG = "The specified topic is longer than topic max length."
@@ -20,7 +20,7 @@ _RULE = "allowing only ^[%|a-zA-Z0-9_-]+$"
 
 
 def check_topic_name(profile: Profile, topic: str) -> None:
-    """Raise RefusalError for a name that no topic may have."""
+    """Raise RefusalError for an invalid topic name."""
     if not topic.strip():
         raise _refusal(profile, "The specified topic is blank.")
     if not is_legal(topic):
@@ -33,18 +33,18 @@ def check_topic_name(profile: Profile, topic: str) -> None:
 
 
 def check_no_system_topic(profile: Profile, topic: str, system_names: frozenset[str]) -> None:
-    """Raise RefusalError for a topic that is not the users' to change."""
+    """Raise RefusalError for a system topic, which users may not change."""
     if is_system_topic(topic, system_names):
         raise _refusal(profile, f"The topic[{topic}] is conflict with system topic.")
 
 
 def is_system_topic(topic: str, system_names: frozenset[str]) -> bool:
-    """Tell whether a topic is one of those that brokers make for themselves (TopicValidator.isSystemTopic)."""
+    """Return whether a topic belongs to the broker itself (TopicValidator.isSystemTopic)."""
     return topic in system_names or topic.startswith("rmq_sys_")
 
 
 def check_group_name(profile: Profile, group: str) -> None:
-    """Raise RefusalError for a name that no group may be given. 4.9 takes any."""
+    """Raise RefusalError for an invalid group name. 4.9 accepts any name."""
     if not profile.is_5:
         return
     if not group.strip():
@@ -57,12 +57,12 @@ def check_group_name(profile: Profile, group: str) -> None:
 
 
 def may_create_group(profile: Profile, group: str) -> bool:
-    """Tell whether a group of this name is made when it is first used (SubscriptionGroupManager)."""
+    """Return whether a group of this name is created on first use (SubscriptionGroupManager)."""
     return not profile.is_5 or (is_legal(group) and len(group) <= MAX_GROUP_LENGTH)
 
 
 def is_legal(name: str) -> bool:
-    """Tell whether a name has only characters that names may have."""
+    """Return whether a name has only the characters that RocketMQ allows."""
     return _LEGAL.fullmatch(name) is not None
 
 

@@ -1,4 +1,4 @@
-"""The name server: which brokers there are, and which topics each has (RouteInfoManager)."""
+"""The name server: the registered brokers and the topics of each (RouteInfoManager)."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _Address = tuple[str, str]
 
 
 class Registration(Struct, frozen=True):
-    """What a broker says of itself. `version` is its topics' DataVersion, by which the name server sees changes.
+    """What a broker reports about itself. `version` is its topics' DataVersion, which reveals changes.
 
-    `channel` is the connection that it came through, None for the sandbox's own brokers, which never expire.
-    `is_acting_known` is true for one that says whether slaves may act as masters, as brokers do since 5.0.
+    `channel` is the connection that it arrived on, None for the sandbox's own brokers, which never expire.
+    `is_acting_known` is true when it states whether slaves may act as masters, as brokers do since 5.0.
     """
 
     cluster: str
@@ -59,7 +59,7 @@ class RegisteredBroker(Struct):
 
 
 class _Live(Struct):
-    """One address that is heard of (BrokerLiveInfo)."""
+    """One address that sends heartbeats (BrokerLiveInfo)."""
 
     version: dict[str, int]
     heard_at_s: float
@@ -69,7 +69,7 @@ class _Live(Struct):
 
 
 class NameServer:
-    """The sandbox's name server. Brokers of the sandbox register without a connection; others by REGISTER_BROKER."""
+    """The sandbox's name server. Brokers of the sandbox register without a connection; others with REGISTER_BROKER."""
 
     name = "namesrv"
 
@@ -88,7 +88,7 @@ class NameServer:
         self.server.is_silent_on_unknown_codes = not profile.is_5
 
     async def start(self, host: str, port: int) -> None:
-        """Listen, and look for brokers that are heard of no more. Raises UnreachableError."""
+        """Listen, and start to drop brokers that are silent for too long. Raises UnreachableError."""
         await self.server.open(host, port)
         self.settings.update({"listenPort": self.address.rpartition(":")[2]})
         interval_s = self.settings.number("scanNotActiveBrokerInterval") / 1000 if self.profile.is_5 else _SCAN_S_4
@@ -102,21 +102,21 @@ class NameServer:
 
     @property
     def address(self) -> str:
-        """Where it listens, as host:port."""
+        """The address it listens on, as host:port."""
         return self.server.address
 
     def keep_alive(self, seconds: float) -> None:
-        """Count a jump of the clock as time in which brokers and clients were heard."""
+        """Count a jump of the clock as time in which brokers and clients sent heartbeats."""
         self.server.keep_alive(seconds)
         for live in self._live.values():
             live.heard_at_s += seconds
 
     def register(self, told: Registration) -> bool:
-        """Take what a broker says of itself; tells whether it is let in.
+        """Register a broker; return whether it was accepted.
 
-        Topics are added and changed; none goes because a broker names it no more. Those of slaves are passed over, but
-        for the first of a broker since 5.0. There a replica that is not known yet must have more than one topic: else
-        it leaves its name behind, without an address.
+        Topics are added and changed; a topic that the broker no longer lists stays. The topics of slaves are ignored,
+        except, since 5.0, for the slave with the lowest id of its broker name. 5.x rejects an unknown replica that
+        has exactly one topic: its broker name remains, without an address.
         """
         entry = self.brokers.get(told.broker_name)
         is_first = entry is None
@@ -141,7 +141,7 @@ class NameServer:
         return True
 
     def unregister(self, cluster: str, address: str) -> None:
-        """Forget an address, and with the last one of a broker name its topics."""
+        """Forget an address; with the last address of a broker name, forget its topics too."""
         self._live.pop((cluster, address), None)
         for entry in list(self.brokers.values()):
             left = {number: each for number, each in entry.addresses.items() if each != address}
@@ -151,22 +151,22 @@ class NameServer:
                     del self.brokers[entry.name]
 
     def has_changed(self, cluster: str, address: str, version: Mapping[str, int]) -> bool:
-        """Tell whether a broker's topics have another version than when it last registered."""
+        """Return whether the version of a broker's topics differs from its last registration."""
         return self.version_of(cluster, address) != version
 
     def version_of(self, cluster: str, address: str) -> dict[str, int] | None:
-        """Return the version of the topics that an address last registered, None for one that is not known."""
+        """Return the version of the topics that an address last registered, or None for an unknown address."""
         live = self._live.get((cluster, address))
         return None if live is None else live.version
 
     def touch(self, cluster: str, address: str) -> None:
-        """Note that a broker is there."""
+        """Note a heartbeat of a broker."""
         live = self._live.get((cluster, address))
         if live is not None:
             live.heard_at_s = self.clock.monotonic_s()
 
     def master_of(self, told: Registration) -> tuple[str, str] | None:
-        """Return the HA address and the address of a slave's master, None where it has none."""
+        """Return the HA address and the address of a slave's master, or None when there is no master."""
         address = self.brokers[told.broker_name].addresses.get(MASTER_ID)
         live = None if address is None else self._live.get((told.cluster, address))
         if told.broker_id == MASTER_ID or address is None or live is None:
@@ -184,7 +184,7 @@ class NameServer:
             self.unregister(cluster, address)
 
     def route(self, topic: str) -> dict[str, Any] | None:
-        """Return a topic's route as JSON has it (TopicRouteData), None when no broker has the topic."""
+        """Return a topic's route as JSON data (TopicRouteData), or None when no broker has the topic."""
         entries = [entry for entry in self.brokers.values() if topic in entry.topics]
         if not entries:
             return None
@@ -199,19 +199,19 @@ class NameServer:
         return route
 
     def broker_data(self, entry: RegisteredBroker) -> dict[str, Any]:
-        """Return a broker as JSON has it (BrokerData)."""
+        """Return a broker as JSON data (BrokerData)."""
         data: dict[str, Any] = {
             "brokerAddrs": dict(entry.addresses), "brokerName": entry.name, "cluster": entry.cluster
         }  # fmt: skip
         return {**data, "enableActingMaster": False} if self.profile.is_5 else data
 
     def topic_names(self, cluster: str | None = None) -> list[str]:
-        """Return the names of all topics, or of those of one cluster, sorted."""
+        """Return the names of all topics, or of one cluster's topics, sorted."""
         entries = self._entries(cluster)
         return sorted({topic for entry in entries for topic in entry.topics})
 
     def unit_topics(self, *, wanted: int, unwanted: int = 0) -> list[str]:
-        """Return the topics whose topicSysFlag, as the first broker says, has some bits and lacks others."""
+        """Return the topics whose topicSysFlag, at the first broker, has a `wanted` bit and no `unwanted` bit."""
         first: dict[str, Topic] = {}
         for entry in self.brokers.values():
             first = {**entry.topics, **first}
@@ -220,12 +220,12 @@ class NameServer:
         )
 
     def delete_topic(self, topic: str, cluster: str | None) -> None:
-        """Forget a topic, at the brokers of one cluster where one is named."""
+        """Forget a topic, at the brokers of one cluster or of all."""
         for entry in self._entries(cluster):
             entry.topics.pop(topic, None)
 
     def add_topic(self, topic: str, queues: Iterable[Mapping[str, Any]]) -> None:
-        """Take a topic's queues at some brokers; stops at a broker that is not known (registerTopic)."""
+        """Register a topic's queues at some brokers; stop at an unknown broker (registerTopic)."""
         given = [(str(queue["brokerName"]), queue) for queue in queues]
         is_new = all(topic not in entry.topics for entry in self.brokers.values())
         if is_new and any(name not in self.brokers for name, _ in given):
@@ -242,9 +242,9 @@ class NameServer:
         return [entry for entry in self.brokers.values() if cluster in (None, entry.cluster)]
 
     def set_write_permission(self, broker_name: str, *, is_writable: bool) -> int:
-        """Give or take the write bit of all topics of a broker here; returns how many topics it has.
+        """Set or clear the write bit of all topics of a broker here; return how many topics it has.
 
-        It lasts until the broker registers a topic with a new version. Giving sets read and write, whatever was there.
+        It lasts until the broker registers with a new version. Setting it sets read as well.
         """
         entry = self.brokers.get(broker_name)
         if entry is None:

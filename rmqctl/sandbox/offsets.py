@@ -1,4 +1,4 @@
-"""Offsets that groups stored on a broker (ConsumerOffsetManager)."""
+"""The offsets that groups committed to a broker (ConsumerOffsetManager)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .data_version import DataVersion
 from .state import StateStore, decode, encode
 
 _TABLE = "offsets"
-# BrokerConfig.consumerOffsetUpdateVersionStep: the table counts as another one only so often.
+# BrokerConfig.consumerOffsetUpdateVersionStep: the table gets a new version after this many commits.
 _VERSION_STEP = 500
 _Key = tuple[str, str]
 
@@ -16,8 +16,8 @@ _Key = tuple[str, str]
 class OffsetTable:
     """Stored offsets by (topic, group) and queue id.
 
-    `pulled` are the furthest positions that were given out since the start; `resets` are offsets that a server-side
-    reset wants the next pull to be told of.
+    `pulled` are the positions up to which messages were delivered since the start; `resets` are the offsets of
+    server-side resets that the next pull is to receive.
     """
 
     def __init__(self, now_ms: Callable[[], int], state: StateStore) -> None:
@@ -32,7 +32,7 @@ class OffsetTable:
             self.stored.setdefault((topic, group), {})[queue_id] = int(value)
 
     def find(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Return a stored offset, None when there is none."""
+        """Return a stored offset, or None."""
         return self.stored.get((topic, group), {}).get(queue_id)
 
     def store(self, group: str, topic: str, queue_id: int, offset: int) -> None:
@@ -46,7 +46,7 @@ class OffsetTable:
             self.version.next()
 
     def clone(self, source: str, target: str, topic: str) -> None:
-        """Replace a group's offsets of a topic by another's; where that has none, nothing changes (cloneOffset)."""
+        """Replace a group's offsets of a topic with those of `source`; do nothing when it has none (cloneOffset)."""
         offsets = self.stored.get((topic, source))
         if offsets is None:
             return
@@ -57,24 +57,24 @@ class OffsetTable:
             self.store(target, topic, queue_id, offset)
 
     def note_pulled(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Remember how far messages were given out."""
+        """Remember how far messages were delivered."""
         self.pulled.setdefault((topic, group), {})[queue_id] = offset
 
     def pull_offset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Return how far messages were given out, None when none were since the start."""
+        """Return how far messages were delivered since the start, or None when none were."""
         return self.pulled.get((topic, group), {}).get(queue_id)
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Store an offset, and mark it for the next pull to be told of (assignResetOffset)."""
+        """Store an offset, and mark it as a reset for the next pull (assignResetOffset)."""
         self.store(group, topic, queue_id, offset)
         self.resets.setdefault((topic, group), {})[queue_id] = offset
 
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
-        """Tell whether a reset waits for the next pull."""
+        """Return whether a reset is pending for the next pull."""
         return queue_id in self.resets.get((topic, group), {})
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Return a reset that waits, and forget it (queryThenEraseResetOffset)."""
+        """Return a pending reset, or None, and forget it (queryThenEraseResetOffset)."""
         return self.resets.get((topic, group), {}).pop(queue_id, None)
 
     def topics_of(self, group: str) -> list[str]:
@@ -93,7 +93,7 @@ class OffsetTable:
         return sorted(group for stored_topic, group in self.stored if stored_topic == topic)
 
     def delete(self, *, group: str | None = None, topic: str | None = None) -> None:
-        """Forget the offsets of a group, of a topic, or of a pair."""
+        """Delete the offsets of a group, of a topic, or of a group's topic."""
         for key in list(self.stored):
             if group in (None, key[1]) and topic in (None, key[0]):
                 for queue_id in self.stored[key]:
@@ -104,11 +104,11 @@ class OffsetTable:
                 self.version.next()
 
     def forget_memory(self) -> None:
-        """Forget what no restart keeps: pull positions, and the marks of resets."""
+        """Forget what does not survive a restart: pull positions and pending resets."""
         self.pulled.clear()
         self.resets.clear()
 
 
 def _state_key(topic: str, group: str, queue_id: int) -> str:
-    """Return a text that tells the three apart whatever stands in them: 4.9 checks no names."""
+    """Return a key that is unambiguous whatever the names contain: 4.9 does not validate names."""
     return encode([topic, group, queue_id]).decode()

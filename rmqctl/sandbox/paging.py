@@ -1,4 +1,4 @@
-"""Tables that 5.x gives out in pages (GET_ALL_TOPIC_CONFIG, GET_ALL_SUBSCRIPTIONGROUP_CONFIG)."""
+"""Tables that 5.x returns in pages (GET_ALL_TOPIC_CONFIG, GET_ALL_SUBSCRIPTIONGROUP_CONFIG)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def page(
     request: Request, table: Mapping[str, _T], version: DataVersion, *, seq_field: str, count_field: str,
     default_count: int, is_5_5: bool,
 ) -> dict[str, _T]:  # fmt: skip
-    """Return the part of a table that a request asks for; all of it where no field of paging is sent.
+    """Return the page of a table that a request asks for, or the whole table when it has no paging field.
 
-    A page counts from the table as it was when the first page was read: with another version than the table's, a
-    request gets the first page again. 5.5 takes one that it can't read for another.
+    Pages belong to one version of the table: a request with another version gets the first page again. 5.5 treats
+    an unreadable version as another version.
     """
     asked = request.number(seq_field, None), request.number(count_field, None), request.text("dataVersion", None)
     if asked == (None, None, None):

@@ -1,4 +1,4 @@
-"""Who is cut off from which broker, and how a connection gives away whose it is."""
+"""Which clients are cut off from which brokers, and how the client of a connection is recognized."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rmqctl.protocol.record import Host
 from .channel import Channel
 from .request import Request
 
-# Where requests name the client that sends them: in a field, or in the body.
+# Where requests name their sender: in a field, or in the body.
 _ID_FIELDS = {RequestCode.UNREGISTER_CLIENT: "clientID"}
 _ID_BODIES = {
     RequestCode.HEART_BEAT: "clientID",
@@ -24,7 +24,7 @@ _ID_BODIES = {
     RequestCode.UNLOCK_BATCH_MQ: "clientId",
     RequestCode.QUERY_ASSIGNMENT: "clientId",
 }
-# Where requests that members send name their group.
+# Where the requests of members name their group.
 _GROUP_FIELDS = {
     RequestCode.PULL_MESSAGE: "consumerGroup",
     RequestCode.LITE_PULL_MESSAGE: "consumerGroup",
@@ -44,7 +44,7 @@ _GROUP_FIELDS = {
 
 
 class Trait(Struct, frozen=True):
-    """A group that a client is in, and what its connections look like there."""
+    """A group of a client, and the host, language and version of the client's connections."""
 
     group: str
     host: bytes
@@ -53,15 +53,15 @@ class Trait(Struct, frozen=True):
 
 
 def trait_of(group: str, host: Host, language: str, version: int) -> Trait:
-    """Return a client's trait; the port is another one for each connection."""
+    """Return a client's trait, without the port, which differs per connection."""
     return Trait(group, host[0], language, version)
 
 
 class Partitions:
-    """Clients by id, each with the brokers that it is cut off from; None stands for all.
+    """Clients by id, each with the brokers that it is cut off from; None means all brokers.
 
-    A new connection belongs to nobody until it names a client. One that speaks for a group of a client that is cut off,
-    from the same host, in the same language and version, is taken for that client's until it says otherwise.
+    A new connection has no client until it names one. Until then, it is attributed to a client that is cut off when its
+    requests are for that client's group and its host, language and version are the same.
     """
 
     def __init__(self) -> None:
@@ -69,18 +69,18 @@ class Partitions:
         self._traits: dict[str, set[Trait]] = {}
 
     def add(self, client_id: str, server: str | None, traits: Iterable[Trait]) -> None:
-        """Cut a client off from a broker, or from all; `traits` are what is known of it."""
+        """Cut a client off from a broker, or from all (None); `traits` help to recognize its new connections."""
         servers = self.cut.get(client_id, set())
         self.cut[client_id] = None if server is None or servers is None else servers | {server}
         self._traits.setdefault(client_id, set()).update(traits)
 
     def remove(self, client_id: str) -> bool:
-        """Let a client through again; tell whether it was cut off."""
+        """Reconnect a client; return whether it was cut off."""
         self._traits.pop(client_id, None)
         return self.cut.pop(client_id, _NOT_CUT) is not _NOT_CUT
 
     def is_cut(self, server: str, channel: Channel) -> bool:
-        """Tell whether a connection to a broker is that of a client that is cut off."""
+        """Return whether a connection belongs to a client that is cut off from this broker."""
         client_id = channel.client_id or channel.suspected_id
         if client_id is None or client_id not in self.cut:
             return False
@@ -88,7 +88,7 @@ class Partitions:
         return servers is None or server in servers
 
     def identify(self, request: Request) -> None:
-        """Note whose connection it is that a request came on, as far as the request tells."""
+        """Note which client a request's connection belongs to, if the request reveals it."""
         code, channel = request.command.code, request.channel
         said = self._named_client(request)
         if said is not None:
@@ -115,7 +115,7 @@ class Partitions:
         return next((client_id for client_id, traits in self._traits.items() if looks in traits), None)
 
     def _heartbeat_traits(self, request: Request) -> set[Trait]:
-        """Return the groups of a heartbeat that does not get through."""
+        """Return the traits in a heartbeat that is dropped."""
         command, body = request.command, _body(request)
         found = set()
         for key in ("consumerDataSet", "producerDataSet"):

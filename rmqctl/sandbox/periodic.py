@@ -1,4 +1,4 @@
-"""Work that comes again and again, on the sandbox's clock."""
+"""Periodic work on the sandbox's clock."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from rmqctl.net.clock import Clock, Timer
 
-# Settings may ask for less, or for none at all.
+# Settings may ask for a shorter interval, or for 0.
 _SHORTEST_S = 0.01
 
 
 class Periodic:
-    """Calls of one function at a fixed pace. The pace is kept from the start, so that late calls do not add up."""
+    """Calls one function at a fixed pace. The pace counts from the start, so delays do not add up."""
 
     def __init__(self, clock: Clock, interval_s: float, work: Callable[[], object]) -> None:
         self._clock = clock
@@ -22,7 +22,7 @@ class Periodic:
 
     def _run(self) -> None:
         now_s = self._clock.monotonic_s()
-        # After a pause of the whole process the calls that were missed are not made up for.
+        # After a pause of the whole process, missed calls are skipped.
         while self._due_s <= now_s:
             self._due_s += self._interval_s
         self._timer = self._clock.call_later(self._due_s - now_s, self._run)

@@ -1,4 +1,4 @@
-"""Pops: messages that are out for a time and come back unless they are acknowledged (PopMessageProcessor)."""
+"""Pops: messages are invisible for a time and redelivered unless acknowledged (PopMessageProcessor)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .store import GetStatus, Got
 MAX_POP_COUNT = 32
 # PopMessageRequestHeader.isTimeoutTooMuch
 _LATE_MS = 500
-# PopRequest.isTimeout: a wait ends that much before the client expects it to.
+# PopRequest.isTimeout: a wait ends this long before the client expects it to.
 POLL_MARGIN_MS = 50
 
 _NOTHING: dict[str, object] = {"popTime": 0, "invisibleTime": 0, "reviveQid": 0, "restNum": 0}
@@ -45,13 +45,13 @@ def pop(broker: Broker, request: Request) -> Command | None:
 
 
 def poll_end_ms(broker: Broker, request: Request) -> tuple[int, int]:
-    """Return when a request was born, and when its wait ends; one that names no time was born now."""
+    """Return when a request was born and when its wait ends, in ms; without bornTime it was born now."""
     born_ms = request.number("bornTime", 0) or broker.now_ms()
     return born_ms, born_ms + request.number("pollTime", 0)
 
 
 class _Pop:
-    """One pop request, which runs again each time it is woken."""
+    """One pop request; it runs again each time it is woken."""
 
     def __init__(self, broker: Broker, request: Request) -> None:
         self.broker = broker
@@ -112,7 +112,7 @@ class _Pop:
             self._read_retry(retry_names, turn)
 
     def _read_retry(self, names: list[str], turn: int) -> None:
-        """Read one retry topic: handles can't tell two apart, so the other is read only when this one gives nothing."""
+        """Read retry topics until one has messages: handles cannot distinguish two of them."""
         for name in names:
             topic, before = self.broker.topics.find(name), self.count
             for queue_id in [] if topic is None else rotated(topic.read_queue_count, turn):
@@ -173,14 +173,14 @@ class _Pop:
         broker.stats.add("BROKER_GET_NUMS", broker.cluster, len(got.offsets), 0)
 
     def _with_handles(self, topic: str, start_offset: int, body: bytes) -> Iterator[bytes]:
-        """Return retry messages as clients get them: under the topic that was asked for, with their handles."""
+        """Return retry messages as clients receive them: under the requested topic, with their handles."""
         handle = Handle(start_offset, self.pop_time_ms, self.invisible_ms, self.revive_queue_id, self.broker.name)
         for message in iter_messages(body):
             text = handle.to_text(topic, message.queue_id, message.queue_offset)
             yield _with_handle(message, self.target.topic, text)
 
     def _hold(self) -> ResponseCode | None:
-        """Let the request wait; return the code to answer with when it can't."""
+        """Hold the request; return the code to answer with when that is not possible."""
         broker, target, state = self.broker, self.target, self.broker.pop
         wait_ms = self.end_ms - POLL_MARGIN_MS - broker.now_ms()
         if self.request.number("pollTime", 0) <= 0 or wait_ms <= 0:
@@ -189,7 +189,7 @@ class _Pop:
         if state.polling.count(key) > broker.settings.number("popPollingSize") or broker.holds.is_full:
             return ResponseCode.POLLING_FULL
         if self.has_skipped and self.rest > 0:
-            wait_ms = 0  # a read looks at so many messages only; there are more behind those it skipped
+            wait_ms = 0  # a read scans a limited number of messages; more follow the skipped ones
         if self.free_at_ms is not None:
             wait_ms = min(wait_ms, self.free_at_ms - broker.now_ms())
         queues = waited_for(target, self.topic, [] if self.is_orderly else retry_topics(broker, target))
@@ -208,7 +208,7 @@ def add_check_point(
     broker: Broker, group: str, topic: str, queue_id: int, start_offset: int, offsets: tuple[int, ...],
     pop_time_ms: int, invisible_ms: int, revive_queue_id: int,
 ) -> None:  # fmt: skip
-    """Note messages that are out, to be revived when their time is over."""
+    """Record popped messages, to be revived when their invisible time is over."""
     points, due_ms = broker.pop.check_points, pop_time_ms + invisible_ms
     points.put(CheckPoint(group, topic, queue_id, start_offset, pop_time_ms, due_ms, list(offsets)))
     record_pop(broker, group, topic, queue_id, start_offset, offsets, pop_time_ms, invisible_ms, revive_queue_id)
@@ -216,7 +216,7 @@ def add_check_point(
 
 
 def _with_handle(message: StoredMessage, topic: str, handle: str) -> bytes:
-    """Return a message's record under another topic, and with its handle, unless it has one."""
+    """Return a message's record under another topic, with its handle unless it already has one."""
     return encode_record(
         topic=topic.encode(), queue_id=message.queue_id, queue_offset=message.queue_offset,
         commit_log_offset=message.commit_log_offset, flag=message.flag, sys_flag=message.sys_flag,

@@ -1,4 +1,4 @@
-"""Acknowledgements of popped messages, and longer or shorter times for them (AckMessageProcessor)."""
+"""Acknowledgements of popped messages, and changes of their invisible time (AckMessageProcessor)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _NO_TIMES: dict[str, object] = {"popTime": 0, "invisibleTime": 0, "reviveQid": 0
 
 
 def acknowledge(broker: Broker, request: Request) -> Command:
-    """Take one message as consumed. Raises RefusalError.
+    """Acknowledge one message. Raises RefusalError.
 
-    Any group may answer, and as late as it likes: what is not out any more is silently left as it is.
+    Any group may acknowledge, at any time: a message that is no longer in flight is silently left unchanged.
     """
     target, offset = _checked(broker, request, {})
     low, high = _range(broker, target.topic, target.queue_id)
@@ -41,7 +41,7 @@ def acknowledge(broker: Broker, request: Request) -> Command:
 
 
 def acknowledge_all(broker: Broker, request: Request) -> Command:
-    """Take many messages as consumed; those of queues that there are not are left out. Raises RefusalError."""
+    """Acknowledge many messages; skip those of queues that do not exist. Raises RefusalError."""
     data = _batch(request)
     items = data.get("acks") or []
     if not items:
@@ -54,7 +54,7 @@ def acknowledge_all(broker: Broker, request: Request) -> Command:
 
 
 def change_invisible_time(broker: Broker, request: Request) -> Command:
-    """Let a message come back at another time, counted from now; it has a new handle then. Raises RefusalError."""
+    """Change a message's invisible time, counted from now; it gets a new handle. Raises RefusalError."""
     target, offset = _checked(broker, request, _NO_TIMES)
     low, high = _range(broker, target.topic, target.queue_id)
     if not low <= offset < high:
@@ -63,7 +63,7 @@ def change_invisible_time(broker: Broker, request: Request) -> Command:
     if handle.is_orderly:
         return _change_orderly(broker, target, offset, handle.pop_time_ms, invisible_ms)
     now_ms, points = broker.now_ms(), broker.pop.check_points
-    # Within the same ms a new handle could be the old one.
+    # Within the same millisecond, the new handle could equal the old one.
     while check_point_key(target.group, target.topic, target.queue_id, offset, now_ms) in points:
         now_ms += 1
     add_check_point(
@@ -97,7 +97,7 @@ def _handle(request: Request) -> Handle:
 
 
 def _acknowledge(broker: Broker, target: Target, offset: int, handle: Handle) -> None:
-    # An answer that names another broker belongs to a check-point that is not here.
+    # A handle that names another broker belongs to a check-point that is not here.
     if handle.broker_name == broker.name:
         key = check_point_key(
             target.group, target.topic, target.queue_id, handle.start_offset, handle.pop_time_ms
@@ -139,7 +139,7 @@ def _change_orderly(broker: Broker, target: Target, offset: int, pop_time_ms: in
     visible_ms = broker.now_ms() + invisible_ms
     broker.pop.orders.change(topic, group, queue_id, offset, pop_time_ms, visible_ms)
     broker.pop.wake(topic, group)
-    # The handle stays as it is, so the new time is counted from the pop.
+    # The handle does not change, so the new invisible time is counted from the pop.
     return ok(
         remark=UNSET_REMARK, popTime=pop_time_ms, invisibleTime=visible_ms - pop_time_ms,
         reviveQid=ORDERLY_REVIVE_QUEUE,
@@ -157,7 +157,7 @@ def _batch(request: Request) -> dict[str, Any]:
 
 
 def _acknowledge_item(broker: Broker, request: Request, broker_name: str, item: dict[str, Any]) -> RefusalError | None:
-    """Take one item (BatchAck): `b` is a set of bits, the lowest for the offset `so`. Returns the last refusal."""
+    """Acknowledge one item (BatchAck): `b` is a bit set, the lowest bit is offset `so`. Return the last refusal."""
     try:
         group, flag = str(item.get("c") or ""), str(item.get("r") or "0")
         target = Target(group, real_topic(group, str(item["t"]), flag), int(item["q"]))
@@ -179,7 +179,7 @@ def _acknowledge_item(broker: Broker, request: Request, broker_name: str, item: 
 
 
 def _set_offsets(start_offset: int, bits: bytes, low: int, high: int) -> Iterator[int]:
-    """Yield the offsets from low to high whose bits are set: a request may have millions of others."""
+    """Yield the offsets from low to high whose bits are set: a request may have millions of other bits."""
     for offset in range(max(low, start_offset), min(high, start_offset + 8 * len(bits) - 1) + 1):
         index, number = divmod(offset - start_offset, 8)
         if bits[index] >> number & 1:

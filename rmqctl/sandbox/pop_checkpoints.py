@@ -1,7 +1,7 @@
-"""What was popped and is not acknowledged yet (PopCheckPoint, PopBufferMergeService).
+"""Messages that were popped and are not acknowledged yet (PopCheckPoint, PopBufferMergeService).
 
 Real brokers write check-points and acknowledgements into rmq_sys_REVIVE_LOG_<cluster> and join them when they read it.
-Here they are a table that is written through: one entry for each queue that a pop took messages from.
+Here they are a write-through table: one entry for each queue that a pop read messages from.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from .request import RefusalError
 from .state import StateStore
 
 _TABLE = "pop_check_points"
-# How many entries of check-points that are gone the heap may hold: long pops would fill it for as long as they last.
+# How many entries of removed check-points the heap may keep: long pops would fill it while they last.
 _SPARE_COUNT = 1024
 
 
 class CheckPoint(Struct):
-    """Messages of one queue that were popped together: `left` are the queue offsets that nobody acknowledged."""
+    """Messages of one queue that were popped together: `left` are the queue offsets not yet acknowledged."""
 
     group: str
     topic: str
@@ -33,11 +33,11 @@ class CheckPoint(Struct):
 
     @property
     def key(self) -> str:
-        """Return what acknowledgements find it by."""
+        """The key that acknowledgements find it by."""
         return check_point_key(self.group, self.topic, self.queue_id, self.start_offset, self.pop_time_ms)
 
     def to_state(self) -> list[Any]:
-        """Return what the table holds."""
+        """Return its entry in the table."""
         return [
             self.group, self.topic, self.queue_id, self.start_offset, self.pop_time_ms, self.due_ms, self.left,
             self.failed_count,
@@ -52,8 +52,8 @@ def check_point_key(group: str, topic: str, queue_id: int, start_offset: int, po
 class CheckPoints:
     """All check-points of a broker.
 
-    A new one is written before its pop is answered, one that is done with is removed at once. Acknowledgements of a
-    part are written by `flush()`: what a crash loses of them is given out once more.
+    A new one is written before its pop is answered; a finished one is removed immediately. Partial acknowledgements are
+    written by `flush()`: messages whose acknowledgement is lost in a crash are redelivered.
     """
 
     def __init__(self, state: StateStore) -> None:
@@ -71,9 +71,9 @@ class CheckPoints:
         return key in self._points
 
     def put(self, point: CheckPoint) -> None:
-        """Add a check-point, or change when one is due. Raises RefusalError when it can't be written.
+        """Add a check-point, or change when one is due. Raises RefusalError when it cannot be written.
 
-        Two pops that begin at one offset in one ms, as around a reset, are one check-point.
+        Two pops from the same offset in the same millisecond, as around a reset, share one check-point.
         """
         same = self._points.get(point.key)
         if same is not None and same is not point:
@@ -82,7 +82,7 @@ class CheckPoints:
         self._enter(point)
 
     def keep(self, point: CheckPoint) -> None:
-        """Add or change a check-point that can't be written just now: `flush()` tries again."""
+        """Add or change a check-point that cannot be written now: `flush()` tries again."""
         self._enter(point)
         self._unwritten.add(point.key)
 
@@ -94,7 +94,7 @@ class CheckPoints:
             heapq.heapify(self._by_due)
 
     def acknowledge(self, key: str, queue_offset: int) -> None:
-        """Take an offset out of a check-point; does nothing where either is not known, as for a late answer."""
+        """Remove an offset from a check-point; do nothing when either is unknown, as for a late acknowledgement."""
         point = self._points.get(key)
         if point is None or queue_offset not in point.left:
             return
@@ -111,12 +111,12 @@ class CheckPoints:
         self._points.pop(key, None)
 
     def next_due_ms(self) -> int | None:
-        """Return when the next check-point is due, None when there is none."""
+        """Return when the next check-point is due, in ms, or None."""
         first = self._first()
         return None if first is None else first.due_ms
 
     def take_due(self, now_ms: int) -> CheckPoint | None:
-        """Return a check-point whose time is over, None when there is none. It stays until it is removed or put."""
+        """Return a check-point that is due, or None. It stays until it is removed or put."""
         first = self._first()
         if first is None or first.due_ms > now_ms:
             return None
@@ -124,7 +124,7 @@ class CheckPoints:
         return first
 
     def _first(self) -> CheckPoint | None:
-        # Entries of check-points that are gone, or due at another time by now, are left over in the heap.
+        # The heap may still have entries of check-points that were removed or are now due at another time.
         while self._by_due:
             due_ms, key = self._by_due[0]
             point = self._points.get(key)
@@ -134,11 +134,11 @@ class CheckPoints:
         return None
 
     def in_flight_count(self, group: str, topic: str) -> int:
-        """Return how many messages of a topic a group holds."""
+        """Return how many messages of a topic are in flight in a group."""
         return sum(len(point.left) for point in self._points.values() if (point.group, point.topic) == (group, topic))
 
     def flush(self) -> None:
-        """Write what was acknowledged in part; what can't be written is tried again the next time."""
+        """Write the partial acknowledgements; those that cannot be written are retried at the next call."""
         for key in list(self._unwritten):
             try:
                 self._state.put(_TABLE, key, self._points[key].to_state())

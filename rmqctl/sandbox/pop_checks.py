@@ -1,4 +1,4 @@
-"""What all requests of pop check, in the order in which brokers do, and where a group begins to read."""
+"""Checks that all pop requests share, in the brokers' order, and where a group starts to read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EXPRESSION_TYPES = ("", "TAG", "SQL92")
 
 
 class Target(Struct, frozen=True):
-    """Whom a request is for, and which queue of what; a negative queue id stands for all of them."""
+    """The group, topic and queue of a request; a negative queue id means all queues."""
 
     group: str
     topic: str
@@ -30,7 +30,7 @@ class Target(Struct, frozen=True):
 
     @classmethod
     def of(cls, request: Request) -> Target:
-        """Read it; a queue id that is missing is 0, as Java's int is."""
+        """Read it from a request; a missing queue id is 0, like a Java int."""
         return cls(request.text("consumerGroup"), request.text("topic"), request.number("queueId", 0))
 
     def queue_ids(self, topic: Topic, turn: int) -> list[int]:
@@ -39,19 +39,19 @@ class Target(Struct, frozen=True):
 
 
 def rotated(count: int, turn: int) -> list[int]:
-    """Return queue ids from the last one down, begun at another one each turn (popMsgFromTopic)."""
+    """Return queue ids in descending order, starting at a different one each turn (popMsgFromTopic)."""
     return [count - 1 - (turn + step) % count for step in range(count)]
 
 
 def require_readable_broker(broker: Broker, what: str, fields: dict[str, object]) -> None:
-    """Refuse when the broker lets nobody read. Raises RefusalError."""
+    """Raise RefusalError when the broker is not readable."""
     if not broker.permission & Permission.READ:
         remark = f"the broker[{broker.store_host_text}] {what} message is forbidden"
         raise RefusalError(ResponseCode.NO_PERMISSION, remark, **fields)
 
 
 def require_topic(broker: Broker, request: Request, target: Target, fields: dict[str, object]) -> Topic:
-    """Return a topic that can be read, with that queue. Raises RefusalError."""
+    """Return the target's topic. Raises RefusalError unless it is readable and has the queue."""
     topic = find_topic(broker, target.topic, fields)
     if not topic.perm & Permission.READ:
         remark = f"the topic[{target.topic}] peeking message is forbidden"
@@ -71,7 +71,7 @@ def find_topic(broker: Broker, name: str, fields: dict[str, object]) -> Topic:
 
 
 def illegal_queue(request: Request, target: Target, topic: Topic) -> str:
-    """Return what brokers say of a queue id that there is not."""
+    """Return a broker's remark on a queue id that does not exist."""
     return (
         f"queueId[{target.queue_id}] is illegal, topic:[{target.topic}] "
         f"topicConfig.readQueueNums:[{topic.read_queue_count}] consumer:[/{request.channel.address}]"
@@ -79,7 +79,7 @@ def illegal_queue(request: Request, target: Target, topic: Topic) -> str:
 
 
 def require_group(broker: Broker, group: str, fields: dict[str, object]) -> None:
-    """Refuse a group that is not there and may not be made, or is disabled. Raises RefusalError."""
+    """Raise RefusalError for a group that is disabled, or does not exist and cannot be created."""
     config = broker.groups.find_or_create(group, may_create=broker.settings.flag("autoCreateSubscriptionGroup"))
     if config is None:
         remark = f"subscription group [{group}] does not exist, {broker.profile.advice}"
@@ -90,7 +90,7 @@ def require_group(broker: Broker, group: str, fields: dict[str, object]) -> None
 
 
 def read_filter(request: Request, topic: str, fields: dict[str, object]) -> Filter:
-    """Return what the request's expression lets through. Raises RefusalError with SUBSCRIPTION_PARSE_FAILED."""
+    """Return the filter of the request's expression. Raises RefusalError with SUBSCRIPTION_PARSE_FAILED."""
     expression, kind = request.text("exp", ""), request.text("expType", "")
     if not expression:
         return EVERYTHING
@@ -104,7 +104,7 @@ def read_filter(request: Request, topic: str, fields: dict[str, object]) -> Filt
 
 
 def retry_topics(broker: Broker, target: Target) -> list[str]:
-    """Return the pop retry topics that a pop of this target may read, the current release's naming first."""
+    """Return the pop retry topics that a pop of this target may read, those named by the current release first."""
     is_v2 = broker.settings.flag("enableRetryTopicV2")
     names = [pop_retry_topic(target.group, target.topic, is_v2=is_v2)]
     if is_v2 and broker.settings.flag("retrieveMessageFromPopRetryTopicV1"):
@@ -118,15 +118,15 @@ def waited_for(target: Target, topic: Topic, retry_names: list[str]) -> list[tup
 
 
 def look_offset(broker: Broker, group: str, topic: str, queue_id: int) -> int:
-    """Return where a group stands; its queue's first message when it never read there. Stores nothing."""
+    """Return a group's offset, or the queue's smallest offset when it has none. Stores nothing."""
     offset = broker.offsets.find(group, topic, queue_id)
     return broker.store.min_offset(topic, queue_id) if offset is None else offset
 
 
 def begin_offset(broker: Broker, group: str, topic: str, queue_id: int, init_mode: int) -> int:
-    """Return where a pop begins, stored when the group is new there (getPopOffset).
+    """Return the offset where a pop starts; store it when the group is new there (getPopOffset).
 
-    A reset that waits is taken first, and frees an orderly queue.
+    A pending reset is applied first, and frees an orderly queue.
     """
     reset = broker.offsets.take_reset(group, topic, queue_id)
     if reset is not None:

@@ -1,6 +1,6 @@
-"""The records that real brokers make of pops and acknowledgements, for those who read them (PopCheckPoint, AckMsg).
+"""The records that real brokers write of pops and acknowledgements, for tools (PopCheckPoint, AckMsg).
 
-They wait in rmq_sys_wheel_timer as timers do. Here they stay there: the sandbox's own table says what is revived.
+They wait in rmq_sys_wheel_timer as timers do. Here they stay there: the sandbox revives from its own table.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def record_pop(
     broker: Broker, group: str, topic: str, queue_id: int, start_offset: int, offsets: Sequence[int], pop_time_ms: int,
     invisible_ms: int, revive_queue_id: int,
 ) -> None:  # fmt: skip
-    """Store the record of a check point."""
+    """Store the record of a check-point."""
     body = {
         "bm": 0, "bn": broker.name, "c": group, "d": [offset - start_offset for offset in offsets],
         "it": invisible_ms, "n": len(offsets), "pt": pop_time_ms, "q": queue_id,
@@ -40,7 +40,7 @@ def record_acknowledgement(
     broker: Broker, group: str, topic: str, queue_id: int, start_offset: int, queue_offset: int, pop_time_ms: int,
     revive_queue_id: int,
 ) -> None:  # fmt: skip
-    """Store the record of one message that is acknowledged; also one of several in a request gets its own."""
+    """Store the record of one acknowledged message; each message of a batch gets its own record."""
     body = {
         "ao": queue_offset, "bn": broker.name, "c": group, "pt": pop_time_ms, "q": queue_id, "so": start_offset,
         "t": topic,
@@ -56,5 +56,5 @@ def _record(broker: Broker, tag: str, revive_queue_id: int, body: dict[str, Any]
         topic=TIMER_TOPIC, queue_id=0, body=msgspec.json.encode(body), properties=properties, flag=0, sys_flag=0,
         born_at_ms=broker.now_ms(), born_host=broker.store_host,
     )  # fmt: skip
-    with suppress(RefusalError):  # the disk takes nothing just now; the table knows
+    with suppress(RefusalError):  # the disk is full now; the table has it
         broker.deliver(message)

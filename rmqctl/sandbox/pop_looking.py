@@ -1,4 +1,4 @@
-"""Looks at what a pop would get, without a pop (PeekMessageProcessor, NotificationProcessor, PollingInfoProcessor)."""
+"""Previews of a pop, without a pop (PeekMessageProcessor, NotificationProcessor, PollingInfoProcessor)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_POLLS: dict[str, object] = {"pollingNum": 0}
 
 
 def peek(broker: Broker, request: Request) -> Command:
-    """Answer the messages that are next, and change nothing. Raises RefusalError."""
+    """Return the next messages without any change. Raises RefusalError."""
     require_readable_broker(broker, "peeking", _NO_POP)
     target, max_count = Target.of(request), request.number("maxMsgNums", 0)
     topic = require_topic(broker, request, target, _NO_POP)
@@ -54,7 +54,7 @@ def _peeked(code: ResponseCode, remark: str, body: bytes, rest: int) -> Command:
 
 
 def polling_info(broker: Broker, request: Request) -> Command:
-    """Answer how many pops of a group wait for a queue, or for all. Raises RefusalError."""
+    """Return how many pops of a group wait for a queue, or for all queues. Raises RefusalError."""
     require_readable_broker(broker, "polling info", _NO_POLLS)
     target = Target.of(request)
     require_topic(broker, request, target, _NO_POLLS)
@@ -64,12 +64,12 @@ def polling_info(broker: Broker, request: Request) -> Command:
 
 
 def notification(broker: Broker, request: Request) -> Command | None:
-    """Answer whether a pop would get something, at once or when it would. Raises RefusalError."""
+    """Return whether a pop would get messages, immediately or as soon as it would. Raises RefusalError."""
     return _Notification(broker, request).run()
 
 
 class _Notification:
-    """One request, which runs again each time it is woken."""
+    """One request; it runs again each time it is woken."""
 
     def __init__(self, broker: Broker, request: Request) -> None:
         self.broker = broker
@@ -78,7 +78,7 @@ class _Notification:
         self.is_orderly = request.flag("order")
         self.attempt_id = request.text("attemptId", None)
         _, self.end_ms = poll_end_ms(broker, request)
-        # When the first queue is free that an orderly pop holds.
+        # When the first queue that an orderly pop holds becomes free.
         self.free_at_ms: int | None = None
 
     def run(self) -> Command | None:

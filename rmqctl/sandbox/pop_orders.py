@@ -1,6 +1,6 @@
-"""Queues that orderly pops hold: nothing more is given out of one until all is acknowledged, or the time is over.
+"""Queues that orderly pops hold, as in ConsumerOrderInfoManager.
 
-As ConsumerOrderInfoManager does it.
+A held queue delivers nothing more until all messages are acknowledged or their invisible time is over.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _Key = tuple[str, str, int]
 
 
 class Batch(Struct):
-    """What was last given out of a queue (OrderInfo).
+    """The batch that was last delivered from a queue (OrderInfo).
 
-    `counts` tells how often messages were given out before, by queue offset; `visible_ms` holds the times at which
-    single messages may be given out again, where a client changed it.
+    `counts` is how often messages were delivered before, by queue offset; `visible_ms` are the times from which single
+    messages may be redelivered, where a client changed them.
     """
 
     attempt_id: str | None
@@ -33,7 +33,7 @@ class Batch(Struct):
     acknowledged: set[int] = field(default_factory=set)
 
     def free_at_ms(self, now_ms: int) -> int | None:
-        """Return when the last message of it that is held will be free, None when none is held."""
+        """Return when its last held message will be free, in ms, or None when no message is held."""
         ends = [
             self.visible_ms.get(offset, self.pop_time_ms + self.invisible_ms)
             for offset in self.offsets if offset not in self.acknowledged
@@ -43,11 +43,11 @@ class Batch(Struct):
 
     @property
     def next_offset(self) -> int:
-        """Return the offset of the first message that is not acknowledged, the one behind them when all are."""
+        """The offset of the first unacknowledged message, or the one after the batch."""
         return next((offset for offset in self.offsets if offset not in self.acknowledged), self.offsets[-1] + 1)
 
     def to_state(self) -> list[Any]:
-        """Return what the table holds."""
+        """Return its entry in the table."""
         return [
             self.attempt_id, self.pop_time_ms, self.invisible_ms, self.offsets, sorted(self.counts.items()),
             sorted(self.visible_ms.items()), sorted(self.acknowledged),
@@ -55,13 +55,13 @@ class Batch(Struct):
 
     @classmethod
     def from_state(cls, item: list[Any]) -> Batch:
-        """Read it from the table."""
+        """Read it from its entry in the table."""
         attempt_id, pop_time_ms, invisible_ms, offsets, counts, visible_ms, acknowledged = item
         return cls(attempt_id, pop_time_ms, invisible_ms, offsets, dict(counts), dict(visible_ms), set(acknowledged))
 
 
 class OrderlyQueues:
-    """The batches that are out, by topic, group and queue id; written through."""
+    """The batches in flight, by topic, group and queue id; each change is written through."""
 
     def __init__(self, state: StateStore) -> None:
         self._state = state
@@ -73,14 +73,14 @@ class OrderlyQueues:
     def blocked_until_ms(
         self, topic: str, group: str, queue_id: int, attempt_id: str | None, now_ms: int
     ) -> int | None:
-        """Return until when a queue is held, None when it is free. The attempt that holds it may pop again."""
+        """Return until when a queue is held, in ms, or None when it is free or held by the same attempt."""
         batch = self._batches.get((topic, group, queue_id))
         if batch is None or (batch.attempt_id is not None and batch.attempt_id == attempt_id):
             return None
         return batch.free_at_ms(now_ms)
 
     def hold(self, topic: str, group: str, queue_id: int, batch: Batch, info: OffsetInfo) -> None:
-        """Note that messages were given out, and tell in `info` how often they were before."""
+        """Record delivered messages, and add to `info` how often they were delivered before."""
         before = self._batches.get((topic, group, queue_id))
         if before is not None:
             batch.counts = _counts_after(before, batch)
@@ -88,9 +88,9 @@ class OrderlyQueues:
         info.add_counts(topic, queue_id, batch.counts, batch.offsets)
 
     def acknowledge(self, topic: str, group: str, queue_id: int, queue_offset: int, pop_time_ms: int) -> int | None:
-        """Take an acknowledgement; return the offset to commit, None when it is none of what is out now.
+        """Record an acknowledgement; return the offset to commit, or None when it is of another pop.
 
-        Raises ValueError for a message that was not given out.
+        Raises ValueError for a message that was not delivered.
         """
         batch = self._batches.get((topic, group, queue_id))
         if batch is None:
@@ -98,7 +98,7 @@ class OrderlyQueues:
         if batch.pop_time_ms != pop_time_ms:
             return None
         if queue_offset not in batch.offsets:
-            raise ValueError(f"{queue_offset} was not given out")
+            raise ValueError(f"{queue_offset} was not delivered")
         batch.acknowledged.add(queue_offset)
         self._write((topic, group, queue_id), batch)
         return batch.next_offset
@@ -106,7 +106,7 @@ class OrderlyQueues:
     def change(
         self, topic: str, group: str, queue_id: int, queue_offset: int, pop_time_ms: int, visible_ms: int
     ) -> None:
-        """Let a message be given out again at another time; does nothing when it is not out under that pop."""
+        """Change when a message may be redelivered; do nothing when it was not delivered by that pop."""
         batch = self._batches.get((topic, group, queue_id))
         if batch is not None and batch.pop_time_ms == pop_time_ms:
             batch.visible_ms[queue_offset] = visible_ms
@@ -119,7 +119,7 @@ class OrderlyQueues:
             del self._batches[topic, group, queue_id]
 
     def forget(self, *, topic: str | None = None, group: str | None = None) -> None:
-        """Free all queues of a topic or of a group that is no more (ConsumerOrderInfoManager.autoClean)."""
+        """Free all queues of a deleted topic or group (ConsumerOrderInfoManager.autoClean)."""
         for key in list(self._batches):
             if topic in (None, key[0]) and group in (None, key[1]):
                 self.clear(*key)
@@ -130,7 +130,7 @@ class OrderlyQueues:
 
 
 def _counts_after(before: Batch, batch: Batch) -> dict[int, int]:
-    """Return the counts of a batch: messages that were in the one before count once more, but within one attempt."""
+    """Return the counts of a batch: messages of the previous batch count once more, unless it is the same attempt."""
     if before.attempt_id is not None and before.attempt_id == batch.attempt_id:
         return before.counts
     return {offset: before.counts.get(offset, 0) + 1 for offset in batch.offsets if offset in before.offsets}

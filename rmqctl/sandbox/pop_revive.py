@@ -1,6 +1,6 @@
-"""Gives popped messages out again when nobody acknowledged them in time (PopReviveService).
+"""Redelivers popped messages that were not acknowledged in time (PopReviveService).
 
-Real brokers look at the revive topic once a second and are some seconds late; here a check-point is due to the ms.
+Real brokers read the revive topic once a second and are some seconds late; here, check-points are due to the ms.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FIRST_POP_TIME = "1ST_POP_TIME"
 ORIGIN_GROUP = "ORIGIN_GROUP"
 
-# PopReviveService.ckRewriteIntervalsInSeconds: when to try again what could not be stored.
+# PopReviveService.ckRewriteIntervalsInSeconds: when to retry what could not be stored.
 _AGAIN_S = (10, 20, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 
 
@@ -37,12 +37,12 @@ class Revival:
         self._is_running = False
 
     def start(self) -> None:
-        """Begin; what fell due while the broker was away is revived at once."""
+        """Start; check-points that became due while the broker was down are revived immediately."""
         self._is_running = True
         self.arm()
 
     def stop(self) -> None:
-        """Revive nothing more."""
+        """Stop reviving."""
         self._is_running = False
         self._disarm()
 
@@ -57,7 +57,7 @@ class Revival:
         self._timer = self._broker.clock.call_later(wait_s, self._run)
 
     def rearm(self) -> None:
-        """Set the timer anew, for the broker's clock was changed."""
+        """Set the timer again, because the broker's clock was changed."""
         self._disarm()
         self.arm()
 
@@ -87,13 +87,13 @@ class Revival:
             else:
                 self._check_points.remove(point.key)
         except RefusalError:
-            self._check_points.keep(point)  # the disk takes nothing just now
+            self._check_points.keep(point)  # the disk is full now
 
     def _put_back(self, point: CheckPoint, queue_offset: int) -> bool:
-        """Store a message in the pop retry topic; tell whether it is done with."""
+        """Store a message in the pop retry topic; return whether it is finished."""
         broker = self._broker
         message = broker.store.message_at(point.topic, point.queue_id, queue_offset)
-        # One that is younger than its pop belongs to a topic that was made again meanwhile.
+        # A message that is newer than its pop belongs to a topic that was recreated meanwhile.
         if message is None or point.pop_time_ms < message.stored_at_ms:
             return True
         topic = point.topic
@@ -110,7 +110,7 @@ class Revival:
 
 
 def revived(message: StoredMessage, topic: str, point: CheckPoint, store_host: tuple[bytes, int]) -> NewMessage:
-    """Return the copy of a message that goes to the retry topic; the broker is the one that it is born at."""
+    """Return the copy of a message for the retry topic; its born host is the broker."""
     properties = message.properties
     if message.reconsume_times == 0 or FIRST_POP_TIME not in properties:
         properties[FIRST_POP_TIME] = str(point.pop_time_ms)

@@ -1,4 +1,4 @@
-"""What a broker knows of pops: check-points, orderly queues, requests that wait."""
+"""A broker's state of pops: check-points, orderly queues, waiting requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .request import Request
 if TYPE_CHECKING:
     from .broker import Broker
 
-# How often acknowledgements of a part of a check-point are written.
+# How often partial acknowledgements of check-points are written.
 _FLUSH_S = 5.0
 _RETRY_FIRST_PERCENT = "popFromRetryProbability"
 
@@ -27,35 +27,35 @@ _Key = tuple[str, str, int]
 
 
 class Waiting:
-    """Requests of one kind that wait, by topic, group and queue id (PopLongPollingService)."""
+    """Waiting requests of one kind, by topic, group and queue id (PopLongPollingService)."""
 
     def __init__(self) -> None:
         self._holds: dict[_Key, dict[Hold, None]] = {}
 
     def count(self, key: _Key) -> int:
-        """Return how many wait."""
+        """Return how many requests wait."""
         return len(self._holds.get(key, {}))
 
     def add(self, key: _Key, hold: Hold) -> None:
-        """Note a request that waits."""
+        """Add a waiting request."""
         self._holds.setdefault(key, {})[hold] = None
 
     def remove(self, key: _Key, hold: Hold) -> None:
-        """Forget one."""
+        """Remove a waiting request."""
         holds = self._holds.get(key, {})
         holds.pop(hold, None)
         if not holds:
             self._holds.pop(key, None)
 
     def of(self, topic: str, group: str) -> list[Hold]:
-        """Return all that wait for a topic in a group."""
+        """Return all requests that wait for a group's topic."""
         return [hold for key, holds in self._holds.items() if key[:2] == (topic, group) for hold in holds]
 
 
 class PopState:
-    """Made anew when the broker starts; check-points and orderly queues come back from the state store.
+    """Created at each start of the broker; check-points and orderly queues are read from the state store.
 
-    Where real brokers throw dice, a counter decides: `next_turn()` numbers the pops.
+    Where real brokers choose at random, a counter decides: `next_turn()` numbers the pops.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -70,44 +70,44 @@ class PopState:
         self._flushing: Periodic | None = None
 
     def start(self) -> None:
-        """Begin to revive; 4.9 has no pops."""
+        """Start reviving; do nothing on 4.9, which has no pops."""
         if not self._broker.profile.is_5:
             return
         self.revival.start()
         self._flushing = Periodic(self._broker.clock, _FLUSH_S, self.check_points.flush)
 
     def stop(self) -> None:
-        """Revive nothing more, and write what there is."""
+        """Stop reviving, and write what is not written yet."""
         if self._flushing is not None:
             self._flushing.stop()
         self.revival.stop()
         self.check_points.flush()
 
     def next_turn(self) -> int:
-        """Return the number of a pop: 1, 2 ..."""
+        """Return the number of the next pop: 1, 2 ..."""
         self._turn += 1
         return self._turn
 
     def is_retry_first(self, turn: int) -> bool:
-        """Tell whether a pop reads the retry topic first: as often as real brokers do, every fifth by default."""
+        """Return whether a pop reads the retry topic first: as often as on real brokers, every fifth by default."""
         percent = self._broker.settings.number(_RETRY_FIRST_PERCENT)
         return turn * percent % 100 < percent
 
     def next_revive_queue(self) -> int:
-        """Return the revive queue that a pop's handles name; they take turns."""
+        """Return the revive queue for a pop's handles, round robin."""
         self._revive_turn += 1
         return self._revive_turn % max(1, self._broker.settings.number("reviveQueueNum"))
 
     def wake(self, topic: str, group: str) -> None:
-        """Let requests that wait for a topic look again."""
+        """Wake the requests that wait for a group's topic."""
         for waiting in (self.polling, self.notifying):
             for hold in waiting.of(topic, group):
                 self._broker.holds.wake(hold)
 
     def forget_queue(self, topic: str, group: str, queue_id: int) -> None:
-        """Free a queue whose offset was set anew, so that an orderly group pops from there at once.
+        """Free a queue whose offset was reset, so that an orderly group pops from there immediately.
 
-        Check-points stay, as on real brokers: what is out comes back through the retry topic.
+        Check-points stay, as on real brokers: messages in flight are redelivered through the retry topic.
         """
         self.orders.clear(topic, group, queue_id)
         self.wake(topic, group)
@@ -116,7 +116,7 @@ class PopState:
         self, waiting: Waiting, key: _Key, queues: list[tuple[str, int]], wait_ms: int, request: Request,
         run: Callable[[], Command | None], *, passing: Filter = EVERYTHING,
     ) -> None:  # fmt: skip
-        """Let a request wait for messages that pass; `run` goes on with it once, then or when the time is over."""
+        """Hold a request until a message passes the filter or the time is over; then `run` resumes it once."""
         hold: Hold
 
         def wake(_: bool) -> None:

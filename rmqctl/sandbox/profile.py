@@ -1,4 +1,4 @@
-"""Which release a sandbox plays."""
+"""The RocketMQ releases that a sandbox can play."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from msgspec import Struct
 
 from rmqctl.errors import UsageError
 from rmqctl.protocol.versions import version_ordinal
+from rmqctl.rules.names import hint_for
 
 
 class Profile(Struct, frozen=True):
-    """One release of RocketMQ. `is_5` tells the two families apart: that is where answers differ.
-
-    `is_5_5`: with what 5.5 added to that.
-    """
+    """One release of RocketMQ. `is_5` is true for 5.x, whose answers differ from 4.9; `is_5_5` from 5.5 on."""
 
     name: str
     version: int
@@ -21,7 +19,7 @@ class Profile(Struct, frozen=True):
 
     @property
     def advice(self) -> str:
-        """What remarks on topics that there are not end in (FAQUrl.suggestTodo)."""
+        """The end of remarks on topics that do not exist (FAQUrl.suggestTodo)."""
         url = (
             "https://rocketmq.apache.org/docs/bestPractice/06FAQ"
             if self.is_5
@@ -42,4 +40,4 @@ def find_profile(name: str) -> Profile:
     try:
         return PROFILES[name]
     except KeyError:
-        raise UsageError(f"The sandbox can't play {name!r}.", hint=f"It plays {' and '.join(PROFILES)}.") from None
+        raise UsageError(f"Unknown RocketMQ release {name!r}.", hint=hint_for(name, PROFILES)) from None

@@ -1,4 +1,4 @@
-"""Pulls, as brokers check and answer them (PullMessageProcessor, DefaultPullMessageResultHandler)."""
+"""Pulls: how brokers check and answer them (PullMessageProcessor, DefaultPullMessageResultHandler)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .store import GetStatus, Got
 from .subscription import Subscription, parse_subscription
 from .topics import Topic
 
-# Values of the field forbiddenType, which tells since 5.0 what a NO_PERMISSION is about (ForbiddenType).
+# Values of the field forbiddenType: since 5.0, what a NO_PERMISSION is about (ForbiddenType).
 BROKER_FORBIDDEN, GROUP_FORBIDDEN, TOPIC_FORBIDDEN, BROADCASTING_FORBIDDEN, SUBSCRIPTION_FORBIDDEN = 1, 2, 3, 4, 5
 
-# PullRequestHoldService looks that often whether messages came that a pull does not want.
+# How often PullRequestHoldService checks whether messages arrived that a pull does not want.
 _RECHECK_S = 5.0
 
 # MixAll.isSysConsumerGroupPullMessage: these pull without being members.
@@ -48,7 +48,7 @@ def _no_number(text: str) -> RefusalError:
 
 
 class _Pull:
-    """One pull request, which is checked and run again when it was held."""
+    """One pull request; after a hold it is checked and run again."""
 
     def __init__(self, broker: Broker, request: Request) -> None:
         self.broker = broker
@@ -64,7 +64,7 @@ class _Pull:
         self.suspend_ms = self._number("suspendTimeoutMillis", 0)
 
     def _number(self, name: str, default: Any = None) -> Any:
-        """Return a number; unlike in other requests one that can't be read is refused, not taken for missing."""
+        """Return a number; unlike in other requests, an invalid one is refused, not treated as missing."""
         number = self.request.number(name, None)
         if number is not None:
             return number
@@ -80,14 +80,14 @@ class _Pull:
         return number
 
     def run(self, *, may_hold: bool) -> Command | None:
-        """Check, read, commit, answer or hold; a pull that was held commits nothing more."""
+        """Check, read, commit, answer or hold; after a hold, nothing more is committed."""
         config, topic, passing = self._check()
         got = self._read(passing)
         code = self._code(got)
         offsets = self.broker.offsets
         offsets.note_pulled(self.group, self.topic, self.queue_id, got.next_offset)
         if may_hold and self.sys_flag & PullFlag.COMMIT_OFFSET:
-            # A mark of a reset is gone by now: whoever pulled it has committed over it, as in RocketMQ.
+            # A pending reset was consumed by this pull, whose commit now overwrites it, as in RocketMQ.
             offsets.store(self.group, self.topic, self.queue_id, self.commit_offset)
         if code == ResponseCode.SUCCESS:
             self._count(got)
@@ -154,7 +154,7 @@ class _Pull:
         try:
             return build_filter(subscription, has_text_operators=self.broker.profile.is_5)
         except ValueError:
-            return EVERYTHING  # brokers filter nothing by what they can't compile
+            return EVERYTHING  # brokers ignore an expression that they cannot compile
 
     def _group_subscription(self, may_broadcast: bool) -> Subscription:
         broker, name = self.broker, self.group
@@ -172,7 +172,7 @@ class _Pull:
         if subscription is None:
             remark = f"the consumer's subscription not exist{advice}"
             raise RefusalError(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
-        # Only a broker that knows less than the client refuses; an older pull is served with the newest expression.
+        # Only a broker whose subscription is older refuses; an older pull is served with the newest expression.
         if subscription.version_ms < self.sub_version_ms:
             raise RefusalError(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
         return subscription
@@ -254,6 +254,6 @@ class _Pull:
 
 
 def no_property_filter(kind: str) -> RefusalError:
-    """Return the refusal of a broker that is set to filter by tags only."""
+    """Return the refusal of a broker that is configured to filter by tags only."""
     remark = f"The broker does not support consumer to filter message by {kind}"
     return RefusalError(ResponseCode.SYSTEM_ERROR, remark)

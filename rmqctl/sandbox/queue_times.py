@@ -1,20 +1,20 @@
-"""Where a time stands in a queue (ConsumeQueue.getOffsetInQueueByTime)."""
+"""The offset of a time in a queue (ConsumeQueue.getOffsetInQueueByTime)."""
 
 from __future__ import annotations
 
 from .broker import Broker
 from .consume_queue import ConsumeQueue
 
-# Entries in one file of a consume queue: 5.x answers the first one's start for times before all messages.
+# Entries in one file of a consume queue: 5.x returns the start of the first file for times before all messages.
 _FILE_ENTRY_COUNT = 300_000
 
 
 def search(broker: Broker, topic: str, queue_id: int, time_ms: int, *, is_upper: bool = False) -> int:
-    """Return the offset that a time is looked up as, 0 for a queue without messages.
+    """Return the offset for a time in ms since 1970, the end of the queue when it has no messages.
 
-    5.x finds the first message that was stored then or later (the end when none was), or with `is_upper` the last one
-    that was stored then or before (0 when none was). 4.9 takes whichever neighbour is nearer in time, and so never goes
-    behind the last message.
+    5.x finds the first message stored at or after the time (the end when there is none), or with `is_upper` the last
+    one stored at or before it (0 when there is none). 4.9 chooses the neighbour that is nearer in time, so it never
+    goes past the last message.
     """
     queue = broker.store.find_queue(topic, queue_id)
     if queue is None or not queue.stored_at_ms:
@@ -27,7 +27,7 @@ def search(broker: Broker, topic: str, queue_id: int, time_ms: int, *, is_upper:
 
 
 def _nearest(queue: ConsumeQueue, time_ms: int) -> int:
-    """Search as 4.9 does: of messages of one time it finds the one that halving the queue comes upon first."""
+    """Search as 4.9 does: of messages with the same time, return the one that the binary search finds first."""
     low, high, before, after = queue.min_offset, queue.max_offset - 1, -1, -1
     while low <= high:
         middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""Taking back a message that waits for its time (RecallMessageProcessor, since 5.3.2)."""
+"""Recalls of messages that wait for their time (RecallMessageProcessor, since 5.3.2)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _BORN_TIMESTAMP = "BORN_TIMESTAMP"
 
 
 def recall_handle(topic: str, broker_name: str, at_ms: int, unique_key: str) -> str:
-    """Return what a producer takes a message back by (RecallMessageHandle.HandleV1)."""
+    """Return the handle with which a producer recalls a message (RecallMessageHandle.HandleV1)."""
     text = f"{_VERSION} {topic} {broker_name} {at_ms} {unique_key}"
     return base64.urlsafe_b64encode(text.encode()).decode()
 
 
 def recall(broker: Broker, request: Request) -> Command:
-    """Store a message that takes another one back when both fall due. Raises RefusalError."""
+    """Store a message that cancels another one when both are due. Raises RefusalError."""
     region: dict[str, Any] = {"MSG_REGION": broker.settings.text("regionId")}
     try:
         message = _recalling_message(broker, request)

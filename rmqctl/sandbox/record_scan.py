@@ -1,4 +1,4 @@
-"""Finds the records in a segment that was written before, and the place where it is damaged."""
+"""Finds the records in a stored segment, and the position where it is damaged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHORT = struct.Struct(">h")
 
 
 class Found(NamedTuple):
-    """One record that is whole; `at` is where in its segment it stands."""
+    """One complete record; `at` is its position in the segment."""
 
     at: int
     size_bytes: int
@@ -39,7 +39,7 @@ class Found(NamedTuple):
 
 
 class DamagedError(Exception):
-    """From this position on a segment can't be read."""
+    """A segment cannot be read from this position on."""
 
     def __init__(self, at: int, reason: str) -> None:
         super().__init__(reason)
@@ -47,25 +47,25 @@ class DamagedError(Exception):
 
 
 def iter_records(data: bytes, base: int) -> Iterator[Found]:
-    """Cut a segment into records (CommitLog.checkMessageAndReturnSize). Raises DamagedError.
+    """Yield the records of a segment (CommitLog.checkMessageAndReturnSize). Raises DamagedError.
 
-    A record is whole when its size, magic, place in the log, lengths of its parts and body's CRC fit. RocketMQ's format
-    has no check sum over the rest of it.
+    A record is valid when its size, magic, position in the log, lengths of parts and body CRC fit. RocketMQ's format
+    has no checksum over the rest.
     """
     at, end = 0, len(data)
     view = memoryview(data)
     while at < end:
         if end - at < _SIZE_AND_MAGIC.size:
-            raise DamagedError(at, "half a header")
+            raise DamagedError(at, "an incomplete header")
         size, magic = _SIZE_AND_MAGIC.unpack_from(data, at)
         if magic not in (MAGIC_V1, MAGIC_V2):
-            raise DamagedError(at, "no record begins here")
+            raise DamagedError(at, "no record starts here")
         if size > end - at:
-            raise DamagedError(at, "half a record")
+            raise DamagedError(at, "an incomplete record")
         try:
             found = _read(data, view, at, base)
         except (struct.error, IndexError):
-            raise DamagedError(at, "a record whose parts are longer than it is") from None
+            raise DamagedError(at, "a record whose parts exceed its size") from None
         yield found
         at += size
 
@@ -77,7 +77,7 @@ def _read(data: bytes, view: memoryview, at: int, base: int) -> Found:
     body_at = at + _HEAD.size + tail.size
     topic_at, end = body_at + body_bytes, at + size
     if body_bytes < 0 or topic_at >= end:
-        raise DamagedError(at, "a record whose parts are longer than it is")
+        raise DamagedError(at, "a record whose parts exceed its size")
     if magic == MAGIC_V2:
         (topic_bytes,) = _SHORT.unpack_from(data, topic_at)
         topic_at += 2
@@ -87,11 +87,11 @@ def _read(data: bytes, view: memoryview, at: int, base: int) -> Found:
     properties_at = topic_at + topic_bytes + _SHORT.size
     (properties_bytes,) = _SHORT.unpack_from(data, properties_at - _SHORT.size)
     if topic_bytes < 0 or properties_bytes < 0 or properties_at + properties_bytes != end:
-        raise DamagedError(at, "a record whose parts do not fill it")
+        raise DamagedError(at, "a record whose parts do not fill its size")
     if commit_log_offset != base + at:
-        raise DamagedError(at, "a record of another place")
+        raise DamagedError(at, "a record of another position")
     if zlib.crc32(view[body_at : body_at + body_bytes]) & 0x7FFFFFFF != crc:
-        raise DamagedError(at, "a record whose body's CRC is wrong")
+        raise DamagedError(at, "a record with a wrong body CRC")
     return Found(
         at, size, data[topic_at : topic_at + topic_bytes].decode(errors="replace"), queue_id, queue_offset,
         commit_log_offset, stored_at_ms, decode_properties(data[properties_at:end].decode(errors="replace")),

@@ -1,4 +1,4 @@
-"""What a start makes of the log: queues and index, without what is damaged at its end."""
+"""Rebuilds queues and index from the log at the start, and cuts off a damaged end."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ logger = logging.getLogger("rmqctl.sandbox")
 
 # The smallest offsets of queues that lost their oldest messages, by "topic@queue id".
 MIN_OFFSETS = "min_offsets"
-# Where the log ended when a topic was deleted: its records before that are not its messages any more.
+# Where the log ended when a topic was deleted: its records before that no longer count as messages.
 DELETED_TOPICS = "deleted_topics"
 
-# What stands in a queue's entry in place of the tag's code of a message; None where the tag's code does.
+# What a queue's entry has instead of a message's tag code, or None for the tag code.
 CodeOf = Callable[[Found], int | None]
 
 
 class Recovery:
-    """Builds `queues` and `index` from a log. Raises RmqctlError for damage that is not at its end, OSError."""
+    """Builds `queues` and `index` from a log. Raises RmqctlError for damage before the newest segment, OSError."""
 
     def __init__(self, log: CommitLog, state: StateStore, code_of: CodeOf) -> None:
         self.queues: dict[str, dict[int, ConsumeQueue]] = {}
@@ -52,8 +52,7 @@ class Recovery:
         if segment is not self._log.segments[-1]:
             raise RmqctlError(
                 f"{segment.name} is damaged at byte {damage.at}: {damage}.",
-                hint="It is not the newest segment, so nothing was cut off. Bring the folder back from a copy, or give "
-                "the sandbox a new one.",
+                hint="Only the newest segment can be repaired: restore the folder from a copy, or use a new folder.",
             ) from None
         end = segment.base + damage.at
         logger.warning(
@@ -63,7 +62,7 @@ class Recovery:
         self._log.truncate(end)
 
     def _enter(self, found: Found) -> None:
-        """Enter a record. Raises DamagedError for one that can't be the next of its queue."""
+        """Add a record. Raises DamagedError when it cannot be the next one of its queue."""
         topic, queue_id, queue_offset = found.topic, found.queue_id, found.queue_offset
         min_offset = self._minima.get((topic, queue_id), 0)
         if found.commit_log_offset < self._deleted.get(topic, 0) or queue_offset < min_offset:
@@ -73,12 +72,12 @@ class Recovery:
         if queue is not None:
             expected = queue.max_offset
         else:
-            # A power cut can take the note of where a queue begins, but not bring back segments that were removed.
+            # A power cut can lose a queue's stored minimum, but cannot restore segments that were removed.
             expected = queue_offset if self._log.start else min_offset
         if queue_offset != expected:
             if not queues:
                 del self.queues[topic]
-            raise DamagedError(found.at, f"message {queue_offset} of a queue of which {expected} comes next")
+            raise DamagedError(found.at, f"message {queue_offset} of a queue where {expected} is next")
         if queue is None:
             queue = queues[queue_id] = ConsumeQueue()
             queue.start_at(expected)
@@ -96,6 +95,6 @@ class Recovery:
         for topic, end in self._deleted.items():
             if end <= self._log.start:
                 self._state.delete(DELETED_TOPICS, topic)
-            elif end > self._log.end:  # what was cut off must not count as deleted when it is written anew
+            elif end > self._log.end:  # new records in the cut-off part must not count as deleted
                 self._state.put(DELETED_TOPICS, topic, self._log.end)
         self._log.flush()

@@ -1,4 +1,4 @@
-"""What a broker tells the name server of itself (RegisterBrokerRequestHeader, RegisterBrokerBody)."""
+"""A broker's registration at the name server (RegisterBrokerRequestHeader, RegisterBrokerBody)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .profile import Profile
 from .request import FailureError, RefusalError, Request
 from .topics import Topic
 
-# What a compressed body may grow to: some 100,000 topics.
+# The limit of an inflated body: some 100,000 topics.
 _MAX_INFLATED_BYTES = 32 * 1024 * 1024
 
 
 def read_registration(profile: Profile, request: Request) -> Registration:
-    """Read a REGISTER_BROKER. Raises RefusalError."""
+    """Read a REGISTER_BROKER request. Raises RefusalError."""
     body = request.command.body
     crc = request.number("bodyCrc32", 0)
     if crc and crc != zlib.crc32(body) & 0x7FFFFFFF:
@@ -56,7 +56,7 @@ def _read_body(body: bytes, *, is_compressed: bool) -> tuple[dict[str, Topic], d
 
 
 def _read_compressed(body: bytes) -> tuple[dict[str, Topic], dict[str, Any]]:
-    """Read the version and the topics; what follows, filter servers and static topics, has no use here."""
+    """Read the version and the topics; ignore the filter servers and static topics that follow."""
     inflater = zlib.decompressobj()
     data = inflater.decompress(body, _MAX_INFLATED_BYTES)
     if not inflater.eof:
@@ -68,7 +68,7 @@ def _read_compressed(body: bytes) -> tuple[dict[str, Topic], dict[str, Any]]:
 
 
 class _Parts:
-    """Numbers and texts one after the other, each text behind its length."""
+    """Consecutive numbers and texts; each text follows its length."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -93,7 +93,7 @@ class _Parts:
 
 
 def _read_topic(text: str) -> Topic:
-    """Read TopicConfig.encode(): name, queues to read and to write, permissions, type, since 5.x attributes."""
+    """Read TopicConfig.encode(): name, read and write queue counts, permissions, type, attributes since 5.x."""
     name, read_count, write_count, perm, filter_type, *rest = text.split(" ", 5)
     attributes = json.loads(rest[0]) if rest and rest[0].strip() else {}
     return Topic(name, int(read_count), int(write_count), int(perm), filter_type, attributes=attributes)

@@ -1,4 +1,4 @@
-"""Requests that a broker hands on to a member of a group (Broker2Client.callClient)."""
+"""Requests that a broker forwards to a member of a group (Broker2Client.callClient)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .members import Member
 from .request import RefusalError, Request
 
 _TIMEOUT_S = 10.0
-# MQVersion's ordinal of V3_1_8_SNAPSHOT: older clients know nothing of what they are asked.
+# MQVersion's ordinal of V3_1_8_SNAPSHOT: older clients do not know the request.
 _RELAY_SINCE = 62
 
 
 async def relay(broker: Broker, request: Request, fields: dict[str, str], body: bytes) -> Command | None:
-    """Ask a member what the broker was asked, and hand its answer on just as it came."""
+    """Forward a request to a member, and return the member's answer unchanged."""
     group, client_id = request.text("consumerGroup"), request.text("clientId", "null")
     channel, member = _find(broker, group, client_id)
     if member.version < _RELAY_SINCE:
@@ -37,9 +37,9 @@ async def relay(broker: Broker, request: Request, fields: dict[str, str], body: 
 
 
 async def ask_member(broker: Broker, channel: Channel, question: Command, timeout_s: float) -> Command | None:
-    """Return what a client answers, None when it doesn't in time.
+    """Return a client's answer, or None on a timeout.
 
-    RocketMQ does not notice that a client which it asks has gone: it waits as long for it as for one that is silent.
+    RocketMQ does not notice that the client has disconnected: it waits for the whole timeout all the same.
     """
     since_s = broker.clock.monotonic_s()
     try:
@@ -69,13 +69,13 @@ def _timeout(broker: Broker, group: str, client_id: str, channel: Channel) -> Re
 
 
 def _hand_on(request: Request, response: Command) -> None:
-    """Answer with the member's own answer; its language and version stay, as they do in RocketMQ."""
+    """Reply with the member's own answer; its language and version stay, as in RocketMQ."""
     if not request.command.is_oneway:
         request.channel.write(request.channel.protocol.send_response(request.command, response))
 
 
 async def consume_directly(broker: Broker, request: Request) -> Command | None:
-    """Let a member run its listener on a stored message, which goes along as the body."""
+    """Ask a member to run its listener on a stored message, which is sent as the body."""
     record = _record(broker, request.text("msgId"))
     fields = {**request.fields, "brokerName": broker.name}
     if broker.profile.is_5:
@@ -84,7 +84,7 @@ async def consume_directly(broker: Broker, request: Request) -> Command | None:
 
 
 def _record(broker: Broker, offset_id: str) -> bytes:
-    """Return the stored message of an id; which broker the id names does not matter."""
+    """Return the stored message of an id; the broker in the id is ignored."""
     try:
         commit_log_offset = decode_offset_id(offset_id).commit_log_offset
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What a handler is given, and what it answers: typed fields out of a request, refusals, answers."""
+"""What handlers receive and return: requests with typed fields, refusals, answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .channel import Channel
 
 
-# What RocketMQ leaves in the remark of some answers, which mean SUCCESS all the same.
+# The remark that RocketMQ leaves in some answers that mean SUCCESS all the same.
 UNSET_REMARK = "not set any response code"
 
 
@@ -28,42 +28,42 @@ class RefusalError(Exception):
         self._fields = fields
 
     def to_answer(self) -> Command:
-        """Return the answer that it stands for."""
+        """Return the answer to send."""
         return answer(self.code, self.remark, b"", **self._fields)
 
 
 class FailureError(RefusalError):
-    """A request that RocketMQ's own code fails on: SYSTEM_ERROR with the text of a Java exception, and nothing else."""
+    """A request that fails inside RocketMQ: SYSTEM_ERROR with the text of a Java exception, and nothing else."""
 
     def __init__(self, remark: str) -> None:
         super().__init__(ResponseCode.SYSTEM_ERROR, remark)
 
 
 def ok(body: bytes = b"", *, remark: str | None = None, **fields: object) -> Command:
-    """Return an answer of code SUCCESS; fields become texts as Java writes them."""
+    """Return an answer with code SUCCESS; fields become texts as in Java."""
     return answer(ResponseCode.SUCCESS, remark, body, **fields)
 
 
 def ok_json(value: Any, **fields: object) -> Command:
-    """Return an answer of code SUCCESS whose body is written as fastjson would read it."""
+    """Return an answer with code SUCCESS and a body in fastjson's dialect."""
     return answer(ResponseCode.SUCCESS, None, dumps(value), **fields)
 
 
 def ok_standard_json(value: Any, **fields: object) -> Command:
-    """Return an answer of code SUCCESS whose body is strict JSON, also where keys are numbers."""
+    """Return an answer with code SUCCESS and a body in strict JSON, even where keys are numbers."""
     return answer(
         ResponseCode.SUCCESS, None, json.dumps(value, sort_keys=True, separators=(",", ":")).encode(), **fields
     )
 
 
 def answer(code: int, remark: str | None = None, body: bytes = b"", **fields: object) -> Command:
-    """Return an answer; fields that are None are left out."""
+    """Return an answer; None fields are omitted."""
     texts = {name: java_text(value) for name, value in fields.items() if value is not None}
     return Command(code, texts, body, remark=remark)
 
 
 def java_text(value: object) -> str:
-    """Return a field's text as Java writes it."""
+    """Return a field's text as in Java."""
     if value is True:
         return "true"
     if value is False:
@@ -77,8 +77,8 @@ _NO_FIELD = object()
 class Request:
     """One request with its connection.
 
-    Fields that are missing or no number raise RefusalError with SYSTEM_ERROR: RocketMQ checks no field, and fails with
-    a NullPointerException on the first one that it uses.
+    Missing fields and invalid numbers raise RefusalError with SYSTEM_ERROR: RocketMQ does not check fields, and fails
+    with a NullPointerException on the first one that it uses.
     """
 
     __slots__ = ("channel", "command", "fields")
@@ -96,7 +96,7 @@ class Request:
         return self._missing(name) if default is _NO_FIELD else default
 
     def number(self, name: str, default: Any = _NO_FIELD) -> Any:
-        """Return a field of 64 bits, or the default when it is missing or no number."""
+        """Return a 64-bit number, or the default when the field is missing or not a number."""
         try:
             value = int(self.fields[name])
             if -(2**63) <= value < 2**63:
@@ -111,7 +111,7 @@ class Request:
         return default if value is None else value.lower() == "true"
 
     def require_body(self) -> None:
-        """Fail as Java does on a request without a body that it needs."""
+        """Raise FailureError, as Java fails, when the request has no body."""
         if not self.command.body:
             self._missing("body")
 
@@ -119,9 +119,9 @@ class Request:
         raise FailureError(f"java.lang.NullPointerException: the request has no field {name}")
 
     def json(self) -> Any:
-        """Return the body, which is JSON. Raises RemoteProtocolError."""
+        """Return the decoded JSON body. Raises RemoteProtocolError."""
         return loads(self.command.body)
 
     def reply(self, response: Command) -> None:
-        """Answer now; for handlers that returned None because they had to wait."""
+        """Send the answer; for handlers that returned None because they had to wait."""
         self.channel.reply(self.command, response)

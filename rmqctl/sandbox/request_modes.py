@@ -1,4 +1,4 @@
-"""Which queues a client is to consume, by pull or by pop, as a broker says it (QueryAssignmentProcessor)."""
+"""The queues that a broker assigns to a client, and whether it pulls or pops (QueryAssignmentProcessor)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ PULL, POP = "PULL", "POP"
 _TABLE = "request_modes"
 _CLUSTERING = "CLUSTERING"
 
-# Others are unknown to brokers.
+# Brokers know no other strategies.
 _STRATEGIES: dict[str, Allocate] = {"AVG": allocate_averagely, "AVG_BY_CIRCLE": allocate_by_circle}
 
 
 class RequestModes:
-    """What was set for a topic and a group, as the request had it (MessageRequestModeManager); written through."""
+    """The modes set for topics and groups, as in the requests (MessageRequestModeManager); written through."""
 
     def __init__(self, state: StateStore) -> None:
         self._state = state
@@ -44,11 +44,11 @@ class RequestModes:
         self._modes[topic, group] = item
 
     def find(self, topic: str, group: str) -> dict[str, Any] | None:
-        """Return what was set, None when nothing was."""
+        """Return the mode that was set, or None."""
         return self._modes.get((topic, group))
 
     def to_wire(self) -> dict[str, dict[str, Any]]:
-        """Return all as JSON has it: by topic, then by group."""
+        """Return all modes as JSON data: by topic, then by group."""
         table: dict[str, dict[str, Any]] = {}
         for (topic, group), item in self._modes.items():
             table.setdefault(topic, {})[group] = item
@@ -66,13 +66,13 @@ def set_mode(broker: Broker, body: dict[str, Any]) -> None:
     broker.request_modes.put({
         "topic": topic, "consumerGroup": group or _text(body, "consumerGroup"),
         "popShareQueueNum": _number(body, "popShareQueueNum"),
-        # Java reads a name that it does not know as null.
+        # Java reads an unknown name as null.
         "mode": mode if mode in (PULL, POP) else None,
     })  # fmt: skip
 
 
 def query_assignment(broker: Broker, body: dict[str, Any]) -> dict[str, Any]:
-    """Return the queues of a client, each with its mode; an empty object where nobody can tell. Raises RefusalError."""
+    """Return a client's queues, each with its mode, or {} when they are unknown. Raises RefusalError."""
     topic, group = _text(body, "topic"), _text(body, "consumerGroup")
     model = body.get("messageModel")
     if model not in (_CLUSTERING, BROADCASTING):
@@ -100,7 +100,7 @@ def _mode(broker: Broker, topic: str, group: str) -> tuple[str | None, int]:
 def _share(
     broker: Broker, topic: str, group: str, body: dict[str, Any], share_count: int | None
 ) -> list[MessageQueue] | None:
-    """Return a client's queues; `share_count` is that of a group that pops, None for one that pulls."""
+    """Return a client's queues; `share_count` is for a group that pops, None for one that pulls."""
     queues, members = _queues(broker, topic), broker.consumers.find(group)
     allocate = _STRATEGIES.get(str(body.get("strategyName")))
     client_id = str(body.get("clientId") or "")
@@ -110,12 +110,12 @@ def _share(
     if share_count is None:
         return allocate(queues, client_ids).get(client_id, [])
     if all_pop_all(len(client_ids), share_count):
-        return whole_brokers(queues)  # also to one that is no member
+        return whole_brokers(queues)  # even to a client that is not a member
     return allocate_for_pop(queues, client_ids, inner=allocate, share_count=share_count).get(client_id, [])
 
 
 def _queues(broker: Broker, topic: str) -> list[MessageQueue]:
-    """Return the queues of a topic that can be read, of all brokers, sorted."""
+    """Return the readable queues of a topic at all brokers, sorted."""
     route = broker.name_server.route(topic) or {"queueDatas": []}
     return sorted(
         MessageQueue(topic, data["brokerName"], queue_id)
@@ -135,4 +135,4 @@ def _number(body: dict[str, Any], name: str) -> int:
     try:
         return int(body.get(name) or 0)
     except (TypeError, ValueError):
-        raise FailureError(f"com.alibaba.fastjson2.JSONException: {name} is no number") from None
+        raise FailureError(f"com.alibaba.fastjson2.JSONException: {name} is not a number") from None

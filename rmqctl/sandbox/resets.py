@@ -1,4 +1,4 @@
-"""Offsets that are reset, cloned and corrected (AdminBrokerProcessor, ConsumerOffsetManager)."""
+"""Resets, clones and corrections of offsets (AdminBrokerProcessor, ConsumerOffsetManager)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONG_MAX = 2**63 - 1
 
 
 def reset_here(broker: Broker, request: Request) -> Command:
-    """Reset a group's offsets of a topic: they are stored, and who pulls next is told. `isForce` means nothing here."""
+    """Reset a group's offsets of a topic: store them, and mark them for the next pull. Ignores `isForce`."""
     topic_name, group = request.text("topic"), request.text("group", "null")
     topic = broker.topics.find(topic_name)
     if topic is None:
@@ -33,7 +33,7 @@ def reset_here(broker: Broker, request: Request) -> Command:
 
 
 def _targets(broker: Broker, request: Request, topic: Topic) -> dict[int, int]:
-    """Return where each queue is to go: one queue, which may be none of the topic's, or all that can be read."""
+    """Return the target of each queue: one queue, which the topic may not have, or all readable queues."""
     time_ms, queue_id = request.number("timestamp", 0), request.number("queueId", -1)
     offset = request.number("offset", _NO_OFFSET)
     if queue_id < 0:
@@ -48,15 +48,15 @@ def _targets(broker: Broker, request: Request, topic: Topic) -> dict[int, int]:
 
 
 def _at_time(broker: Broker, topic: str, queue_id: int, time_ms: int) -> int:
-    """Return the offset of a time; before 1970 stands for the end of the queue."""
+    """Return the offset of a time in ms; a negative time means the end of the queue."""
     return broker.store.max_offset(topic, queue_id) if time_ms < 0 else search(broker, topic, queue_id, time_ms)
 
 
 def clone(broker: Broker, source: str, target: str, topic: str, *, is_offline: bool) -> None:
-    """Replace a group's offsets of a topic by another's (cloneGroupOffset).
+    """Replace a group's offsets of a topic with another's (cloneGroupOffset).
 
-    RocketMQ answers SUCCESS whatever it did: a topic that there is not, or that the source is online without, is left
-    out. Without a topic nothing is cloned: it goes through the source's topics, and clones the empty one each time.
+    RocketMQ answers SUCCESS in any case. It skips a topic that does not exist, or to which an online source does not
+    subscribe. Without a topic it clones nothing: it loops over the source's topics, and clones the empty one each time.
     """
     if is_blank(topic) or broker.topics.find(topic) is None:
         return
@@ -66,10 +66,10 @@ def clone(broker: Broker, source: str, target: str, topic: str, *, is_offline: b
 
 
 def correction(broker: Broker, topic: str, compared: str, dropped: str) -> dict[int, int]:
-    """Return each queue's smallest offset over all groups, as far as it is still to be had (queryCorrectionOffset).
+    """Return each queue's smallest offset over all groups that is still stored (queryCorrectionOffset).
 
-    It is Long.MAX_VALUE where the compared group stands even before that. As in RocketMQ, offsets of the dropped
-    groups are deleted for good, of all topics; and 4.9 takes the topic for the group, so that it compares nothing.
+    It is Long.MAX_VALUE where the compared group's offset is even smaller. As in RocketMQ, the dropped groups lose
+    their offsets of all topics for good; and 4.9 confuses topic and group, so that it compares nothing.
     """
     for group in dropped.split(","):
         if group:

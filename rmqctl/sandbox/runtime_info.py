@@ -1,7 +1,7 @@
-"""How a broker is doing, in the words of GET_BROKER_RUNTIME_INFO (AdminBrokerProcessor.prepareRuntimeInfo).
+"""The table of GET_BROKER_RUNTIME_INFO (AdminBrokerProcessor.prepareRuntimeInfo).
 
-What the sandbox does not have can't be behind: it has no thread pools, no page cache, and dispatches at once. Figures
-of latencies are left out, for there is nothing that they could be taken from.
+The sandbox has no thread pools and no page cache, and dispatches immediately: their backlogs are always 0. Latencies
+are left out, because the sandbox does not measure them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KIB, _MIB, _GIB = 1024, 1024**2, 1024**3
 
 
 def runtime_info(broker: Broker) -> dict[str, str]:
-    """Return the table; every value is a text."""
+    """Return the table; all values are texts."""
     table: dict[str, object] = {**_identity(broker), **_counts(broker), **_store(broker), **_idle(broker)}
     for level, consumed in broker.delays.consumed.items():
         table[f"scheduleMessageOffset_{level}"] = f"{consumed},{broker.store.max_offset(SCHEDULE_TOPIC, level - 1)}"
@@ -55,7 +55,7 @@ def _counts(broker: Broker) -> dict[str, object]:
 
 
 def _rates(broker: Broker, name: str) -> str:
-    """Return how many a second came in the last 10 s, 60 s and 600 s."""
+    """Return the rates per second over the last 10 s, 60 s and 600 s."""
     stats, cluster = broker.stats, broker.cluster
     rates = stats.last_tps(name, cluster), stats.rate(name, cluster).tps, stats.last_tps(name, cluster, HOUR_S)
     return " ".join(map(str, rates))
@@ -78,7 +78,7 @@ def _store(broker: Broker) -> dict[str, object]:
 
 
 def _idle(broker: Broker) -> dict[str, object]:
-    """Return what is behind nowhere in the sandbox, as RocketMQ says it of an idle broker."""
+    """Return the figures that never change in the sandbox, as an idle broker reports them."""
     is_5 = broker.profile.is_5
     table: dict[str, object] = {
         "pageCacheLockTimeMills": 0, "dispatchBehindBytes": 0, "dispatchMaxBuffer": 0,
@@ -101,7 +101,7 @@ def _duration(length_ms: int) -> str:
 
 
 def _size(size_bytes: int) -> str:
-    """Return a size in words (MessageStoreUtil.toHumanReadable)."""
+    """Return a size for people (MessageStoreUtil.toHumanReadable)."""
     for unit_bytes, unit in ((_GIB, "GiB"), (_MIB, "MiB"), (_KIB, "KiB")):
         if size_bytes >= unit_bytes:
             return f"{size_bytes / unit_bytes:.1f} {unit}"

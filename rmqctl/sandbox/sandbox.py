@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 
 CLUSTER = "DefaultCluster"
 LOOPBACK = "127.0.0.1"
-# What one broker keeps in memory before it forgets the oldest messages, as on a full disk; and what it keeps on disk.
+# What one broker keeps in memory before it drops the oldest messages, as on a full disk; and what it keeps on disk.
 CAPACITY_BYTES = 512 * 1024 * 1024
 DISK_CAPACITY_BYTES = 4 * 1024 * 1024 * 1024
 
 _FIRST_BROKER_PORT = 1011
 _PORT_STEP = 20
-# How many turns of the event loop nothing may happen in before all is called quiet.
+# How many turns of the event loop must pass without activity before the sandbox is idle.
 _QUIET_TURNS = 20
 
 
 def check_counts(*, brokers: int, queues: int) -> None:
-    """Raise UsageError for more brokers or queues than a sandbox has, or for fewer."""
+    """Raise UsageError for a number of brokers or queues that a sandbox cannot have."""
     if not 1 <= brokers <= 26:
-        raise UsageError(f"A sandbox has 1 to 26 brokers, not {brokers}.")
+        raise UsageError(f"A sandbox can have 1 to 26 brokers, not {brokers}.")
     if not 1 <= queues <= 1024:
-        raise UsageError(f"A topic has 1 to 1024 queues, not {queues}.")
+        raise UsageError(f"A topic can have 1 to 1024 queues, not {queues}.")
 
 
 class Guest(Protocol):
@@ -53,18 +53,18 @@ class Guest(Protocol):
 
 
 class Sandbox:
-    """RocketMQ in this process, for tests and demonstrations; no production broker.
+    """RocketMQ in this process, for tests and demonstrations, not for production.
 
         async with Sandbox(brokers=2) as sandbox:
             ...  # clients connect to sandbox.addr
 
-    `addr` is the name server's host:port, `brokers` the brokers by name (broker-a, broker-b ...), `faults` what shall
-    go wrong. Time is the machine's, plus what `advance()` skips; with a VirtualClock it stands still. `settings` are
-    for all brokers, under RocketMQ's names.
+    `addr` is the name server's host:port, `brokers` are the brokers by name (broker-a, broker-b ...), `faults` are the
+    faults to inject. Time is the machine's, plus what `advance()` skips; a VirtualClock moves only with `advance()`.
+    `settings` apply to all brokers, under RocketMQ's names.
 
-    Everything is in memory, up to `capacity_bytes` a broker. With `dir`, a folder, what clients were told is stored
-    survives the death of the process: see data_folder.py for what is written when. A sandbox can't be started again
-    once it was stopped; a new one with the same folder goes on where it ended.
+    Everything is in memory, up to `capacity_bytes` per broker. With `dir`, a folder, everything that clients know to be
+    stored survives the end of the process; data_folder.py documents what is written when. A stopped sandbox cannot be
+    restarted; a new one with the same folder resumes from its data.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Sandbox:
         self._listen = listen
         own = {"defaultTopicQueueNums": str(queues), **(settings or {})}
         self.brokers: dict[str, Broker] = {}
-        # Clients that scenarios brought in; they leave when the sandbox stops.
+        # Clients that scenarios added; they leave when the sandbox stops.
         self.guests: list[Guest] = []
         self._folder: DataFolder | None = None
         self._is_over = False
@@ -107,15 +107,15 @@ class Sandbox:
                 )  # fmt: skip
             except (RefusalError, OSError) as error:
                 reason = error.remark if isinstance(error, RefusalError) else error.strerror
-                hint = "The sandbox must be able to write in its folder: the disk may be full."
-                raise RmqctlError(f"{name} can't go on where it ended: {reason}.", hint=hint) from None
+                hint = "Make sure that the sandbox can write to its folder and that the disk is not full."
+                raise RmqctlError(f"{name} cannot resume from its data: {reason}.", hint=hint) from None
 
     def _open_storage(self, name: str, capacity_bytes: int | None) -> tuple[MessageStore, StateStore]:
         if self._folder is not None:
             return self._folder.open_broker(name, DISK_CAPACITY_BYTES if capacity_bytes is None else capacity_bytes)
         capacity_bytes = CAPACITY_BYTES if capacity_bytes is None else capacity_bytes
         state = StateStore()
-        # The oldest segment goes as a whole, so it must be a small part of what is kept.
+        # The oldest segment is removed as a whole, so it must be a small part of the capacity.
         log = CommitLog(min(SEGMENT_BYTES, max(1, capacity_bytes // 8)))
         return MessageStore(log, capacity_bytes, state), state
 
@@ -125,9 +125,9 @@ class Sandbox:
             self._folder.close()
 
     async def start(self) -> None:
-        """Open all ports. Raises UnreachableError, UsageError for a sandbox that was stopped."""
+        """Open all ports. Raises UnreachableError, and UsageError for a stopped sandbox."""
         if self._is_over:
-            raise UsageError("This sandbox was stopped.", hint="Make a new one, with the same folder if it had one.")
+            raise UsageError("This sandbox was stopped.", hint="Create a new one, with the same folder if it had one.")
         try:
             await self.name_server.start(self._listen, self._port)
             for number, broker in enumerate(self.brokers.values()):
@@ -138,7 +138,7 @@ class Sandbox:
             raise
 
     async def stop(self) -> None:
-        """Close everything, first the guests."""
+        """Close everything, the guests first."""
         while self.guests:
             await self.guests.pop().aclose()
         for broker in self.brokers.values():
@@ -170,13 +170,13 @@ class Sandbox:
         raise UnreachableError(address, "connection refused")
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass at once: every timer that falls due runs at its own time.
+        """Advance the clock immediately; each timer that becomes due runs at its own time.
 
-        On the machine's clock, clients that are connected count as heard all the while; those that are cut off don't.
-        Raises UsageError for a clock that can't be moved, and for a time that is over.
+        On the machine's clock, connected clients count as alive throughout, except those that are cut off. Raises
+        UsageError for a clock that cannot be moved, and for a negative time.
         """
         if seconds < 0:
-            raise UsageError("Time does not go back.")
+            raise UsageError("Time cannot go backwards.")
         await self.await_idle()
         async with self._one_jump:
             if isinstance(self.clock, JumpClock):
@@ -184,7 +184,7 @@ class Sandbox:
             elif isinstance(self.clock, VirtualClock):
                 await self.clock.advance(seconds)
             else:
-                raise UsageError("The clock of this sandbox can't be moved.", hint="Give it none, or a VirtualClock.")
+                raise UsageError("The clock of this sandbox cannot be moved.", hint="Use a VirtualClock or no clock.")
         await self.await_idle()
 
     def _keep_alive(self, seconds: float) -> None:
@@ -193,7 +193,7 @@ class Sandbox:
             broker.keep_alive(seconds)
 
     async def await_idle(self) -> None:
-        """Wait until all requests of clients in this process are handled, but for those that are held."""
+        """Wait until all requests of clients in this process are handled, except those that are held."""
         quiet, seen = 0, -1
         while quiet < _QUIET_TURNS:
             await asyncio.sleep(0)

@@ -21,12 +21,12 @@ _RETRY_TOPIC = "RETRY_TOPIC"
 _ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
 _WAIT = "WAIT"
 
-# The delay level of the first retry; each further one takes the next.
+# The delay level of the first retry; each further one uses the next level.
 _FIRST_LEVEL = 3
 
 
 def send_back(broker: Broker, request: Request) -> Command:
-    """Store a message once more for its group's retry, or as a dead letter. Raises RefusalError."""
+    """Store a message again for redelivery to its group, or as a dead letter. Raises RefusalError."""
     group = request.text("group")
     config = find_group(broker, group)
     if not broker.permission & Permission.WRITE:
@@ -64,7 +64,7 @@ def send_back(broker: Broker, request: Request) -> Command:
 
 
 def _limit(request: Request, config: dict[str, Any]) -> int:
-    """Return how often a message may come again: the client says, or the group's configuration."""
+    """Return how often a message may be redelivered, as set by the client or by the group's configuration."""
     limit: int | None = None
     if request.command.version >= SENDS_MAX_TIMES:
         limit = int32(request, "maxReconsumeTimes", None)
@@ -72,7 +72,7 @@ def _limit(request: Request, config: dict[str, Any]) -> int:
 
 
 def _copy(old: StoredMessage, topic: str, queue_id: int) -> NewMessage:
-    """Return the message as it is stored for its next attempt."""
+    """Return the copy of a message that is stored for its next attempt."""
     properties = {name: value for name, value in old.properties.items() if name and value}
     properties.setdefault(_RETRY_TOPIC, old.topic)
     properties.setdefault(_ORIGIN_MESSAGE_ID, old.offset_id)

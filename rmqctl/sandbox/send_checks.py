@@ -1,4 +1,4 @@
-"""What brokers check before they store what was sent (AbstractSendMessageProcessor.msgCheck, handleRetryAndDLQ)."""
+"""What brokers check before they store a message (AbstractSendMessageProcessor.msgCheck, handleRetryAndDLQ)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LONG = {name: name for name in _SHORT}
 
 _NO_SEND_TOPICS_5 = NO_SEND_TOPICS | {"RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC", "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"}
 
-# Clients before this release do not send how often they try (MQVersion.V3_4_9).
+# Clients before this release do not send their maximum of reconsume times (MQVersion.V3_4_9).
 SENDS_MAX_TIMES = 121
 
 
@@ -54,7 +54,7 @@ class SendFields(Struct, frozen=True):
 
 
 def read_fields(request: Request, profile: Profile) -> SendFields:
-    """Read the fields of any of the send requests. Raises FailureError for those that are missing or no numbers."""
+    """Read the fields of any send request. Raises FailureError for missing fields and invalid numbers."""
     is_5 = profile.is_5
     names = _LONG if request.command.code == RequestCode.SEND_MESSAGE else _SHORT
     if is_5 and not request.command.body:
@@ -86,7 +86,7 @@ _REQUIRED = object()
 
 
 def int32(request: Request, name: str, default: Any = _REQUIRED) -> Any:
-    """Return a number of 32 bits, or the default when it is missing. Raises FailureError."""
+    """Return a 32-bit number, or the default when it is missing. Raises FailureError."""
     if default is not _REQUIRED and name not in request.fields:
         return default
     number = request.number(name)
@@ -96,10 +96,10 @@ def int32(request: Request, name: str, default: Any = _REQUIRED) -> Any:
 
 
 def find_topic(broker: Broker, fields: SendFields) -> Topic:
-    """Return the topic that is sent to, made when it may be. Raises RefusalError."""
+    """Return the topic to send to; create it if that is allowed. Raises RefusalError."""
     profile, name = broker.profile, fields.topic
     topic = broker.topics.find(name)
-    # A broker that must not be written to says so in the routes; it refuses ordered topics only.
+    # A read-only broker is marked in the routes; it refuses only ordered topics.
     if not broker.permission & Permission.WRITE and topic is not None and topic.is_ordered:
         raise broker_forbidden(broker)
     check_topic_name(profile, name)
@@ -116,7 +116,7 @@ def find_topic(broker: Broker, fields: SendFields) -> Topic:
 
 
 def broker_forbidden(broker: Broker) -> RefusalError:
-    """Return the answer of a broker that must not be written to."""
+    """Return the refusal of a read-only broker."""
     return RefusalError(
         ResponseCode.NO_PERMISSION, f"the broker[{broker.store_host_text}] sending message is forbidden"
     )
@@ -126,7 +126,7 @@ def _create(broker: Broker, fields: SendFields) -> Topic:
     name, is_retry = fields.topic, fields.topic.startswith(RETRY_PREFIX)
     sys_flag = 0 if not fields.is_unit else UNIT_SUBSCRIBED if is_retry else UNIT
     if fields.default_queue_count is None or fields.default_topic is None:
-        raise FailureError("java.lang.NullPointerException: the request names no default topic, or no number of queues")
+        raise FailureError("java.lang.NullPointerException: the request has no default topic or no number of queues")
     topic = broker.topics.create_for_send(name, fields.default_topic, fields.default_queue_count, sys_flag)
     if topic is None and is_retry:
         topic = broker.topics.create_for_group(name, 1, sys_flag=sys_flag)
@@ -137,7 +137,7 @@ def _create(broker: Broker, fields: SendFields) -> Topic:
 
 
 def find_group(broker: Broker, group: str) -> dict[str, Any]:
-    """Return a group's configuration, made when it may be. Raises RefusalError."""
+    """Return a group's configuration; create it if that is allowed. Raises RefusalError."""
     may_create = broker.settings.flag("autoCreateSubscriptionGroup")
     config = broker.groups.find_or_create(group, may_create=may_create)
     if config is None:
@@ -147,9 +147,9 @@ def find_group(broker: Broker, group: str) -> dict[str, Any]:
 
 
 def redirect_to_dlq(broker: Broker, message: NewMessage, config: dict[str, Any], fields: SendFields) -> None:
-    """Let a retry that a client sends itself go to the dead letters when it was tried often enough.
+    """Redirect a client's own retry message to the dead letters after the last attempt.
 
-    From 5.1.1 on it goes there as well while anyone holds a lock of the group, for then it comes from an orderly
+    Since 5.1.1 it is also redirected while any client holds a lock of the group, because it then comes from an orderly
     consumer that has given up.
     """
     group = str(config["groupName"])
@@ -162,12 +162,12 @@ def redirect_to_dlq(broker: Broker, message: NewMessage, config: dict[str, Any],
         return
     broker.topics.create_for_group(dlq_topic(group), 1, READ_WRITE)
     message.topic, message.queue_id = dlq_topic(group), 0
-    if broker.profile.is_5:  # 4.9 leaves the level as it is, and dead letters come late
+    if broker.profile.is_5:  # 4.9 keeps the level, so dead letters arrive late
         message.properties[DELAY] = "-1"
 
 
 def _describe(topic: Topic, profile: Profile) -> str:
-    """Return a topic as Java's TopicConfig.toString has it."""
+    """Return a topic in the format of Java's TopicConfig.toString."""
     letters = ((Permission.READ, "R"), (Permission.WRITE, "W"), (Permission.INHERIT, "X"))
     perm = "".join(letter if topic.perm & bit else "-" for bit, letter in letters)
     attributes = ""

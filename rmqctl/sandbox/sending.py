@@ -1,4 +1,4 @@
-"""Sends, as brokers check and answer them (SendMessageProcessor)."""
+"""Sends: how brokers check and answer them (SendMessageProcessor)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _MULTI_TAG = "MULTI_TAG"
 
 
 class _Sent(Struct, frozen=True):
-    """What an answer tells of a send: where its first message is, and all that is in its properties."""
+    """What the answer to a send reports: the position of the first message, and values from the properties."""
 
     placed: list[Placed]
     queue_id: int
@@ -50,7 +50,7 @@ class _Sent(Struct, frozen=True):
 
 
 def send(broker: Broker, request: Request) -> Command:
-    """Store what was sent, a message or a batch, and answer where. Raises RefusalError."""
+    """Store a message or a batch, and answer with its position. Raises RefusalError."""
     is_5 = broker.profile.is_5
     region: dict[str, Any] = {
         _MSG_REGION: broker.settings.text("regionId"), _TRACE_ON: broker.settings.text("traceOn"),
@@ -77,7 +77,7 @@ def send(broker: Broker, request: Request) -> Command:
 
 
 def _handle(broker: Broker, properties: Mapping[str, str]) -> str | None:
-    """Return by what a message that waits for its time can be recalled (attachRecallHandle)."""
+    """Return the handle to recall a message that waits for its time (attachRecallHandle)."""
     slot, topic = properties.get(TIMER_OUT_MS), properties.get(REAL_TOPIC)
     if slot is None or topic is None or topic.startswith(RETRY_PREFIX):
         return None
@@ -85,7 +85,7 @@ def _handle(broker: Broker, properties: Mapping[str, str]) -> str | None:
 
 
 def _queue_id(fields: SendFields, topic: Topic) -> int:
-    """Return the queue that is asked for, any one for a negative number."""
+    """Return the requested queue, or any queue for a negative number."""
     if fields.queue_id >= 0:
         return fields.queue_id
     if not topic.write_queue_count:
@@ -122,13 +122,13 @@ def _send_one(broker: Broker, fields: SendFields, topic: Topic) -> _Sent:
         if message.sys_flag & MessageFlag.INNER_BATCH or _INNER_NUM in properties:
             raise illegal_message(broker.settings.number("maxMessageSize"))
     elif delay_level(properties) <= 0:
-        # Delayed messages are written anew with all their properties, this one among them.
+        # Delayed messages are rewritten with all their properties, including this one.
         properties.pop(_WAIT, None)
     return _Sent([broker.put(message)], queue_id, properties)
 
 
 def _refuse_transaction(broker: Broker, message: NewMessage) -> None:
-    """Refuse half messages, as a broker with rejectTransactionMessage does: nobody would ever commit them here."""
+    """Refuse half messages, like a broker with rejectTransactionMessage: the sandbox has no transactions."""
     properties = message.properties
     is_half = properties.get(_TRAN_MSG, "").lower() == "true" and not (
         message.reconsume_times > 0 and delay_level(properties) > 0
@@ -154,11 +154,11 @@ def _send_batch(broker: Broker, fields: SendFields, topic: Topic) -> _Sent:
         len(batch.body) > longest_bytes
         or batch.sys_flag & _TRANSACTION_BITS
         or (delay_level(properties) > 0)
-        # RocketMQ stores such a batch where its timers stumble over it, and delivers nothing of it.
+        # RocketMQ stores such a batch where its timers fail on it, and never delivers it.
         or (is_5 and any(name in properties for name in ASKED_BY))
     ):
         raise illegal_message(longest_bytes)
-    # 5.x keeps the messages' own properties as they came; 4.9 adds those of the batch to each of them.
+    # 5.x keeps the messages' own properties unchanged; 4.9 adds those of the batch to each message.
     added = b"" if is_5 else join_properties(properties, broker.profile)
     messages = []
     for part in iter_batch(batch.body):

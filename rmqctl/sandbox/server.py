@@ -1,4 +1,4 @@
-"""One server of the sandbox: connections in, requests to their handlers, faults in between."""
+"""One server of the sandbox: connections, the dispatch of requests to handlers, and faults."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ logger = logging.getLogger("rmqctl.sandbox")
 # NettyServerConfig.serverChannelMaxIdleTimeSeconds.
 _IDLE_S = 120.0
 _IDLE_SCAN_S = 10.0
-# A client that reads slower than it asks is served no further request from here on, until it has read.
+# When this much is unread, a slow client is served no further request until it has read.
 _SLOW_READER_BYTES = 1024 * 1024
 
-# What a handler returns: an answer, None when it answers later or never, or a coroutine that ends in one of both.
+# What a handler returns: an answer, None when it answers later or never, or a coroutine that returns either.
 Result = Command | None | Coroutine[Any, Any, Command | None]
 Handler = Callable[[Any, Request], Result]
 
@@ -41,11 +41,11 @@ _GARBAGE = 0xFF
 
 
 class Limits(Struct, frozen=True):
-    """What one server puts up with.
+    """The limits of one server.
 
-    Beyond `connection_count`, who never asked anything has to go. `partial_bytes` is what all connections may hold of
-    frames that are not whole yet; one frame may have 16 MiB. `unsent_bytes` may wait for one client to read it,
-    `all_unsent_bytes` for all; they are looked at each time `unsent_check_bytes` were written.
+    Beyond `connection_count`, connections that never sent a request are closed first. `partial_bytes` limits the
+    incomplete frames of all connections; one frame may have 16 MiB. `unsent_bytes` limits the unread answers of one
+    client, `all_unsent_bytes` those of all; both are checked after every `unsent_check_bytes` written.
     """
 
     connection_count: int = 4096
@@ -58,8 +58,8 @@ class Limits(Struct, frozen=True):
 class Server:
     """Serves one port, or streams in memory. `owner` is what handlers work on: a broker or the name server.
 
-    `on_close` is called with each connection that has ended. `activity_count` grows with everything that happens here,
-    so that a test can tell when all is quiet.
+    `on_close` is called with each connection that has ended. `activity_count` grows with all activity, so that a test
+    can recognize when the server is idle.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Server:
     ) -> None:
         self.name = name
         self.activity_count = 0
-        # In the order in which they came.
+        # In the order in which they connected.
         self.channels: dict[Channel, None] = {}
         self.is_silent_on_unknown_codes = False
         self.on_close: Callable[[Channel], None] = lambda _: None
@@ -82,18 +82,18 @@ class Server:
         self._is_closed = False
         self._failed_at: set[tuple[int, str]] = set()
         self.limits = Limits(connection_count=max_connection_count(Limits().connection_count))
-        # Some more, for whom others go.
+        # A few more, for which older ones are closed.
         self._listener = Listener(self.serve, self.limits.connection_count + 64)
         self._idle_scan: Periodic | None = None
 
     @property
     def address(self) -> str:
-        """Where it listens, as host:port."""
+        """The address it listens on, as host:port."""
         return self._listener.address
 
     @property
     def host_and_port(self) -> tuple[str, int]:
-        """Where it listens."""
+        """The address it listens on, as host and port."""
         return self._listener.host, self._listener.port
 
     async def open(self, host: str, port: int) -> None:
@@ -102,7 +102,7 @@ class Server:
         self._idle_scan = Periodic(self._clock, _IDLE_SCAN_S, self._close_idle)
 
     async def aclose(self) -> None:
-        """Close the port and every connection; what is still being handled is given up."""
+        """Close the port and every connection; cancel the requests that are still being handled."""
         self._is_closed = True
         if self._idle_scan is not None:
             self._idle_scan.stop()
@@ -112,7 +112,7 @@ class Server:
         await stop_tasks(self._tasks)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something beside the requests; it ends with the server."""
+        """Run a background task that ends with the server."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -126,7 +126,7 @@ class Server:
             while (not channel.is_closed or channel.is_cut) and (data := await stream.receive()):
                 self.activity_count += 1
                 if channel.is_closed:
-                    continue  # given up while it is cut: the client must not see it close
+                    continue  # closed while it is cut: the client must not notice
                 if not channel.is_cut:
                     channel.last_active_s = self._clock.monotonic_s()
                 channel.protocol.receive_data(data)
@@ -148,14 +148,14 @@ class Server:
             self._hold_partial(channel, 0)
             self.channels.pop(channel, None)
             self.activity_count += 1
-            channel.closed()  # whoever is told of it finds it so
+            channel.closed()  # before on_close, which relies on it
             self.on_close(channel)
             await channel.aclose()
 
     def give_up(self, channel: Channel) -> None:
         """Close a connection that was silent for too long.
 
-        The close of one that is cut is lost as well: the server forgets it, and the client sees it open until healed.
+        On a connection that is cut, the close is lost too: the server forgets it, the client sees it open until healed.
         """
         channel.closed()
         self.on_close(channel)
@@ -163,20 +163,20 @@ class Server:
             self.spawn(channel.aclose())
 
     def review(self) -> None:
-        """Look anew at who is cut off."""
+        """Apply the current partitions to all connections."""
         for channel in list(self.channels):
             channel.set_cut(self._faults.is_cut(self.name, channel))
             if channel.is_closed and not channel.is_cut:
                 self.spawn(channel.aclose())
 
     def keep_alive(self, seconds: float) -> None:
-        """Count a jump of the clock as time in which clients were heard, but those that are cut off."""
+        """Count a jump of the clock as activity of all clients that are not cut off."""
         for channel in self.channels:
             if not channel.is_cut:
                 channel.last_active_s += seconds
 
     def _make_room(self) -> None:
-        """Let the oldest connection go that never asked anything, where there are too many."""
+        """When there are too many connections, close the oldest one that never sent a request."""
         if len(self.channels) < self.limits.connection_count:
             return
         silent = next((channel for channel in self.channels if not channel.has_spoken), None)
@@ -186,12 +186,12 @@ class Server:
         self.spawn(victim.aclose())
 
     def _hold_partial(self, channel: Channel, held_bytes: int) -> None:
-        """Count what a connection holds of a frame; when all hold too much, who holds most has to go."""
+        """Count a connection's incomplete frame; above the limit for all, close the connection with the largest one."""
         self._partial_bytes += held_bytes - channel.held_bytes
         channel.held_bytes = held_bytes
         if held_bytes and self._partial_bytes > self.limits.partial_bytes:
             victim = max(self.channels, key=lambda each: each.held_bytes)
-            logger.warning("%s: %s closed: too much of unfinished frames", self.name, victim.address)
+            logger.warning("%s: %s closed: too many bytes of incomplete frames", self.name, victim.address)
             self._partial_bytes -= victim.held_bytes
             victim.held_bytes = 0
             victim.closed()
@@ -229,7 +229,7 @@ class Server:
         if isinstance(effect, Answer):
             request.reply(answer(effect.code, effect.text))
         elif isinstance(effect, Drop):
-            request.channel.closed()  # at once: what came with it is lost as well
+            request.channel.closed()  # immediately: what arrived with it is lost too
             self.spawn(request.channel.aclose())
         elif isinstance(effect, Delay):
             self._clock.call_later(effect.seconds, lambda: self._handle(request))
@@ -239,7 +239,7 @@ class Server:
 
     def _handle(self, request: Request) -> None:
         if self._is_closed:
-            return  # it was delayed, and the server is another one by now
+            return  # it was delayed, and the server was restarted since
         self.activity_count += 1
         code = request.command.code
         handler = self._handlers.get(code)
@@ -259,9 +259,9 @@ class Server:
             self.spawn(self._finish(request, result))
 
     def resume(self, request: Request, work: Callable[[], Command | None]) -> None:
-        """Go on with a request that was held: answer what the work returns or raises, None for not yet.
+        """Resume a request that was held: answer with what `work` returns or raises; None means not yet.
 
-        Nothing is done for a client that is gone: it would get no messages, and would make its deleted group anew.
+        Nothing is done for a disconnected client: it would get no messages, but recreate its deleted group.
         """
         if request.channel.is_closed:
             return
@@ -290,7 +290,7 @@ class Server:
         return self._bad_input(request, error)
 
     def _bad_input(self, request: Request, error: Exception) -> Command:
-        """Answer what no handler expected, which requests can be made to cause: it is logged once for each place."""
+        """Answer an unexpected error, which a malformed request can cause; log it once per source line."""
         code = request.command.code
         frame = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{frame.filename}:{frame.lineno}"
@@ -308,7 +308,7 @@ class Server:
 
 
 class _CorruptRequest(Request):
-    """A request whose answer has a header that can't be read."""
+    """A request whose answer has a header that cannot be read."""
 
     def reply(self, response: Command) -> None:
         """Answer with a frame of the right length whose header is garbage."""

@@ -1,6 +1,6 @@
 """A server's configuration, under RocketMQ's own names (BrokerConfig, MessageStoreConfig, NamesrvConfig ...).
 
-Only what the sandbox obeys stands here, and what tools need to be told: mqadmin's exportConfigs fails without some.
+It has only the settings that the sandbox obeys or that tools need: mqadmin's exportConfigs fails without some.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ _ENUMS = {
 
 
 def broker_settings(profile: Profile, own: Mapping[str, str], now_ms: Callable[[], int]) -> Settings:
-    """Return a broker's configuration: RocketMQ's defaults, and what is its own."""
+    """Return a broker's configuration: RocketMQ's defaults, overridden by `own`."""
     return Settings({**_BOTH, **(_SINCE_5 if profile.is_5 else _ONLY_4), **own}, now_ms)
 
 
@@ -115,31 +115,31 @@ def parse_properties(body: bytes) -> dict[str, str]:
 
 
 class Settings:
-    """Names to texts, read as what they mean. Unknown names are not kept. `version` counts updates."""
+    """Names and their texts, with typed reads. Unknown names are not kept. `version` counts updates."""
 
     def __init__(self, values: Mapping[str, str], now_ms: Callable[[], int]) -> None:
         self.version = DataVersion(now_ms)
         self._values = dict(values)
 
     def text(self, name: str) -> str:
-        """Return a setting as it is written; empty for one that this release does not have."""
+        """Return the text of a setting, or an empty text when this release does not have it."""
         return self._values.get(name, "")
 
     def flag(self, name: str) -> bool:
-        """Return a boolean setting; false for one that this release does not have."""
+        """Return a boolean setting, or False when this release does not have it."""
         return self._values.get(name) == "true"
 
     def number(self, name: str) -> int:
-        """Return a number; 0 for one that this release does not have, or that is no number."""
+        """Return a number, or 0 when this release does not have the setting or it is not a number."""
         try:
             return int(self._values[name])
         except (KeyError, ValueError):
             return 0
 
     def update(self, values: Mapping[str, str]) -> dict[str, str]:
-        """Change settings; returns those that are taken, as they are kept from now on.
+        """Change settings; return the accepted ones with their new values.
 
-        Names that there are not are passed over, and so are values that can't be read; what is no boolean is false
+        Unknown names and invalid values are ignored; a boolean with an invalid value is set to false
         (Configuration.update, MixAll.properties2Object).
         """
         taken = {}
@@ -163,13 +163,13 @@ class Settings:
         return value
 
     def is_forbidden(self, names: Mapping[str, str]) -> bool:
-        """Tell whether an update names one that must not be changed from afar (configBlackList, since 5.x)."""
+        """Return whether an update has a setting that cannot be changed remotely (configBlackList, since 5.x)."""
         return any(name in names for name in self.text("configBlackList").split(";") if name)
 
     def to_properties(self) -> bytes:
-        """Return all of them as GET_BROKER_CONFIG has them."""
+        """Return all settings in the format of GET_BROKER_CONFIG."""
         return "".join(f"{name}={value}\n" for name, value in self.as_dict().items()).encode()
 
     def as_dict(self) -> dict[str, str]:
-        """Return all of them."""
+        """Return all settings."""
         return dict(sorted(self._values.items()))

@@ -1,4 +1,4 @@
-"""A sandbox that has a process to itself: it runs until it is told to end."""
+"""A sandbox in its own process, which runs until it is stopped."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MAX_OPEN_FILES = 65_536
 
 
 class Wanted(Struct, frozen=True):
-    """What `rmqctl sandbox up` was told."""
+    """The options of `rmqctl sandbox up`."""
 
     brokers: int
     queues: int
@@ -40,20 +40,20 @@ class Wanted(Struct, frozen=True):
 
 
 def check(wanted: Wanted) -> Wanted:
-    """Return the same with the address to listen on as a number. Raises UsageError for what no sandbox can be."""
+    """Return the options with a numeric listen address. Raises UsageError for invalid options."""
     find_profile(wanted.plays)
     check_counts(brokers=wanted.brokers, queues=wanted.queues)
     try:
         found = asyncio.run(resolve(wanted.listen, 0))
         address = ip_address(found[0])
     except (OSError, ValueError):
-        raise UsageError(f"--listen {wanted.listen} is no address of this machine.") from None
+        raise UsageError(f"--listen {wanted.listen} is not an address of this machine.") from None
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     address = mapped or address
     if address.is_unspecified:
         raise UsageError(
-            f"--listen {wanted.listen} stands for every address, and brokers have to tell clients one.",
-            hint="Name the one that clients reach this machine at, such as --listen 192.168.1.5.",
+            f"--listen {wanted.listen} means all addresses, but brokers must advertise a single one.",
+            hint="Use the address at which clients reach this machine, for example --listen 192.168.1.5.",
         )
     return replace(wanted, listen=str(address), is_loopback=address.is_loopback)
 
@@ -61,7 +61,7 @@ def check(wanted: Wanted) -> Wanted:
 def stand(wanted: Wanted, on_ready: Callable[[SandboxStatus], None]) -> int:
     """Run a sandbox until a signal or the control socket ends it; return the exit code, 130 for Ctrl-C.
 
-    Raises UnreachableError for ports that can't be had, AlreadyRunningError.
+    Raises UnreachableError for ports that cannot be opened, AlreadyRunningError.
     """
     require_file_locks("Running a sandbox for other commands")
     _raise_file_limit()
@@ -79,7 +79,7 @@ async def _stand(wanted: Wanted, on_ready: Callable[[SandboxStatus], None]) -> i
 
     def end(number: signal.Signals, exit_code: int) -> None:
         nonlocal code
-        # The same again ends it at once.
+        # A second signal ends the process immediately.
         loop.remove_signal_handler(number)
         code = code or exit_code
         control.is_over.set()
@@ -98,7 +98,7 @@ async def _stand(wanted: Wanted, on_ready: Callable[[SandboxStatus], None]) -> i
                 await control.is_over.wait()
             finally:
                 await control.aclose()
-                # Gone before the file is: whoever waits for that finds the ports free.
+                # Before the file is removed: a client that waits for that finds the ports free.
                 await sandbox.stop()
     finally:
         await sandbox.stop()
@@ -109,18 +109,18 @@ async def _start(sandbox: Sandbox, wanted: Wanted) -> None:
     try:
         await sandbox.start()
     except UnreachableError as error:
-        hint = "--port 0 takes free ports." if wanted.port else None
+        hint = "Use --port 0 to choose free ports." if wanted.port else None
         if not is_own_address(wanted.listen):
-            hint = "--listen takes an address of this machine."
+            hint = "Use --listen with an address of this machine."
         if wanted.port and find_running(wanted.port):
-            hint = f"A sandbox runs there: rmqctl sandbox down --port {wanted.port}. {hint}"
+            hint = f"Stop the sandbox on this port: rmqctl sandbox down --port {wanted.port}. {hint}"
         raise error.reworded(error.sentence, hint=hint) from None
     except OverflowError:
-        raise UsageError(f"Ports up to {wanted.port} and the brokers' above it do not exist.") from None
+        raise UsageError(f"--port {wanted.port} is too high: the brokers' ports above it would exceed 65535.") from None
 
 
 def _raise_file_limit() -> None:
-    """Let the process hold as many connections as the system lets it."""
+    """Raise the limit of open files as far as the system allows."""
     import resource
 
     soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,4 +1,4 @@
-"""Where a broker keeps its tables: topics, groups, offsets, delays and whatever else must survive a restart."""
+"""Where a broker keeps its tables: topics, groups, offsets, delays and all else that must survive a restart."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ Undo = dict[tuple[str, str], bytes | None]
 
 
 class StateStore:
-    """Tables of texts to JSON values, written through at each change. This one forgets them with the process.
+    """Tables of JSON values by text keys, written through at each change. This class keeps them in memory only.
 
-    Values are kept as they were when they were put: changing one afterwards changes nothing here.
+    Values are kept as they were at `put()`: later changes of the object have no effect.
     """
 
     def __init__(self) -> None:
         self.tables: dict[str, dict[str, bytes]] = {}
-        # What each entry was at the last flush, None for one that was not there.
+        # The value of each changed entry at the last flush, None when it did not exist.
         self._undo: Undo = {}
-        # Gives what flushes the messages that the tables tell of. It comes before each flush of the tables: a power cut
-        # must not leave a note that a message was delivered or read, and take the message.
+        # Returns the function that flushes the messages. It runs before each flush of the tables: a power cut must not
+        # keep the note that a message was delivered or read, and lose the message.
         self.make_flush_before: Callable[[], Callable[[], None]] = lambda: lambda: None
 
     def load(self, table: str) -> dict[str, Any]:
-        """Return a table as it was last written."""
+        """Return a table's entries by key."""
         return {key: decode(value) for key, value in self.tables.get(table, {}).items()}
 
     def put(self, table: str, key: str, value: Any) -> None:
-        """Write one entry. Raises RefusalError when that is not possible, and nothing has changed then."""
+        """Write one entry. Raises RefusalError, without any change, when that is not possible."""
         data = encode(value)
         entries = self.tables.setdefault(table, {})
         before = entries.get(key)
@@ -42,7 +42,7 @@ class StateStore:
             entries[key] = data
 
     def delete(self, table: str, key: str) -> None:
-        """Remove one entry; does nothing when there is none. Raises as put() does."""
+        """Remove one entry; a missing one is ignored. Raises as put() does."""
         before = self.tables.get(table, {}).get(key)
         if before is not None:
             self._write(table, key, None)
@@ -50,19 +50,19 @@ class StateStore:
             del self.tables[table][key]
 
     def _write(self, table: str, key: str, value: bytes | None) -> None:
-        """Write a change to where it survives the process; None removes."""
+        """Write a change to storage that survives the process; None removes the entry."""
 
     def flush(self) -> None:
-        """Make everything so far survive a power cut, first the messages."""
+        """Make all changes survive a power cut, the messages first."""
         self.make_flush_before()()
         self._undo.clear()
 
     def flush_behind(self) -> None:
-        """Do the same beside the event loop where it takes time."""
+        """Do the same in the background where it is slow."""
         self.flush()
 
     def lose_unflushed(self) -> None:
-        """Go back to what a power cut would have left."""
+        """Restore the state that a power cut would have left."""
         for (table, key), before in self._undo.items():
             if before is None:
                 self.tables[table].pop(key, None)
@@ -71,4 +71,4 @@ class StateStore:
         self._undo.clear()
 
     def close(self) -> None:
-        """Let go of what is held open."""
+        """Close open files."""

@@ -1,7 +1,7 @@
-"""Which sandboxes of this user run, so that other commands find them: a file each, locked for as long as it runs.
+"""The running sandboxes of this user, for other commands: one file each, locked while the sandbox runs.
 
-The lock tells a sandbox from what one that was killed left behind: the system frees it with the process, whatever
-happens, and a process that got the same number later does not hold it.
+The lock distinguishes a running sandbox from the files of a killed one: the system always frees it with the process,
+and a later process with the same id does not hold it.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from rmqctl.errors import AlreadyRunningError, UsageError
 from rmqctl.net.file_lock import lock_file, require_file_locks
 
 _PREFIX = "sandbox-"
-# What fits into sockaddr_un on every system that has one.
+# The longest path that fits into sockaddr_un on every system.
 _MAX_SOCKET_PATH_BYTES = 103
 _POLL_S = 0.02
-# Who looks for sandboxes holds a lock for a moment; one that is held for longer is a sandbox's.
+# A search for sandboxes holds a lock for a moment; a lock that is held longer belongs to a sandbox.
 _LOCK_S = 0.25
 
 
 class RunningSandbox(Struct, frozen=True):
-    """How to reach a sandbox that runs. `port` is its name server's, by which it is known."""
+    """How to reach a running sandbox. `port` is the port of its name server, which identifies it."""
 
     port: int
     pid: int
@@ -38,14 +38,14 @@ class RunningSandbox(Struct, frozen=True):
 
 
 def state_folder() -> Path:
-    """Return the folder of all files, made for this user alone. Raises UsageError for one that others may write to."""
+    """Return the folder of all files; create it for this user alone. Raises UsageError if it is unsafe or unusable."""
     require_file_locks("Running a sandbox for other commands")
     if given := os.environ.get("RMQCTL_RUNTIME"):
         folder = Path(given)
     elif session := os.environ.get("XDG_RUNTIME_DIR"):
         folder = Path(session) / "rmqctl"
     else:
-        # Not platformdirs' runtime folder: without a session it lies in /tmp, where others could have made it before.
+        # Not platformdirs' runtime folder: without a session it is in /tmp, where others could have created it.
         from platformdirs import user_state_path
 
         folder = user_state_path("rmqctl")
@@ -53,20 +53,20 @@ def state_folder() -> Path:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.stat()
         if status.st_uid != os.getuid():
-            raise UsageError(f"{folder} belongs to somebody else.", hint="Name another folder in RMQCTL_RUNTIME.")
+            raise UsageError(f"{folder} belongs to another user.", hint="Set RMQCTL_RUNTIME to another folder.")
         if stat.S_IMODE(status.st_mode) & 0o077:
             if given:
-                # It may be one that others share, such as /tmp.
-                raise UsageError(f"{folder} is open to others.", hint=f"chmod 700 {folder}, or name another folder.")
+                # It may be a shared folder, for example /tmp.
+                raise UsageError(f"{folder} is open to others.", hint=f"Run chmod 700 {folder}, or use another folder.")
             folder.chmod(0o700)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise UsageError(f"{folder} can't be used: {reason}.", hint="Name another folder in RMQCTL_RUNTIME.") from None
+        raise UsageError(f"{folder} cannot be used: {reason}.", hint="Set RMQCTL_RUNTIME to another folder.") from None
     return folder
 
 
 def log_path(port: int) -> Path:
-    """Return where a sandbox that runs in the background writes its warnings."""
+    """Return the path where a background sandbox writes its warnings."""
     return state_folder() / f"{_PREFIX}{port}.log"
 
 
@@ -87,7 +87,7 @@ class StateFile:
             self.socket_path = self._own_folder / "control.sock"
 
     def publish(self, namesrv: str) -> None:
-        """Let others find the sandbox."""
+        """Write the file by which other commands find the sandbox."""
         running = RunningSandbox(self._port, os.getpid(), namesrv, str(self.socket_path))
         os.pwrite(self._descriptor, msgspec.json.encode(running), 0)
 
@@ -101,7 +101,7 @@ class StateFile:
         _remove_empty(self._log_path)
         if self._own_folder is not None:
             self._own_folder.rmdir()
-        # Last: whoever waits for the end waits for this.
+        # Last: waiting for the end means waiting for this.
         self._path.unlink(missing_ok=True)
         os.close(self._descriptor)
 
@@ -119,7 +119,8 @@ def _lock(path: Path) -> int:
                 continue
             port = path.stem.removeprefix(_PREFIX)
             raise AlreadyRunningError(
-                f"A sandbox runs on port {port} already.", hint="rmqctl sandbox status, rmqctl sandbox down"
+                f"A sandbox is already running on port {port}.",
+                hint="Use another --port, or stop it with rmqctl sandbox down.",
             ) from None
         if _is_still(descriptor, path):
             return descriptor
@@ -134,7 +135,7 @@ def _is_still(descriptor: int, path: Path) -> bool:
 
 
 def find_running(port: int | None = None) -> list[RunningSandbox]:
-    """Return the sandboxes that run, by port, or the one of a port; what a killed one left behind is removed."""
+    """Return the running sandboxes, sorted by port, or the one on a port; remove the files of killed ones."""
     found = []
     for path in state_folder().glob(f"{_PREFIX}{'*' if port is None else port}.json"):
         running = _read(path)
@@ -144,7 +145,7 @@ def find_running(port: int | None = None) -> list[RunningSandbox]:
 
 
 def _read(path: Path) -> RunningSandbox | None:
-    """Return what runs, None when nothing does or it has not told yet."""
+    """Return the running sandbox, or None when none runs or it has not published its file yet."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:
@@ -174,13 +175,13 @@ def _decode(data: bytes) -> RunningSandbox | None:
 
 
 def _remove_empty(log: Path) -> None:
-    """Remove a log in which nothing stands."""
+    """Remove an empty log."""
     if log.is_file() and log.stat().st_size == 0:
         log.unlink(missing_ok=True)
 
 
 def _remove_socket(path: Path, folder: Path) -> None:
-    """Remove a socket that nobody serves, with the folder that was made for it alone."""
+    """Remove an abandoned socket, and its own folder if it has one."""
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
             return
@@ -188,11 +189,11 @@ def _remove_socket(path: Path, folder: Path) -> None:
         if path.parent != folder:
             path.parent.rmdir()
     except OSError:
-        pass  # it is gone, or was never made
+        pass  # it was already removed, or never created
 
 
 def wait_until_gone(running: RunningSandbox, timeout_s: float) -> bool:
-    """Wait until a sandbox has ended; tell whether it did in time."""
+    """Wait until a sandbox has ended; return whether it did in time."""
     until_s = time.monotonic() + timeout_s
     while running in find_running(running.port):
         if time.monotonic() >= until_s:

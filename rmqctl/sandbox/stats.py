@@ -1,6 +1,6 @@
 """Counters as RocketMQ's StatsItem: sums, and rates over the last minute, hour and day.
 
-A rate is the difference of two samples, as in RocketMQ: what came since the last sample is not in it yet. Minutes are
+A rate is the difference of two samples, as in RocketMQ: events since the last sample are not included yet. Minutes are
 sampled every 10 s, hours every 10 minutes, days every hour.
 """
 
@@ -17,21 +17,21 @@ MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86400.0
 
 # How often each span is sampled.
 _INTERVALS_S = {MINUTE_S: SAMPLE_S, HOUR_S: 600.0, DAY_S: 3600.0}
-# Timers may come a little early by the clock that is asked.
+# Timers may fire a little early by this clock.
 _SLACK_S = 1.0
 
 _Samples = deque[tuple[float, int, int]]
 
 
 class Rate(Struct, frozen=True):
-    """What came in a span: `sum` of values, `tps` values a second, `average` a call (StatsSnapshot)."""
+    """The figures of a span: `sum` of values, `tps` per second, `average` per call (StatsSnapshot)."""
 
     sum: int = 0
     tps: float = 0.0
     average: float = 0.0
 
     def to_wire(self) -> dict[str, Any]:
-        """Return it as JSON has it (BrokerStatsItem)."""
+        """Return it as JSON data (BrokerStatsItem)."""
         return {"avgpt": self.average, "sum": self.sum, "tps": self.tps}
 
 
@@ -54,9 +54,9 @@ class _Counter:
 
 
 class Stats:
-    """Counters by (name, key), such as ("TOPIC_PUT_NUMS", topic) or ("GROUP_GET_NUMS", "topic@group").
+    """Counters by (name, key), for example ("TOPIC_PUT_NUMS", topic) or ("GROUP_GET_NUMS", "topic@group").
 
-    `sample` is to be called every 10 s.
+    Call `sample` every 10 s.
     """
 
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
@@ -65,7 +65,7 @@ class Stats:
         self._sampled_s = dict.fromkeys(_INTERVALS_S, monotonic_s())
 
     def add(self, name: str, key: str, value: int = 1, call_count: int = 1) -> None:
-        """Count. Sends and pulls do it for every message, so nothing else is done here."""
+        """Count a value. Sends and pulls call it for every message, so it must stay cheap."""
         counter = self._counters.get((name, key))
         if counter is None:
             counter = self._counters[name, key] = _Counter()
@@ -87,11 +87,11 @@ class Stats:
         return 0 if counter is None else counter.sum
 
     def has(self, name: str, key: str) -> bool:
-        """Tell whether anything was ever counted."""
+        """Return whether anything was ever counted."""
         return (name, key) in self._counters
 
     def rate(self, name: str, key: str, span_s: float = MINUTE_S) -> Rate:
-        """Return what came within the last minute, hour or day, up to the last sample."""
+        """Return the figures of the last minute, hour or day, up to the last sample."""
         counter = self._counters.get((name, key))
         if counter is None or not counter.spans[span_s]:
             return Rate()
@@ -103,7 +103,7 @@ class Stats:
         return Rate(total, total / (end_s - begin_s), total / calls if calls else 0.0)
 
     def last_tps(self, name: str, key: str, span_s: float = MINUTE_S) -> float:
-        """Return how many a second came between the last two samples of a span: 10 s, 10 minutes or an hour."""
+        """Return the rate per second between the last two samples of a span: 10 s, 10 minutes or an hour apart."""
         counter = self._counters.get((name, key))
         if counter is None or len(counter.spans[span_s]) < 2:
             return 0.0

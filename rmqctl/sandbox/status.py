@@ -1,4 +1,4 @@
-"""What there is in a broker, in numbers."""
+"""The status of a broker in numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SYSTEM_PREFIX = "CID_RMQ_SYS_"
 
 
 def broker_status(broker: Broker) -> BrokerStatus:
-    """Count what clients made."""
+    """Return the numbers of a broker, without system topics and system groups."""
     topics = [name for name in broker.topics.topics if name not in broker.topics.system_names]
     groups = [
         name for name in broker.groups.groups if name not in SYSTEM_GROUPS and not name.startswith(_SYSTEM_PREFIX)

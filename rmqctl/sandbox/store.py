@@ -20,15 +20,15 @@ from .message_index import MessageIndex
 from .recovery import DELETED_TOPICS, MIN_OFFSETS, CodeOf, Recovery
 from .state import StateStore
 
-# MessageStoreConfig: what one pull may take of messages that are in memory.
+# MessageStoreConfig: the limit of one pull for messages in memory.
 MAX_TRANSFER_BYTES = 256 * 1024
 MAX_TRANSFER_COUNT = 32
-# maxFilterMessageSize, 16,000 bytes of entries of 20 bytes: how many entries one pull looks at.
+# maxFilterMessageSize, 16,000 bytes of entries of 20 bytes: how many entries one pull scans.
 MAX_SCAN_COUNT = 800
 
 
 class NewMessage(Struct):
-    """A message that is to be stored."""
+    """A message to store."""
 
     topic: str
     queue_id: int
@@ -40,12 +40,12 @@ class NewMessage(Struct):
     born_host: Host = (bytes((127, 0, 0, 1)), 0)
     reconsume_times: int = 0
     prepared_transaction_offset: int = 0
-    # The properties as they are to be written, where that is not just the pairs one after the other.
+    # The encoded properties, where they are not just the pairs in order.
     text: bytes | None = None
 
 
 class Placed(Struct, frozen=True):
-    """Where a message came to stand; not flushed when it had to be on the disk at once and that failed."""
+    """Where a message was stored; `is_flushed` is false when a synchronous flush failed."""
 
     queue_offset: int
     commit_log_offset: int
@@ -82,10 +82,10 @@ AcceptsMessage = Callable[[StoredMessage], bool]
 
 
 class MessageStore:
-    """Keeps messages, gives them out, forgets the old ones.
+    """Stores and returns messages, and drops old ones.
 
-    `capacity_bytes` bounds what is kept: the oldest segment goes when there is more, as on a full disk. `state` keeps
-    what the log does not tell: where queues begin, and which topics were deleted.
+    `capacity_bytes` is the limit: above it, the oldest segment is removed, as on a full disk. `state` keeps what is
+    not in the log: the smallest offset of each queue, and the deleted topics.
     """
 
     def __init__(self, log: CommitLog, capacity_bytes: int, state: StateStore | None = None) -> None:
@@ -97,10 +97,10 @@ class MessageStore:
         self._state.make_flush_before = log.make_flush
 
     def put(self, message: NewMessage, *, now_ms: int, store_host: Host, tags_code: int | None = None) -> Placed:
-        """Store a message. `tags_code` is given where an entry holds something else in its place.
+        """Store a message. `tags_code` replaces the tag code in the queue's entry.
 
-        Raises ValueError for properties that can't be written, struct.error for numbers out of range, OSError when the
-        disk takes no more.
+        Raises ValueError for properties that cannot be written, struct.error for numbers out of range, OSError when the
+        disk is full.
         """
         return self.put_all([message], now_ms=now_ms, store_host=store_host, tags_code=tags_code)[0]
 
@@ -142,7 +142,7 @@ class MessageStore:
         self.index.add(topic, properties, placed.commit_log_offset, placed.stored_at_ms)
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """Return a queue, made when there is none yet."""
+        """Return a queue; create it if it does not exist."""
         queues = self.queues.setdefault(topic, {})
         found = queues.get(queue_id)
         if found is None:
@@ -150,16 +150,16 @@ class MessageStore:
         return found
 
     def find_queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """Return a queue, None when nothing was ever stored in it."""
+        """Return a queue, or None when nothing was ever stored in it."""
         return self.queues.get(topic, {}).get(queue_id)
 
     def min_offset(self, topic: str, queue_id: int) -> int:
-        """Return the smallest offset that is left, 0 for a queue that there is not."""
+        """Return the smallest offset that is left, 0 for a queue that does not exist."""
         queue = self.find_queue(topic, queue_id)
         return 0 if queue is None else queue.min_offset
 
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """Return the next offset to be written, 0 for a queue that there is not."""
+        """Return the next offset to be written, 0 for a queue that does not exist."""
         queue = self.find_queue(topic, queue_id)
         return 0 if queue is None else queue.max_offset
 
@@ -175,7 +175,7 @@ class MessageStore:
         max_bytes: int = MAX_TRANSFER_BYTES,
         max_transfer_count: int = MAX_TRANSFER_COUNT,
     ) -> Got:
-        """Read from an offset on, as DefaultMessageStore.getMessage does; None for a filter lets everything through."""
+        """Read from an offset on, like DefaultMessageStore.getMessage; without a filter, every message matches."""
         queue = self.find_queue(topic, queue_id)
         if queue is None:
             return Got(GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
@@ -188,7 +188,7 @@ class MessageStore:
             return Got(GetStatus.OFFSET_OVERFLOW_ONE, offset, low, high)
         if offset > high:
             return Got(GetStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
-        # The first message that matches always comes, also when none was asked for.
+        # The first match is always returned, even when 0 messages were requested.
         count = max(1, min(max_count, max_transfer_count))
         if accepts_code is None and accepts_message is None:
             run = self._run(queue, offset, count, max_bytes)
@@ -198,7 +198,7 @@ class MessageStore:
         return self._scan(queue, offset, count, max_bytes, scan_count, accepts_code, accepts_message)
 
     def _run(self, queue: ConsumeQueue, offset: int, max_count: int, max_bytes: int) -> Got | None:
-        """Read messages that stand next to each other in the log at once; None when they don't, or are too big."""
+        """Read messages that are adjacent in the log in one step; return None when they are not, or are too big."""
         at = offset - queue.min_offset
         sizes = queue.sizes[at : at + max_count]
         count, total = len(sizes), sum(sizes)
@@ -218,7 +218,7 @@ class MessageStore:
         end = min(len(places), at + scan_count)
         taken: list[int] = []
         parts: list[bytes] = []
-        # Messages of one queue often stand next to each other in the log: such a run is read at once.
+        # Messages of one queue are often adjacent in the log: such a run is read in one step.
         run_start = run_end = -1
         total = 0
         while at < end and len(taken) < max_count:
@@ -247,13 +247,13 @@ class MessageStore:
         return Got(status, next_offset, queue.min_offset, queue.max_offset, b"".join(parts), tuple(taken))
 
     def message_at(self, topic: str, queue_id: int, queue_offset: int) -> StoredMessage | None:
-        """Return the message at a queue offset, None when there is none."""
+        """Return the message at a queue offset, or None."""
         queue = self.find_queue(topic, queue_id)
         entry = None if queue is None else queue.entry(queue_offset)
         return None if entry is None else self.message_in_log(entry.commit_log_offset)
 
     def message_in_log(self, commit_log_offset: int) -> StoredMessage | None:
-        """Return the message that starts at a byte offset of the log, None when none does."""
+        """Return the message that starts at a byte offset of the log, or None."""
         size = int.from_bytes(self.log.read(commit_log_offset, 4), "big")
         if size > MAX_FRAME_BYTES:
             return None  # in the middle of a record
@@ -267,19 +267,19 @@ class MessageStore:
         return message if message.commit_log_offset == commit_log_offset else None
 
     def delete_topic(self, topic: str) -> None:
-        """Forget a topic's queues; its records stay in the log until they are dropped with it."""
+        """Delete a topic's queues; its records stay in the log until their segment is removed."""
         if topic in self.queues:
-            # Written in this order, and before the queues go: with an old note of where it begins, a topic of that name
-            # that is made anew would lose its first messages at the next start.
+            # Written in this order, before the queues are removed: with an old smallest offset, a recreated topic of
+            # that name would lose its first messages at the next start.
             for queue_id in self.queues[topic]:
                 self._state.delete(MIN_OFFSETS, f"{topic}@{queue_id}")
             self._state.put(DELETED_TOPICS, topic, self.log.end)
             del self.queues[topic]
-            # A topic of that name that is made anew counts from 0, which its old records must not contradict.
+            # A recreated topic of that name counts from 0; its old records must not contradict that.
             self._state.flush()
 
     def drop_gone_queues(self, is_kept: Callable[[str], bool]) -> None:
-        """Forget queues whose messages are all gone from the log: they count from 0 again (cleanExpired)."""
+        """Delete queues without messages left in the log: they count from 0 again (cleanExpired)."""
         for topic in [name for name in self.queues if not is_kept(name)]:
             for queue_id, queue in list(self.queues[topic].items()):
                 if not queue.commit_log_offsets and 0 <= queue.last_commit_log_offset < self.log.start:
@@ -288,7 +288,7 @@ class MessageStore:
                     self._state.flush()  # as for a topic that is deleted
 
     def drop_stored_before(self, time_ms: int) -> None:
-        """Forget messages that were stored before a time, and free the segments that hold nothing else."""
+        """Drop messages that were stored before a time in ms, and remove the segments that have no others."""
         self._drop_first(lambda queue: queue.drop_stored_before(time_ms))
         firsts = [
             queue.commit_log_offsets[0]
@@ -305,11 +305,11 @@ class MessageStore:
             self._free_before(start)
 
     def _drop_first(self, drop: Callable[[ConsumeQueue], None]) -> None:
-        """Let queues forget their oldest messages. Where they begin is written before the messages are gone."""
+        """Drop the oldest messages of queues. Their smallest offsets are written before the messages are removed."""
         for topic, queues in self.queues.items():
             for queue_id, queue in queues.items():
                 drop(queue)
-                if queue.min_offset:  # also of one that could not be written the last time
+                if queue.min_offset:  # even if unchanged: it may not have been written the last time
                     self._state.put(MIN_OFFSETS, f"{topic}@{queue_id}", queue.min_offset)
 
     def _free_before(self, commit_log_offset: int) -> None:
@@ -317,19 +317,19 @@ class MessageStore:
         self.index.drop_before(self.log.start)
 
     def recover(self, code_of: CodeOf) -> None:
-        """Build queues and index from the log. Its damaged end is cut off; raises RmqctlError for other damage."""
+        """Build queues and index from the log. Cut off a damaged end; raises RmqctlError for other damage."""
         recovery = Recovery(self.log, self._state, code_of)
         self.queues, self.index = recovery.queues, recovery.index
 
     def flush(self) -> None:
-        """Make everything so far survive a power cut. Raises OSError."""
+        """Make all messages survive a power cut. Raises OSError."""
         self.log.flush()
 
     def flush_behind(self) -> None:
-        """Do the same beside the event loop where it takes time."""
+        """Do the same in the background where it is slow."""
         self.log.flush_behind()
 
     def lose_unflushed(self, code_of: CodeOf) -> None:
-        """Forget what a power cut would have lost."""
+        """Drop the messages that a power cut would have lost."""
         self.log.truncate(self.log.flushed)
         self.recover(code_of)

@@ -1,4 +1,4 @@
-"""What a message must be like to be written, and its properties as each release writes them (MessageExtEncoder)."""
+"""The limits of stored messages, and their properties as each release writes them (MessageExtEncoder)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INDEXED = re.compile(f"(?:^|\x02)({UNIQ_KEY}|{KEYS}|{TAGS})\x01([^\x02]+)")
 
 
 def write_texts(messages: Iterable[NewMessage], profile: Profile, longest_body_bytes: int) -> None:
-    """Give each message that has none yet the text of its properties. Raises RefusalError for one that is too long."""
+    """Encode the properties of each message without a text. Raises RefusalError for messages that are too long."""
     for message in messages:
         text = message.text
         if text is None:
@@ -31,7 +31,7 @@ def write_texts(messages: Iterable[NewMessage], profile: Profile, longest_body_b
 
 
 def check_topic_length(topic: str, profile: Profile, longest_body_bytes: int) -> None:
-    """Raise RefusalError for a topic whose name is too long for a record; 5.x lets retry topics have more."""
+    """Raise RefusalError for a topic name that is too long for a record; 5.x allows longer retry topics."""
     if len(topic) > LONGEST_TOPIC and not (profile.is_5 and topic.startswith(RETRY_PREFIX)):
         raise illegal_message(longest_body_bytes)
 
@@ -43,18 +43,18 @@ def join_properties(properties: Mapping[str, str], profile: Profile) -> bytes:
 
 
 def split_properties(text: str) -> dict[str, str]:
-    """Return the pairs of a text; those without a name or a value are no pairs (string2messageProperties)."""
+    """Return the pairs of a text, without those that lack a name or a value (string2messageProperties)."""
     pairs = [pair.split("\x01", 1) for pair in text.split("\x02")]
     return {pair[0]: pair[1] for pair in pairs if len(pair) == 2 and pair[0] and pair[1]}
 
 
 def read_indexed(text: str) -> dict[str, str]:
-    """Return those of a text's pairs that a message is found by, in half the time that all of them take."""
+    """Return only the indexed pairs of a text, in half the time of reading all pairs."""
     return dict(_INDEXED.findall(text))
 
 
 def illegal_message(longest_body_bytes: int) -> RefusalError:
-    """Return the answer for a message that can't be written (PutMessageStatus.MESSAGE_ILLEGAL)."""
+    """Return the answer for a message that cannot be written (PutMessageStatus.MESSAGE_ILLEGAL)."""
     return RefusalError(
         ResponseCode.MESSAGE_ILLEGAL,
         "the message is illegal, maybe msg body or properties length not matched. "

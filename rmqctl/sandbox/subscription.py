@@ -1,4 +1,4 @@
-"""What a group, or a single pull, wants of a topic (SubscriptionData, FilterAPI)."""
+"""The subscription of a group or a single pull to a topic (SubscriptionData, FilterAPI)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rmqctl.rules.tags import tag_code
 from .request import RefusalError
 
 ALL = "*"
-# Longer ones are read each time, so that what is remembered stays small.
+# Longer expressions are parsed each time, so that the cache stays small.
 _MAX_REMEMBERED_LENGTH = 4096
 
 
 class Subscription(Struct, frozen=True):
-    """One topic of a subscription. `version_ms` is a clock of the client that sent it."""
+    """One topic of a subscription. `version_ms` is from the clock of the client that sent it."""
 
     topic: str
     expression: str | None
@@ -35,7 +35,7 @@ class Subscription(Struct, frozen=True):
 
     @classmethod
     def from_wire(cls, item: dict[str, Any], now_ms: int) -> Subscription:
-        """Read it from a heartbeat; fields that are missing are as Java makes them.
+        """Read it from a heartbeat; missing fields get Java's defaults.
 
         Raises RefusalError without a topic, AttributeError, TypeError, ValueError for other JSON.
         """
@@ -53,7 +53,7 @@ class Subscription(Struct, frozen=True):
         )
 
     def to_wire(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return it as JSON data."""
         return {
             "classFilterMode": self.class_filter_mode, "codeSet": sorted(self.codes),
             "expressionType": self.expression_type, "subString": self.expression, "subVersion": self.version_ms,
@@ -62,9 +62,9 @@ class Subscription(Struct, frozen=True):
 
 
 def parse_subscription(topic: str, expression: str | None, kind: str | None) -> Subscription:
-    """Read what a pull wants (FilterAPI.build). Raises ValueError for what can't be read.
+    """Read the subscription of a pull (FilterAPI.build). Raises ValueError for an invalid one.
 
-    An expression that names only blanks is taken, and lets nothing through.
+    An expression with only blanks is accepted, and matches nothing.
     """
     length = len(topic) + len(expression or "") + len(kind or "")
     return (_parse if length > _MAX_REMEMBERED_LENGTH else _parse_once)(topic, expression, kind)
@@ -73,7 +73,7 @@ def parse_subscription(topic: str, expression: str | None, kind: str | None) -> 
 def _parse(topic: str, expression: str | None, kind: str | None) -> Subscription:
     if kind is not None and kind != "TAG":
         if not expression:
-            raise ValueError("an expression can't be empty")
+            raise ValueError("an expression cannot be empty")
         return Subscription(topic, expression, expression_type=kind)
     if not expression or expression == ALL:
         return Subscription(topic, ALL)

@@ -1,4 +1,4 @@
-"""fsync beside the event loop: a slow disk must not hold up what clients wait for."""
+"""fsync in the background: a slow disk must not delay the answers to clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ logger = logging.getLogger("rmqctl.sandbox")
 
 
 class Syncing:
-    """One file at a time. What it has not reported as done may be lost with the machine's power."""
+    """Syncs one file at a time. Data that is not reported as done may be lost in a power cut."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
@@ -25,16 +25,16 @@ class Syncing:
     def start(
         self, path: Path, descriptor: int, done: Callable[[bool], None], *, first: Callable[[], None] | None = None
     ) -> None:
-        """Begin an fsync; `done` is called in another thread with whether it went well.
+        """Start an fsync; `done` is called in another thread with whether it succeeded.
 
-        `first` is called there before, and may raise OSError: nothing is synced then.
+        `first` is called there before the fsync; if it raises OSError, nothing is synced.
         """
         self.wait()
         self._thread = threading.Thread(target=_sync, args=(path, descriptor, done, first), name="rmqctl-fsync")
         self._thread.start()
 
     def wait(self) -> None:
-        """Wait until the last one is done; before its file is closed, cut or removed."""
+        """Wait until the last fsync is done; call it before its file is closed, cut or removed."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
@@ -46,7 +46,7 @@ def _sync(path: Path, descriptor: int, done: Callable[[bool], None], first: Call
             first()
         os.fsync(descriptor)
     except OSError as error:
-        logger.warning("%s: what was written may not survive a power cut: %s", path, error.strerror)
+        logger.warning("%s: written data may not survive a power cut: %s", path, error.strerror)
         done(False)
     else:
         done(True)

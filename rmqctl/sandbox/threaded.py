@@ -1,4 +1,4 @@
-"""A sandbox for code that is not asyncio: it runs in a thread of its own, and is spoken to with plain calls."""
+"""A sandbox for code without asyncio: it runs in its own thread and has plain methods."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _START_S = 30.0
 
 
 class ThreadedSandbox:
-    """A sandbox in a background thread; clients in this process or others connect to `addr`.
+    """A sandbox in a background thread; clients in any process connect to `addr`.
 
         with ThreadedSandbox(brokers=2) as sandbox:
             sandbox.faults.drop(11)
 
-    `options` are those of Sandbox. With `virtual_clock` time stands still until `advance()`; without, it is the
-    machine's, and `advance()` jumps.
+    `options` are those of Sandbox. With `virtual_clock`, time moves only with `advance()`; without it, time is the
+    machine's and `advance()` jumps ahead.
     """
 
     def __init__(self, *, virtual_clock: bool = False, **options: Any) -> None:
@@ -38,7 +38,7 @@ class ThreadedSandbox:
         self._sandbox: Sandbox | None = None
 
     def start(self) -> None:
-        """Open all ports. Raises what Sandbox does."""
+        """Open all ports. Raises the same errors as Sandbox."""
         self._thread.start()
 
         async def start() -> Sandbox:
@@ -72,9 +72,9 @@ class ThreadedSandbox:
 
     @property
     def sandbox(self) -> Sandbox:
-        """The sandbox itself, for what is used through `call()` and `run()` only: it belongs to its thread."""
+        """The sandbox itself, for use with `call()` and `run()` only: it belongs to its thread."""
         if self._sandbox is None:
-            raise RuntimeError("the sandbox does not run")
+            raise RuntimeError("The sandbox is not running.")
         return self._sandbox
 
     @property
@@ -89,31 +89,31 @@ class ThreadedSandbox:
 
     @property
     def faults(self) -> Faults:
-        """What shall go wrong; see Faults."""
+        """The faults to inject; see Faults."""
         return cast("Faults", _InThread(self, lambda sandbox: sandbox.faults))
 
     def advance(self, seconds: float) -> None:
-        """Let time pass at once; see Sandbox.advance()."""
+        """Advance the clock immediately; see Sandbox.advance()."""
         self.run(self.sandbox.advance(seconds))
 
     def restart(self, broker: str | None = None, *, lose_unflushed: bool = False) -> None:
-        """Stop and start a broker, or each of them. Raises NotFoundError."""
+        """Restart one broker, or all of them. Raises NotFoundError."""
         for name in self._names(broker):
             self.run(self.sandbox.brokers[name].restart(lose_unflushed=lose_unflushed))
 
     def stop_broker(self, broker: str) -> None:
-        """Let a broker go away. Raises NotFoundError."""
+        """Stop a broker. Raises NotFoundError."""
         for name in self._names(broker):
             self.run(self.sandbox.brokers[name].stop())
 
     def start_broker(self, broker: str) -> None:
-        """Let a broker that went away come back. Raises NotFoundError."""
+        """Start a stopped broker. Raises NotFoundError."""
         for name in self._names(broker):
             if not self.sandbox.brokers[name].is_running:
                 self.run(self.sandbox.brokers[name].resume())
 
     def call(self, work: Callable[[Sandbox], _T]) -> _T:
-        """Return what a function makes of the sandbox, called in its thread."""
+        """Call a function with the sandbox, in the sandbox's thread; return its result."""
         sandbox = self.sandbox
 
         async def call() -> _T:
@@ -122,7 +122,7 @@ class ThreadedSandbox:
         return self.run(call())
 
     def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
-        """Run a coroutine in the sandbox's thread to its end."""
+        """Run a coroutine in the sandbox's thread; return its result."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def _names(self, broker: str | None) -> list[str]:
@@ -140,7 +140,7 @@ class ThreadedSandbox:
 
 
 class _InThread:
-    """Stands for an object of the sandbox: reads and calls happen in the sandbox's thread."""
+    """A proxy for an object of the sandbox: reads and calls happen in the sandbox's thread."""
 
     def __init__(self, threaded: ThreadedSandbox, find: Callable[[Sandbox], Any]) -> None:
         self._threaded = threaded

@@ -1,7 +1,7 @@
-"""Messages that come at any time (TimerMessageStore, since 5.0): TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS.
+"""Messages delivered at a given time (TimerMessageStore, since 5.0): TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS.
 
 Such a message waits in rmq_sys_wheel_timer. The slots of RocketMQ's wheel are whole seconds (timerPrecisionMs), and a
-slot is emptied when it is over, so a message comes at the first whole second at or after its time.
+slot is emptied when it is over, so a message is delivered at the first whole second at or after its time.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ TIMER_DEL_UNIQKEY = "TIMER_DEL_UNIQKEY"
 TIMER_ENQUEUE_MS = "TIMER_ENQUEUE_MS"
 TIMER_DEQUEUE_MS = "TIMER_DEQUEUE_MS"
 
-# By what a message asks for a time; the first that it has counts.
+# The properties that request a time; the first one present counts.
 ASKED_BY = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS)
 
 _TABLE = "timers"
-# The offset up to which everything was delivered; other entries of the table are offsets behind it that were, too.
+# The offset before which all messages were delivered; other entries are single delivered offsets after it.
 _DONE_BEFORE = "before"
-# The message that was last to be delivered, and where the log ended before.
+# The message whose delivery started last, and where the log ended before it.
 _RELEASING = "releasing"
 _LONG = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 class Timers:
-    """The messages that wait, by the slot they are due in. `deliver` stores one; `now_ms` is the broker's clock."""
+    """The waiting messages, by the slot they are due in. `deliver` stores one; `now_ms` is the broker's clock."""
 
     def __init__(
         self, clock: Clock, now_ms: Callable[[], int], store: MessageStore, state: StateStore, settings: Settings,
@@ -64,12 +64,12 @@ class Timers:
         self._settings = settings
         self._deliver = deliver
         self._timer: Timer | None = None
-        # (slot, 0 for one that recalls others of its slot, queue offset), a heap.
+        # A heap of (slot, 0 for a message that recalls others of its slot, queue offset).
         self._waiting: list[tuple[int, int, int]] = []
-        # What the slot that is being emptied recalls, and the offsets of the messages that do so.
+        # What is recalled in the slot being emptied, and the offsets of the recalling messages.
         self._recalled: set[tuple[int, str]] = set()
         self._recalls: list[int] = []
-        # Changes of the table that are to be written, None for an entry that goes.
+        # Changes of the table to write, None for an entry to delete.
         self._unwritten: dict[str, int | bool | None] = {}
         self._done_before = 0
         self._done: set[int] = set()
@@ -80,7 +80,7 @@ class Timers:
         return len(self._waiting)
 
     def start(self) -> None:
-        """Begin to deliver; what became due before is delivered at once."""
+        """Start delivering; messages that are already due are delivered immediately."""
         self._is_started = True
         self._waiting = []
         queue = self._store.find_queue(TIMER_TOPIC, 0)
@@ -94,25 +94,25 @@ class Timers:
         self._arm()
 
     def stop(self) -> None:
-        """Deliver nothing more."""
+        """Stop delivering."""
         self._is_started = False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def rearm(self) -> None:
-        """Wait anew: the broker's clock was set."""
+        """Set the timer again, because the broker's clock was changed."""
         self._arm()
 
     def divert(self, message: NewMessage) -> None:
-        """Send a message that asks for a time to come to wait (HookUtils.handleScheduleMessage).
+        """Redirect a message that requests a delivery time, so that it waits (HookUtils.handleScheduleMessage).
 
-        Raises RefusalError for one that asks for what can't be.
+        Raises RefusalError for an invalid time.
         """
         properties = message.properties
         if not any(name in properties for name in ASKED_BY):
             return
-        if delay_level(properties) > 0:  # which then rules
+        if delay_level(properties) > 0:  # which takes precedence
             for name in ASKED_BY:
                 properties.pop(name, None)
             return
@@ -134,7 +134,7 @@ class Timers:
         set_aside(message, TIMER_TOPIC, 0)
 
     def stored(self, first_offset: int, messages: Sequence[NewMessage]) -> None:
-        """Note messages that came to wait."""
+        """Add messages that were stored to wait."""
         for offset, message in enumerate(messages, first_offset):
             self._enter(offset, message.properties)
         self._arm()
@@ -143,7 +143,7 @@ class Timers:
         text = properties.get(TIMER_OUT_MS, "")
         if _LONG.fullmatch(text) and _has_target(properties):
             heapq.heappush(self._waiting, (int(text), 0 if TIMER_DEL_UNIQKEY in properties else 1, offset))
-        # All others were sent to this topic by name. In RocketMQ the first one stops all timers for good.
+        # All others were sent directly to this topic. In RocketMQ, the first one stops all timers for good.
 
     def _due_ms(self, slot: int) -> int:
         return slot + self._settings.number("timerPrecisionMs")
@@ -162,7 +162,7 @@ class Timers:
             if not self._waiting or self._due_ms(self._waiting[0][0]) > self._now_ms():
                 self._finish_recalls()
                 break
-            # Those that recall something stand before the messages of their slot.
+            # Recalling messages come before the other messages of their slot.
             slot, is_message, offset = self._waiting[0]
             waiting = self._store.message_at(TIMER_TOPIC, 0, offset)
             if waiting is not None and not is_message:
@@ -179,7 +179,7 @@ class Timers:
         self._arm()
 
     def _load(self) -> None:
-        """Read what was delivered before a restart. Raises RefusalError."""
+        """Read which messages were delivered before a restart. Raises RefusalError."""
         done = self._state.load(_TABLE)
         releasing = done.pop(_RELEASING, None)
         self._done_before = int(done.pop(_DONE_BEFORE, 0))
@@ -187,7 +187,7 @@ class Timers:
         queue_end = self._store.max_offset(TIMER_TOPIC, 0)
         lost = {offset for offset in self._done if offset >= queue_end}
         if lost or self._done_before > queue_end:
-            # A power cut took the messages, but not what is known of them. New ones will have their offsets.
+            # A power cut lost the messages, but not their marks. New messages will get their offsets.
             self._done -= lost
             self._done_before = min(self._done_before, queue_end)
             self._unwritten = {_DONE_BEFORE: self._done_before, **{str(offset): None for offset in lost}}
@@ -196,14 +196,14 @@ class Timers:
             self._settle(*releasing)
 
     def _settle(self, offset: int, log_end: int) -> None:
-        """Find out after a restart whether the message that was last to be delivered was."""
+        """Determine after a restart whether the last delivery was completed."""
         waiting = self._store.message_at(TIMER_TOPIC, 0, offset)
         is_marked = offset < self._done_before or offset in self._done
         if waiting is not None and not is_marked and was_delivered(self._store, waiting, log_end):
             self._mark(offset)
 
     def _finish_recalls(self) -> None:
-        # Not before the slot is empty: after a kill, what is left in it must be recalled all the same.
+        # Not before the slot is empty: after a kill, the rest of the slot must still be recalled.
         for offset in self._recalls:
             self._mark(offset)
         self._recalls.clear()
@@ -217,8 +217,8 @@ class Timers:
         message.properties[TIMER_ENQUEUE_MS] = str(waiting.stored_at_ms)
         message.properties[TIMER_DEQUEUE_MS] = str(self._now_ms())
         try:
-            # Once also when the process is killed meanwhile: it is delivered if it stands where the log ends now. Who
-            # was delivered before must be marked by then.
+            # Exactly once even if the process is killed now: it counts as delivered if it is stored where the log ends
+            # now. Earlier deliveries must be marked before that.
             self._write_marks()
             self._state.put(_TABLE, _RELEASING, [offset, self._store.log.end])
         except RefusalError:
@@ -226,7 +226,7 @@ class Timers:
         return deliver_waiting(self._deliver, message)
 
     def _mark(self, offset: int) -> None:
-        """Note that a message needs no more delivery."""
+        """Mark a message as finished."""
         if offset != self._done_before:
             self._done.add(offset)
             self._unwritten[str(offset)] = True
@@ -240,7 +240,7 @@ class Timers:
         self._unwritten[_DONE_BEFORE] = self._done_before
 
     def _write_marks(self) -> None:
-        """Write what was marked. Raises RefusalError; what is left is for the next time."""
+        """Write the marks. Raises RefusalError; the rest is retried the next time."""
         for key, value in list(self._unwritten.items()):
             if value is None:
                 self._state.delete(_TABLE, key)
@@ -256,18 +256,18 @@ class Timers:
 
 
 def delete_key(topic: str, unique_key: str) -> str:
-    """Return how a message that recalls another names it (TimerMessageStore.buildDeleteKey)."""
+    """Return the key with which a message recalls another (TimerMessageStore.buildDeleteKey)."""
     return f"{topic}+{unique_key}"
 
 
 def _has_target(properties: Mapping[str, str]) -> bool:
-    """Tell whether a message says where it goes, which is not among those that wait: it would go round for ever."""
+    """Return whether a message has a target other than the timer topic, where it would loop forever."""
     topic, queue_id = properties.get(REAL_TOPIC), properties.get(REAL_QUEUE_ID, "")
     return topic not in (None, TIMER_TOPIC, SCHEDULE_TOPIC) and _LONG.fullmatch(queue_id) is not None
 
 
 def _wanted_time(properties: Mapping[str, str], now_ms: int) -> int | None:
-    """Return the time that a message asks for, None when it is no number."""
+    """Return the time that a message requests, in ms, or None when it is not a number."""
     name = next(name for name in ASKED_BY if name in properties)
     text = properties[name]
     if not _LONG.fullmatch(text):

@@ -1,4 +1,4 @@
-"""Topics made, changed and deleted by request (AdminBrokerProcessor)."""
+"""Requests that create, change and delete topics (AdminBrokerProcessor)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 
 
 def read_topic(request: Request, *, is_5: bool) -> Topic:
-    """Return the topic that an UPDATE_AND_CREATE_TOPIC wants; its attributes are changes, with their signs.
+    """Return the topic of an UPDATE_AND_CREATE_TOPIC; its attributes are changes, with their signs.
 
     Raises RefusalError.
     """
@@ -30,27 +30,27 @@ def read_topic(request: Request, *, is_5: bool) -> Topic:
     return Topic(
         name, request.number("readQueueNums"), request.number("writeQueueNums"),
         request.number("perm"), filter_type, request.number("topicSysFlag", 0),
-        is_5 and request.flag("order"),  # which 4.9 does not look at
+        is_5 and request.flag("order"),  # which 4.9 ignores
         parse_changes(request.text("attributes", "")) if is_5 else {},
     )  # fmt: skip
 
 
 def read_listed_topic(item: dict[str, Any]) -> Topic:
-    """Return one topic that an UPDATE_AND_CREATE_TOPIC_LIST wants; its attributes are changes, with their signs."""
+    """Return one topic of an UPDATE_AND_CREATE_TOPIC_LIST; its attributes are changes, with their signs."""
     return Topic.from_wire(str(item.get("topicName") or ""), item)
 
 
 def update_topic(broker: Broker, wanted: Topic) -> None:
-    """Make or change a topic. Raises RefusalError."""
+    """Create or change a topic. Raises RefusalError."""
     check(broker, wanted)
     if not _is_there(broker, wanted):
         _put(broker, wanted)
 
 
 def update_topics(broker: Broker, wanted: list[Topic]) -> None:
-    """Make or change topics; does nothing at all where one of them is already as it shall be. Raises RefusalError.
+    """Create or change topics; change none when one of them is already as requested. Raises RefusalError.
 
-    The name server is told at the end, and so of nothing when one of them fails.
+    They are registered with the name server at the end, so none is registered when one fails.
     """
     for topic in wanted:
         check(broker, topic)
@@ -63,11 +63,11 @@ def update_topics(broker: Broker, wanted: list[Topic]) -> None:
 
 
 def check(broker: Broker, wanted: Topic) -> None:
-    """Raise RefusalError for a topic that no request may make or change."""
+    """Raise RefusalError for a topic that no request may create or change."""
     check_topic_name(broker.profile, wanted.name)
     check_no_system_topic(broker.profile, wanted.name, broker.topics.system_names)
     if max(wanted.read_queue_count, wanted.write_queue_count) > MAX_QUEUE_COUNT:
-        remark = f"the sandbox has at most {MAX_QUEUE_COUNT} queues a topic"
+        remark = f"the sandbox allows at most {MAX_QUEUE_COUNT} queues per topic"
         raise RefusalError(ResponseCode.INVALID_PARAMETER, remark)
     if wanted.attributes.get("+message.type") == "MIXED" and not broker.settings.flag("enableMixedMessageType"):
         raise RefusalError(ResponseCode.INVALID_PARAMETER, "MIXED message type is not supported.")
@@ -85,7 +85,7 @@ def _put(broker: Broker, wanted: Topic, *, is_told: bool = True) -> None:
 
 
 def delete_topic(broker: Broker, name: str) -> None:
-    """Delete a topic with its messages; 5.x takes with it what groups stored of it, and their retry topics for pops."""
+    """Delete a topic with its messages; 5.x also deletes the groups' offsets of it and their retry topics for pops."""
     if broker.settings.flag("clearRetryTopicWhenDeleteTopic"):  # which 4.9 does not have
         for group in broker.offsets.groups_of(name):
             for separator in ("+", "_"):

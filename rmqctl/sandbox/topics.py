@@ -24,7 +24,7 @@ AUTO_CREATE_TOPIC = "TBW102"
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 TIMER_TOPIC = "rmq_sys_wheel_timer"
 DELAY_QUEUE_COUNT = 18
-# RocketMQ has no limit, and takes minutes to list the queues of a topic with millions.
+# RocketMQ has no limit, and needs minutes to list the queues of a topic with millions.
 MAX_QUEUE_COUNT = 65_536
 
 # TopicValidator.isNotAllowedSendTopic.
@@ -36,7 +36,7 @@ NO_SEND_TOPICS = frozenset({
 # TopicSysFlag.
 UNIT, UNIT_SUBSCRIBED = 1, 2
 
-# Names that are kept for the system though no such topic is made at the start (TopicValidator).
+# Reserved system names whose topics are not created at the start (TopicValidator).
 _RESERVED = frozenset({
     AUTO_CREATE_TOPIC, "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC", "RMQ_SYS_TRACE_TOPIC",
 })  # fmt: skip
@@ -61,7 +61,7 @@ class Topic(Struct, frozen=True):
     attributes: dict[str, str] = field(default_factory=dict)
 
     def to_wire(self, *, with_attributes: bool = True) -> dict[str, Any]:
-        """Return it as JSON has it; 4.9 knows no attributes."""
+        """Return it as JSON data; 4.9 has no attributes."""
         wire = {
             "order": self.is_ordered, "perm": self.perm, "readQueueNums": self.read_queue_count,
             "topicFilterType": self.filter_type, "topicName": self.name, "topicSysFlag": self.sys_flag,
@@ -71,7 +71,7 @@ class Topic(Struct, frozen=True):
 
     @classmethod
     def from_wire(cls, name: str, item: dict[str, Any]) -> Topic:
-        """Read it from JSON; what is missing gets its default. Raises TypeError, ValueError for other JSON."""
+        """Read it from JSON data; missing fields get their defaults. Raises TypeError, ValueError for other JSON."""
         return cls(
             name, int(item.get("readQueueNums", _DEFAULT_QUEUE_COUNT)),
             int(item.get("writeQueueNums", _DEFAULT_QUEUE_COUNT)), int(item.get("perm", READ_WRITE)),
@@ -81,9 +81,9 @@ class Topic(Struct, frozen=True):
 
 
 class TopicTable:
-    """Topics by name. `on_change` is called with the name of each that is made or changed, for the name server.
+    """Topics by name. `on_change` is called with the name of each new or changed topic, for the name server.
 
-    It does not hear of a topic that is gone: as with RocketMQ, somebody has to tell it (DELETE_TOPIC_IN_NAMESRV).
+    It is not called for deleted topics: as in RocketMQ, these need their own request (DELETE_TOPIC_IN_NAMESRV).
     `system_names` are the topics that no request may change.
     """
 
@@ -103,11 +103,11 @@ class TopicTable:
             self.topics[name] = Topic.from_wire(name, item)
 
     def find(self, name: str) -> Topic | None:
-        """Return a topic, None when there is none of that name."""
+        """Return a topic, or None."""
         return self.topics.get(name)
 
     def put(self, topic: Topic, *, is_told: bool = True) -> None:
-        """Create or change a topic. One that is not told of is heard of with the next whole registration."""
+        """Create or change a topic. Without `is_told`, the name server learns of it with the next full registration."""
         if self._profile.is_5 and self.topics.get(topic.name) == topic:
             return
         self._state.put(_TABLE, topic.name, topic.to_wire())
@@ -117,18 +117,18 @@ class TopicTable:
             self.on_change(topic.name)
 
     def delete(self, name: str) -> None:
-        """Forget a topic; does nothing when there is none."""
+        """Delete a topic; a missing one is ignored."""
         if name in self.topics:
             self._state.delete(_TABLE, name)
             del self.topics[name]
             self.version.next()
 
     def is_system(self, name: str) -> bool:
-        """Tell whether a topic is the broker's own, which no request may change."""
+        """Return whether a topic is a system topic, which no request may change."""
         return is_system_topic(name, self.system_names)
 
     def create_for_send(self, name: str, default_topic: str, queue_count: int, sys_flag: int = 0) -> Topic | None:
-        """Create a topic that is sent to, after the default topic (createTopicInSendMessageMethod).
+        """Create the topic of a send, based on the default topic (createTopicInSendMessageMethod).
 
         Returns None when the default topic does not exist or is not one to inherit from.
         """
@@ -141,7 +141,7 @@ class TopicTable:
         return topic
 
     def create_for_group(self, name: str, queue_count: int, perm: int = READ_WRITE, sys_flag: int = 0) -> Topic:
-        """Return a retry or dead-letter topic, made when there is none yet (createTopicInSendMessageBackMethod)."""
+        """Return a retry or dead-letter topic; create it if it does not exist (createTopicInSendMessageBackMethod)."""
         found = self.topics.get(name)
         if found is None:
             queue_count = min(queue_count, MAX_QUEUE_COUNT)
@@ -150,7 +150,7 @@ class TopicTable:
         return found
 
     def change(self, name: str, **changes: Any) -> None:
-        """Change some fields of a topic that exists."""
+        """Change some fields of an existing topic."""
         self.put(replace(self.topics[name], **changes))
 
 
@@ -165,7 +165,7 @@ def dlq_topic(group: str) -> str:
 
 
 def _system_topics(profile: Profile, cluster: str, broker_name: str, settings: Settings) -> list[Topic]:
-    """Return the topics that a broker makes when it starts (TopicConfigManager.init)."""
+    """Return the topics that a broker creates when it starts (TopicConfigManager.init)."""
     topics = [
         Topic("SELF_TEST_TOPIC", 1, 1),
         Topic("BenchmarkTest", 1024, 1024),
@@ -174,7 +174,7 @@ def _system_topics(profile: Profile, cluster: str, broker_name: str, settings: S
         Topic("OFFSET_MOVED_EVENT", 1, 1),
         Topic(SCHEDULE_TOPIC, DELAY_QUEUE_COUNT, DELAY_QUEUE_COUNT),
         Topic(f"{cluster}_REPLY_TOPIC", 1, 1),
-        # 4.9 makes it for its own consumer of half messages, a moment after the start.
+        # 4.9 creates it for its own consumer of half messages, shortly after the start.
         Topic("RMQ_SYS_TRANS_HALF_TOPIC", 1, 1),
     ]
     if settings.flag("autoCreateTopicEnable"):
@@ -197,5 +197,5 @@ def _system_topics(profile: Profile, cluster: str, broker_name: str, settings: S
 
 
 def revive_topic(cluster: str) -> str:
-    """Return the name of the topic that holds pop's check-points and acknowledgements."""
+    """Return the name of the topic of pop check-points and acknowledgements."""
     return f"rmq_sys_REVIVE_LOG_{cluster}"

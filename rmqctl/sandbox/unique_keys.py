@@ -1,4 +1,4 @@
-"""Ids for messages that come without one (MessageClientIDSetter.createUniqID)."""
+"""Ids for messages that arrive without one (MessageClientIDSetter.createUniqID)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _counter = itertools.count()
 
 
 def new_unique_key(host: Host, now_ms: int) -> str:
-    """Return an id that nothing else has: address, port in place of the process, time in the month, a counter."""
+    """Return a unique id of address, port (in place of the process), time within the month, and a counter."""
     address, port = host
     now = datetime.fromtimestamp(now_ms / 1000, UTC)
     month_ms = round(now.replace(day=1, hour=0, minute=0, second=0, microsecond=0).timestamp() * 1000)

@@ -1,1 +1,1 @@
-"""Trying changes out: a live group or a description of one, through the rules that clients and brokers follow."""
+"""Simulate changes to a live or described group with the rules that clients and brokers follow."""

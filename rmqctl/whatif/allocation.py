@@ -1,4 +1,4 @@
-"""Who gets which queue after a change: the shares of one strategy beside those that there are."""
+"""The allocation of queues after a change: the shares of one strategy compared with the present ones."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _POP = "pop-share"
 
 
 class Trial(Struct, frozen=True):
-    """One strategy tried on one group. `looks` is None without a running group.
+    """One strategy tried on one group; `looks` has a value only for a running group.
 
-    `most_moved_count` is the larger number of queues that move, where new clients and brokers without a name sort last
-    or first, None where all names are known; names between them can give other numbers.
+    New clients and brokers without a name are simulated both as sorting last and as sorting first: `most_moved_count`
+    is the larger number of queues that move, None when all names are known. Names in between can give other numbers.
     """
 
     scene: Scene
@@ -45,7 +45,7 @@ class Trial(Struct, frozen=True):
 
 
 def current_strategy(scene: Scene) -> str | None:
-    """Return what the members of a running group share by, None where they differ or nobody says."""
+    """Return the strategy of a running group's members, None when they differ or do not report it."""
     live = scene.live
     if live is None:
         return None
@@ -58,9 +58,9 @@ def try_strategy(
     scene: Scene, changes: Changes, strategy: str | None, options: Options, *, current: str | None, work: Work,
     custom: Mapping[str, CustomStrategy] | None = None,
 ) -> Trial:  # fmt: skip
-    """Let a strategy share a group's queues after a change; None for the `current` one, or averagely.
+    """Allocate a group's queues with a strategy after a change; `strategy` defaults to `current`, else averagely.
 
-    Raises AllocationError for what it refuses, NotFoundError and UsageError for changes that can't be.
+    Raises AllocationError when the strategy refuses, NotFoundError and UsageError for impossible changes.
     """
     wanted = strategy if strategy is not None else current if current is not None else DEFAULT
     later = apply_changes(scene, changes)
@@ -69,7 +69,7 @@ def try_strategy(
     try:
         before = _before(scene, own, options, custom)
     except AllocationError as error:
-        # Of a running group people can try other strategies than its own, which may be known to its clients only.
+        # For a running group, users can try strategies other than its own, which may be known only to its clients.
         if scene.live is None or own == wanted:
             raise
         own_error, before = str(error), _before(scene, wanted, options, custom)
@@ -97,9 +97,9 @@ def try_strategy(
 
 
 def _stand_in(scene: Scene, wanted: str) -> str:
-    """Return what is taken for a group's own strategy: RocketMQ's default where there are members, else what is tried.
+    """Return the strategy assumed for a group: RocketMQ's default when it has members, else the one that is tried.
 
-    So several strategies are tried from one beginning.
+    So all strategies are tried from the same starting point.
     """
     return DEFAULT if scene.live is not None and scene.live.members else wanted
 
@@ -109,18 +109,19 @@ def _sorted_first(changes: Changes) -> Changes:
 
 
 def _before(scene: Scene, strategy: str, options: Options, custom: Mapping[str, CustomStrategy] | None) -> Assignment:
-    """Return what the strategy gives before the change; nothing where nobody is there to share."""
+    """Return the strategy's allocation before the change, empty without clients or queues."""
     if not scene.client_ids or not scene.queues:
         return {}
-    # A strategy that looks back finds nothing behind the beginning: RocketMQ's default stands for it.
+    # Sticky needs a previous allocation, which does not exist at the start: RocketMQ's default replaces it.
     name = DEFAULT if strategy == "sticky" and not options.previous else strategy
     return consumed_part(scene, share_all(scene, find_strategy(name, options, custom)))
 
 
 def _real(scene: Scene, computed: Assignment) -> Assignment | None:
-    """Return what clients hold by their own word, None while not every one has told.
+    """Return the queues that clients report to hold, None unless every client has reported.
 
-    Of topics that nobody subscribes to it is what was computed: nobody holds those, so nothing moves from nobody.
+    For topics without a subscription it is the computed allocation: no client holds those queues, so that none of them
+    seem to move from no owner.
     """
     live = scene.live
     if live is None:
@@ -146,7 +147,7 @@ def _with_work(options: Options, before: Assignment, work: Work) -> Options:
 
 
 def _for_those_who_stay(options: Options, scene: Scene, later: Scene) -> Options:
-    """Return the options without the queues that are configured for clients that go."""
+    """Return the options without the queues that are configured for clients that leave."""
     gone = set(scene.client_ids) - set(later.client_ids)
     if not isinstance(options.configured, Mapping) or not gone:
         return options
@@ -155,7 +156,7 @@ def _for_those_who_stay(options: Options, scene: Scene, later: Scene) -> Options
 
 
 def _with_new_queues(work: Work, later: Scene, scene: Scene) -> Work:
-    """Return the work with that of queues that come: nothing waits in them, and nobody knows their rate."""
+    """Return the work, extended by new queues: their lag is 0 and their rate unknown."""
     new: set[MessageQueue] = set(later.queues) - set(scene.queues)
     if scene.live is None or not new:
         return work

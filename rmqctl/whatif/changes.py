@@ -1,4 +1,4 @@
-"""Changes to a group: clients, queues and brokers that come and go."""
+"""Changes to a group: clients, queues and brokers that are added or removed."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from rmqctl.rules.names import closest
 
 from .scene import ID_LIMIT, Scene
 
-# Sort behind and before all that real clients and brokers are called.
+# Sort after and before all names of real clients and brokers.
 LAST, FIRST = "~", "!"
-# More than anybody has, and what a machine can hold.
+# More than any real group has, and still small enough for memory.
 MOST = 1_000_000
 _QUEUE_CHANGE = re.compile(r"([+=-])(\d{1,6})", re.ASCII)
 
 
 class QueueChange(Struct, frozen=True):
-    """How many queues each broker has of a topic: so many more, fewer, or exactly so many."""
+    """A change of the number of a topic's queues per broker: `count` more, `count` fewer, or exactly `count`."""
 
     sign: Literal["+", "-", "="]
     count: int
 
     def apply(self, queue_ids: Sequence[int]) -> list[int]:
-        """Return the queue ids of one broker after it; queues come and go at the end. Raises UsageError."""
+        """Return a broker's queue ids after the change, which adds or removes at the end. Raises UsageError."""
         if self.sign == "=":
             return list(range(self.count))
         if self.sign == "+":
             if max(queue_ids) + self.count >= ID_LIMIT:
-                text = f"behind queue {max(queue_ids)} there are not so many ids."
+                text = f"there are not enough ids after queue {max(queue_ids)}."
                 raise UsageError(f"--queues +{self.count}: {text}")
             return [*queue_ids, *range(max(queue_ids) + 1, max(queue_ids) + 1 + self.count)]
         return sorted(queue_ids)[: max(0, len(queue_ids) - self.count)]
 
 
 class Changes(Struct, frozen=True):
-    """What is to change. New clients and brokers are names, or how many without a name.
+    """The requested changes. New clients and brokers are names, or numbers of unnamed ones.
 
-    `new_prefix` begins the names of those without one: where they sort decides what moves.
+    `new_prefix` starts the names given to unnamed ones: their sort order decides which queues move.
     """
 
     add_clients: tuple[str | int, ...] = ()
@@ -57,32 +57,32 @@ class Changes(Struct, frozen=True):
 
     @property
     def is_nothing(self) -> bool:
-        """Whether everything stays."""
+        """Whether nothing changes."""
         return not (
             self.add_clients or self.remove_clients or self.add_brokers or self.remove_brokers or self.queues
         )  # fmt: skip
 
     @property
     def has_unnamed(self) -> bool:
-        """Whether clients or brokers come whose names are not known."""
+        """Whether clients or brokers without a known name are added."""
         return any(isinstance(item, int) for item in (*self.add_clients, *self.add_brokers))
 
 
 def parse_queue_change(text: str) -> QueueChange:
-    """Read +4, -2 or =16. Raises UsageError."""
+    """Parse +4, -2 or =16. Raises UsageError."""
     match = _QUEUE_CHANGE.fullmatch(text.strip())
     if match is None:
-        raise UsageError(f"--queues {text!r} is no change of queues.", hint="Such as +4, -2 or =16, for each broker.")
+        raise UsageError(f"Invalid --queues {text!r}.", hint="Use for example +4, -2 or =16, for each broker.")
     return QueueChange(match[1], int(match[2]))  # type: ignore[arg-type]
 
 
 def parse_names_or_count(option: str, words: Iterable[str]) -> tuple[str | int, ...]:
-    """Read words of which each is a name, or a number of things without one. Raises UsageError."""
+    """Parse words, each of which is a name or a number of unnamed things. Raises UsageError."""
     found: list[str | int] = []
     for word in words:
         text = word.strip()
         if not text:
-            raise UsageError(f"{option} is given without a name or a number.", hint=f"Such as {option} 2.")
+            raise UsageError(f"{option} has neither a name nor a number.", hint=f"Use for example {option} 2.")
         if text.isascii() and text.isdigit():
             count = int(text.lstrip("0")[:10] or "0")
             if not 0 < count <= MOST:
@@ -94,13 +94,13 @@ def parse_names_or_count(option: str, words: Iterable[str]) -> tuple[str | int, 
 
 
 def apply_changes(scene: Scene, changes: Changes) -> Scene:
-    """Return the group after the changes. Raises NotFoundError for what can't go, UsageError for what can't come."""
+    """Return the group after the changes. Raises NotFoundError or UsageError for impossible ones."""
     client_ids = _change_clients(scene.client_ids, changes)
     queues = _change_queues(scene.queues, changes)
     if not client_ids:
-        raise UsageError("No client would be left.", hint="Who takes all away can add others: --add-clients.")
+        raise UsageError("No client would be left.", hint="Remove fewer, or add others with --add-clients.")
     if not queues:
-        raise UsageError("No queue would be left.", hint="Who takes all away can add others: --add-brokers.")
+        raise UsageError("No queue would be left.", hint="Remove fewer, or add others with --add-brokers.")
     return Scene(queues, client_ids, scene.live, scene.strangers)
 
 
@@ -122,7 +122,7 @@ def _change_clients(client_ids: tuple[str, ...], changes: Changes) -> tuple[str,
     for item in changes.add_clients:
         if isinstance(item, str):
             if item in left:
-                raise UsageError(f"--add-clients {item}: this client is there already.")
+                raise UsageError(f"--add-clients {item}: this client already exists.")
             left.append(item)
             continue
         left += free(item)
@@ -130,7 +130,7 @@ def _change_clients(client_ids: tuple[str, ...], changes: Changes) -> tuple[str,
 
 
 def _free_names(prefix: str, taken: Collection[str]) -> Callable[[int], list[str]]:
-    """Return what makes so many more names that nobody has, and that sort as they are counted."""
+    """Return a function that creates a number of unused names, which sort in the order of their numbers."""
     numbers = itertools.count(1)
 
     def more(wanted: int) -> list[str]:
@@ -154,26 +154,26 @@ def _change_queues(queues: tuple[MessageQueue, ...], changes: Changes) -> tuple[
     ids_by_place = {place: ids for place, ids in ids_by_place.items() if place[1] not in changes.remove_brokers}
     new = _new_brokers(brokers, changes)
     _check_most("queues", _queue_count(ids_by_place, changes) + len(new) * sum(map(len, largest.values())))
-    # Those that go count as well: a new broker may come for the only one of a topic.
+    # Removed brokers count as well: a new broker may replace the only one of a topic.
     ids_by_place |= {(topic, name): ids for topic, ids in largest.items() for name in new}
     if changes.queues is not None:
         _check_most("queues", _queue_count(ids_by_place, changes))
         for (topic, broker_name), ids in ids_by_place.items():
-            # The brokers make retry topics, as the group's configuration has it.
+            # Brokers create retry topics according to the group's configuration.
             if not topic.startswith(RETRY_PREFIX):
                 ids_by_place[topic, broker_name] = changes.queues.apply(ids)
     return tuple(MessageQueue(*place, queue_id) for place, ids in ids_by_place.items() for queue_id in ids)
 
 
 def _new_brokers(brokers: set[str], changes: Changes) -> list[str]:
-    """Return the names of brokers that come. Raises UsageError for one that there is."""
+    """Return the names of new brokers. Raises UsageError for one that exists."""
     names: list[str] = []
     named = {*brokers, *(item for item in changes.add_brokers if isinstance(item, str))}
     free = _free_names(f"{changes.new_prefix}new-broker-", named)
     for item in changes.add_brokers:
         if isinstance(item, str):
             if item in brokers or item in names:
-                raise UsageError(f"--add-brokers {item}: this broker is there already.")
+                raise UsageError(f"--add-brokers {item}: this broker already exists.")
             names.append(item)
             continue
         _check_most("brokers", len(names) + item)
@@ -182,12 +182,12 @@ def _new_brokers(brokers: set[str], changes: Changes) -> list[str]:
 
 
 def _queue_count(ids_by_place: Mapping[tuple[str, str], Sequence[int]], changes: Changes) -> int:
-    """Return how many queues there can be at most."""
+    """Return the largest possible number of queues."""
     more = 0 if changes.queues is None or changes.queues.sign == "-" else changes.queues.count
     return sum(len(ids) + more for ids in ids_by_place.values())
 
 
 def _check_most(noun: str, count: int) -> None:
-    """Refuse more than anybody has, before memory runs out. Raises UsageError."""
+    """Raise UsageError for more than MOST, before memory runs out."""
     if count > MOST:
-        raise UsageError(f"There would be {count} {noun}: no more than {MOST} can be shared.")
+        raise UsageError(f"The change would give {count} {noun}: at most {MOST} are supported.")

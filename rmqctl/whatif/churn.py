@@ -1,4 +1,4 @@
-"""Clients that go and come back: what moves without protection mode, and what with it."""
+"""Clients that leave and rejoin: which queues move without protection mode, and which with it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .scene import Scene, share_all
 
 
 class Coming(Struct, frozen=True, order=True):
-    """At `at_ms` a client comes or goes; `origin` is the id that it had in the beginning, empty for the same."""
+    """At `at_ms` a client joins or leaves; `origin` is the id that it had at the start, empty for the same."""
 
     at_ms: int
     client_id: str
@@ -26,11 +26,12 @@ class Coming(Struct, frozen=True, order=True):
 
 
 class Churn(Struct, frozen=True, rename="camel"):
-    """What a group did meanwhile.
+    """The result of a simulation.
 
-    `share_count` is how often queues got other owners, `move_count` how many did in all, and `twice_count` how many of
-    these had an owner that goes on consuming until it hears of it. `most_queues` is the most that one client had,
-    `unowned_ms` queues times ms without an owner, `duration_ms` until the last change.
+    `share_count` is the number of rebalances that moved queues, `move_count` the number of moves, and `twice_count` the
+    number of moves from a running owner, which continues to consume until it learns of the move. `most_queues` is the
+    most that one client had, `unowned_ms` the sum over queues of ms without an owner, `duration_ms` the time until the
+    last change.
     """
 
     protection_ms: int
@@ -43,15 +44,15 @@ class Churn(Struct, frozen=True, rename="camel"):
 
 
 def restarts(client_ids: Sequence[str], *, every_ms: int, down_ms: int, times: int, new_ids: bool) -> list[Coming]:
-    """Return what happens when clients go down one after another, `times` over, every `every_ms` the next.
+    """Return the events when clients stop one after another, one every `every_ms`, in `times` rounds.
 
-    With `new_ids` they come back under another id that sorts beside the old one: most ids hold the process. Raises
-    UsageError where one would go again before it is back.
+    With `new_ids` they rejoin under another id that sorts next to the old one, because most ids contain the process id.
+    Raises UsageError when a client would stop again before it is back.
     """
     round_ms = every_ms * len(client_ids)
     if times > 1 and down_ms >= round_ms:
-        sentence = f"--down {short_duration(down_ms)}: a client is to go again after {short_duration(round_ms)}"
-        raise UsageError(f"{sentence}, when it is not back yet.", hint="--every must be longer, or --down shorter.")
+        sentence = f"--down {short_duration(down_ms)}: a client would stop again after {short_duration(round_ms)}"
+        raise UsageError(f"{sentence}, before it is back.", hint="Use a longer --every or a shorter --down.")
     events = []
     for index in range(len(client_ids) * times):
         turn, place = divmod(index, len(client_ids))
@@ -68,11 +69,12 @@ def restarts(client_ids: Sequence[str], *, every_ms: int, down_ms: int, times: i
 def simulate(
     scene: Scene, strategy_after: Callable[[Assignment], Strategy], events: Sequence[Coming], *, protection_ms: int
 ) -> Churn:
-    """Let clients come and go, all seen by everybody at once. Raises AllocationError.
+    """Simulate clients that join and leave; all clients see each change immediately. Raises AllocationError.
 
-    With `protection_ms` 0 everyone counts at once, as in RocketMQ; `strategy_after` is told who has what now.
+    With `protection_ms` 0 every client counts immediately, as in RocketMQ. `strategy_after` receives the present
+    shares.
     """
-    # Who is a stranger to a topic's brokers stays one under another id.
+    # A client that a topic's brokers do not know stays unknown to them under another id.
     names: dict[str, set[str]] = {}
     for event in events:
         if event.origin:

@@ -1,4 +1,4 @@
-"""Reads a running group into a scene: queues, members, what each really holds, and the work in each queue."""
+"""Read a running group as a scene: queues, members, the queues that each really holds, and the work in each queue."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DEFAULT_SHARE = "defaultPopShareQueueNum"
 
 
 class LiveScene(Struct, frozen=True):
-    """A running group, and what of it could not be read."""
+    """A running group, and the parts of it that could not be read."""
 
     scene: Scene
     state: GroupState
@@ -42,9 +42,9 @@ class LiveScene(Struct, frozen=True):
 
 
 async def fetch_scene(client: Client, group: str, topics: Sequence[str] = (), *, sample_s: float = 0) -> LiveScene:
-    """Read a group; with `sample_s` also how many messages come a second, by looking twice.
+    """Read a group; with `sample_s` also the arriving messages per second, from two samples.
 
-    Raises NotFoundError for a group or topic that doesn't exist, and the brokers' error when none of them answers.
+    Raises NotFoundError for a group or topic that does not exist, and the brokers' error when none of them answers.
     """
     reading = await read_group(client, group, topics)
     brokers = {name: view.broker for name, view in reading.views.items()}
@@ -69,17 +69,17 @@ def make_scene(
     configs: Mapping[str, GroupConfig | None],
     rates: Mapping[MessageQueue, float] | None,
 ) -> Scene:
-    """Make the scene of what was read of a group; `configs` are by broker, `rates` messages a second by queue."""
+    """Create a scene from a group's reading; `configs` are by broker, `rates` are messages per second by queue."""
     shared = _shared_topics(progress.group, reading)
     queues = _queues(shared, reading)
     views = {
         name: tuple(member.client_id for member in view.connections.members) if view.connections is not None else ()
         for name, view in reading.views.items()
     }
-    # Members tell all topics that they want. Without any, a silent broker may have offsets of more.
+    # Members report all their topics. Without members, a silent broker may have offsets of more topics.
     wanted = sorted(shared) if any(views.values()) else [*sorted(shared), ""]
     reasons = [progress.hidden[topic] for topic in wanted if topic in progress.hidden]
-    # Clients do not share what a missing broker had, until it is back.
+    # Clients do not allocate the queues of a missing broker until it is back.
     reasons += [Unknown.BROKER_NOT_REGISTERED for topic in shared if reading.routes[topic].missing]
     live = LiveGroup(
         group=progress.group,
@@ -104,13 +104,13 @@ def _queues(topics: Iterable[str], reading: Reading) -> tuple[MessageQueue, ...]
 
 
 def _shared_topics(group: str, reading: Reading) -> set[str]:
-    """Return the topics that the members share, or those it has offsets in while there is none.
+    """Return the topics that the members allocate; without members, those that the group has offsets in.
 
-    Pop retry topics are read by brokers for their clients, who never share them.
+    Brokers read pop retry topics for their clients, which never allocate them.
     """
     wanted = {topic for found in reading.connections() for topic in found.subscriptions}
     wanted |= {item.topic for info in reading.running.ok.values() for item in info.subscriptions}
-    # Topics that were asked for are those that it is about, and their retries are not.
+    # Requested topics are taken literally, without their retry topics.
     topics = set(reading.topics) if reading.asked_topics or not wanted else wanted & reading.topics
     return {
         topic
@@ -122,7 +122,7 @@ def _shared_topics(group: str, reading: Reading) -> set[str]:
 
 
 def _client_ids(views: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    """Return who is in the group by any broker's word, an id as often as a broker lists it."""
+    """Return the client ids that any broker lists, each as often as one broker lists it."""
     counts: Counter[str] = Counter()
     for view in views:
         counts |= Counter(view)
@@ -130,9 +130,9 @@ def _client_ids(views: Iterable[Sequence[str]]) -> tuple[str, ...]:
 
 
 def _strangers(queues: Sequence[MessageQueue], views: Mapping[str, Sequence[str]]) -> dict[str, frozenset[str]]:
-    """Return, by topic, the clients that none of its brokers names, where all of them told and name somebody.
+    """Return, by topic, the clients that its brokers do not list, if all of them answered and they list any client.
 
-    Clients ask a broker of the topic who is there; a client connects to the brokers of its own topics only.
+    Clients ask a broker of the topic for its members; a client connects only to the brokers of its own topics.
     """
     brokers: dict[str, set[str]] = {}
     for mq in queues:
@@ -161,7 +161,7 @@ def _member(info: RunningInfo) -> Member:
 async def _pop_share_count(
     client: Client, group: str, topics: Iterable[str], brokers: Mapping[str, Broker]
 ) -> int | None:
-    """Return popShareQueueNum, which brokers keep for each topic and group, else by their own setting."""
+    """Return popShareQueueNum, which brokers keep per topic and group, else their own setting."""
 
     async def ask(name: str) -> set[int]:
         modes = await client.ask_broker(brokers[name], headers.get_request_modes())
@@ -180,7 +180,7 @@ async def _pop_share_count(
 async def measure_rates(
     client: Client, queues: Sequence[MessageQueue], brokers: Mapping[str, Broker], sample_s: float
 ) -> tuple[dict[MessageQueue, float] | None, list[Failure]]:
-    """Return how many messages a second each queue got meanwhile, None when there is no time to look, and failures."""
+    """Return messages per second by queue, from samples `sample_s` apart (None for 0 s), and the failures."""
     if sample_s <= 0:
         return None, []
     places = sorted({(mq.broker_name, mq.topic) for mq in queues if mq.broker_name in brokers})
@@ -202,17 +202,17 @@ async def measure_rates(
     answers = await ask_all(places, measure)
     rates = {mq: rate for found in answers.ok.values() for mq, rate in found.items()}
     failures = [
-        Failure(name, f"messages a second of {topic}", error)
+        Failure(name, f"messages per second of {topic}", error)
         for (name, topic), error in answers.failed.items()
         if not topic.startswith(RETRY_PREFIX)
     ]
-    # A queue that was never written to is in no broker's list.
+    # Brokers do not list queues that were never written to.
     asked = {mq for mq in queues if (mq.broker_name, mq.topic) in answers.ok}
     return {mq: rates.get(mq, 0.0) for mq in asked}, failures
 
 
 def work_of(scene: Scene) -> Work:
-    """Return what is known of the queues' work, nothing without a running group."""
+    """Return what is known about the work in the queues, nothing without a running group."""
     live = scene.live
     if live is None:
         return Work()
@@ -229,13 +229,13 @@ def work_of(scene: Scene) -> Work:
 
 
 def _risk(row: QueueProgress) -> int | None:
-    """Return how much could be consumed twice: of a queue that is empty and was never consumed nothing."""
+    """Return how many messages could be consumed twice: 0 for an empty queue that was never consumed."""
     never_used = row.lag == 0 and row.reasons.get("consumerOffset") is Unknown.NEVER_COMMITTED
     return 0 if never_used else row.duplicate_risk
 
 
 def _reasons(row: QueueProgress, live: LiveGroup) -> Mapping[str, Unknown]:
-    """Return why something is not known of a queue; of its rate where it was measured elsewhere."""
+    """Return why values of a queue are unknown, including its rate if only other queues were measured."""
     if live.put_rates is None or row.mq in live.put_rates:
         return row.reasons
     return {**row.reasons, "rate": row.reasons.get("maxOffset", Unknown.NOT_REPORTED)}

@@ -1,4 +1,4 @@
-"""Compares the shares that clients really have with what strategies would give them."""
+"""Compare the shares that clients really have with those that strategies would give them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from rmqctl.rules.allocate import AllocationError, Options, find_strategy
 
 from .scene import Scene, share_all
 
-# Strategies that need to be told nothing, the likelier first.
+# Strategies that need no options, the likelier first.
 _NEARBY = "machine-room-nearby"
 _CANDIDATES = ("averagely", "circle", "consistent-hash", _NEARBY)
 
 
 class Looks(Struct, frozen=True):
-    """Whether the real shares are those of the strategy, None where that can't be told.
+    """Whether the real shares are those of the strategy, None when that is unknown.
 
-    It can't where not every client has told its own share, or where none of them subscribes to any of the topics.
-    `differing` are clients whose real share is another one; `looks_like` the strategies that give just these shares.
+    It is unknown unless every client has reported its share, and some client subscribes to one of the topics.
+    `differing` are clients with another real share; `looks_like` are the strategies that give exactly the real shares.
     """
 
     as_told: bool | None
@@ -32,10 +32,10 @@ class Looks(Struct, frozen=True):
 def compare_with_real(
     scene: Scene, expected: Mapping[str, list[MessageQueue]] | None, options: Options
 ) -> Looks | None:
-    """Compare what a strategy gives with what members hold; None where no member has told.
+    """Compare a strategy's shares with the queues that members hold; None when no member has reported.
 
-    `expected` is None for a strategy that can't be computed. Of topics that a member does not subscribe to it holds
-    nothing, whatever its share is.
+    A strategy that cannot be computed has None as `expected`. A member holds no queues of topics that it does not
+    subscribe to, whatever its share is.
     """
     live = scene.live
     if live is None or not live.members:
@@ -50,7 +50,7 @@ def compare_with_real(
         ]
 
     topics = {topic for topic in scene.topics if live.is_wanted(topic)}
-    if not topics:  # nothing equals nothing, whatever they share by
+    if not topics:  # without queues, any strategy would match
         return Looks(None, (), (), is_subscribed=False)
     looks_like: list[str] = []
     plain: Mapping[str, list[MessageQueue]] = {}
@@ -61,7 +61,7 @@ def compare_with_real(
             continue
         if name == _CANDIDATES[0]:
             plain = shares
-        # Without a room that has both brokers and clients it is averagely by another name.
+        # Without a room that has both brokers and clients it equals averagely.
         if not differing(shares) and not (name == _NEARBY and shares == plain):
             looks_like.append(name)
     if expected is None:

@@ -1,4 +1,4 @@
-"""What a change does: who owns what before and after, what moves, and what that costs."""
+"""The result of a change: owners before and after, moves, and their cost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rmqctl.rules.allocate.pop_share import ALL_QUEUES
 
 
 class Unmeasured(StrEnum):
-    """Why the work of a queue is not known, beside what keeps a running group's progress from being known."""
+    """Why the work in a queue is unknown, in addition to the reasons for a running group's unknown progress."""
 
     NEW_QUEUE = "NEW_QUEUE"
     NOT_SAMPLED = "NOT_SAMPLED"
@@ -26,7 +26,7 @@ Reason = Unknown | Unmeasured
 
 
 class Spread(Struct, frozen=True):
-    """How evenly something is shared: the least and the most that a client has, and the standard deviation."""
+    """How evenly something is distributed: the least and most that a client has, and the standard deviation."""
 
     least: float
     most: float
@@ -34,9 +34,9 @@ class Spread(Struct, frozen=True):
 
 
 class Balance(Struct, frozen=True):
-    """How evenly a group is loaded, by number of queues, by their lag, and by the messages that come a second.
+    """How evenly a group is loaded, by number of queues, by their lag, and by the messages per second that arrive.
 
-    None where the numbers of a queue are not known; `reasons` says why, by name.
+    A value of None means that a queue's number is unknown; `reasons` says why, by name.
     """
 
     queues: Spread
@@ -46,9 +46,9 @@ class Balance(Struct, frozen=True):
 
 
 class Move(Struct, frozen=True):
-    """A queue with other owners than before. `duplicate_risk` are messages that could be consumed twice, at most.
+    """A queue with other owners than before. `duplicate_risk` is the most messages that could be consumed twice.
 
-    It is None where nobody can tell, with a reason, and 0 for one that nobody had.
+    An unknown risk has the value None and a reason; a queue without an owner before has the risk 0.
     """
 
     mq: MessageQueue
@@ -59,9 +59,9 @@ class Move(Struct, frozen=True):
 
 
 class ClientShare(Struct, frozen=True):
-    """One client: how many queues it had and has, what it gets and gives away, and the work in what it has.
+    """One client: the number of its queues before and after, those that it gains and loses, and the work in its queues.
 
-    Work that is not known is None; `reasons` says why, by name.
+    Unknown work has the value None; `reasons` says why, by name.
     """
 
     client_id: str
@@ -75,9 +75,9 @@ class ClientShare(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """One strategy's answer to one change. `added` and `removed` are queues that come and go with it.
+    """One strategy's result for one change. `added` and `removed` are queues that the change adds and removes.
 
-    `moved` leaves those out. `unowned` are queues that nobody has, `shared` those that several have.
+    `moved` does not include those. `unowned` queues have no owner, `shared` queues have several.
     """
 
     strategy: str
@@ -95,9 +95,9 @@ class Outcome(Struct, frozen=True):
 
 
 class Work(Struct, frozen=True):
-    """What is known of the queues' work: lag and messages a second by queue, a reason where either is not known.
+    """The known work in the queues: lag and messages per second by queue, with a reason when either is unknown.
 
-    `missing` says, by name, why something is known of no queue.
+    `missing` says, by name, why a value is unknown for all queues.
     """
 
     lag: Mapping[MessageQueue, int | None] = {}
@@ -157,7 +157,7 @@ def _moved(
         queue
         for queue in queues
         if old.get(queue) != new.get(queue) or queue not in old
-        # Who pops from all queues of a broker, as others do, takes none away from them.
+        # A client that pops from all queues of a broker, as others do, takes no queue from them.
         if not (_is_popped(queue, old) and _is_popped(queue, new))
         and set(_owners_of(queue, old)) != set(_owners_of(queue, new))
     ]
@@ -177,12 +177,12 @@ def compute_balance(assignment: Assignment, queues: Iterable[MessageQueue], work
 
 
 def _broker_sizes(queues: Iterable[MessageQueue]) -> Mapping[MessageQueue, int]:
-    """Return how many queues each broker has of a topic, by what stands for all of them."""
+    """Return how many queues of a topic each broker has, by the entry that means all of them."""
     return Counter(map(_all_beside, queues))
 
 
 def _count(share: Sequence[MessageQueue], sizes: Mapping[MessageQueue, int]) -> int:
-    """Return how many queues a share is, where one can stand for all of a broker."""
+    """Return the number of queues in a share, in which one entry can mean all queues of a broker."""
     if not any(queue.queue_id == ALL_QUEUES for queue in share):
         return len(share)
     return sum(sizes.get(queue, 0) if queue.queue_id == ALL_QUEUES else 1 for queue in share)
@@ -205,7 +205,7 @@ def _sum(
     name: str, share: Sequence[MessageQueue], weights: Mapping[MessageQueue, float | None], work: Work,
     reasons: dict[str, Reason],
 ) -> float | None:  # fmt: skip
-    """Return the work in all queues of a share, None when that of one is not known."""
+    """Return the work in all queues of a share, None when that of one queue is unknown."""
     found: list[float] = []
     for queue in share:
         weight = weights.get(queue)
@@ -218,7 +218,7 @@ def _sum(
 
 def _reason(name: str, queue: MessageQueue, work: Work) -> Reason:
     if queue.queue_id < 0:
-        return Unknown.POP  # what is popped from all queues of a broker has no part of its own
+        return Unknown.POP  # an entry for all queues of a broker has no work of its own
     return work.reasons.get(queue, {}).get(name, work.missing.get(name, Unknown.NOT_REPORTED))
 
 
@@ -237,7 +237,7 @@ def _owners(assignment: Assignment) -> dict[MessageQueue, tuple[str, ...]]:
 
 
 def _owners_of(queue: MessageQueue, owners: Mapping[MessageQueue, tuple[str, ...]]) -> tuple[str, ...]:
-    """Return who has a queue: by itself, or with all queues of the broker."""
+    """Return the owners of a queue, directly or with all queues of the broker."""
     return owners.get(queue) or owners.get(_all_beside(queue), ())
 
 

@@ -1,8 +1,9 @@
-"""Taking write permission from a broker: whose failed messages can then be put nowhere.
+"""Removing write permission from a broker: which groups then cannot store their failed messages.
 
-All of it was seen on 4.9.7 and 5.4.0. A client sends a failed message back to the broker that stores it
-(CONSUMER_SEND_MSG_BACK), which refuses for want of its own permission; then as a new message to the retry topic, at any
-broker that the topic's route calls writable; and when there is none it keeps it, and tries again in 5 s, without end.
+All of this was observed on 4.9.7 and 5.4.0. A client sends a failed message back to the broker that stores it
+(CONSUMER_SEND_MSG_BACK), which refuses without write permission. The client then sends it as a new message to the retry
+topic, at any broker that is writable according to the topic's route. Without such a broker it keeps the message, and
+retries every 5 s for ever.
 """
 
 from __future__ import annotations
@@ -24,25 +25,25 @@ _ENDLESS = "-1"  # maxReconsumeTimes of orderly consumers: Integer.MAX_VALUE tim
 
 
 class Way(StrEnum):
-    """How the permission is taken."""
+    """How the permission is removed."""
 
-    BROKER_PERMISSION = "brokerPermission"  # the broker's setting: it refuses send-backs, and tells name servers
-    WIPE_WRITE_PERM = "wipeWritePerm"  # only the name servers' routes: send-backs still go through
+    BROKER_PERMISSION = "brokerPermission"  # the broker's setting: it refuses send-backs, and informs name servers
+    WIPE_WRITE_PERM = "wipeWritePerm"  # only the name servers' routes: send-backs are still accepted
 
 
 class Mode(StrEnum):
-    """How a member consumes, as far as its failed messages go."""
+    """How a member consumes, as far as it affects its failed messages."""
 
     CONCURRENT = "CONCURRENT"
-    ORDERLY = "ORDERLY"  # with a maximum of retries, past which it sends to the retry topic
-    ORDERLY_ENDLESS = "ORDERLY_ENDLESS"  # without one: it never sends anything
-    POP = "POP"  # the broker keeps what was not acknowledged, whatever its permission
-    PULL = "PULL"  # a program that pulls by itself: no retries but its own
-    BROADCASTING = "BROADCASTING"  # what fails is dropped
+    ORDERLY = "ORDERLY"  # with a retry limit, after which it sends to the retry topic
+    ORDERLY_ENDLESS = "ORDERLY_ENDLESS"  # without a limit: it never sends messages
+    POP = "POP"  # the broker keeps unacknowledged messages, whatever its permission
+    PULL = "PULL"  # a program that pulls: only its own retries
+    BROADCASTING = "BROADCASTING"  # failed messages are dropped
 
 
 class Verdict(StrEnum):
-    """What becomes of a group's failed messages, the worst first."""
+    """What happens to a group's failed messages, the worst first."""
 
     BLOCKS = "BLOCKS"
     UNKNOWN = "UNKNOWN"
@@ -51,7 +52,7 @@ class Verdict(StrEnum):
 
 
 class Why(StrEnum):
-    """Why a verdict is what it is; beside these, why something is Unknown, and the Mode of one that is not affected."""
+    """The reason for a verdict; other reasons are Unknown values, and the Mode of a group that is not affected."""
 
     NO_WRITABLE_BROKER = "NO_WRITABLE_BROKER"
     WRITABLE_BROKER = "WRITABLE_BROKER"
@@ -60,9 +61,9 @@ class Why(StrEnum):
 
 
 class Other(Struct, frozen=True):
-    """Another broker, as it takes a message for a retry topic. None: it did not tell, `reason` says why.
+    """Another broker, as a place for a message to a retry topic. None: not reported, `reason` says why.
 
-    It refuses one of a group that it has not configured, unless it makes groups (autoCreateSubscriptionGroup).
+    It refuses messages of a group without a configuration, unless it creates groups (autoCreateSubscriptionGroup).
     """
 
     groups: Collection[str] | None
@@ -72,9 +73,9 @@ class Other(Struct, frozen=True):
 
 
 class Places(Struct, frozen=True):
-    """Other brokers that the retry topic's route calls writable: those that take a message, and those not heard.
+    """Other brokers that are writable by the retry topic's route: those that accept a message, and silent ones.
 
-    `reason`: why it is not known which else there are, or Why.NO_RETRY_TOPIC.
+    `reason`: why further brokers are unknown, or Why.NO_RETRY_TOPIC.
     """
 
     writable: tuple[str, ...] = ()
@@ -83,9 +84,9 @@ class Places(Struct, frozen=True):
 
 
 class GroupView(Struct, frozen=True):
-    """A group that consumes topics of the broker. `topics` are its queues there by topic.
+    """A group that consumes topics of the broker. `topics` has the number of its queues there by topic.
 
-    `modes` are those of members that told; `silent_reason` says why others did not. `is_connected`: members are
+    `modes` are those that members reported; `silent_reason` says why others did not. `is_connected`: members are
     connected to the broker; else the group has members only elsewhere, if any.
     """
 
@@ -103,7 +104,7 @@ class GroupView(Struct, frozen=True):
 
 
 class Effect(Struct, frozen=True):
-    """A group and what would become of its failed messages of the broker."""
+    """A group, and what would happen to its failed messages from the broker."""
 
     view: GroupView
     verdict: Verdict
@@ -111,11 +112,11 @@ class Effect(Struct, frozen=True):
 
 
 class Readonly(Struct, frozen=True):
-    """What taking write permission from a broker does. `is_read_only`: it has none already; None when it is not told.
+    """The effects of removing write permission from a broker. `is_read_only`: it is read-only already; None: unknown.
 
-    `missing_names` are brokers of its cluster that should be registered and are not; `is_only_broker` does not count
-    them. `unwritable_topics` are those that producers could not send to any more. `wiped_topics` are those for which
-    the name server has already taken it, out of `writable_count` that the broker would take messages for.
+    `missing_names` are brokers of its cluster that should be registered but are not; `is_only_broker` does not count
+    them. `unwritable_topics` are topics that producers could no longer send to. `wiped_topics` are topics for which the
+    name server has already removed the permission, out of `writable_count` that the broker itself accepts.
     """
 
     broker: Broker
@@ -132,14 +133,14 @@ class Readonly(Struct, frozen=True):
 
 
 def told_mode(connections: GroupConnections) -> Mode | None:
-    """Return the mode of all members when brokers know it, None when only the members do."""
+    """Return the mode of all members if brokers know it, None if only the members do."""
     if connections.message_model == BROADCASTING:
         return Mode.BROADCASTING
     return {CONSUME_POP: Mode.POP, CONSUME_ACTIVELY: Mode.PULL}.get(connections.consume_type)
 
 
 def member_mode(info: RunningInfo, topics: Collection[str]) -> Mode | None:
-    """Return how a member consumes some topics by its own word (ConsumerRunningInfo), None when it doesn't tell."""
+    """Return how a member consumes some topics by its own report (ConsumerRunningInfo), None when not reported."""
     properties = info.properties
     if properties.get("messageModel") == BROADCASTING:
         return Mode.BROADCASTING
@@ -151,16 +152,16 @@ def member_mode(info: RunningInfo, topics: Collection[str]) -> Mode | None:
         return None
     if properties.get("clientRebalance") != "false":
         return Mode.CONCURRENT
-    # Brokers say whether it pops or pulls, a topic at a time (SET_MESSAGE_REQUEST_MODE).
+    # Brokers decide per topic whether it pops or pulls (SET_MESSAGE_REQUEST_MODE).
     if any(mq.topic in topics and not held.dropped for mq, held in info.process_queues.items()):
         return Mode.CONCURRENT
     return Mode.POP if any(mq.topic in topics for mq in info.pop_unacked) else None
 
 
 def find_places(route: TopicRoute, broker_name: str, group: str, others: Mapping[str, Other]) -> Places:
-    """Return where else a client would put a failed message, by the route of the group's retry topic.
+    """Return where else a client would send a failed message, by the route of the group's retry topic.
 
-    Clients take brokers that have a master, permission and queues there
+    Clients use brokers that have a master, permission and queues there
     (MQClientInstance.topicRouteData2TopicPublishInfo).
     """
     masters = {broker.broker_name for broker in route.brokers if broker.master_address is not None}
@@ -180,7 +181,7 @@ def find_places(route: TopicRoute, broker_name: str, group: str, others: Mapping
 
 
 def decide(view: GroupView, way: Way) -> Effect:
-    """Say what would become of a group's failed messages, and never more than is known."""
+    """Return what would happen to a group's failed messages; UNKNOWN where that is not certain."""
     if view.state is GroupState.UNKNOWN:
         return Effect(view, Verdict.UNKNOWN, view.unseen_reason or Unknown.BROKER_UNREACHABLE)
     if view.state is GroupState.EMPTY or not view.is_connected:
@@ -209,7 +210,7 @@ def by_verdict(effects: Iterable[Effect]) -> tuple[Effect, ...]:
 
 
 def writable_topics(configs: Mapping[str, TopicConfig]) -> list[str]:
-    """Return the topics that a broker takes messages for, as far as their own configuration goes."""
+    """Return the topics that accept messages at a broker, by their own configuration."""
     return sorted(topic for topic, config in configs.items() if config.is_writable and config.write_queue_count > 0)
 
 
@@ -222,5 +223,5 @@ def is_writable_elsewhere(route: TopicRoute, broker_name: str) -> bool:
 
 
 def is_wiped(route: TopicRoute, broker_name: str) -> bool:
-    """Tell whether a route has queues of a broker without the permission that the broker gives."""
+    """Tell whether a route lists queues of a broker as not writable."""
     return any(data.broker_name == broker_name and not data.is_writable for data in route.queue_data)

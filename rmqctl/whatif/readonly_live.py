@@ -1,4 +1,4 @@
-"""Reads what taking write permission from a broker would do. Leaves no trace on any server."""
+"""Determine the effects of removing write permission from a broker, with reads only."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _SENT_TO = (TopicKind.NORMAL, TopicKind.LIGHT)
 async def fetch_readonly(
     client: Client, broker_name: str, patterns: Sequence[str] = (), *, way: Way = Way.BROKER_PERMISSION
 ) -> Readonly:
-    """Tell what taking write permission from a broker would do to groups, or to those that names and patterns pick.
+    """Return the effects of removing write permission from a broker on all groups, or on those that `patterns` match.
 
-    Raises NotFoundError for a broker, or a pattern that picks no group; the broker's error when it does not answer.
+    Raises NotFoundError for a broker, or a pattern without a match; the broker's error when it does not answer.
     """
     cluster = await fetch_cluster(client)
     brokers = {broker.broker_name: broker for broker in cluster.brokers}
@@ -56,14 +56,14 @@ async def fetch_readonly(
     if broker_name in configs.failed:
         raise configs.failed[broker_name]
     looked_at, elsewhere = _pick(patterns, {*configs.ok[broker_name], *tables.stored}, configs)
-    # Whoever consumes from a broker is connected to it.
+    # Clients that consume from a broker are connected to it.
     seen, topic_routes, (proxies, proxy_failures) = await asyncio.gather(
         ask_all(looked_at, lambda group: fetch_placed_connections(client, broker, group)),
         ask_all(_sent_to(tables, cluster), client.route),
         find_proxies(client, [brokers[name] for name in configs.ok]),
     )
     connected = {group: found for group, (_, found) in seen.ok.items()}
-    # Who is in a group is asked of all brokers, as by group list.
+    # All brokers are asked for the members of a group, as by group list.
     unseen = [(group, name) for group in looked_at if connected.get(group) is None for name in configs.ok]
     seen_elsewhere = await ask_all(unseen, lambda place: fetch_connections(client, brokers[place[1]], place[0]))
     consuming = {group: topics for group in looked_at if (topics := topics_of(group, tables, connected.get(group)))}
@@ -109,7 +109,7 @@ async def _fetch_tables(client: Client, broker: Broker) -> Tables:
 def _pick(
     patterns: Sequence[str], here: set[str], configs: Answers[str, dict[str, GroupConfig]]
 ) -> tuple[list[str], list[str]]:
-    """Return the groups to look at that the broker knows, and those that only others know. Raises NotFoundError."""
+    """Return the groups to check that the broker knows, and those that only others know. Raises NotFoundError."""
     if not patterns:
         return sorted(name for name in here if not is_system_group(name)), []
     picked = pick("Group", patterns, here.union(*configs.ok.values()), configs.failed)
@@ -119,7 +119,7 @@ def _pick(
 
 
 def _sent_to(tables: Tables, cluster: ClusterInfo) -> list[str]:
-    """Return the topics that producers may send to at the broker."""
+    """Return the broker's topics that producers may send to."""
     own = own_topics(cluster)
     return [topic for topic in writable_topics(tables.topics) if kind_of(topic, own) in _SENT_TO]
 
@@ -127,7 +127,7 @@ def _sent_to(tables: Tables, cluster: ClusterInfo) -> list[str]:
 async def _fetch_running(
     client: Client, seen: Mapping[str, tuple[str, GroupConnections | None]]
 ) -> Answers[tuple[str, str], RunningInfo]:
-    """Ask members how they consume where brokers don't know, one of each group first: time may not do for all."""
+    """Ask members how they consume if brokers do not know, one per group first: time may not suffice for all."""
     places: list[tuple[int, str, str, str]] = []
     for group, (address, connections) in seen.items():
         if connections is not None and told_mode(connections) is None:

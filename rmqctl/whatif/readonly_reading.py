@@ -1,4 +1,4 @@
-"""What was read for `whatif readonly`, and the views of groups that follow from it."""
+"""The data read for `whatif readonly`, and the views of groups that follow from it."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from .readonly import GroupView, Other, Places, Why, find_places, member_mode, t
 
 
 class Tables(Struct, frozen=True):
-    """What the broker itself knows: its topics, and stored offsets by group, topic and queue id."""
+    """The broker's own tables: its topics, and stored offsets by group, topic and queue id."""
 
     topics: Mapping[str, TopicConfig]
     stored: Mapping[str, Mapping[str, Mapping[int, int]]]
 
 
 class Reading(Struct, frozen=True):
-    """Everything that was asked. `configs` and `settings` are by broker name, the rest is the one broker's.
+    """All answers. `configs` and `settings` are by broker name, the rest is for the one broker.
 
-    `seen` is by group: the address that told, and who is connected, None for nobody; `seen_elsewhere` of those without
-    anybody there by group and broker. `running` is by group and client
-    id, `retry_routes` by group, `topic_routes` by topic that producers may send to.
+    `seen` has, by group, the address that answered, and the connections there, None without any. For groups without
+    connections there, `seen_elsewhere` has them by group and broker. `running` is by group and client id,
+    `retry_routes` by group, `topic_routes` by topic that producers may send to.
     """
 
     broker: Broker
@@ -81,7 +81,7 @@ class Reading(Struct, frozen=True):
         return {member.client_id for found in told for member in found.members}
 
     def connections(self, group: str) -> GroupConnections | None:
-        """Return who of a group is connected to the broker, None for nobody and where it did not tell."""
+        """Return a group's connections to the broker, None without any and when the broker did not report them."""
         return self.seen.ok[group][1] if group in self.seen.ok else None
 
     def others(self) -> dict[str, Other]:
@@ -99,7 +99,7 @@ class Reading(Struct, frozen=True):
         )
 
     def is_writable(self, broker_name: str) -> bool | None:
-        """Return whether a broker's own setting lets anybody write, None when it does not tell."""
+        """Return whether a broker's own setting allows writes, None when it is not reported."""
         return may_write(self.settings.ok.get(broker_name, {}))
 
     def _places(self, group: str) -> Places:
@@ -112,10 +112,10 @@ class Reading(Struct, frozen=True):
         return Places(reason=Why.NO_RETRY_TOPIC if is_none else reason_of(missing or [error]))
 
     def failures(self) -> list[Failure]:
-        """Return what could not be read, many things that fail for one reason once."""
+        """Return what could not be read; several failures for one reason become one."""
         name = self.broker.broker_name
         failures = [Failure(other, "groups", error) for other, error in self.configs.failed.items()]
-        # A broker that failed before fails here for the same reason.
+        # A broker that failed above fails here for the same reason.
         failures += [
             Failure(other, "configuration", error)
             for other, error in self.settings.failed.items()
@@ -128,7 +128,7 @@ class Reading(Struct, frozen=True):
         silent = {f"running info of {client_id}": error for (_, client_id), error in self.running.failed.items()}
         routes = {f"route of {RETRY_PREFIX}{group}": error for group, error in self.retry_routes.failed.items()}
         routes |= {f"route of {topic}": error for topic, error in self.topic_routes.failed.items()}
-        # What has no route was deleted in between, or nobody has ever consumed.
+        # Without a route: the topic was deleted meanwhile, or the group has never consumed.
         routes = {what: error for what, error in routes.items() if not isinstance(error, NotFoundError)}
         return [*failures, *_first(None, silent), *_first(None, routes)]
 
@@ -136,7 +136,7 @@ class Reading(Struct, frozen=True):
 def topics_of(group: str, tables: Tables, connections: GroupConnections | None) -> dict[str, int]:
     """Return how many queues the broker has of each topic that a group consumes, without its retries.
 
-    What a live group has offsets of, and does not want any more, is not consumed.
+    Topics in which a running group has offsets, but to which it no longer subscribes, are not consumed.
     """
     wanted = tables.stored.get(group, {}) if connections is None else connections.subscriptions
     return {

@@ -1,4 +1,4 @@
-"""Rooms that nobody consumes from, or nobody consumes in: what strategies by site pass over in silence."""
+"""Find rooms without clients or without queues, which strategies by site ignore silently."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from .scene import Scene
 
 
 def find_room_concerns(scene: Scene, strategy: str, options: Options) -> Iterator[Concern]:
-    """Find rooms without queues and rooms without clients, for the strategies that look at rooms."""
+    """Find rooms without queues and rooms without clients, for the strategies that use rooms."""
     brokers = dict.fromkeys(mq.broker_name for mq in scene.queues)
     if strategy == "machine-room":
         for room in options.rooms:
             if not any(is_in_room(name, room) for name in brokers):
-                yield Concern("ROOM_WITHOUT_QUEUES", f"Room {room} has no queues: no broker is called {room}@NAME.")
+                yield Concern("ROOM_WITHOUT_QUEUES", f"Room {room} has no queues: no broker is named {room}@NAME.")
     if strategy == "machine-room-nearby":
-        # By now the strategy has asked for all of them.
+        # The strategy has already resolved all of them.
         homes = dict.fromkeys(str(options.client_site(client_id)) for client_id in scene.client_ids)
         rooms = dict.fromkeys(str(options.broker_site(name)) for name in brokers)
         for room in sorted(rooms.keys() - homes.keys()):
-            text = "its queues are shared among the clients of all others."
+            text = "its queues are allocated to the clients of all rooms."
             yield Concern("ROOM_WITHOUT_CLIENTS", f"Room {room} has no clients: {text}")
         for room in sorted(homes.keys() - rooms.keys()):
-            text = "its clients get queues of rooms without clients only."
+            text = "its clients only get queues of rooms without clients."
             yield Concern("ROOM_WITHOUT_QUEUES", f"Room {room} has no queues: {text}")
 
 
 def is_in_room(broker_name: str, room: str) -> bool:
-    """Tell whether machine-room takes a broker for one of a room."""
+    """Tell whether machine-room treats a broker as part of a room."""
     return bool(allocate_by_machine_room([MessageQueue("", broker_name, 0)], ["c"], rooms=(room,))["c"])

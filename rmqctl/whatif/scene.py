@@ -1,4 +1,4 @@
-"""A group as a change finds it: its queues, its clients, and what a running one tells beside."""
+"""A group before a change: its queues, its clients, and further facts of a running one."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ ID_LIMIT = 2**31
 
 
 class Member(Struct, frozen=True):
-    """A client of a running group by its own word. `held` are its queues; `strategy` is None where it names none.
+    """A client of a running group by its own report. `held` are its queues.
 
-    `topics` are those that it subscribes to, None where it does not say; `pops`: it has popped messages.
+    An unreported `strategy` or list of subscribed `topics` has the value None. `pops`: it has popped messages.
     """
 
     held: frozenset[MessageQueue]
@@ -30,18 +30,18 @@ class Member(Struct, frozen=True):
     pops: bool = False
 
     def may_want(self, topic: str) -> bool:
-        """Tell whether it subscribes to a topic, as far as it says."""
+        """Tell whether the client subscribes to a topic, or may, if it does not report its topics."""
         return self.topics is None or topic in self.topics
 
 
 class LiveGroup(Struct, frozen=True):
-    """What a running group tells.
+    """The facts about a running group.
 
-    `members` are those that answered, by client id, `silent` the ids of the others. `put_rates` are messages a second
-    that came while it was measured, None where nothing was; `views` the client ids that each broker names,
-    `silent_brokers` those that did not answer. `unseen_reason` says why there may be members although nobody is seen.
-    `pop_share_count` is how many more clients a queue is popped by (popShareQueueNum), None where brokers differ in it
-    or nobody pops. `hidden` is why there may be queues that nobody knows of.
+    `members` are those that answered, by client id, `silent` the ids of the others. `put_rates` are the arriving
+    messages per second, None when they were not measured. `views` are the client ids that each broker lists,
+    `silent_brokers` the brokers that did not answer. `unseen_reason` says why the group may have members although none
+    is visible. `pop_share_count` is how many further clients pop each queue (popShareQueueNum), None when brokers
+    differ or the group does not pop. `hidden` says why there may be unknown queues.
     """
 
     group: str
@@ -61,30 +61,30 @@ class LiveGroup(Struct, frozen=True):
 
     @property
     def is_popping(self) -> bool:
-        """Whether members pop, so that brokers share the queues among them."""
+        """Whether members pop, so that brokers allocate the queues."""
         return self.consume_type == CONSUME_POP or any(member.pops for member in self.members.values())
 
     def is_wanted(self, topic: str) -> bool:
-        """Tell whether any member subscribes to a topic, as far as they say."""
+        """Tell whether any member subscribes to a topic, or may, if it does not report its topics."""
         return any(member.may_want(topic) for member in self.members.values())
 
     def takes(self, client_id: str, topic: str) -> bool:
-        """Tell whether a client consumes its share of a topic; one that is new or silent may."""
+        """Tell whether a client consumes its share of a topic; a new or silent client may."""
         member = self.members.get(client_id)
         return member is None or member.may_want(topic)
 
     @property
     def strategies(self) -> frozenset[str]:
-        """What members say that they share by; nothing where brokers share for them."""
+        """The strategies that members report; empty when brokers allocate for them."""
         if self.is_popping:
             return frozenset()
         return frozenset(member.strategy for member in self.members.values() if member.strategy is not None)
 
 
 class Scene(Struct, frozen=True):
-    """Queues and clients to share them. Ids may stand twice, as they do where two clients have one id.
+    """Queues, and the clients to which they are allocated. Ids are duplicated when two clients have the same id.
 
-    `strangers` are, by topic, clients that no broker of the topic names: they have no part in its queues.
+    `strangers` are, by topic, clients that no broker of the topic lists: they get none of its queues.
     """
 
     queues: tuple[MessageQueue, ...]
@@ -99,38 +99,38 @@ class Scene(Struct, frozen=True):
 
 
 def share_all(scene: Scene, strategy: Strategy) -> Assignment:
-    """Let a strategy share a group's queues, topic by topic, as clients do (RebalanceImpl). Raises AllocationError.
+    """Allocate a group's queues with a strategy, topic by topic, as clients do (RebalanceImpl). Raises AllocationError.
 
-    Every topic is shared among all clients that its brokers name, whether or not they subscribe to it.
+    Every topic is allocated to all clients that its brokers list, whether or not they subscribe to it.
     """
     client_ids = sort_client_ids(scene.client_ids)
     by_topic: dict[str, list[MessageQueue]] = {}
     for queue in sort_queues(scene.queues):
         by_topic.setdefault(queue.topic, []).append(queue)
     whole: Assignment = {client_id: [] for client_id in client_ids}
-    # Without any queue the strategy says so.
+    # Without queues the strategy raises its own error.
     for topic, queues in by_topic.items() or [("", [])]:
         strangers = scene.strangers.get(topic, frozenset())
         own = [client_id for client_id in client_ids if client_id not in strangers] if strangers else client_ids
         if strangers and not own:
-            continue  # those that its brokers name have all gone
-        # Brokers let nobody pop from a retry topic (QueryAssignmentProcessor.doLoadBalance).
+            continue  # all clients that its brokers listed have left
+        # Brokers do not allow pops from a retry topic (QueryAssignmentProcessor.doLoadBalance).
         is_pulled = strategy.name == "pop-share" and topic.startswith(RETRY_PREFIX)
         allocate = allocate_averagely if is_pulled else strategy.allocate
         for client_id, share in allocate(queues, own).items():
             whole.setdefault(client_id, []).extend(share)
     if len(by_topic) > 1 and strategy.may_repeat:
-        # Those by configuration are the same for every topic, and a client takes each once.
+        # Configured queues are the same for every topic, so each counts once per client.
         return {client_id: list(dict.fromkeys(share)) for client_id, share in whole.items()}
     return whole
 
 
 def consumed_part(scene: Scene, assignment: Assignment) -> Assignment:
-    """Return the shares without queues of topics that their clients do not subscribe to: no client consumes those.
+    """Return the shares without queues of topics that their owners do not subscribe to: those are not consumed.
 
-    A client counts in every topic of its group, and takes nothing of those that it did not subscribe to
-    (RebalanceImpl.doRebalance goes over its own subscriptions). A topic that no member subscribes to stays as it was
-    shared: it is tried out before anybody does.
+    A client counts in every topic of its group, but holds no queues of topics that it does not subscribe to
+    (RebalanceImpl.doRebalance iterates over its own subscriptions). A topic without any subscription keeps its
+    allocation, so that it can be tried out in advance.
     """
     live = scene.live
     if live is None:

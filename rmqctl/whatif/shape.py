@@ -1,4 +1,4 @@
-"""A group of a size: `--brokers 5 --queues 2 --consumers 3`."""
+"""A simulated group of a given size: `--brokers 5 --queues 2 --consumers 3`."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ TOPIC = "topic"
 
 
 def shape(broker_count: int, queue_count: int, client_count: int) -> Scene:
-    """Return so many brokers with so many queues each, and so many clients, named so that they sort by number.
+    """Return a scene of `broker_count` brokers with `queue_count` queues each, and `client_count` clients.
 
-    Raises UsageError for a size that none can have.
+    Names sort by number. Raises UsageError for an impossible size.
     """
     for option, count in (("--brokers", broker_count), ("--queues", queue_count), ("--consumers", client_count)):
         if count < 1:
-            raise UsageError(f"{option} {count}: there must be at least 1.")
+            raise UsageError(f"{option} {count}: the number must be at least 1.")
     if broker_count * queue_count > MOST or client_count > MOST:
-        raise UsageError(f"No more than {MOST} queues and {MOST} clients can be shared.")
+        raise UsageError(f"The group is too large: at most {MOST} queues and {MOST} clients are supported.")
     brokers = [f"broker-{number:0{len(str(broker_count))}}" for number in range(1, broker_count + 1)]
     queues = tuple(MessageQueue(TOPIC, name, queue_id) for name in brokers for queue_id in range(queue_count))
     clients = tuple(f"client-{number:0{len(str(client_count))}}" for number in range(1, client_count + 1))

@@ -1,4 +1,4 @@
-"""Reads a description of groups from JSON: `--spec FILE`."""
+"""Read a description of groups from JSON: `--spec FILE`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rmqctl.rules.allocate import Options
 
 from .scene import ID_LIMIT, Scene
 
-_HINT = 'Such as {"queues": [{"topic": "T", "brokerName": "broker-a", "queueId": 0}], "clients": ["c1", "c2"]}.'
+_HINT = 'Use for example {"queues": [{"topic": "T", "brokerName": "broker-a", "queueId": 0}], "clients": ["c1", "c2"]}.'
 
 
 class _Queue(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -53,9 +53,9 @@ class _Item(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SpecItem(Struct, frozen=True):
-    """One group of a description. `strategy` is None where it names none; `site_of` is text, or room by name.
+    """One group of a description; `strategy` None: not given. `site_of` is a text, or the rooms by name.
 
-    `options` are those that rules take as they are; the rooms have to be found by name first.
+    `options` do not include the rooms of `site_of`, which have to be resolved first.
     """
 
     scene: Scene
@@ -65,14 +65,14 @@ class SpecItem(Struct, frozen=True):
 
 
 def parse_spec(data: bytes) -> list[SpecItem]:
-    """Read a description, one group or a list of them. Raises UsageError, which names the item that is wrong."""
+    """Parse a description, one group or a list of groups. Raises UsageError, which names the invalid item."""
     try:
         raw = msgspec.json.decode(data.removeprefix(codecs.BOM_UTF8))
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise UsageError(f"The description is no JSON ({error}).", hint=_HINT) from None
+        raise UsageError(f"The description is not JSON ({error}).", hint=_HINT) from None
     items: Sequence[Any] = raw if isinstance(raw, list) else [raw]
     if not items:
-        raise UsageError("The description names no group.", hint=_HINT)
+        raise UsageError("The description contains no group.", hint=_HINT)
     return [
         _read(item, "The description" if raw is item else f"Group {number}") for number, item in enumerate(items, 1)
     ]
@@ -82,14 +82,14 @@ def _read(raw: Any, where: str) -> SpecItem:
     try:
         item = msgspec.convert(raw, _Item)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise UsageError(f"{where} can't be read: {error}.", hint=_HINT) from None
+        raise UsageError(f"{where} is invalid: {error}.", hint=_HINT) from None
     queues = [queue.to_queue() for queue in item.queues]
     seen: set[MessageQueue] = set()
     for queue in queues:
         if queue in seen:
-            raise UsageError(f"{where} gives queue {queue} twice.")
+            raise UsageError(f"{where} has queue {queue} twice.")
         if not queue.topic or not queue.broker_name or not 0 <= queue.queue_id < ID_LIMIT:
-            raise UsageError(f"{where}: {queue} is no queue: it needs a topic, a broker and an id from 0.")
+            raise UsageError(f"{where}: invalid queue {queue}: it needs a topic, a broker and an id from 0.")
         seen.add(queue)
     if not queues:
         raise UsageError(f"{where} has no queues.", hint=_HINT)
@@ -101,7 +101,7 @@ def _read(raw: Any, where: str) -> SpecItem:
     for weighed in item.options.weights:
         queue = MessageQueue(weighed.topic, weighed.broker_name, weighed.queue_id)
         if queue not in seen:
-            raise UsageError(f"{where} gives a weight to {queue}, which is none of its queues.")
+            raise UsageError(f"{where} gives a weight to {queue}, which is not one of its queues.")
         if queue not in unweighed:
             raise UsageError(f"{where} gives a weight to {queue} twice.")
         unweighed.remove(queue)

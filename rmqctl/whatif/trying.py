@@ -1,4 +1,4 @@
-"""Runs every strategy that is asked for on every group, and puts their options together."""
+"""Run every requested strategy on every group, with the options combined from all sources."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.rules.allocate import AllocationError, CustomStrategy, Options, find_strategy
 from rmqctl.rules.allocate.strategies import canonical_name
-from rmqctl.rules.names import closest
+from rmqctl.rules.names import hint_for
 from rmqctl.rules.words import listed
 
 from .allocation import DEFAULT, Trial, current_strategy, try_strategy
@@ -22,18 +22,18 @@ from .live import work_of
 from .rooms import is_in_room
 from .scene import Scene
 
-# A plugin's: takes "broker" or "client" and a name, returns the room.
+# A plugin's resolver: accepts "broker" or "client" and a name, returns the room.
 SiteResolver = Callable[[str, str], str | None]
 
 
-# A ring of them takes a gigabyte.
+# A ring of this many nodes needs a gigabyte.
 _MOST_NODES = 10_000_000
 
 
 class Question(Struct, frozen=True):
-    """One group to try, with the strategy and options of its description; None and the defaults without one.
+    """One group to try, with the strategy and options of its description, if it has one.
 
-    `site_of` is a sign that ends rooms in names, a plugin's resolver, or the rooms by name.
+    `site_of` is the character that ends the room in names, a plugin's resolver, or a mapping of names to rooms.
     """
 
     scene: Scene
@@ -48,9 +48,9 @@ def try_all(
 ) -> list[Trial]:  # fmt: skip
     """Return a trial for each strategy on each group, in order; without a strategy, the group's own.
 
-    `given` are options that go before those of descriptions. Raises UsageError for what a strategy refuses, with the
-    number of the group where there are several, and for given options that no strategy takes; NotFoundError for a given
-    room without queues.
+    `given` are options that override those of descriptions. Raises UsageError for input that a strategy refuses (with
+    the number of the group if there are several), and for given options that no strategy uses; NotFoundError for a
+    given room without queues.
     """
     trials = []
     for number, question in enumerate(questions, 1):
@@ -66,15 +66,14 @@ def try_all(
             except AllocationError as error:
                 where = f"Group {number}: " if len(questions) > 1 else ""
                 if question.scene.live is not None and strategy is None and current is not None:
-                    where = f"The members share by {current}. "
-                sentence, hint = with_hint(str(error))
-                raise UsageError(f"{where}{sentence}", hint=hint) from None
+                    where = f"The members use the strategy {current}. "
+                raise UsageError(f"{where}{error}", hint=error.hint) from None
     _require_taken(given, questions, trials)
     _require_rooms(given.get("rooms", ()), trials)
     return trials
 
 
-# Which strategies take what is given on a command line, by the option.
+# The command-line option, and the strategies that use it, by the name of the field.
 TAKERS = {
     "virtual_nodes": ("--virtual-nodes", ("consistent-hash", "machine-room-nearby", "pop-share")),
     "rooms": ("--room", ("machine-room",)),
@@ -82,12 +81,12 @@ TAKERS = {
     "inner": ("--inner", ("machine-room-nearby", "pop-share")),
     "share_count": ("--pop-share", ("pop-share",)),
 }
-# A running group's shares are compared with what these give, whatever is tried.
+# A running group's shares are also compared with strategies that use these, whichever is tried.
 _COMPARED = frozenset({"virtual_nodes", "site_of", "inner"})
 
 
 def _require_taken(given: Mapping[str, Any], questions: Sequence[Question], trials: Sequence[Trial]) -> None:
-    """Raise UsageError for an option that nothing takes: whoever gives it expects that it changes the answer."""
+    """Raise UsageError for an option that no strategy uses: the user expects that it changes the result."""
     used = {trial.outcome.strategy for trial in trials}
     used |= {canonical_name(own_strategy(question)) for question in questions}
     is_live = any(question.scene.live is not None for question in questions)
@@ -95,13 +94,13 @@ def _require_taken(given: Mapping[str, Any], questions: Sequence[Question], tria
         option, takers = TAKERS[name]
         if used.isdisjoint(takers) and not (is_live and name in _COMPARED):
             tried = ", ".join(dict.fromkeys(trial.outcome.strategy for trial in trials))
-            raise UsageError(f"{option} is for {' and '.join(takers)}, not for {tried}.", hint="--strategy names one.")
+            raise UsageError(f"{option} is for {' and '.join(takers)}, not for {tried}.", hint="Add --strategy.")
 
 
 def _require_rooms(rooms: Sequence[str], trials: Sequence[Trial]) -> None:
-    """Raise NotFoundError for a room whose queues would be shared, and that has none.
+    """Raise NotFoundError for a given room without queues, when they would be allocated.
 
-    RocketMQ shares the others without a word. For rooms of a description that is a concern (find_room_concerns).
+    RocketMQ silently allocates the other rooms. For rooms of a description this is a concern (find_room_concerns).
     """
     for trial in trials:
         if trial.outcome.strategy == "machine-room":
@@ -109,41 +108,24 @@ def _require_rooms(rooms: Sequence[str], trials: Sequence[Trial]) -> None:
 
 
 def require_rooms(rooms: Sequence[str], broker_names: Collection[str]) -> None:
-    """Raise NotFoundError for a room that none of the brokers is in, as machine-room tells it."""
+    """Raise NotFoundError for a room that has no brokers by the rule of machine-room."""
     for room in rooms:
         if not any(is_in_room(name, room) for name in broker_names):
-            sentence = f"Room {room} has no queues: no broker is called {room}@NAME."
+            sentence = f"Room {room} has no queues: no broker is named {room}@NAME."
             raise NotFoundError("Room", room).reworded(sentence, hint=f"Brokers: {listed(sorted(broker_names))}.")
 
 
 def require_known(strategies: Sequence[str], custom: Mapping[str, CustomStrategy]) -> None:
-    """Raise UsageError for a strategy that there is not, before anybody is asked."""
+    """Raise UsageError for a strategy that does not exist, before any server is asked."""
     for name in strategies:
         try:
             find_strategy(name, Options(configured={"any": ()}, rooms=("any",)), custom)
         except AllocationError as error:
-            sentence, hint = with_hint(str(error))
-            raise UsageError(sentence, hint=hint) from None
-
-
-def with_hint(text: str) -> tuple[str, str | None]:
-    """Split what a strategy says into the sentence and what may help."""
-    for start in (" Did you mean ", " Known: "):
-        sentence, found, rest = text.partition(start)
-        if found:
-            return sentence, f"{found}{rest}".strip()
-    return text, _HINTS.get(text)
-
-
-# What to do about options that a strategy lacks.
-_HINTS = {
-    "The strategy config needs to be told the queues.": 'Only --spec can: "options": {"queues": [...]}.',
-    "The strategy machine-room needs to be told the rooms.": "--room ROOM; brokers there are called ROOM@NAME.",
-}
+            raise UsageError(str(error), hint=error.hint) from None
 
 
 def own_strategy(question: Question) -> str:
-    """Return what a group shares by: its members' word, its description's, else RocketMQ's default."""
+    """Return a group's strategy: its members', its description's, else RocketMQ's default."""
     current = current_strategy(question.scene)
     return next(name for name in (current, question.strategy, DEFAULT) if name is not None)
 
@@ -151,11 +133,11 @@ def own_strategy(question: Question) -> str:
 def simulate_all(
     question: Question, strategy: str, events: Sequence[Coming], protections_ms: Sequence[int]
 ) -> list[Churn]:
-    """Return what clients that come and go do to a group, for each time of protection. Raises UsageError."""
+    """Return the effects of joining and leaving clients on a group, per protection time. Raises UsageError."""
     options = _options(question, {}, {})
     try:
         if find_strategy(strategy, options).may_repeat:
-            text = "a queue may have several owners, or none: no move is one."
+            text = "a queue may have several owners, or no owner: moves cannot be counted."
             raise AllocationError(f"With the strategy {strategy} {text}")
         return [
             simulate(
@@ -167,8 +149,7 @@ def simulate_all(
             for protection_ms in protections_ms
         ]
     except AllocationError as error:
-        sentence, hint = with_hint(str(error))
-        raise UsageError(sentence, hint=hint) from None
+        raise UsageError(str(error), hint=error.hint) from None
 
 
 def _options(question: Question, given: Mapping[str, Any], resolvers: Mapping[str, SiteResolver]) -> Options:
@@ -178,7 +159,7 @@ def _options(question: Question, given: Mapping[str, Any], resolvers: Mapping[st
         options.setdefault("share_count", live.pop_share_count)
     virtual_nodes = options.get("virtual_nodes", question.options.virtual_nodes)
     if virtual_nodes * len(question.scene.client_ids) > _MOST_NODES:
-        raise UsageError(f"virtualNodes {virtual_nodes}: all clients together can have {_MOST_NODES}.")
+        raise UsageError(f"virtualNodes {virtual_nodes} is too large: all clients together can have {_MOST_NODES}.")
     site_of: str | Mapping[str, str] = options.pop("site_of", question.site_of)
     return replace(
         question.options,
@@ -191,15 +172,14 @@ def _options(question: Question, given: Mapping[str, Any], resolvers: Mapping[st
 def resolve_site(
     kind: str, site_of: str | Mapping[str, str], resolvers: Mapping[str, SiteResolver]
 ) -> Callable[[str], str | None]:
-    """Return what tells the rooms of brokers, or of clients. Raises UsageError."""
+    """Return a function that resolves the rooms of brokers, or of clients. Raises UsageError."""
     if not isinstance(site_of, str):
         return site_of.get
     if site_of in resolvers:
         return partial(resolvers[site_of], kind)
     if len(site_of) == 1 and not site_of.isalnum():
         return lambda name: name.partition(site_of)[0]
-    like = closest(site_of, resolvers)
     raise UsageError(
-        f"siteOf {site_of!r} is neither a sign nor a plugin's site resolver.",
-        hint=f"Did you mean {like[0]}?" if like else "Such as -, for rooms as in IDC1-broker-a.",
+        f"siteOf {site_of!r} is neither a separator nor a plugin's site resolver.",
+        hint=hint_for(site_of, resolvers, otherwise="Use for example -, for rooms as in IDC1-broker-a."),
     )

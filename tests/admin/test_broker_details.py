@@ -57,7 +57,7 @@ def test_what_is_not_there_is_not_found() -> None:
     assert raised.value.suggestions[0] == "broker-a"
     with pytest.raises(NotFoundError, match="A replica of broker-a at b:1") as other:
         _fetch(_replicated(), "broker-a", "b:1")
-    assert other.value.hint == "It has a:1, slave:1."
+    assert other.value.hint == "Use one of: a:1, slave:1."
 
 
 def test_each_replica_is_asked_once_for_each_table() -> None:
@@ -83,7 +83,7 @@ def test_a_broker_without_an_address_is_unreachable() -> None:
     cluster = _replicated()
     info = b'{"brokerAddrTable":{"broker-a":{"brokerAddrs":{},"brokerName":"broker-a","cluster":"C"}}}'
     cluster.name_server.table[Q.GET_BROKER_CLUSTER_INFO] = ok(info)
-    with pytest.raises(UnreachableError, match="knows no address"):
+    with pytest.raises(UnreachableError, match="does not list its address"):
         _fetch(cluster, "broker-a")
 
 

@@ -65,6 +65,6 @@ def test_a_member_that_answers_nothing_could_not_tell() -> None:
         network.add("a:1", {RequestCode.GET_CONSUMER_RUNNING_INFO: replace(ok(b""), remark=remark)})
         async with network.client("ns:1") as client:
             answers = await fetch_running_infos(client, "G", {"a:1": _connected("c1")})
-        assert answers.failed["c1"].sentence == f"c1 could not tell what it is doing: {remark}"
+        assert answers.failed["c1"].sentence == f"c1 could not report its running info: {remark}"
 
     run(scenario())

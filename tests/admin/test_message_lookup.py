@@ -64,7 +64,7 @@ def test_an_address_in_an_id_is_never_called_unless_it_is_a_brokers() -> None:
 
 def test_a_unique_key_needs_a_topic() -> None:
     cluster, _ = _cluster()
-    with pytest.raises(UsageError, match="name its topic"):
+    with pytest.raises(UsageError, match="--topic is required"):
         _by_ids(cluster, UNIQ)
     assert _bodies(_by_ids(cluster, UNIQ, topic="T")) == [b"3"]
 
@@ -126,7 +126,7 @@ def test_a_slave_that_answers_for_its_master_is_told() -> None:
 @pytest.mark.parametrize("text", ["", "zz", "7F00", UNIQ + "00", "-" * 32, "٣" * 32])
 def test_what_is_no_id_is_refused_before_anybody_is_asked(text: str) -> None:
     cluster, _ = _cluster()
-    with pytest.raises(UsageError, match="no message id"):
+    with pytest.raises(UsageError, match="not a message id"):
         _by_ids(cluster, text)
     assert cluster.network.attempts == []
 
@@ -155,15 +155,15 @@ def test_a_place_that_is_not_there_says_what_is() -> None:
     cluster, store = _cluster()
     with pytest.raises(NotFoundError) as caught:
         _by_place(cluster, "broker-a:0", 10)
-    assert caught.value.hint == "The queue holds 0 to 9."
+    assert caught.value.hint == "Use an offset from 0 to 9."
     store.delete_before("T", 0, 4)
     with pytest.raises(NotFoundError) as caught:
         _by_place(cluster, "broker-a:0", 3)
-    assert caught.value.hint == "The queue holds 4 to 9."
+    assert caught.value.hint == "Use an offset from 4 to 9."
     store.delete_before("T", 0, 10)
     with pytest.raises(NotFoundError) as caught:
         _by_place(cluster, "broker-a:0", 3)
-    assert caught.value.hint == "The queue is empty; the next offset to be written is 10."
+    assert caught.value.hint == "The queue is empty; its next offset is 10."
 
 
 def test_an_unreadable_message_is_shown_as_such() -> None:

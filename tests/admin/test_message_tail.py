@@ -129,7 +129,7 @@ def test_a_broker_that_goes_and_comes_back_is_reported_once_and_nothing_is_misse
 
     bodies, reports = _follow(cluster, scenario)
     assert bodies == ["meanwhile", "behind"]
-    assert [report.split(" ")[0:2] for report in reports] == [["broker-b", "can't"], ["broker-b", "answers"]]
+    assert [report.split(" ")[0:2] for report in reports] == [["broker-b", "cannot"], ["broker-b", "answers"]]
 
 
 def test_a_broker_that_is_down_at_first_is_followed_when_it_comes() -> None:
@@ -173,7 +173,7 @@ def test_a_queue_that_lost_its_newest_messages_is_followed_from_its_end() -> Non
 
     bodies, reports = _follow(message_cluster(store), scenario)
     assert bodies == ["anew"]
-    assert reports == ["broker-a:0: the broker lost its newest messages, it goes on at offset 3 instead of 5."]
+    assert reports == ["broker-a:0: the broker lost its newest messages and continues at offset 3 instead of 5."]
 
 
 def test_what_is_deleted_before_it_was_read_is_told() -> None:
@@ -214,7 +214,7 @@ def test_a_broker_without_an_address_is_followed_when_it_has_one() -> None:
 
     bodies, reports = _follow(cluster, scenario)
     assert bodies == ["new"]
-    assert [report.split(" ")[:2] for report in reports] == [["broker-b", "can't"], ["broker-b", "answers"]]
+    assert [report.split(" ")[:2] for report in reports] == [["broker-b", "cannot"], ["broker-b", "answers"]]
 
 
 def test_an_unreadable_message_is_shown_as_such() -> None:
@@ -254,7 +254,7 @@ def test_a_queue_that_can_not_be_read_is_reported_once_beside_others_of_its_brok
 
     bodies, reports = _follow(cluster, scenario)
     assert bodies == ["new"]
-    assert [report.split(" ")[:2] for report in reports] == [["broker-a", "can't"], ["broker-a", "answers"]]
+    assert [report.split(" ")[:2] for report in reports] == [["broker-a", "cannot"], ["broker-a", "answers"]]
 
 
 def test_when_no_queue_may_be_read_it_is_an_error() -> None:
@@ -340,7 +340,7 @@ def test_the_last_of_a_broker_that_can_not_be_read_are_missed_alone_and_unreadab
     cluster.servers["broker-b"].table[Q.PULL_MESSAGE] = refused(R.SYSTEM_BUSY, "[OVERLOAD]")
     bodies, reports = _follow(cluster, _nothing, last_count=10)
     assert sorted(bodies) == ["?4", "a0", "a1", "a2", "a3"]
-    assert [report.split(" ")[:2] for report in reports] == [["broker-b", "can't"]]
+    assert [report.split(" ")[:2] for report in reports] == [["broker-b", "cannot"]]
 
 
 def test_a_connection_that_falls_silent_is_opened_anew() -> None:

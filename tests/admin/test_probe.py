@@ -78,7 +78,7 @@ def test_no_name_server_is_a_failure_and_no_traceback() -> None:
 
 def test_a_broker_in_place_of_a_name_server_fails() -> None:
     finding = _of(_findings(_cluster(), "a:1"), "name server")
-    assert (finding.status, finding.found) == (Status.FAIL, "a:1 is no name server (a broker)")
+    assert (finding.status, finding.found) == (Status.FAIL, "a:1 is not a name server (a broker)")
 
 
 def test_name_servers_that_list_different_brokers_are_told_apart() -> None:
@@ -122,7 +122,7 @@ def test_a_broker_that_refuses_everything_fails_for_want_of_a_right() -> None:
     assert finding.error is not None
     assert finding.error.exit_code == 4
     assert finding.hint is not None
-    assert finding.hint.startswith("It was not signed")
+    assert "not signed" in finding.hint
 
 
 def _telling(remote_ms: int) -> Reply:

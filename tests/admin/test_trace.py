@@ -106,7 +106,7 @@ def test_a_broker_that_has_deleted_records_since_the_message_was_born_is_named()
     (failure,) = trace.failures
     assert (failure.broker_name, failure.what, failure.error.name) == ("broker-b", "older trace records", "DELETED")
     assert failure.error.sentence == (
-        "RMQ_SYS_TRACE_TOPIC begins at 2026-11-21T10:22:35.733Z: older records are deleted. "
+        "RMQ_SYS_TRACE_TOPIC starts at 2026-11-21T10:22:35.733Z: older records were deleted. "
         "The trace may be incomplete."
     )
 
@@ -125,7 +125,7 @@ def test_a_trace_whose_records_are_all_deleted_is_not_called_missing() -> None:
     trace = _trace(cluster, msg_id=ID)
     assert trace.steps == ()
     assert [failure.error.sentence for failure in trace.failures] == [
-        "RMQ_SYS_TRACE_TOPIC is empty there: older records are deleted. The trace may be incomplete."
+        "RMQ_SYS_TRACE_TOPIC is empty there: older records were deleted. The trace may be incomplete."
     ]
 
 

@@ -86,7 +86,7 @@ def test_a_map_that_names_nobody_is_refused_by_every_command(words: str, key: st
         result = call(capsys, *words.split(), "-n", address, "--map-address", f"{key}=127.0.0.1:1")
     sentence, hint = result.err.splitlines()
     assert (result.code, result.out) == (2, "")
-    assert sentence == f"rmqctl: --map-address names {key}, which no broker has registered."
+    assert sentence == f"rmqctl: --map-address names {key}, which no broker registered."
     assert "broker-a (127.0.0.1:" in hint
     assert "broker-b (127.0.0.1:" in hint
 

@@ -29,7 +29,14 @@ def test_every_step_is_shown_with_what_it_says_and_nothing_is_left() -> None:
     shown = done.stdout
     for step in STEPS:
         assert f"# {step.says}\n$ rmqctl {' '.join(step.words)}\n" in shown
-    for found in ("billing-b-slow", "billing-c-wrong", "blocked 20", '"card": "expired"', "Lag           200", "gone"):
+    for found in (
+        "billing-b-slow",
+        "billing-c-wrong",
+        "blocked 20",
+        '"card": "expired"',
+        "Lag           200",
+        "stopped",
+    ):
         assert found in shown, found
     assert "\x1b" not in shown
     assert find_running() == []

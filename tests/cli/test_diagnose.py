@@ -70,22 +70,20 @@ def test_where_clocks_are_is_said_when_one_of_them_is_off(capsys: Captured) -> N
     off = members(c1=member("a0", "a1"), c2=member("b0", "b1", skew_ms=HOUR_MS))
     _, out, err = _show(look(sick(off)), capsys)
     assert "c2" in out
-    assert (
-        "G: clocks against this machine's: broker-a +0.000 s ± 1 ms, broker-b +0.000 s ± 1 ms, c1 -5.001 s to +" in err
-    )
+    assert "broker-a +0.000 s ± 1 ms, broker-b +0.000 s ± 1 ms, c1 -5.001 s to +" in err
 
 
 def test_what_was_not_seen_is_named_and_the_exit_code_says_it(capsys: Captured) -> None:
     code, _, err = _show(look(sick(members(c1=member("a0", "a1"), c2=SILENCE))), capsys)
     assert code == 8
-    assert " could not rule anything out: c2 did not answer (" in err
+    assert " inconclusive: c2 did not answer (" in err
     assert "running info of c2" in err
 
 
 def test_what_passed_is_told_apart_from_what_stays(capsys: Captured) -> None:
     _, out, err = _show(compare_looks(_moving(), look(healthy())), capsys)
     assert not out.strip()
-    assert "G: ALO002, ALO003 was seen in one of two readings only" in err
+    assert "G: ALO002, ALO003 were seen in only one of two readings" in err
 
 
 def test_severity_hides_rows_and_says_how_many(capsys: Captured) -> None:
@@ -146,7 +144,7 @@ def test_ctrl_c_while_it_waits_shows_the_first_look(capsys: Captured, monkeypatc
     result = call(capsys, "diagnose", "G", "--for", "0s")
     assert result.code == 0
     assert "ALO003" in result.out
-    assert "G: ALO002, ALO003 was seen once" in result.err
+    assert "G: ALO002, ALO003 were seen only once" in result.err
 
 
 @pytest.mark.usefixtures("unbalanced")

@@ -78,7 +78,7 @@ def test_a_user_without_a_home_is_told_so() -> None:
     code = "import os, sys; from rmqctl.cli.app import run; os.setresuid(54321, 0, 0); sys.exit(run(sys.argv[1:]))"
     done = spawn("offset", "history", code=code, env={"PATH": os.environ["PATH"]})
     assert done.returncode == 2
-    assert done.stderr.startswith("rmqctl: The home directory is not known.\n        Set HOME, or ")
+    assert done.stderr.startswith("rmqctl: The home directory is unknown.\n        Set HOME, or ")
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_a_user_without_a_home_is_told_so() -> None:
         (OSError(errno.ENFILE, "x"), RmqctlError, "Cannot open a connection: too many open files on this machine."),
         (OSError(errno.EACCES, "Denied", "/a/b"), RmqctlError, "Cannot use /a/b: denied."),
         (OSError(errno.EPERM, "Denied"), RmqctlError, "The operating system refused a request: denied."),
-        (MemoryError(), RmqctlError, "There is not enough memory."),
-        (RuntimeError("Could not determine home directory."), UsageError, "The home directory is not known."),
+        (MemoryError(), RmqctlError, "Out of memory."),
+        (RuntimeError("Could not determine home directory."), UsageError, "The home directory is unknown."),
         (ExceptionGroup("g", [UnreachableError("a:1", "gone")]), UnreachableError, "a:1: gone."),
         (ZeroDivisionError("by\n zero"), BugError, "rmqctl has a bug: ZeroDivisionError: by zero."),
         (ValueError(), BugError, "rmqctl has a bug: ValueError."),

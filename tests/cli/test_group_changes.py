@@ -94,7 +94,7 @@ def test_a_group_is_made_and_taken_away_again(cluster: Cluster, capsys: Captured
     assert (config["retryMaxTimes"], config["retryQueueNums"], config["consumeMessageOrderly"]) == (5, 4, True)
     again = call(capsys, "group", "create", "new", "--from", "payments", "--retry-queues", "4", "--orderly", "--yes")
     assert (again.code, again.out) == (0, "")
-    assert "just so" in again.err
+    assert "already has the group" in again.err
     refused = call(capsys, "group", "create", "new", "--yes")
     assert refused.code == 1
     assert "broker-a has consumeMessageOrderly=true, retryQueueNums=4" in refused.err
@@ -162,7 +162,7 @@ def test_a_saved_plan_is_shown_and_applied_once(cluster: Cluster, capsys: Captur
     assert call(capsys, "apply", path, "--yes").code == 0
     stale = call(capsys, "apply", path, "--yes", "-o", "json")
     assert (stale.code, stale.error["name"]) == (7, "STALE")
-    assert "broker-a had consumeEnable=true, and has consumeEnable=false" in stale.error["message"]
+    assert "broker-a had consumeEnable=true, and now has consumeEnable=false" in stale.error["message"]
 
 
 def test_contexts_can_be_readonly_or_protected(

@@ -28,8 +28,8 @@ def test_a_file_is_read_as_bytes(tmp_path: Path) -> None:
 
 def test_what_can_not_be_read_is_named(tmp_path: Path) -> None:
     missing = tmp_path / "missing"
-    assert _sentence(str(missing)) == f"--spec {missing}: no such file or directory."
-    assert _sentence(str(tmp_path)) == f"--spec {tmp_path}: is a directory."
+    assert _sentence(str(missing)) == f"Cannot read --spec {missing}: no such file or directory."
+    assert _sentence(str(tmp_path)) == f"Cannot read --spec {tmp_path}: is a directory."
     assert _sentence(str(missing) + "x" * 5000).endswith(": file name too long.")
 
 
@@ -39,7 +39,7 @@ def test_more_than_anybody_writes_is_refused(tmp_path: Path, monkeypatch: pytest
     path.write_bytes(b" " * 1024**2)
     assert len(read_input("--spec", str(path))) == 1024**2
     path.write_bytes(b" " * (1024**2 + 1))
-    assert _sentence(str(path)) == f"--spec {path}: larger than 1 MiB."
+    assert _sentence(str(path)) == f"--spec {path} is larger than 1 MiB."
 
 
 def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,4 +51,4 @@ def test_a_closed_standard_input_is_said() -> None:
     command = ["sh", "-c", 'exec "$0" -m rmqctl whatif allocate --spec - <&-', sys.executable]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "rmqctl: --spec -: standard input is closed.\n"
+    assert done.stderr == "rmqctl: Cannot read --spec -: standard input is closed.\n"

@@ -265,7 +265,7 @@ def test_that_a_group_never_consumed_is_said_only_when_all_brokers_answered(caps
     assert render(_matching(cluster, "G"), Display()) == 8
     err = capsys.readouterr().err
     assert "never consumed" not in err
-    assert err.startswith("In what was read: group G has no offsets and no subscription.\n")
+    assert err.startswith("In the part that was read: group G ")
 
 
 def test_groups_that_are_not_behind_can_be_left_out(capsys: Captured) -> None:
@@ -283,7 +283,7 @@ def test_groups_that_are_not_behind_can_be_left_out(capsys: Captured) -> None:
 
 def test_hidden_groups_are_noted(capsys: Captured) -> None:
     render(_groups(_cluster()), Display())
-    assert "1 of RocketMQ's own groups is not shown" in capsys.readouterr().err
+    assert "1 system group is not shown" in capsys.readouterr().err
 
 
 def test_a_groups_lag_is_a_lower_bound_when_a_broker_is_down(capsys: Captured) -> None:
@@ -336,7 +336,7 @@ def test_one_rule_for_queues_that_no_consumer_can_read(capsys: Captured) -> None
     assert sum(queue["messageCount"] for queue in document["unreadableQueues"]) == 24
     for form in ("plain", "csv", "json"):
         render(_offsets(cluster), Display(format=form, with_notes=False))
-        warning = "rmqctl: 24 messages of T are in 4 queues that no consumer can read before readQueueNums is 6.\n"
+        warning = "rmqctl: 24 messages of T are in 4 queues that no consumer can read until readQueueNums is 6.\n"
         assert capsys.readouterr().err == warning
 
 
@@ -349,7 +349,7 @@ def test_ages_that_were_not_asked_for_have_a_reason_and_a_note(capsys: Captured)
     unasked = [item for item in items if item["reasons"].get("timeLagMs") == "NOT_ASKED"]
     assert len(unasked) == 50
     assert all(item["timeLagMs"] is None for item in unasked)
-    assert "TIME-LAG of 50 groups was not asked for: their lags are not larger." in listing.notes
+    assert any(note.startswith("TIME-LAG was not measured for 50 groups") for note in listing.notes)
 
 
 def test_group_list_fits_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:

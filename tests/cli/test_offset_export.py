@@ -104,7 +104,7 @@ def test_queues_with_nothing_stored_are_null_and_named(cluster: Cluster, capsys:
     result = call(capsys, "offset", "export", "payments")
     nulls = [item for item in json.loads(result.out)["items"] if item["consumerOffset"] is None]
     assert [item["reasons"] for item in nulls] == [{"consumerOffset": "NEVER_COMMITTED"}] * 2
-    assert result.err == "Null, no offset is stored: orders@broker-a:1, orders@broker-b:1.\n"
+    assert result.err == "Null (no offset is stored): orders@broker-a:1, orders@broker-b:1.\n"
     assert call(capsys, "offset", "export", "payments", "-q").err == ""
 
 
@@ -118,9 +118,9 @@ def test_what_could_not_be_read_is_said_whatever_the_format(partial: Cluster, ca
     document = json.loads(result.out)
     check_document(document)
     assert [error["brokerName"] for error in document["errors"]] == ["broker-b"]
-    assert "Null, not read (BROKER_UNREACHABLE): orders@broker-b:0, orders@broker-b:1." in result.err
+    assert "Null (not read: BROKER_UNREACHABLE): orders@broker-b:0, orders@broker-b:1." in result.err
     assert (
-        "Left out, not read (BROKER_UNREACHABLE): orders@broker-b:0"
+        "Left out (not read: BROKER_UNREACHABLE): orders@broker-b:0"
         in call(capsys, "offset", "export", "payments", "-o", "csv").err
     )
 
@@ -149,7 +149,7 @@ def test_that_a_group_has_members_is_said(cluster: Cluster, capsys: Captured) ->
     member = running({("orders", "broker-a", 0): held(commit=60)})
     cluster.brokers["broker-a"].groups["payments"] = Group({"c1": member}, ("orders", "lone"))
     err = call(capsys, "offset", "export", "payments").err
-    assert "Group payments has members: its offsets go on moving." in err
+    assert "Group payments has members" in err
 
 
 def test_nothing_is_asked_that_changes_a_broker(cluster: Cluster, capsys: Captured) -> None:
@@ -179,7 +179,7 @@ def test_csv_has_a_heading_and_stored_offsets_only(cluster: Cluster, capsys: Cap
         "orders,broker-a,0,60",
         "orders,broker-b,0,60",
     ]
-    assert result.err == "Left out, no offset is stored: orders@broker-a:1, orders@broker-b:1.\n"
+    assert result.err == "Left out (no offset is stored): orders@broker-a:1, orders@broker-b:1.\n"
     assert _places(parse_offsets(result.out.encode())) == _STORED
 
 
@@ -213,13 +213,13 @@ def test_where_and_sort_go_by_what_stands_in_json(cluster: Cluster, capsys: Capt
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [
-        (("-o", "yaml"), "offset import could not read -o yaml."),
-        (("-o", "tsv"), "offset import could not read -o tsv."),
-        (("-o", "name"), "offset import could not read -o name."),
-        (("--columns", "topic"), "An export has all of its columns."),
-        (("-o", "csv", "--no-headers"), "Without its heading offset import could not tell"),
-        (("--force",), "--force goes with --file FILE."),
-        (("--file", "-", "--force"), "--force goes with --file FILE."),
+        (("-o", "yaml"), "-o yaml is not supported"),
+        (("-o", "tsv"), "-o tsv is not supported"),
+        (("-o", "name"), "-o name is not supported"),
+        (("--columns", "topic"), "--columns is not supported"),
+        (("-o", "csv", "--no-headers"), "--no-headers is not supported"),
+        (("--force",), "--force needs --file FILE."),
+        (("--file", "-", "--force"), "--force needs --file FILE."),
     ],
 )
 def test_what_could_not_be_read_back_is_refused_before_anybody_is_asked(
@@ -240,7 +240,7 @@ def test_a_context_whose_output_is_a_table_does_not_change_an_export(cluster: Cl
 
 def test_refusals_are_json_where_json_was_asked_for(capsys: Captured) -> None:
     for argv, sentence in (
-        (("-o", "jsonl"), "offset import could not read -o jsonl."),
+        (("-o", "jsonl"), "-o jsonl is not supported: offset import cannot read it."),
         (("-o", "json", "--kafka"), "--kafka writes CSV, not JSON."),
     ):
         result = call(capsys, "offset", "export", "payments", "-n", closed_address(), *argv)
@@ -280,7 +280,7 @@ def test_a_file_that_is_there_stays_unless_forced(cluster: Cluster, capsys: Capt
     path.write_text("mine")
     path.chmod(0o644)
     result = call(capsys, "offset", "export", "payments", "--file", str(path))
-    assert (result.code, result.err.splitlines()[0]) == (2, f"rmqctl: {path} is there already.")
+    assert (result.code, result.err.splitlines()[0]) == (2, f"rmqctl: {path} already exists.")
     assert not any(server.asked for server in cluster.servers.values())
     assert path.read_text() == "mine"
     assert call(capsys, "offset", "export", "payments", "--file", str(path), "--force").code == 0
@@ -299,7 +299,7 @@ def test_a_file_that_comes_meanwhile_stays(cluster: Cluster, capsys: Captured, t
 
     server.table[Q.GET_CONSUME_STATS] = come  # type: ignore[assignment]
     result = call(capsys, "offset", "export", "payments", "--file", str(path))
-    assert (result.code, result.err.splitlines()[0]) == (2, f"rmqctl: {path} is there already.")
+    assert (result.code, result.err.splitlines()[0]) == (2, f"rmqctl: {path} already exists.")
     assert path.read_text() == "theirs"
     assert list(tmp_path.glob(".rmqctl-*")) == []
 
@@ -330,9 +330,9 @@ def test_a_link_stays_and_what_it_leads_to_is_replaced(cluster: Cluster, capsys:
 def test_what_is_no_file_is_never_replaced(capsys: Captured, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for place, reason in (
-        (tmp_path, "is no regular file"),
-        (tmp_path / "pipe", "is no regular file"),
-        (tmp_path / "no" / "x", "there is no folder"),
+        (tmp_path, "is not a regular file"),
+        (tmp_path / "pipe", "is not a regular file"),
+        (tmp_path / "no" / "x", "does not exist"),
     ):
         result = call(capsys, "offset", "export", "payments", "-n", closed_address(), "--file", str(place), "--force")
         assert result.code == 2
@@ -343,7 +343,7 @@ def test_what_is_no_file_is_never_replaced(capsys: Captured, tmp_path: Path) -> 
 def test_a_folder_that_takes_no_file_is_said(cluster: Cluster, capsys: Captured) -> None:
     result = call(capsys, "offset", "export", "payments", "--file", "/proc/offsets")
     assert result.code == 1
-    assert result.err.startswith("rmqctl: /proc/offsets can't be written: ")
+    assert result.err.startswith("rmqctl: Cannot write /proc/offsets: ")
 
 
 # What is written reads back
@@ -434,6 +434,6 @@ def test_a_name_that_csv_would_change_is_refused(cluster: Cluster, capsys: Captu
     broker.offsets["payments"]["\x1b[31m"] = {0: 5}
     result = call(capsys, "offset", "export", "payments", "-o", "csv")
     assert (result.code, result.out) == (2, "")
-    assert result.err.splitlines()[0] == "rmqctl: The name \\x1b[31m can't be written as CSV."
+    assert result.err.splitlines()[0] == "rmqctl: The name \\x1b[31m cannot be written as CSV."
     file = parse_offsets(call(capsys, "offset", "export", "payments").out.encode())
     assert ("\x1b[31m", "broker-a", 0, 5) in _places(file)

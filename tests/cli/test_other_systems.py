@@ -81,4 +81,4 @@ def test_what_needs_locks_is_refused_in_a_sentence(address: str, argv: tuple[str
     code, out, err = _run("-n", address, *argv) if argv[0] in ("offset", "group") else _run(*argv)
     assert (code, out) == (1, "")
     assert err.startswith(f"rmqctl: {sentence}")
-    assert err.endswith("        Linux, macOS and WSL have them.\n")
+    assert err.endswith("        Use Linux, macOS or WSL.\n")

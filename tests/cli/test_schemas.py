@@ -245,11 +245,11 @@ def test_a_kind_that_there_is_not_gets_a_suggestion(capsys: Captured) -> None:
 
 def test_item_without_a_kind_is_a_mistake(capsys: Captured) -> None:
     result = call(capsys, "schema", "--item")
-    assert (result.code, result.err.splitlines()[0]) == (2, "rmqctl: --item needs a KIND.")
+    assert (result.code, result.err.splitlines()[0]) == (2, "rmqctl: --item requires a KIND.")
 
 
 def test_the_help_says_what_columns_do_to_it(capsys: Captured) -> None:
-    assert "With --columns an item has the chosen keys" in " ".join(call(capsys, "schema", "--help").out.split())
+    assert "With --columns, an item has only the chosen keys" in " ".join(call(capsys, "schema", "--help").out.split())
 
 
 def test_an_error_is_as_its_schema_says(capsys: Captured) -> None:

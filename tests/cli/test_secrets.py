@@ -46,10 +46,10 @@ _BAD: list[tuple[str | bytes, str]] = [
     ("accessKey: operator\n", "has no secretKey."),
     ("accessKey: operator\nsecretKey:\n", "has no secretKey."),
     ("accessKey: operator\nsecretKey: ''\n", "has no secretKey."),
-    ("accessKey: operator\ns3cret-value\n", "has a line 2 that is no `name: value`."),
-    ("s3cret-value: x\n", "has an unknown name in line 1."),
-    ("accesKey: operator\nsecretKey: s3cret-value", "has an unknown name in line 1."),
-    (b"secretKey: s3cret-value\xff\n", "can't be read: it is not UTF-8."),
+    ("accessKey: operator\ns3cret-value\n", "is not `name: value`."),
+    ("s3cret-value: x\n", "Unknown name in line 1 of"),
+    ("accesKey: operator\nsecretKey: s3cret-value", "Unknown name in line 1 of"),
+    (b"secretKey: s3cret-value\xff\n", "it is not UTF-8."),
     (b"secretKey: " + b"s3cret-value" * 10_000, "is larger than 64 KiB."),
 ]
 
@@ -61,7 +61,7 @@ def test_a_file_that_can_not_be_used_is_one_sentence_without_what_it_holds(
     path = _file(tmp_path, data)
     result = call(capsys, "group", "list", "-n", "127.0.0.1:9", "--credentials", path)
     assert (result.code, result.out) == (2, "")
-    assert result.err.splitlines()[0] == f"rmqctl: The credentials file {path} {words}"
+    assert all(part in result.err.splitlines()[0] for part in (f"credentials file {path}", words))
     assert len(result.err.splitlines()) <= 2
     assert "s3cret" not in result.err
 
@@ -76,7 +76,7 @@ def test_a_file_that_can_not_be_opened_is_a_mistake(tmp_path: Path) -> None:
     for path, words in (
         (str(tmp_path), "is a directory"),
         (str(tmp_path / "gone"), "no such file or directory"),
-        ("a\0b", "this is no file's name"),
+        ("a\0b", "invalid file name"),
     ):
         with pytest.raises(UsageError, match=words):
             read_credentials(path)
@@ -119,10 +119,10 @@ def test_the_environment_has_credentials_too(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        (("operator", None), "belong together"),
-        ((None, "s3cret"), "belong together"),
-        (("operator", ""), "belong together"),
-        (("operator", "s3cret\udcff"), "RMQCTL_SECRET_KEY can't be read: it is not UTF-8."),
+        (("operator", None), "must be set together"),
+        ((None, "s3cret"), "must be set together"),
+        (("operator", ""), "must be set together"),
+        (("operator", "s3cret\udcff"), "Cannot read RMQCTL_SECRET_KEY: it is not UTF-8."),
     ],
 )
 def test_half_of_them_is_a_mistake(

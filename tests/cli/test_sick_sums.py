@@ -97,7 +97,7 @@ def test_queues_that_are_remembered_of_a_missing_broker_are_counted(
         assert run_words(capsys, "topic route T")[0] == 0
         forget_b(cluster)
         for words, said in (
-            ("topic route T", "2 queues to read, 2 to write, with those of broker-b"),
+            ("topic route T", "2 queues to read, 2 to write, including those of broker-b"),
             ("topic status T", "2 queues on 2 brokers, at least 10 messages"),
             # A client shares what it sees.
             ("whatif allocate G", "at least 1 queue, 1 client"),
@@ -131,7 +131,7 @@ def test_a_name_that_a_missing_broker_may_know_is_not_called_missing(
 ) -> None:
     with standing(state, V5_4_0, capsys, monkeypatch):
         code, said = run_words(capsys, words)
-    assert (code, "broker-b did not tell" in said, "does not exist" in said) == (6, True, False), said
+    assert (code, "broker-b could not be read" in said, "does not exist" in said) == (6, True, False), said
 
 
 @pytest.mark.parametrize("words", UNKNOWN_NAMES)
@@ -147,7 +147,7 @@ def test_a_name_that_a_silent_name_server_may_know_is_not_called_missing(words: 
     with served(two_brokers(V5_4_0)) as address:
         dead = closed_address()
         code, said = run_words(capsys, words, "-n", f"{address};{dead}")
-    assert (code, f"{dead} did not tell" in said, "does not exist" in said) == (6, True, False), said
+    assert (code, f"{dead} could not be read" in said, "does not exist" in said) == (6, True, False), said
 
 
 @pytest.mark.parametrize("words", ["dlq list", "group members G", "group subscriptions G", "message find T"])
@@ -156,7 +156,7 @@ def test_that_there_is_nothing_is_said_of_what_was_read(
 ) -> None:
     with standing(HIDING[0], V5_4_0, capsys, monkeypatch):
         code, said = run_words(capsys, words)
-    assert (code, said.startswith("In what was read: no ")) == (8, True), said
+    assert (code, said.startswith("In the part that was read: no ")) == (8, True), said
 
 
 @pytest.mark.parametrize("state", HIDING)

@@ -198,7 +198,7 @@ def test_name_servers_that_differ_have_their_own_rows(capsys: Captured) -> None:
     assert lines[0][1:] == ["broker-a", "2", "3", "read-write", "a:1", "-", "ns:1", "UNREAD_QUEUES,NAME_SERVERS_DIFFER"]
     assert lines[1][4:] == ["read-only", "b:1", "-", "ns:1", "NOT_WRITABLE,NAME_SERVERS_DIFFER"]
     assert "Name servers differ about topic orders" in notes
-    assert "Name server ns:2 has no route of orders." in notes
+    assert "Name server ns:2 has no route for orders." in notes
     document = _json(_route(cluster), capsys)
     assert (document["nameServersAgree"], document["nameServersWithoutRoute"]) == (False, ["ns:2"])
 
@@ -223,7 +223,7 @@ def test_a_static_topic_and_an_order_configuration_are_said(capsys: Captured) ->
     lines, notes = _lines(_route(cluster), capsys, format="wide")
     assert lines[0][7] == "1,5"
     assert "It is a static topic of 6 logical queues" in notes
-    assert "Order configuration at ns:1: broker-a:4; it does not tell clients." in notes
+    assert "Order configuration at ns:1: broker-a:4; clients do not receive it." in notes
 
 
 def test_queues_consumers_and_differences_of_a_topic(capsys: Captured) -> None:
@@ -265,9 +265,9 @@ def test_who_consumes_a_topic_is_not_known_while_a_broker_is_silent(capsys: Capt
     cluster = _cluster()
     assert "and perhaps others" not in _lines(_status(cluster), capsys)[1]
     cluster.stop("broker-b")
-    assert "Consumed by g, and perhaps others: broker-b did not tell." in _lines(_status(cluster), capsys)[1]
+    assert "Consumed by g, and perhaps others: broker-b did not report." in _lines(_status(cluster), capsys)[1]
     cluster.brokers["broker-a"].groups.clear()
-    assert "No group is known to consume it: broker-b did not tell." in _lines(_status(cluster), capsys)[1]
+    assert "No group is known to consume it: broker-b did not report." in _lines(_status(cluster), capsys)[1]
 
 
 @pytest.mark.parametrize("topic", ["%RETRY%left", "%RETRY%left_orders", "%RETRY%left+orders"])
@@ -278,10 +278,10 @@ def test_a_retry_topic_that_no_member_reads_is_its_groups(topic: str, capsys: Ca
     assert "No group consumes it." in _lines(_status(cluster, topic), capsys)[1]
     a.configured.add("left")
     notes = _lines(_status(cluster, topic), capsys)[1]
-    assert "It holds failed messages of group left; no member subscribes to it" in notes
+    assert "failed messages of group left; no member subscribes to it" in notes
     assert "No group consumes it." not in notes
     cluster.stop("broker-b")
-    assert "is not known: broker-b did not tell." in _lines(_status(cluster, topic), capsys)[1]
+    assert "is unknown: broker-b did not report." in _lines(_status(cluster, topic), capsys)[1]
     a.offsets["left"] = {topic: {0: 1}}
     assert "Consumed by left" in _lines(_status(cluster, topic), capsys)[1]
 
@@ -418,7 +418,7 @@ def test_pools_that_are_not_reported_are_not_called_idle(capsys: Captured) -> No
     render(_broker(cluster), Display(format="plain"))
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["thread", "pools", "waiting", "-"] in lines
-    assert ["waiting", "in", "delay", "levels", "none", "named"] in lines
+    assert ["waiting", "in", "delay", "levels", "none", "reported"] in lines
 
 
 @pytest.mark.parametrize("words", [(), ("--system",)], ids=["users", "system"])

@@ -54,7 +54,7 @@ def test_data_goes_to_stdout_and_notes_to_stderr(whole: Cluster, capsys: Capture
         ["orders", "broker-a", "0", "100", "60"],
         ["orders", "broker-b", "0", "100", "60"],
     ]
-    assert result.err == "Group payments: 1 member, lag 80, 3 msg/s.\n"
+    assert result.err == "Group payments: 1 member, lag 80, consuming 3 msg/s (1-minute average).\n"
     assert call(capsys, "offset", "show", "payments", "-q").err == ""
 
 
@@ -133,13 +133,13 @@ def test_a_body_that_is_none_is_exit_code_1_and_no_traceback(whole: Cluster, cap
     whole.name_server.table[Q.GET_BROKER_CLUSTER_INFO] = ok(b'{"brokerAddrTable":[7]}')
     result = call(capsys, "group", "list")
     assert (result.code, result.out) == (1, "")
-    assert "is not what RocketMQ sends" in result.err
+    assert "RocketMQ's format" in result.err
 
 
 def test_a_column_that_there_is_not_is_exit_code_2(whole: Cluster, capsys: Captured) -> None:
     result = call(capsys, "group", "list", "--columns", "group,lga")
     assert (result.code, result.out) == (2, "")
-    assert "There is no column 'lga'." in result.err
+    assert "Unknown column 'lga'." in result.err
 
 
 def test_columns_and_headings_are_as_asked(whole: Cluster, capsys: Captured) -> None:

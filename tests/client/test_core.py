@@ -56,7 +56,7 @@ def test_a_read_that_loses_its_connection_twice_fails() -> None:
         _, network = _network()
         server = network.add("a:1", {ASK: DROP})
         async with network.client("ns:1") as client:
-            with pytest.raises(UnreachableError, match="a:1: the connection was closed before the answer came"):
+            with pytest.raises(UnreachableError, match="a:1: the connection was closed before the answer arrived"):
                 await client.ask("a:1", Command(ASK))
         assert server.codes() == [ASK, ASK]
 
@@ -302,7 +302,7 @@ def test_a_broker_without_an_address_is_unreachable() -> None:
     async def scenario() -> None:
         _, network = _network()
         async with network.client("ns:1") as client:
-            with pytest.raises(UnreachableError, match="broker-a: the name server knows no address of it"):
+            with pytest.raises(UnreachableError, match="broker-a: the name server does not list its address"):
                 await client.ask_broker(Broker("C", "broker-a", {}), Command(ASK))
 
     run(scenario())

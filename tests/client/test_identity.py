@@ -87,7 +87,7 @@ def test_a_broker_in_place_of_a_name_server_is_named_as_one() -> None:
 def test_a_proxy_in_place_of_a_name_server_is_named_as_one() -> None:
     error = _cluster_error({Q.GET_ROUTEINFO_BY_TOPIC: _NO_ROUTE})
     assert isinstance(error, UsageError)
-    assert error.sentence == "a:1 is a proxy, which can't list the cluster."
+    assert error.sentence == "a:1 is a proxy, which cannot list the cluster."
 
 
 def test_whatever_else_it_is_its_own_answer_is_told() -> None:

@@ -183,7 +183,7 @@ def test_a_connection_that_drops_fails_everything_that_waits_on_it() -> None:
         waiting.append(asyncio.ensure_future(link.request(Command(OTHER), 50)))
         for result in await asyncio.gather(*waiting, return_exceptions=True):
             assert isinstance(result, UnreachableError)
-            assert result.sentence == "broker:1: the connection was closed before the answer came."
+            assert result.sentence == "broker:1: the connection was closed before the answer arrived."
         assert link.closed
         await link.aclose()
 
@@ -195,9 +195,9 @@ def test_a_request_on_an_ended_connection_fails_at_once_with_the_reason_of_the_e
         _, server, link = _linked({OTHER: DROP})
         with pytest.raises(UnreachableError):
             await link.request(Command(OTHER), 5)
-        with pytest.raises(UnreachableError, match="closed before the answer came"):
+        with pytest.raises(UnreachableError, match="closed before the answer arrived"):
             await link.request(Command(ASK), 5)
-        with pytest.raises(UnreachableError, match="closed before the answer came"):
+        with pytest.raises(UnreachableError, match="closed before the answer arrived"):
             await link.send_oneway(Command(ASK))
         assert server.codes() == [OTHER]
 

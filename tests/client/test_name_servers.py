@@ -69,8 +69,8 @@ def test_a_route_is_the_union_and_one_that_knows_no_topic_is_no_end() -> None:
             assert {mq.broker_name for mq in route.readable_queues()} == {"a", "b"}
             failures, _ = await find_partial(client)
         assert [failure.error.sentence for failure in failures] == [
-            "It has no route of T, which other name servers have.",
-            "It has no route of T at b, which other name servers have.",
+            "It has no route for T, which other name servers have.",
+            "It has no route for T on b, which other name servers have.",
         ]
 
     run(scenario())
@@ -120,7 +120,7 @@ def test_no_route_where_a_name_server_is_silent_is_no_proof_for_a_topic_that_is_
         async with _client(network, "gone:1", "ns2:1") as client:
             with pytest.raises(NotFoundError):
                 await client.route("U")
-            with pytest.raises(UnreachableError, match="Topic U was not found in what was read; gone:1 did not tell"):
+            with pytest.raises(UnreachableError, match="Topic U was not found, but gone:1 could not be read"):
                 await fetch_route(client, "U")
 
     run(scenario())

@@ -18,50 +18,55 @@ _DENIED = ResponseCode.NO_PERMISSION
     ("code", "remark", "said", "hint"),
     [
         # 4.9.7: everything is SYSTEM_ERROR.
-        (1, f"{_JAVA}No acl config for operator{_AT}", "No acl config for operator", "does not know the access key"),
+        (
+            1,
+            f"{_JAVA}No acl config for operator{_AT}",
+            "No acl config for operator",
+            "the cluster does not know operator",
+        ),
         (
             1,
             f"{_JAVA}Check signature failed for accessKey=operator{_AT}",
             "Check signature failed for accessKey=operator",
-            "The secret key is not the one",
+            "Check the secret key",
         ),
         (
             1,
             f"{_JAVA}No default permission for topic:Other{_AT}",
             "No default permission for topic:Other",
-            "lacks a right",
+            "missing permission",
         ),
         (
             1,
             f"{_JAVA}Need admin permission for request code=25, but accessKey=operator is not{_AT}",
             "Need admin permission for request code=25, but accessKey=operator is not",
-            "lacks a right",
+            "missing permission",
         ),
         # 5.4.0
-        (_DENIED, "User:operator is not found.", "User:operator is not found", "does not know the access key"),
-        (_DENIED, "check signature failed.", "check signature failed", "The secret key is not the one"),
-        (_DENIED, "User:operator is disabled.", "User:operator is disabled", "has disabled it"),
+        (_DENIED, "User:operator is not found.", "User:operator is not found", "the cluster does not know operator"),
+        (_DENIED, "check signature failed.", "check signature failed", "Check the secret key"),
+        (_DENIED, "User:operator is disabled.", "User:operator is disabled", "is disabled"),
         (
             _DENIED,
             "User:operator has no permission to access Topic:Other from 127.0.0.1, no matched policies.",
             "User:operator has no permission to access Topic:Other from 127.0.0.1, no matched policies",
-            "lacks a right",
+            "missing permission",
         ),
         # Names that hold the words of other refusals.
         (
             _DENIED,
             "User:operator has no permission to access Topic:notes-signature from 127.0.0.1, no matched policies.",
             "User:operator has no permission to access Topic:notes-signature from 127.0.0.1, no matched policies",
-            "lacks a right",
+            "missing permission",
         ),
         (
             1,
             f"{_JAVA}No default permission for group:signature-expired-user-not{_AT}",
             "No default permission for group:signature-expired-user-not",
-            "lacks a right",
+            "missing permission",
         ),
-        (_DENIED, "The token is expired", "The token is expired", "have run out"),
-        (_DENIED, None, "no permission", "lacks a right"),
+        (_DENIED, "The token is expired", "The token is expired", "have expired"),
+        (_DENIED, None, "no permission", "missing permission"),
     ],
 )
 def test_a_refusal_says_what_the_cluster_said_and_what_it_means(
@@ -82,7 +87,7 @@ def test_a_request_that_was_not_signed_is_told_how_to_be(code: int, remark: str)
     error = refusal("a:1", refused(code, remark))
     assert isinstance(error, NotAuthorisedError)
     assert error.hint is not None
-    assert error.hint.startswith("It was not signed: give --credentials FILE")
+    assert error.hint.startswith("The request was not signed: give --credentials FILE")
 
 
 @pytest.mark.parametrize("credentials", [None, _OPERATOR])
@@ -91,7 +96,7 @@ def test_what_is_closed_for_everybody_asks_for_no_credentials(remark: str, crede
     error = refusal("a:1", refused(_DENIED, remark), credentials)
     assert error.exit_code == 4
     assert error.hint is not None
-    assert error.hint.startswith("That is no matter of who asks")
+    assert error.hint.startswith("Check the permissions")
 
 
 @pytest.mark.parametrize("code", [1, _DENIED, ResponseCode.TOPIC_NOT_EXIST])

@@ -322,8 +322,8 @@ def test_a_queue_that_stays_after_its_reset_is_told_and_keeps_no_other_from_goin
             await on.clock.advance(10)
             assert on.done()[-2:] == ["resume", "rebalance"]
             assert set(on.member.queues) == {ONE, TWO}
-            assert [text.partition(":0 ")[2][:5] for text in on.reports[:1]] == ["can't"]
-            assert "T@broker-a:1 can't be given up yet after its reset." in on.reports
+            assert on.reports[0].startswith("Cannot give up T@broker-a:0 after")
+            assert any(text.startswith("Cannot give up T@broker-a:1 yet") for text in on.reports)
 
     run(scenario())
 
@@ -338,7 +338,7 @@ def test_a_reset_that_can_not_be_read_is_told_and_left_out(body: bytes) -> None:
             await on.clock.advance(10)
             assert on.done() == []
             assert len(on.reports) == 1
-            assert on.reports[0].startswith(f"A reset of T from {BROKER} is left out: ")
+            assert on.reports[0].startswith(f"A reset of T from {BROKER} is ")
 
     run(scenario())
 

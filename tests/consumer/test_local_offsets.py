@@ -66,7 +66,7 @@ def test_the_file_stands_where_java_looks_for_it(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../../x", "a\\b", "a\0b"])
 def test_a_name_that_leads_elsewhere_is_refused(name: str, tmp_path: Path) -> None:
     for names in ((name, "G"), ("c@1", name)):
-        with pytest.raises(UsageError, match="it is no name of a file"):
+        with pytest.raises(UsageError, match="not a valid file name"):
             local_offsets_path(*names, tmp_path)
 
 
@@ -170,22 +170,22 @@ def test_two_damaged_files_are_an_error_and_are_not_written_over(path: Path) -> 
         file.write_bytes(b"{")
     with pytest.raises(UsageError, match=r"offsets\.json is damaged\.") as caught:
         _with(path, lambda store: store.fetch(_MQ))
-    assert "Move it away" in str(caught.value.hint)
+    assert "Move the file away" in str(caught.value.hint)
     assert _persist(path, {_MQ: 8}) == [f"{path} is damaged."]
     assert path.read_bytes() == b"{"
 
 
 def test_a_file_that_can_not_be_read_is_an_error_and_not_nothing(path: Path) -> None:
     path.mkdir(parents=True)
-    with pytest.raises(RmqctlError, match=r"offsets\.json can't be read: is a directory\."):
+    with pytest.raises(RmqctlError, match=r"Cannot read .*offsets\.json: is a directory\."):
         _with(path, lambda store: store.fetch(_MQ))
-    assert _persist(path, {_MQ: 8}) == [f"{path} can't be read: is a directory."]
+    assert _persist(path, {_MQ: 8}) == [f"Cannot read {path}: is a directory."]
 
 
 def test_a_folder_that_can_not_be_made_is_a_failure(path: Path) -> None:
     path.parent.parent.write_text("in the way")
     (error,) = _persist(path, {_MQ: 8})
-    assert error == f"{path} can't be read: not a directory."
+    assert error == f"Cannot read {path}: not a directory."
 
 
 @pytest.mark.parametrize("at", range(4))
@@ -210,7 +210,7 @@ def test_whenever_it_ends_the_offsets_before_or_after_are_there(
         patched.setattr(os, call, failing)
         errors = _persist(path, {_MQ: 6})
     if calls > at:
-        assert errors == [f"{path} can't be written: no space left on device."]
+        assert errors == [f"Cannot write {path}: no space left on device."]
     assert _with(path, lambda store: store.fetch(_MQ)) in ({5, 6} if errors else {6})
     assert sorted(file.name for file in path.parent.iterdir()) == ["offsets.json", "offsets.json.bak"]
     assert _persist(path, {_MQ: 7}) == []

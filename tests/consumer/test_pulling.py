@@ -238,7 +238,7 @@ def test_a_batch_that_can_not_be_cut_up_is_one_message_and_stops_no_queue() -> N
         (pulled,) = owner.got
         assert [(each.queue_offset, each.inner_index) for each in pulled.messages] == [(5, None), (6, None), (7, None)]
         (fault,) = pulled.faults
-        assert fault.startswith("6 is a batch that can't be cut up, and stays whole: The peer sent an inner batch")
+        assert fault.startswith("6 is a batch that cannot be split and stays whole: The peer sent an inner batch")
         assert (owner.asked(), owner.failures) == ([5, 8], [])
 
     broken = message(6, b"no batch", sys_flag=MessageFlag.INNER_BATCH | MessageFlag.NEED_UNWRAP)
@@ -325,7 +325,7 @@ def test_a_broker_that_says_nothing_is_given_up_after_30_s() -> None:
 def test_without_an_address_it_waits_and_finds_it_later() -> None:
     async def check(owner: _Owner, _: ProcessQueue) -> None:
         assert owner.asked() == []
-        assert "the name server knows no address of it" in owner.failures[0]
+        assert "does not list its address" in owner.failures[0]
         owner.addresses = {0: "a:1"}
         assert await _times(owner, 1) == pytest.approx(1, abs=0.02)
 

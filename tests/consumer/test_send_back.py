@@ -224,7 +224,7 @@ def test_7_11_when_both_ways_fail_the_caller_is_told_why() -> None:
         server.table[Q.SEND_MESSAGE_V2] = refused(R.SERVICE_NOT_AVAILABLE, "disk full")
     error = _failing(cluster, _message())
     assert "disk full" in error.sentence
-    assert "Before that: 10.0.0.1:10911 refused the request: the topic[%RETRY%G] is forbidden." in error.sentence
+    assert ": 10.0.0.1:10911 refused the request: the topic[%RETRY%G] is forbidden." in error.sentence
 
 
 def test_a_retry_topic_that_there_is_not() -> None:

@@ -104,7 +104,7 @@ def test_what_a_listener_says(answer: Any, status: ConsumeStatus | None, is_asyn
 def test_nonsense_is_a_failure_that_says_what_is_wanted(answer: Any, is_async: bool) -> None:
     (batch,) = _consume(lambda *_: answer, is_async)
     assert batch.status is None
-    assert str(batch.error) == f"the listener returned {answer!r}: a ConsumeStatus is wanted"
+    assert str(batch.error) == f"the listener returned {answer!r} instead of a ConsumeStatus"
 
 
 @both
@@ -139,7 +139,7 @@ def test_a_wrong_context_fails_its_own_batch_only(name: str, value: Any, is_asyn
         return SUCCESS
 
     (batch,) = _consume(listener, is_async)
-    assert str(batch.error) == f"the listener set {name} to {value!r}: a number is wanted"
+    assert str(batch.error) == f"the listener set {name} to {value!r}, which is not an integer"
     assert (batch.status, batch.ack_index, batch.delay_level) == (None, 2**31 - 1, 0)
 
 
@@ -411,13 +411,16 @@ def _three(a: object, b: object, c: object) -> None: ...
 def _named(*, messages: object, context: object) -> None: ...
 
 
+_WRONG = "must accept (messages, context), but its parameters are "
+
+
 @pytest.mark.parametrize(
     ("listener", "fault"),
     [
         (_Called, "is a class"), (_generator, "is a generator"), (_async_generator, "is a generator"),
         (_CalledGenerator(), "is a generator"), (partial(_generator, []), "is a generator"),
-        (_one, "takes (messages: 'object') -> 'None', and is called with (messages, context)"), (_three, "takes (a"),
-        (_named, "takes (*"), (partial(_coroutine, 1), "takes (context"), (7, "can't be called"),
+        (_one, f"{_WRONG}(messages: 'object') -> 'None'"), (_three, f"{_WRONG}(a"),
+        (_named, f"{_WRONG}(*"), (partial(_coroutine, 1), f"{_WRONG}(context"), (7, "cannot be called"),
     ],
 )  # fmt: skip
 def test_what_would_fail_with_every_message_is_found_before(listener: Any, fault: str) -> None:

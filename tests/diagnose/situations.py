@@ -21,9 +21,9 @@ PAGE = Path(__file__).parent / "SITUATIONS.md"
 _REAL = Path(__file__).parent.parent / "real"
 _HEAD = """# Situations
 
-Groups with a planted fault and groups without one, and what `rmqctl diagnose` finds in each. They are made of scripted
-brokers and members; a ✓ says that a test makes a fault with this code on real brokers with real clients as well
-(`tests/real/test_diagnose*.py`). A test writes this page and compares it.
+Groups with a planted fault, groups without a fault, and the findings of `rmqctl diagnose` in each. They use scripted
+brokers and members. A ✓ means that a test also causes a fault with this code on real brokers with real clients
+(`tests/real/test_diagnose*.py`). A test generates this page and compares it.
 """
 
 
@@ -32,27 +32,27 @@ STATES = (
     ("members subscribe differently", "SUB001 SUB002 SUB003 SUB004"),
     ("a fast clock pins a subscription", "SUB006 CLK003"),
     ("a clock is off", "CLK001 CLK002 CLK004"),
-    ("the topics that a broker names change from one heartbeat to the next", "SUB002 SUB008 SUB009"),
+    ("a broker's topics change from one heartbeat to the next", "SUB002 SUB008 SUB009"),
     ("two clients with one id", "MEM001"),
-    ("brokers name different members", "MEM002"),
+    ("brokers list different members", "MEM002"),
     ("a broker without any member", "MEM002 SUB008"),
     ("a queue without an owner, a queue with two", "ALO003 ALO004"),
     ("more members than queues", "MEM008"),
-    ("members share queues in different ways", "ALO001 ALO002"),
+    ("members use different allocation strategies", "ALO001 ALO002"),
     ("a message that its listener does not finish", "PRG001"),
-    ("too far from the first to the last message in hand", "PRG005"),
-    ("a lock that is lost, or kept by who left", "ORD001 ORD002"),
+    ("the first and the last message in flight are too far apart", "PRG005"),
+    ("a lock that is lost, or kept after a revoke", "ORD001 ORD002"),
     ("a message that fails forever, in order", "RTY005"),
-    ("a member that pulls no more", "PRG002"),
+    ("a member that no longer pulls", "PRG002"),
     ("most messages fail", "RTY004"),
     ("dead letters", "DLQ001 DLQ002"),
     ("no queue for retries", "RTY001 RTY002 RTY003"),
-    ("messages that failed, and no member that reads them", "RTY006 ALO003 OFF005"),
+    ("failed messages that no member reads", "RTY006 ALO003 OFF005"),
     ("a group that may not consume", "PUL001 PUL002 PUL003 PUL004"),
     ("brokers configured differently", "CFG001 CFG002 CFG003"),
     ("messages deleted unread, or about to be", "OFF001 OFF007"),
     ("an offset beyond the end", "OFF002"),
-    ("offsets of queues and topics that no member consumes", "OFF003 OFF012"),
+    ("stored offsets of queues and topics that no member consumes", "OFF003 OFF012"),
     ("queues that no member can read", "OFF004"),
     ("a reset that waits for a pull", "PRG003"),
     ("consume types, models or starting points are mixed", "MEM003 MEM004 MEM006 MEM007"),
@@ -62,11 +62,11 @@ STATES = (
     ("members read from a slave", "OFF013"),
     ("threads that are all busy", "PRG006"),
     ("flow control, while lag grows", "PRG004 PRG005"),
-    ("a filter leaves out what waits", "OFF014"),
+    ("a filter leaves out the waiting messages", "OFF014"),
     ("name servers that disagree", "`rmqctl doctor`"),
-    ("a group that broadcasts, read as one that shares", "OFF010 OFF011"),
-    ("C++ members, and offsets that are sent to members", "CFG004"),
-    ("a message in hand for almost as long as clients wait for it", "PRG007"),
+    ("a broadcasting group, read as a clustering one", "OFF010 OFF011"),
+    ("C++ members, and resets that are sent to members", "CFG004"),
+    ("a message in flight for almost the consume timeout", "PRG007"),
     ("heartbeats that register no member", "CFG002 MEM002"),
 )
 
@@ -119,7 +119,7 @@ def page() -> str:
     ]
     lines += ["", f"## {len(healthy)} without", "", "| situation | found, WARNING or worse |", "|---|---|"]
     lines += [f"| {each.what} | {', '.join(each.codes) or 'nothing'} |" for each in healthy]
-    lines += ["", f"## {len(STATES)} states, and what finds them", "", "| state | code |", "|---|---|"]
+    lines += ["", f"## {len(STATES)} states and their checks", "", "| state | code |", "|---|---|"]
     lines += [f"| {state} | {', '.join(found.split()) if '`' not in found else found} |" for state, found in STATES]
     return "\n".join([*lines, ""])
 

@@ -139,14 +139,14 @@ SICK: list[tuple[str, Change, set[str]]] = [
         {"PUL003", "CFG001", "OFF011"},
     ),
     (
-        "a topic may not be read at broker-a",
+        "a topic is not readable at broker-a",
         both(
             members(c1=member("b0"), c2=member("b1")),
             at_a(lambda broker: broker.topic_configs.update(T={"perm": 2})),
         ),
         {"PUL004"},
     ),
-    ("an id twice", groups_of(addresses={"c1": ["192.0.2.2:1", "192.0.2.3:1"]}), {"ALO002", "MEM001"}),
+    ("one client id is used twice", groups_of(addresses={"c1": ["192.0.2.2:1", "192.0.2.3:1"]}), {"ALO002", "MEM001"}),
     (
         "a member that broker-a does not see",
         at_a(lambda broker: setattr(broker.groups["G"], "members", {"c1": broker.groups["G"].members["c1"]})),
@@ -172,7 +172,7 @@ SICK: list[tuple[str, Change, set[str]]] = [
         members(c1=member("a0", "a1", consumeTimeout="1"), c2=member("b0", "b1", maxReconsumeTimes="3")),
         {"MEM006"},
     ),
-    ("some in order", members(c1=member("a0", "a1", **_ORDERLY), c2=member("b0", "b1")), {"MEM007"}),
+    ("not all members consume in order", members(c1=member("a0", "a1", **_ORDERLY), c2=member("b0", "b1")), {"MEM007"}),
     (
         "more members than queues",
         members(c1=member("a0"), c2=member("a1"), c3=member("b0"), c4=member("b1"), c5=member()),
@@ -187,17 +187,17 @@ SICK: list[tuple[str, Change, set[str]]] = [
         ),
         {"ALO001", "ALO003", "ALO004"},
     ),
-    ("one holds the other's queue", members(c1=member("a0", "a1", "b0"), c2=member("b1")), {"ALO002"}),
+    ("a member holds another member's queue", members(c1=member("a0", "a1", "b0"), c2=member("b1")), {"ALO002"}),
     ("no member holds a queue", members(c1=member("a0", "a1"), c2=member("b0")), {"ALO002", "ALO003"}),
-    ("two hold a queue", members(c1=member("a0", "a1"), c2=member("a1", "b0", "b1")), {"ALO002", "ALO004"}),
+    ("two members hold a queue", members(c1=member("a0", "a1"), c2=member("a1", "b0", "b1")), {"ALO002", "ALO004"}),
     ("one hot queue", lambda cluster: _lag(cluster, queue_count=1), {"SKW001"}),
     ("a slow broker", lambda cluster: _lag(cluster, queue_count=2), {"SKW002"}),
     (
-        "one holds most queues",
+        "one member holds most queues",
         both(_more_queues(3), members(c1=member("a0", "a1", "a2", "b0", "b1"), c2=member("b2"))),
         {"ALO002", "SKW004"},
     ),
-    ("one does all the work", members(c1=_busy(100, "a0", "a1"), c2=_busy(0, "b0", "b1")), {"SKW005"}),
+    ("one member does all the work", members(c1=_busy(100, "a0", "a1"), c2=_busy(0, "b0", "b1")), {"SKW005"}),
     ("a broker's clock is behind", at_a(lambda broker: setattr(broker, "skew_ms", -90_000)), {"CLK001"}),
     (
         "a member's clock is ahead",
@@ -210,7 +210,7 @@ SICK: list[tuple[str, Change, set[str]]] = [
         {"CLK002"},
     ),
     (
-        "a fast clock's filter counts",
+        "the filter of a fast clock applies",
         both(
             members(
                 c1=member("a0", "a1", wants=[_FAST], skew_ms=HOUR_MS),
@@ -221,7 +221,7 @@ SICK: list[tuple[str, Change, set[str]]] = [
         {"SUB001", "SUB006", "CLK002", "CLK003"},
     ),
     (
-        "a fast clock that pops",
+        "a popping member with a fast clock",
         members(
             c1=running(
                 pops={("T", "broker-a", -1): 3}, popped_at_ms=NOW_MS + HOUR_MS, subscriptions=[subscribed("T")], **WORDS
@@ -235,7 +235,7 @@ SICK: list[tuple[str, Change, set[str]]] = [
         {"VER001"},
     ),
     (
-        "settings of brokers differ",
+        "brokers have different settings",
         at_a(lambda broker: broker.group_configs.update(G={"retryMaxTimes": 3})),
         {"CFG001"},
     ),
@@ -271,7 +271,7 @@ SICK: list[tuple[str, Change, set[str]]] = [
         {"RTY005"},
     ),
     (
-        "members that pull leave messages that failed unread",
+        "pulling members leave failed messages unread",
         both(
             members(c1=member(PROP_CONSUME_TYPE="CONSUME_ACTIVELY"), c2=member(PROP_CONSUME_TYPE="CONSUME_ACTIVELY")),
             groups_of(consume_type="CONSUME_ACTIVELY", topics=("T",)),
@@ -280,7 +280,7 @@ SICK: list[tuple[str, Change, set[str]]] = [
         {"RTY006"},
     ),
     (
-        "members that broadcast leave messages that failed unread",
+        "broadcasting members leave failed messages unread",
         both(
             members(c1=member("a0", "a1", "b0", "b1", **_BROADCAST), c2=member("a0", "a1", "b0", "b1", **_BROADCAST)),
             groups_of(message_model="BROADCASTING", topics=("T",)),
@@ -289,12 +289,12 @@ SICK: list[tuple[str, Change, set[str]]] = [
         {"OFF011", "RTY006"},
     ),
     (
-        "no member holds the retry queue, and messages that failed are in it",
+        "no member holds the retry queue, which contains failed messages",
         at_a(lambda broker: broker.topics.update({"%RETRY%G": [Queue(20)]})),
         {"ALO003"},
     ),
     (
-        "messages that failed, and no members",
+        "failed messages, and no members",
         both(
             at_a(lambda broker: broker.topics.update({"%RETRY%G": [Queue(20)]})),
             lambda cluster: _no_offsets(cluster) or [
@@ -309,7 +309,7 @@ SICK: list[tuple[str, Change, set[str]]] = [
         {"ORD001"},
     ),
     (
-        "a queue is given up, and its lock is kept",
+        "a queue is revoked, and its lock is kept",
         members(
             c1=member("a0", "a1", dropped=["b0"], fields={"tryUnlockTimes": 3}, **_ORDERLY),
             c2=member("b1", **_ORDERLY),
@@ -324,11 +324,11 @@ SICK: list[tuple[str, Change, set[str]]] = [
         ],
         {"CFG003"},
     ),
-    ("lost", at_a(lambda broker: broker.topics.update(T=[Queue(100, 80), Queue(100)])), {"OFF001"}),
-    ("beyond the end", at_a(lambda broker: broker.offsets["G"]["T"].update({0: 101})), {"OFF002"}),
-    ("an offset of no queue", at_a(lambda broker: broker.offsets["G"].update(gone={0: 1})), {"OFF003"}),
+    ("deleted unread", at_a(lambda broker: broker.topics.update(T=[Queue(100, 80), Queue(100)])), {"OFF001"}),
+    ("an offset is beyond the end", at_a(lambda broker: broker.offsets["G"]["T"].update({0: 101})), {"OFF002"}),
+    ("an offset of a missing queue", at_a(lambda broker: broker.offsets["G"].update(gone={0: 1})), {"OFF003"}),
     (
-        "queues that cannot be read",
+        "queues that no consumer can read",
         at_a(
             lambda broker: broker.topics["T"].append(Queue(4))
             or broker.topic_configs.update(T={"readQueueNums": 2, "writeQueueNums": 3})
@@ -336,7 +336,7 @@ SICK: list[tuple[str, Change, set[str]]] = [
         {"OFF004"},
     ),
     (
-        "unread messages in a queue that was cut off",
+        "unread messages in a queue that was removed",
         both(
             at_a(lambda broker: broker.offsets["G"]["T"].update({5: 1})),
             at_a(lambda broker: broker.cut_queues.update({("T", 5): Queue(8)})),
@@ -344,7 +344,7 @@ SICK: list[tuple[str, Change, set[str]]] = [
         {"OFF004"},
     ),
     (
-        "offsets of a topic that no member wants any more",
+        "offsets of a topic that no member subscribes to any longer",
         both(
             at_a(lambda broker: broker.topics.update(U=[Queue(10)])),
             at_a(lambda broker: broker.offsets["G"].update(U={0: 3})),
@@ -352,23 +352,23 @@ SICK: list[tuple[str, Change, set[str]]] = [
         {"OFF012"},
     ),
     (
-        "a slave is read, as the master's memory does not have the backlog",
+        "members read from a slave, because the backlog is not in the master's memory",
         at_a(lambda broker: broker.settings.update(slaveReadEnable="true") or setattr(broker, "suggested_id", 1)),
         {"OFF013"},
     ),
     ("a filter leaves out most of the lag", filtered([tag_code("A"), 1, 2, 3]), {"OFF014"}),
     ("pops are not redelivered", _popping_late(61_000), {"OFF006", "POP001"}),
     (
-        "C++ members beside others, and brokers that send offsets",
+        "C++ and other members, and brokers that send offsets",
         both(
             groups_of(languages={"c1": "CPP"}),
             at_a(lambda broker: broker.settings.update(useServerSideResetOffset="true")),
         ),
         {"CFG004", "MEM005"},
     ),
-    ("no members and lag", _no_offsets, {"OFF005"}),
+    ("lag without members", _no_offsets, {"OFF005"}),
     (
-        "popped",
+        "popped messages",
         members(c1=running(pops={("T", "broker-a", -1): 3}, subscriptions=[subscribed("T")], **WORDS)),
         {"OFF006"},
     ),
@@ -381,7 +381,7 @@ SICK: list[tuple[str, Change, set[str]]] = [
 ]  # fmt: skip
 
 HEALTHY: list[tuple[str, Change]] = [
-    ("as it is", lambda cluster: None),
+    ("unchanged", lambda cluster: None),
     (
         "tags in another order",
         both(
@@ -401,9 +401,9 @@ HEALTHY: list[tuple[str, Change]] = [
     ),
     ("a filter leaves out some of the lag", filtered([tag_code("A"), tag_code("A"), 2])),
     ("pops that are due now", _popping_late(30_000)),
-    ("slaves may be read, and the master has all in memory", at_a(lambda b: b.settings.update(slaveReadEnable="true"))),
+    ("slaves are readable, and all is in memory", at_a(lambda b: b.settings.update(slaveReadEnable="true"))),
     (
-        "C++ members beside others, and brokers that reset by themselves",
+        "C++ and other members, and brokers that reset offsets themselves",
         both(
             groups_of(languages={"c1": "CPP"}),
             lambda cluster: [
@@ -412,18 +412,18 @@ HEALTHY: list[tuple[str, Change]] = [
         ),
     ),
     (
-        "all in order",
+        "all members consume in order",
         members(c1=member("a0", "a1", **_ORDERLY), c2=member("b0", "b1", **_ORDERLY)),
     ),
     (
-        "by circle",
+        "the strategy circle",
         members(
             c1=member("a0", "b0", allocateMessageQueueStrategy=f"{STRATEGY}ByCircle@1"),
             c2=member("a1", "b1", allocateMessageQueueStrategy=f"{STRATEGY}ByCircle@2"),
         ),
     ),
     (
-        "all versions in ns, as Go clients have them",
+        "all versions in ns, as in Go clients",
         both(
             members(
                 c1=member("a0", "a1", wants=[subscribed("T", version_ms=_NS)]),
@@ -433,7 +433,7 @@ HEALTHY: list[tuple[str, Change]] = [
         ),
     ),
     (
-        "a strategy of its own",
+        "a custom strategy",
         members(
             c1=member("a0", allocateMessageQueueStrategy="com.example.Mine@1"),
             c2=member("a1", "b0", "b1", allocateMessageQueueStrategy="com.example.Mine@2"),
@@ -449,7 +449,7 @@ HEALTHY: list[tuple[str, Change]] = [
     ("no members, and no lag", both(_no_offsets, at_a(lambda broker: None), lambda cluster: [
         broker.offsets["G"].update(T={0: 100, 1: 100}) for broker in cluster.brokers.values()
     ])),
-    ("no members, and it never consumed", both(_no_offsets, lambda cluster: [
+    ("no members, and nothing was ever consumed", both(_no_offsets, lambda cluster: [
         broker.offsets.clear() for broker in cluster.brokers.values()
     ])),
 ]  # fmt: skip

@@ -129,8 +129,8 @@ def test_findings_have_all_that_is_known_of_them() -> None:
         said += [fact.name for fact in finding.symptom.evidence] + [f.reported_by for f in finding.symptom.evidence]
         assert [each for each in said if " ".join(each.split()) not in text] == []
         assert str(finding.severity) in text
-    assert text.index("ALO002") < text.index("MEM006") < text.index("Not known")
-    assert "seen once" in text
+    assert text.index("ALO002") < text.index("MEM006") < text.index("Unknown values")
+    assert "seen only once" in text
 
 
 def test_the_head_says_what_was_diagnosed() -> None:
@@ -141,7 +141,7 @@ def test_the_head_says_what_was_diagnosed() -> None:
 
 def test_findings_below_the_severity_are_counted() -> None:
     text = _text(_moving(), least=Severity.ERROR)
-    assert "MEM006" not in text.split("Not known")[0]
+    assert "MEM006" not in text.split("Unknown values")[0]
     assert "2 not shown (--severity)" in text
     mild = look(sick(members(c1=member("a0", "a1", consumeTimeout="1"), c2=member("b0", "b1"))))
     read = _read(mild, least=Severity.ERROR)
@@ -182,7 +182,7 @@ def test_what_is_unknown_is_named_with_its_checks_and_what_failed(make: Callable
 def test_codes_of_one_reading_only_are_named() -> None:
     text = _text(_passed())
     assert "ALO003" in text
-    assert "one of two readings only" in text
+    assert "only one of two readings" in text
 
 
 # Queues
@@ -300,7 +300,7 @@ def test_a_large_group_fits() -> None:
     assert len(text) < 2_000_000
     assert len(re.findall("10.1.2.199@199#7", text)) >= 1
     assert "1000 queues, held by 200 members" in text
-    assert "too many queues for a column each" in text
+    assert "Too many queues for one column each" in text
     assert "5 (0-4)" in text
     assert _matrix(PageReader(text))["WRONG"] == 0
     # A cell for each member and broker.
@@ -323,8 +323,8 @@ def test_of_many_groups_the_worst_have_a_section() -> None:
     assert len(_names(read)) == len([each for each in read.all("section") if each.get("class") == "group"]) == 50
     words = " ".join("".join(read.words).split())
     assert "271 groups" in words
-    assert "20 groups with findings and without a section" in words
-    assert "201 groups without findings, 1 of them not fully known" in words
+    assert "20 groups with findings but without a section" in words
+    assert "201 groups without findings, 1 of them with unknown values" in words
     assert "c2 did not answer" in words
     assert all(f"sick-{number}" in words for number in range(70))
     assert not _is_green(read)

@@ -128,15 +128,15 @@ SICK: list[tuple[str, GroupFacts, set[tuple[str, str]]]] = [
     ("a stuck head", _facts(_resting(_STUCK)), {("PRG001", "ERROR")}),
     ("one of two queues stuck", _facts(_resting(_STUCK), _moved(5, 9, 10, 10, _A1)), {("PRG001", "ERROR")}),
     ("paused", _facts(_motion(_IDLE, _IDLE, _PAUSED)), {("PRG002", "WARNING")}),
-    ("not pulled any more", _facts(_motion(_IDLE, _IDLE, _NOT_PULLED)), {("PRG002", "ERROR")}),
-    ("the member went back", _facts(_moved(50, 20, 100, 100)), {("PRG003", "WARNING")}),
+    ("no longer pulled", _facts(_motion(_IDLE, _IDLE, _NOT_PULLED)), {("PRG002", "ERROR")}),
+    ("the member's position moved back", _facts(_moved(50, 20, 100, 100)), {("PRG003", "WARNING")}),
     (
-        "the stored offset went back",
+        "the stored offset moved back",
         _facts(_motion(_at(_held(50), 50, 50), _at(_held(50), 50, 10))),
         {("PRG003", "WARNING")},
     ),
     (
-        "the stored offset stays behind a member that is quiet",
+        "the stored offset stays behind an idle member",
         _facts(
             _motion(_at(_quiet(_MINUTE_MS), 50, 10), _at(_quiet(_MINUTE_MS), 50, 10)),
             running={"c1": _info((_A0, _held(50)))},
@@ -145,13 +145,13 @@ SICK: list[tuple[str, GroupFacts, set[tuple[str, str]]]] = [
         {("PRG003", "WARNING")},
     ),
     (
-        "messages arrive faster",
+        "messages arrive faster than they are consumed",
         _facts(_moved(100, 140, 1_000, 1_200), rows=(_row(consumer_offset=90, head_age_ms=_MINUTE_MS),)),
         {("PRG004", "WARNING")},
     ),
-    ("many in hand", _facts(running={"c1": _info((_A0, _FULL))}), {("PRG005", "INFO")}),
+    ("many messages in flight", _facts(running={"c1": _info((_A0, _FULL))}), {("PRG005", "INFO")}),
     (
-        "one unfinished message keeps a queue from being pulled",
+        "one unfinished message blocks pulls of its queue",
         _facts(_motion(_at(_SPAN, 9_000), _at(_SPAN, 9_000), _UNDECIDED), running={"c1": _info((_A0, _SPAN))}),
         {("PRG005", "WARNING")},
     ),
@@ -171,24 +171,24 @@ SICK: list[tuple[str, GroupFacts, set[tuple[str, str]]]] = [
         {("PRG004", "WARNING"), ("PRG006", "WARNING")},
     ),
     (
-        "about to be sent back",
+        "a message is about to be sent back",
         _facts(_resting(replace(_STUCK, at_least_ms=13 * _MINUTE_MS))),
         {("PRG001", "ERROR"), ("PRG007", "WARNING")},
     ),
     ("due for deletion", _facts(rows=(_aged(2 * _HOUR_MS, _HOUR_MS),)), {("OFF007", "ERROR"), ("OFF008", "INFO")}),
     (
-        "soon due",
+        "soon due for deletion",
         _facts(rows=(_aged(50 * _MINUTE_MS, _HOUR_MS - 5 * _MINUTE_MS),)),
         {("OFF007", "WARNING")},
     ),
     (
-        "due, and no member reads it",
+        "due for deletion, and no member",
         _facts(rows=(_aged(2 * _HOUR_MS, _HOUR_MS),), state=GroupState.EMPTY, running={}),
         {("OFF007", "WARNING")},
     ),
-    ("a LAST consumer of old messages", _facts(rows=(_OLD,)), {("OFF008", "INFO")}),
+    ("a consumer with LAST_OFFSET reads old messages", _facts(rows=(_OLD,)), {("OFF008", "INFO")}),
     (
-        "a queue that does not begin at 0 has no offset",
+        "a queue that does not start at 0 has no offset",
         _facts(rows=(
             _row(consumer_offset=100),
             _row(_A1, min_offset=50, client_ids=(), reasons={"consumerOffset": Unknown.NEVER_COMMITTED}),
@@ -196,7 +196,7 @@ SICK: list[tuple[str, GroupFacts, set[tuple[str, str]]]] = [
         {("OFF009", "WARNING")},
     ),
     (
-        "the broker answered that it has no offset",
+        "the broker reported that it has no offset",
         _facts(
             rows=(_row(consumer_offset=100), _row(_A1, reasons={"consumerOffset": Unknown.NEVER_COMMITTED})),
             running={"c1": _info((_A1, _held(None)))},
@@ -218,11 +218,11 @@ SICK: list[tuple[str, GroupFacts, set[tuple[str, str]]]] = [
 TRIED = {code for _, _, found in SICK for code, _ in found}
 
 HEALTHY: list[tuple[str, GroupFacts]] = [
-    ("nothing was read twice", _facts()),
+    ("only one reading", _facts()),
     ("a slow client that moves", _facts(_motion(
         _at(_held(5, 5), 100), _at(_held(6, 6), 100), Verdict(Why.SLOW, is_stuck=False)
     ), rows=(_row(consumer_offset=5, head_age_ms=_HOUR_MS - 1),))),
-    ("a message in hand for a moment", _facts(_resting(_UNDECIDED))),
+    ("a message in flight for a moment", _facts(_resting(_UNDECIDED))),
     ("a quiet topic", _facts(_motion(_at(_held(100), 100), _at(_held(100), 100)), rows=(_row(consumer_offset=100),))),
     ("a fresh group", _facts(
         _motion(_at(_held(None), 0), _at(_held(None), 0)),
@@ -236,27 +236,27 @@ HEALTHY: list[tuple[str, GroupFacts]] = [
         _moved(100, 400, 1_000, 1_200), rows=(_row(consumer_offset=90, head_age_ms=_MINUTE_MS),),
     )),
     ("a burst, just now", _facts(_moved(100, 140, 1_000, 9_000), rows=(_row(consumer_offset=90, head_age_ms=9_000),))),
-    ("members count more than arrives", _facts(
+    ("members count more messages than arrive", _facts(
         _moved(100, 140, 1_000, 1_200), rows=(_row(consumer_offset=90, head_age_ms=_MINUTE_MS),),
         running={"c1": _info(tps=100)},
     )),
-    ("filtered", _facts(_motion(_IDLE, _IDLE, Verdict(Why.FILTERED, is_stuck=False)))),
-    ("refused by the broker", _facts(_motion(_IDLE, _IDLE, _PAUSED), configs={"broker-a": _FORBIDDEN})),
-    ("closed at the broker", _facts(_motion(_IDLE, _IDLE, _PAUSED), closed_brokers={"T": ("broker-a",)})),
-    ("committed within 5 s", _facts(
+    ("messages that the filter leaves out", _facts(_motion(_IDLE, _IDLE, Verdict(Why.FILTERED, is_stuck=False)))),
+    ("pulls that the broker refuses", _facts(_motion(_IDLE, _IDLE, _PAUSED), configs={"broker-a": _FORBIDDEN})),
+    ("a topic without read permission", _facts(_motion(_IDLE, _IDLE, _PAUSED), closed_brokers={"T": ("broker-a",)})),
+    ("an offset that is committed within 5 s", _facts(
         _motion(_at(_quiet(5_000), 50, 10), _at(_quiet(5_000), 50, 10)),
         running={"c1": _info((_A0, _held(50)))},
         rows=(_row(consumer_offset=10, head_age_ms=_MINUTE_MS),),
     )),
-    ("passes new messages that its filter leaves out", _facts(
+    ("a member passes new messages that its filter leaves out", _facts(
         _motion(_at(_quiet(_MINUTE_MS), 50, 10), _at(_quiet(_MINUTE_MS), 50, 10)),
         running={"c1": _info((_A0, _held(50)))},
         rows=(_row(consumer_offset=10, head_age_ms=3_000),),
     )),
-    ("waits for a thread", _facts(_resting(
+    ("a message waits for a thread", _facts(_resting(
         Verdict(Why.SLOW, False, 14 * _MINUTE_MS, source=AgeSource.LAST_CONSUMED), is_exhausted=True
     ))),
-    ("takes long in order", _facts(
+    ("a long-running orderly message", _facts(
         _resting(Verdict(Why.SLOW, False, 14 * _MINUTE_MS)), running={"c1": _info(PROP_CONSUMEORDERLY="true")},
     )),
     ("busy threads, and nothing waits", _facts(
@@ -265,19 +265,19 @@ HEALTHY: list[tuple[str, GroupFacts]] = [
     ("large batches", _facts(running={"c1": _info(
         (_A0, _held(0, 0, 100)), tps=20, rt_ms=100, PROP_THREADPOOL_CORE_SIZE="2", consumeMessageBatchMaxSize="32",
     )})),
-    ("read before it is due", _facts(
+    ("messages are read before they are due for deletion", _facts(
         _moved(10, 60, 100, 100), rows=(_aged(50 * _MINUTE_MS, _HOUR_MS - 5 * _MINUTE_MS),),
     )),
-    ("long until it is due", _facts(rows=(_aged(50 * _MINUTE_MS, 72 * _HOUR_MS),))),
-    ("read in a moment from a full disk", _facts(rows=(_aged(10_000, 0),))),
-    ("a FIRST consumer of old messages", _facts(
+    ("messages are far from deletion", _facts(rows=(_aged(50 * _MINUTE_MS, 72 * _HOUR_MS),))),
+    ("messages are read quickly from a full disk", _facts(rows=(_aged(10_000, 0),))),
+    ("a consumer with FIRST_OFFSET reads old messages", _facts(
         rows=(_OLD,), running={"c1": _info(consumeFromWhere="CONSUME_FROM_FIRST_OFFSET")},
     )),
-    ("a new queue that a broker answers 0 for", _facts(
+    ("a new queue for which the broker returns 0", _facts(
         rows=(_row(consumer_offset=100), _row(_A1, reasons={"consumerOffset": Unknown.NEVER_COMMITTED})),
         running={"c1": _info((_A1, _held(0)))},
     )),
-    ("a new queue that no member has taken yet", _facts(rows=(
+    ("a new queue that no member holds yet", _facts(rows=(
         _row(consumer_offset=100), _row(_A1, client_ids=(), reasons={"consumerOffset": Unknown.NEVER_COMMITTED}),
     ))),
     ("broadcasting", _facts(_motion(_at(_held(100), 100), _at(_held(100), 100)), running=_CAST)),

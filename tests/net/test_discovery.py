@@ -128,8 +128,8 @@ def test_an_answer_is_a_list_of_name_servers(body: bytes, found: tuple[str, ...]
 def test_an_answer_that_is_no_list_is_shown_in_short(body: bytes, shown: str) -> None:
     error, url = _error({"/nsaddr": _answer(body)})
     assert isinstance(error, RemoteProtocolError)
-    assert error.sentence == f"{url} answered {shown} in place of name servers."
-    assert error.hint == "It must answer host:port[;host:port] as plain text."
+    assert error.sentence == f"{url} answered {shown} instead of name servers."
+    assert error.hint == "Give the URL of a service that returns host:port[;host:port] as plain text."
 
 
 def test_a_huge_answer_is_not_read_to_its_end() -> None:
@@ -140,7 +140,7 @@ def test_a_huge_answer_is_not_read_to_its_end() -> None:
             await writer.drain()
 
     error, url = _error({"/nsaddr": endless})
-    assert error.sentence == f"{url} answered more than 64 KiB, no name servers."
+    assert error.sentence == f"{url} answered more than 64 KiB instead of name servers."
 
 
 def test_a_packed_answer_is_not_unpacked() -> None:
@@ -172,7 +172,7 @@ def test_a_server_that_never_ends_its_answer_meets_the_deadline() -> None:
 def test_any_other_status_is_told(status: str) -> None:
     error, url = _error({"/nsaddr": _answer(b"", status)})
     assert isinstance(error, UnreachableError)
-    assert error.sentence == f"{url}: it answered {status} in place of name servers."
+    assert error.sentence == f"{url}: it answered {status} instead of name servers."
 
 
 def test_what_is_no_http_is_told() -> None:
@@ -220,7 +220,7 @@ def test_an_encrypted_look_up_never_goes_on_in_plain_text(tmp_path: Path) -> Non
         replies["/nsaddr"] = _answer(b"", "302 Found", f"Location: http://127.0.0.1:{port}/plain")
 
         async def encrypted(tls_port: int) -> None:
-            with pytest.raises(UnreachableError, match="it redirects to where nothing is encrypted"):
+            with pytest.raises(UnreachableError, match="it redirects to an unencrypted URL"):
                 await discover(
                     f"https://127.0.0.1:{tls_port}/nsaddr", 60.0, make_context(TlsSettings(str(tmp_path / "ca.pem")))
                 )
@@ -233,7 +233,7 @@ def test_an_encrypted_look_up_never_goes_on_in_plain_text(tmp_path: Path) -> Non
 @pytest.mark.parametrize("proxy", ["foo://user:s3cret@localhost:1", "http://h:port"])
 def test_a_proxy_that_can_not_be_used_is_one_sentence(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", proxy)
-    with pytest.raises(UsageError, match="The proxy for HTTP that the environment names can't be used") as caught:
+    with pytest.raises(UsageError, match="Invalid HTTP proxy") as caught:
         run(discover("http://127.0.0.1:1/x", 60.0))
     assert "s3cret" not in f"{caught.value.sentence}{caught.value.hint}"
 
@@ -242,7 +242,7 @@ def test_redirects_in_a_circle_or_to_nowhere_end() -> None:
     error, url = _error({"/nsaddr": _answer(b"", "302 Found", "Location: /nsaddr")})
     assert error.sentence == f"{url}: it redirects more than three times."
     error, url = _error({"/nsaddr": _answer(b"", "302 Found", "Location: ftp://a/b")})
-    assert error.sentence == f"{url}: it redirects to what is no URL for name servers."
+    assert error.sentence == f"{url}: it redirects to a URL that is not http or https."
 
 
 def test_nobody_at_the_address_is_unreachable() -> None:

@@ -70,7 +70,7 @@ def test_a_port_that_is_taken_or_nobodys_is_told_in_words() -> None:
     async def scenario() -> None:
         listener, second = Listener(_echo, 1), Listener(_echo, 1)
         await listener.open("127.0.0.1", 0)
-        with pytest.raises(UnreachableError, match="another program listens there"):
+        with pytest.raises(UnreachableError, match="another program is listening on this port"):
             await second.open("127.0.0.1", listener.port)
         with pytest.raises(UnreachableError, match=r"192\.0\.2\.1:0: "):
             await second.open("192.0.2.1", 0)

@@ -257,7 +257,7 @@ def _silent(host: str, port: int = 0) -> Iterator[int]:
 def test_what_a_cluster_gives_out_as_an_address_and_is_none_is_said_once(address: str, named: str) -> None:
     with pytest.raises(UnreachableError) as caught:
         asyncio.run(connect_tcp(address, SystemClock(), 60.0))
-    assert caught.value.sentence == f"{named}: this is not a host:port address."
+    assert caught.value.sentence == f"{named}: invalid address, not host:port."
 
 
 @pytest.mark.parametrize("is_there", [True, False])

@@ -144,7 +144,7 @@ def test_a_server_of_another_authority_is_not(files: Files, verify: str) -> None
     for ca_file in (files.stranger_ca, None):
         error = _refused(files.server(), TlsSettings(ca_file, verify=verify))
         assert error.reason.startswith("its certificate is not trusted (")
-        assert error.hint == "Name the CA with --tls-ca; --tls-verify none trusts anybody."
+        assert error.hint == "Name the CA with --tls-ca, or skip verification with --tls-verify none."
 
 
 def test_a_named_authority_stands_in_place_of_those_of_the_system(files: Files) -> None:
@@ -158,7 +158,7 @@ def test_a_certificate_of_another_host_is_refused_unless_told_otherwise(files: F
     error = _refused(server, TlsSettings(files.ca))
     assert "127.0.0.1" in error.reason
     assert error.hint is not None
-    assert error.hint.startswith("--tls-verify ca checks the certificate but not whose it is")
+    assert error.hint.startswith("Skip the host name check with --tls-verify ca")
     assert _echoed(server, TlsSettings(files.ca, verify="ca")) == b"hello"
     assert _echoed(server, TlsSettings(files.ca, verify="none")) == b"hello"
 
@@ -215,7 +215,7 @@ def test_a_server_that_refuses_our_certificate_is_told_so(files: Files, version:
             # OpenSSL's alert for it has other causes as well; Java's is "bad certificate".
             assert error.reason == "the TLS handshake failed (sslv3 alert handshake failure)"
         else:
-            assert error.reason.startswith("it refused our certificate (")
+            assert error.reason.startswith("the server rejected the client certificate (")
         assert error.hint is not None
         assert "--tls-cert" in error.hint
 
@@ -252,7 +252,7 @@ def _refused_with_an_alert(server: ssl.SSLContext, settings: TlsSettings) -> Unr
 def test_javas_refusals_are_told_so(reason: str) -> None:
     error = ssl.SSLError(1, f"[SSL: {reason}] (_ssl.c:1006)")
     error.reason = reason
-    assert explain_tls_error(error)[0].startswith("it refused our certificate (")
+    assert explain_tls_error(error)[0].startswith("the server rejected the client certificate (")
 
 
 # Plain and TLS mixed up
@@ -275,8 +275,8 @@ def test_a_server_that_ends_the_handshake_may_be_plain(files: Files) -> None:
 
 def test_a_plain_server_does_not_speak_tls(files: Files) -> None:
     error = _refused(None, TlsSettings(files.ca))
-    assert error.reason == "it does not speak TLS"
-    assert error.hint == "Without --tls the connection is plain."
+    assert error.reason == "the server does not use TLS"
+    assert error.hint == "Omit --tls to use a plain connection."
 
 
 def test_a_tls_server_asked_in_plain_does_not_echo(files: Files) -> None:
@@ -302,18 +302,22 @@ def _mistake(settings: TlsSettings) -> UsageError:
 
 def test_an_authority_that_can_not_be_read_is_a_mistake(files: Files) -> None:
     assert _mistake(TlsSettings(files.missing)).sentence == (
-        f"The CA certificate {files.missing} can't be read: no such file or directory."
+        f"Cannot read the CA certificate {files.missing}: no such file or directory."
     )
-    assert _mistake(TlsSettings(files.directory)).sentence.endswith("can't be read: is a directory.")
-    assert _mistake(TlsSettings("a\0b")).sentence.endswith("can't be read: this is no file's name.")
+    assert _mistake(TlsSettings(files.directory)).sentence.endswith(": is a directory.")
+    assert _mistake(TlsSettings("a\0b")).sentence.endswith("invalid file name.")
     for path in (files.nonsense, files.empty, files.client_key):
-        assert _mistake(TlsSettings(path)).sentence == f"The CA certificate {path} is no certificate in PEM format."
+        assert (
+            _mistake(TlsSettings(path)).sentence == f"Cannot read the CA certificate {path}: it is not in PEM format."
+        )
 
 
 def test_a_certificate_of_ours_that_can_not_be_used_is_a_mistake(files: Files) -> None:
-    assert _mistake(TlsSettings(None, files.missing)).sentence.startswith("The client certificate ")
+    assert _mistake(TlsSettings(None, files.missing)).sentence.startswith(
+        f"Cannot read the client certificate {files.missing}"
+    )
     assert _mistake(TlsSettings(None, files.client, files.missing)).sentence == (
-        f"The client key {files.missing} can't be read: no such file or directory."
+        f"Cannot read the client key {files.missing}: no such file or directory."
     )
     assert _mistake(TlsSettings(None, files.client, files.directory)).sentence.endswith("is a directory.")
     for certificate, key in (
@@ -323,8 +327,7 @@ def test_a_certificate_of_ours_that_can_not_be_used_is_a_mistake(files: Files) -
         (files.empty, None),
     ):
         error = _mistake(TlsSettings(None, certificate, key))
-        assert error.sentence.startswith(f"The client certificate {certificate}")
-        assert error.sentence.endswith("can't be used.")
+        assert error.sentence.startswith(f"Cannot use the client certificate {certificate}")
 
 
 def test_a_key_that_does_not_belong_to_the_certificate_is_named(files: Files) -> None:
@@ -339,5 +342,5 @@ def test_an_encrypted_key_is_not_asked_for_its_password(files: Files) -> None:
 
 def test_a_key_without_a_certificate_is_a_mistake(files: Files) -> None:
     error = _mistake(TlsSettings(None, None, files.client_key))
-    assert error.sentence == "A client key needs its certificate."
-    assert error.hint == "Give --tls-cert too."
+    assert error.sentence == "A client key requires its certificate."
+    assert error.hint == "Add --tls-cert."

@@ -168,7 +168,7 @@ def test_what_was_attempted_and_not_settled_by_a_process_that_went_on_is_unknown
     journal.attempting("r", {0: 10})
     journal.end("r", 2000)
     item = whole(journal, "r").items[0]
-    assert (item.result, item.note) == (Result.UNKNOWN, "What came of it was not seen.")
+    assert (item.result, "not seen" in item.note) == (Result.UNKNOWN, True)
 
 
 def test_configurations_are_kept_whole_and_numbered_after_offsets(journal: Journal) -> None:
@@ -234,7 +234,7 @@ def test_a_receipt_is_found_by_the_start_of_its_id_and_by_its_plan(journal: Jour
         assert journal.plan_text(nothing) is None
     with pytest.raises(UsageError) as raised:
         journal.receipt("abd")
-    assert raised.value.sentence == "abd is the start of several receipts: abd-2, abd-23."
+    assert raised.value.sentence.endswith(": abd-2, abd-23.")
     with pytest.raises(UsageError) as raised:
         journal.plan_text("twice")
     assert raised.value.sentence == "Plan twice was applied several times: abd-2, abd-23."
@@ -405,8 +405,7 @@ def test_a_process_that_is_killed_in_the_middle_leaves_what_it_did(path: Path, j
         assert line_of(child) == "attempted"
         (change,) = journal.history()
         assert (change.state, change.who.pid, change.ended_at_ms) == (ChangeState.RUNNING, child.pid, None)
-        note = f"What came of it is not known yet: process {child.pid} is at it."
-        assert whole(journal, "r").items[1].note == note
+        assert f"process {child.pid} is still running" in whole(journal, "r").items[1].note
         child.send_signal(signal.SIGKILL)
         child.wait()
         (change,) = journal.history()
@@ -416,7 +415,7 @@ def test_a_process_that_is_killed_in_the_middle_leaves_what_it_did(path: Path, j
         assert receipt.ended_at_ms is None
         assert results(receipt) == [Result.CONFIRMED, Result.UNKNOWN, Result.UNKNOWN, Result.NOT_ATTEMPTED]
         assert [item.before for item in receipt.items] == [10, 71, None, 13]
-        note = "The process ended before it was seen what came of it."
+        note = "The process ended before its result was seen."
         assert [item.note for item in receipt.items] == ["", note, note, ""]
         # Another process may look later, and tell what became of it.
         journal.settle("r", {1: settled(1, Result.UNCHANGED)})
@@ -489,6 +488,6 @@ def test_whether_a_change_of_another_host_still_runs_is_not_known(journal: Journ
     begin(journal, "r", host=f"not-{_HOST}")
     journal.attempting("r", {0: 10})
     assert journal.history()[0].state is ChangeState.ELSEWHERE
-    assert f"process {os.getpid()} on not-{_HOST} may still be at it" in whole(journal, "r").items[0].note
+    assert f"process {os.getpid()} on not-{_HOST} may still be running" in whole(journal, "r").items[0].note
     journal.end("r", 2000)
     assert journal.history()[0].state is ChangeState.DONE

@@ -55,10 +55,10 @@ def test_leftovers_are_offsets_of_topics_that_are_gone() -> None:
     cluster = _cluster()
     plan = _plan(cluster, leftovers=True).plan
     assert targets(plan) == {"gone@broker-a:0": None, "gone@broker-a:3": None}
-    assert {item.note for item in plan.items} == {"its topic is gone"}
+    assert {item.note for item in plan.items} == {"its topic does not exist"}
     assert apply(cluster, plan).exit_code == 0
     assert cluster.brokers["broker-a"].offsets["G"]["gone"] == {0: -1, 3: -1}
-    with pytest.raises(NotFoundError, match="no offsets of topics that are gone"):
+    with pytest.raises(NotFoundError, match="no offsets of deleted topics"):
         _plan(cluster, leftovers=True)
 
 
@@ -147,7 +147,7 @@ def test_an_offset_that_a_reset_holds_stays_and_that_is_said() -> None:
     applied = apply(cluster, _plan(cluster, "T").plan)
     item = outcome(applied)
     assert (item.result, item.after) == (Result.UNCHANGED, 60)
-    assert "waits for its client" in item.note
+    assert "waits for a client" in item.note
     assert outcome(applied, 1).result is Result.CONFIRMED
     assert applied.exit_code == 8
     # Never by the request that would send the queue to 0.

@@ -136,7 +136,7 @@ def test_a_write_that_takes_effect_after_its_time_out_is_seen() -> None:
     applied = apply(cluster, plan, timeout_s=30.0, said=said)
     assert set(results(applied).values()) == {"CONFIRMED"}
     assert (applied.exit_code, applied.failures, outcome(applied).note) == (0, (), "")
-    assert said == ["Reading again for up to 15 s what was not answered..."]
+    assert ["unanswered writes" in text for text in said] == [True]
     assert journaled() == applied.receipt
 
 
@@ -166,7 +166,8 @@ def test_a_write_that_takes_effect_after_the_last_look_is_unknown_and_can_be_und
     assert [item.awaits for item in back.items] == [Awaited(receipt.id, 20)] * 2 + [None] * 2
     assert [item.before == item.target for item in back.items] == [True, True, False, False]
     (said,) = [each.text for each in back.consequences if each.code == "NOT_SEEN_YET"]
-    assert said.startswith(f"The write of {receipt.id} is not seen yet and may still take effect: T@broker-a:0, T@b")
+    assert said.startswith(f"The write of {receipt.id} ")
+    assert ": T@broker-a:0, T@b" in said
     ask(cluster, lambda client: pause(client.clock, 20.0))
     assert stored(cluster) == {0: 20, 1: 20}
     del cluster.servers["broker-a"].table[Q.UPDATE_CONSUMER_OFFSET]
@@ -385,7 +386,7 @@ def test_somebody_else_who_stores_meanwhile_is_seen() -> None:
     applied = apply(cluster, plan)
     item = outcome(applied)
     assert (item.result, item.after) == (Result.UNKNOWN, 33)
-    assert item.note == "another client stored another offset meanwhile"
+    assert item.note.startswith("another client stored")
 
 
 # A reset of before still waits for its client
@@ -414,7 +415,7 @@ def test_an_offset_that_is_held_back_is_never_reset_where_the_clients_would_be_t
     applied = apply(cluster, plan)
     assert Q.INVOKE_BROKER_TO_RESET_OFFSET not in server.codes()
     assert outcome(applied).result is Result.UNCHANGED
-    assert "still waits for its client" in outcome(applied).note
+    assert "still waits for a client" in outcome(applied).note
 
 
 # The end comes in the middle

@@ -162,7 +162,10 @@ def test_an_online_group_is_described_with_its_members() -> None:
 
 not_noticed = pytest.mark.parametrize(
     ("settings", "sentence"),
-    [({"message_model": "BROADCASTING"}, "broadcasts"), ({"consume_type": "CONSUME_ACTIVELY"}, "pull by themselves")],
+    [
+        ({"message_model": "BROADCASTING"}, "broadcasts"),
+        ({"consume_type": "CONSUME_ACTIVELY"}, "pull offsets themselves"),
+    ],
 )
 
 
@@ -261,7 +264,7 @@ def test_only_the_queues_that_were_asked_for(choices: tuple[QueueChoice, ...], n
     "choice", [QueueChoice("broker-z"), QueueChoice("broker-a", 4, 4), QueueChoice("broker-b", 1, 7)]
 )
 def test_a_queue_that_there_is_not_is_a_mistake(choice: QueueChoice) -> None:
-    with pytest.raises(UsageError, match="there is no such queue"):
+    with pytest.raises(UsageError, match="does not match any queue"):
         planned(_offline(), queues=(QueueChoice("broker-a", 0, 0), choice))
 
 
@@ -341,7 +344,8 @@ def test_retry_topics_of_a_group_that_pops_are_offered(online: bool, separator: 
     retry = f"%RETRY%G{separator}T"
     plan = planned(_popping(online=online, separator=separator), Aim.LATEST).plan
     (left,) = [item.text for item in plan.consequences if item.code == "RETRY_LEFT"]
-    assert left == f"3 messages wait in {retry}, and stay there: --with-retry takes that along."
+    assert left.startswith(f"3 messages wait in {retry}, and stay there")
+    assert "--with-retry" in left
     plan = planned(_popping(online=online, separator=separator), Aim.LATEST, with_retry=True).plan
     assert targets(plan) == {f"{retry}@broker-a:0": 3, "T@broker-a:0": 100, "T@broker-a:1": 100}
     everything = planned(_popping(online=online, separator=separator), Aim.LATEST, topics=(), with_retry=True).plan
@@ -351,7 +355,7 @@ def test_retry_topics_of_a_group_that_pops_are_offered(online: bool, separator: 
 def test_one_message_that_waits() -> None:
     cluster = message_cluster(store(counts={"T": (100,), "%RETRY%G": (1,)}, offsets={"T": {0: 60}}))
     (left,) = [item.text for item in planned(cluster).plan.consequences if item.code == "RETRY_LEFT"]
-    assert left == "1 message waits in %RETRY%G, and stays there: --with-retry takes that along."
+    assert left.startswith("1 message waits in %RETRY%G, and stays there")
 
 
 def test_retry_topics_that_could_not_be_read_are_not_empty() -> None:
@@ -364,7 +368,8 @@ def test_retry_topics_that_could_not_be_read_are_not_empty() -> None:
     instead(server, Q.GET_CONSUME_STATS, refuse)
     codes = {item.code: item.text for item in planned(cluster, Aim.LATEST).plan.consequences}
     assert "RETRY_LEFT" not in codes
-    assert codes["RETRY_UNKNOWN"].startswith("Whether messages wait in the group's retry topics at broker-a is not")
+    assert "unknown" in codes["RETRY_UNKNOWN"]
+    assert "retry topics at broker-a: " in codes["RETRY_UNKNOWN"]
 
 
 def test_another_groups_dead_letters_are_a_topic_like_others() -> None:
@@ -459,7 +464,7 @@ def test_given_offsets_and_what_is_left_alone() -> None:
     plan = planned(_offline(), Aim.GIVEN, given=given).plan
     assert targets(plan) == {"T@broker-a:0": 5}
     (left,) = [item for item in plan.consequences if item.code == "LEFT_ALONE"]
-    assert left.text == "1 queue is left alone: no offset is given."
+    assert left.text == "1 queue is left alone: no offset was given."
 
 
 @pytest.mark.parametrize("aim", [Aim.GIVEN, Aim.BEFORE])

@@ -104,7 +104,7 @@ def test_members_that_do_not_tell_may_be_anywhere_up_to_the_end() -> None:
     item = the_item(plan)
     assert (item.reconsumed_bounds, item.skipped_bounds) == ((0, 440), (0, 50))
     assert _texts(plan, "CLIENTS_AHEAD") == [
-        "How far members have pulled is unknown in 2 queues: T@broker-a:0, T@broker-a:1."
+        "How far members have pulled is unknown for 2 queues: T@broker-a:0, T@broker-a:1."
     ]
 
 
@@ -137,7 +137,7 @@ def _elsewhere(*topics: str) -> Cluster:
 def test_a_topic_that_no_member_subscribes_to_is_told() -> None:
     cluster = _elsewhere("U")
     plan = planned(cluster, Aim.OFFSET, 20).plan
-    assert _texts(plan, "NOT_SUBSCRIBED") == ["No member subscribes to T: nothing there is consumed."]
+    assert _texts(plan, "NOT_SUBSCRIBED") == ["No member subscribes to T: messages there are not consumed."]
     # Nobody is ahead in it either.
     assert the_item(plan).reconsumed == 40
     assert _texts(planned(cluster, topics=("U",)).plan, "NOT_SUBSCRIBED") == []
@@ -147,7 +147,7 @@ def test_a_member_that_is_silent_may_subscribe_to_it() -> None:
     cluster = _elsewhere("U")
     cluster.brokers["broker-a"].groups["G"].members["c2"] = refused(R.SYSTEM_ERROR, "silent")
     assert _texts(planned(cluster).plan, "NOT_SUBSCRIBED") == [
-        "No member subscribes to T: nothing there is consumed. Unknown: 1 member that did not answer."
+        "No member subscribes to T: messages there are not consumed. Unknown: 1 member that did not answer."
     ]
 
 
@@ -156,7 +156,7 @@ def test_members_behind_proxies_may_subscribe_to_it_and_be_ahead_in_it() -> None
     cluster.brokers["broker-a"].groups[PROXY_GROUP] = Group({"proxy": running()})
     plan = planned(cluster, Aim.OFFSET, 20).plan
     assert _texts(plan, "NOT_SUBSCRIBED") == [
-        "No member subscribes to T: nothing there is consumed. Unknown: members behind proxies."
+        "No member subscribes to T: messages there are not consumed. Unknown: members behind proxies."
     ]
     assert the_item(plan).reconsumed is None
 
@@ -338,14 +338,14 @@ def test_a_target_that_retention_deleted_is_drift() -> None:
     cluster.brokers["broker-a"].topics["T"][0].min_offset = 10
     ask(cluster, lambda client: look_again(client, plan, strict=False))
     cluster.brokers["broker-a"].topics["T"][0].min_offset = 11
-    assert "T@broker-a:0: its target 10 is deleted: the first message is 11 now." in _stale(cluster, plan)
+    assert "T@broker-a:0: its target 10 is deleted: the first message is now 11." in _stale(cluster, plan)
 
 
 def test_a_queue_of_which_the_ends_are_not_read_is_drift() -> None:
     cluster = message_cluster(store(offsets={"T": {0: 60, 1: 60}}))
     plan = planned(cluster, Aim.OFFSET, 10).plan
     cluster.servers["broker-a"].table[Q.GET_TOPIC_STATS_INFO] = refused(R.SYSTEM_ERROR, "boom")
-    assert "T@broker-a:0: its first and last offset could not be read." in _stale(cluster, plan)
+    assert "T@broker-a:0: its first and last offsets could not be read." in _stale(cluster, plan)
 
 
 @both

@@ -21,7 +21,7 @@ def test_a_folder_that_others_may_write_to_is_closed_to_them_when_it_is_our_own(
     own.chmod(0o777)
     monkeypatch.setenv("RMQCTL_STATE", str(own))
     for create in (True, False):
-        with pytest.raises(UsageError, match="is open to others"):
+        with pytest.raises(UsageError, match="is open to other users"):
             state_folder(create=create)
     assert own.stat().st_mode & 0o777 == 0o777
     monkeypatch.delenv("RMQCTL_STATE")
@@ -41,19 +41,19 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("RMQCTL_STATE", str(folder))
     with pytest.raises(UsageError) as raised:
         state_folder()
-    assert raised.value.sentence == f"{folder} belongs to somebody else."
+    assert raised.value.sentence == f"{folder} belongs to another user."
     assert raised.value.hint == "Name another folder in RMQCTL_STATE."
 
 
 def test_a_file_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch(0o600)
     monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "file"))
-    with pytest.raises(UsageError, match="can't be used: file exists"):
+    with pytest.raises(UsageError, match=r"Cannot use .*: file exists"):
         state_folder()
-    with pytest.raises(UsageError, match="is no folder"):
+    with pytest.raises(UsageError, match="is not a folder"):
         state_folder(create=False)
     monkeypatch.setenv("RMQCTL_STATE", str(tmp_path / "file" / "below"))
-    with pytest.raises(UsageError, match="can't be used: not a directory"):
+    with pytest.raises(UsageError, match=r"Cannot use .*: not a directory"):
         state_folder()
 
 

@@ -57,15 +57,15 @@ def test_changes_in_words(text: str, name: str, changes: Changes) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "'' is no change of a group."),
-        ("1 client", "'1 client' is no change of a group."),
-        ("+1 queue", "is no change of a group."),
-        ("+1 client none", "is no change of a group."),
-        ("none and +1 client", "is no change of a group."),
-        ("+client:", "is no change of a group."),
-        ("queues4", "is no change of a group."),
-        ("+\u0661 client", "is no change of a group."),
-        ("-1 broker", "The change '-1 broker' does not say which broker goes."),
+        ("", "Invalid change ''."),
+        ("1 client", "change '1 client'."),
+        ("+1 queue", "change '+1 queue'."),
+        ("+1 client none", "change '+1 client none'."),
+        ("none and +1 client", "change 'none and +1 client'."),
+        ("+client:", "change '+client:'."),
+        ("queues4", "change 'queues4'."),
+        ("+\u0661 client", "Invalid change '+\u0661 client'."),
+        ("-1 broker", "The change '-1 broker' does not name the broker"),
         ("queues+1 and queues+2", "changes the number of queues twice."),
         ("+0 clients", "the number must be 1 to 1000000."),
         ("+99999999 clients", "the number must be 1 to 1000000."),
@@ -95,23 +95,21 @@ def _read(*rows: QueueRow) -> HeldGroup:
 
 
 @pytest.mark.parametrize(
-    ("last", "skipped"),
+    ("last", "reason", "fact"),
     [
-        (_row(T[1], None, is_held=None), SkippedGroup(Skip.OWNERS_UNKNOWN, "Who held 1 of its 2 queues is not known.")),
-        (
-            _row(T[1], None, is_held=True),
-            SkippedGroup(
-                Skip.SEVERAL_OWNERS, "Several clients held 1 of its 2 queues: a snapshot does not name them."
-            ),
-        ),
+        (_row(T[1], None, is_held=None), Skip.OWNERS_UNKNOWN, "held 1 of its 2 queues"),
+        (_row(T[1], None, is_held=True), Skip.SEVERAL_OWNERS, "Several clients held 1 of its 2 queues"),
     ],
-)  # fmt: skip
-def test_groups_are_not_guessed(last: QueueRow, skipped: SkippedGroup) -> None:
-    assert read_group([_row(T[0], "c1"), last]) == skipped
+)
+def test_groups_are_not_guessed(last: QueueRow, reason: Skip, fact: str) -> None:
+    skipped = read_group([_row(T[0], "c1"), last])
+    assert isinstance(skipped, SkippedGroup)
+    assert skipped.reason is reason
+    assert fact in skipped.text
 
 
 def test_nobody_to_share() -> None:
-    nobody = SkippedGroup(Skip.NO_OWNERS, "Nobody held any of its queues.")
+    nobody = SkippedGroup(Skip.NO_OWNERS, "No client held any of its queues.")
     assert read_group([_row(mq, None, is_held=False) for mq in T]) == nobody
     assert read_group([]) == nobody
 
@@ -167,7 +165,7 @@ def test_more_clients_than_queues_and_an_uneven_share_by_hand() -> None:
     first, second = try_group(scene, ["averagely"], [parse_change("+6 clients"), parse_change("queues=1")])
     assert (first["client_count"], first["idle_client_count"], first["queue_imbalance"]) == (9, 1, 1)
     assert first["concern_codes"][0] == "IDLE_CLIENTS"
-    assert "1 client would have no queue" in first["concerns"]
+    assert "1 client would have no queues" in first["concerns"]
     # c1 has a:0, c2 b:0, c3 nothing.
     assert (second["queue_count"], second["idle_client_count"], second["least_queues"]) == (2, 1, 0)
     everything = _read(*(_row(mq, "c2" if mq == T[7] else "c1") for mq in T))
@@ -193,19 +191,20 @@ def test_queues_that_come_have_no_lag() -> None:
 @pytest.mark.parametrize(
     ("strategy", "change", "code", "reason"),
     [
-        ("config", "none", "STRATEGY", "The strategy config needs to be told the queues."),
-        ("machine-room", "none", "STRATEGY", "The strategy machine-room needs to be told the rooms."),
+        ("config", "none", "STRATEGY", "The strategy config needs the queues of each client."),
+        ("machine-room", "none", "STRATEGY", "The strategy machine-room needs the rooms."),
         ("averagely", "-3 clients", "CHANGE", "No client would be left."),
         ("averagely", "-4 clients", "CHANGE", "There are only 3."),
         ("averagely", "-client:c4", "CHANGE", "Client c4 does not exist."),
-        ("averagely", "+client:c3", "CHANGE", "This client is there already."),
+        ("averagely", "+client:c3", "CHANGE", "This client already exists."),
         ("averagely", "-broker:broker-c", "CHANGE", "Broker broker-c does not exist."),
         ("averagely", "queues=0", "CHANGE", "No queue would be left."),
     ],
 )
 def test_what_is_refused_says_why(strategy: str, change: str, code: str, reason: str) -> None:
     refused, fine = try_group(_by_hand(), [strategy, "circle"], [parse_change(change)])
-    assert (refused["state"], refused["reason_code"], refused["reason"]) == ("REFUSED", code, reason)
+    assert (refused["state"], refused["reason_code"]) == ("REFUSED", code)
+    assert refused["reason"].endswith(reason)
     assert "queue_count" not in refused
     assert fine["state"] == ("REFUSED" if code == "CHANGE" else "TRIED")
 

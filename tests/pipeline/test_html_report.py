@@ -90,7 +90,7 @@ def test_who_can_not_see_a_plot_is_told() -> None:
     for plot in plots:
         assert plot["role"] == "img"
         assert set((plot["aria-labelledby"] or "").split()) <= set(ids)
-    assert "From 10 to 40, the most 40 at 11-10 13:00 UTC. 1 of 4 are not known." in "".join(read.words)
+    assert "From 10 to 40, maximum 40 at 11-10 13:00 UTC. 1 of 4 are unknown." in "".join(read.words)
     assert len(read.all("table")) == len(read.all("caption")) == 5
     assert {each.get("scope") for each in read.all("th")} == {"col", "row"}
     assert read.all("html") == [{"lang": "en"}]
@@ -158,7 +158,7 @@ def test_a_line_has_gaps_where_nothing_is_known() -> None:
     # From 64 to 632: times 100 and 200 of 400; 0 is at the bottom, 158, half of the most in the middle.
     assert points == "206.0,158.0 348.0,83.0"
     assert re.findall(r'<circle class="dot" cx="([\d.]+)" cy="([\d.]+)"', plot) == [("632.0", "8.0")]
-    assert line_plot("k", "Lag", *_TIMES, [None] * 4).count("Nothing is known.") == 1
+    assert line_plot("k", "Lag", *_TIMES, [None] * 4).count("All values are unknown.") == 1
     assert "<polyline" in line_plot("k", "Lag", *_TIMES, [0, 0, 0, 0])
 
 

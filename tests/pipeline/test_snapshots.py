@@ -242,9 +242,9 @@ def test_options_of_the_job() -> None:
     assert JOB.asks_cluster(JobOptions(now_ms=0))
     assert not JOB.asks_cluster(JobOptions(now_ms=0, recordings=("a.jsonl",)))
     JOB.check(JobOptions(now_ms=0, run_id="nightly"))
-    with pytest.raises(UsageError, match="'a/b' is no id of a run"):
+    with pytest.raises(UsageError, match="run id 'a/b'"):
         JOB.check(JobOptions(now_ms=0, run_id="a/b"))
-    with pytest.raises(UsageError, match="--run-id does not go with --recording"):
+    with pytest.raises(UsageError, match="--run-id and --recording"):
         JOB.check(JobOptions(now_ms=0, run_id="a", recordings=("a.jsonl",)))
 
 
@@ -260,5 +260,5 @@ def test_a_recording_of_other_groups_is_refused(tmp_path: Path) -> None:
 
     assert (read(), read("p*"), read("other", "pay")) == (["pay", "other"], ["pay"], ["pay", "other"])
     for groups in (("orders",), ("pay", "orders"), ("x*",)):
-        with pytest.raises(UsageError, match=r"^The recording is of group other, pay, not (orders|x\*)\.$"):
+        with pytest.raises(UsageError, match=r"^The recording is for group other, pay, not (orders|x\*)\.$"):
             read(*groups)

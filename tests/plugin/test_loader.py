@@ -85,7 +85,7 @@ def test_a_plugin_comes_by_its_file_or_by_the_variable(tmp_path: Path) -> None:
 
 
 def test_a_codec_that_there_is_not_gets_a_suggestion(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no codec 'uper'") as caught:
+    with pytest.raises(UsageError, match="codec 'uper'") as caught:
         body_codec("uper", [_file(tmp_path, _GOOD)], {})
     assert caught.value.hint == "Did you mean upper?"
 
@@ -98,16 +98,16 @@ def test_every_text_encoding_of_python_is_a_codec(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["zlib", "rot13", "hex", "nowhere", "", "g\0bk"])
 def test_what_is_no_encoding_of_texts_is_no_codec(name: str) -> None:
-    with pytest.raises(UsageError, match="There is no codec"):
+    with pytest.raises(UsageError, match="Unknown codec"):
         body_codec(name, environ={})
 
 
 def test_a_codec_that_nothing_looks_like_gets_the_names_there_are() -> None:
     with pytest.raises(UsageError) as caught:
         body_codec("xml", environ={})
-    assert caught.value.hint == (
-        "Known are base64, msgpack and text encodings (gbk, shift_jis, utf-16 ...); --plugin adds more."
-    )
+    assert caught.value.hint is not None
+    for word in ("base64", "msgpack", "text encodings", "gbk", "--plugin"):
+        assert word in caught.value.hint
 
 
 def test_a_plugins_codec_goes_before_an_encoding_of_its_name(tmp_path: Path) -> None:
@@ -123,16 +123,16 @@ def test_a_file_that_there_is_not_is_a_mistake_of_the_call() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("def broken(:", "can't be loaded: SyntaxError"),
-        ("raise RuntimeError('two\\nlines')", "can't be loaded: RuntimeError: two lines"),
-        ("raise SystemExit(3)", "can't be loaded: SystemExit: 3"),
-        (_HEAD + "def rmqctl_no_such_hook():\n    return 1\n", "can't be loaded: PluginValidationError"),
-        (_HEAD + "def rmqctl_body_codecs(wrong):\n    return {}\n", "can't be loaded: PluginValidationError"),
+        ("def broken(:", "SyntaxError"),
+        ("raise RuntimeError('two\\nlines')", ": RuntimeError: two lines."),
+        ("raise SystemExit(3)", ": SystemExit: 3."),
+        (_HEAD + "def rmqctl_no_such_hook():\n    return 1\n", ": PluginValidationError"),
+        (_HEAD + "def rmqctl_body_codecs(wrong):\n    return {}\n", ": PluginValidationError"),
         (_HEAD + "def rmqctl_body_codecs():\n    1 / 0\n", "failed: ZeroDivisionError"),
         (_HEAD + "def rmqctl_body_codecs():\n    return 3\n", "failed: TypeError"),
-        (_HEAD + "def rmqctl_body_codecs():\n    return {'x': 3}\n", "its codec 'x' can't be called"),
-        (_HEAD + "def rmqctl_body_codecs():\n    return {3: len}\n", "it calls a codec 3, which is no name"),
-        (_HEAD + "def rmqctl_body_codecs():\n    return {'': len}\n", "it calls a codec '', which is no name"),
+        (_HEAD + "def rmqctl_body_codecs():\n    return {'x': 3}\n", "its codec 'x' is not callable"),
+        (_HEAD + "def rmqctl_body_codecs():\n    return {3: len}\n", "failed: 3 is not a name"),
+        (_HEAD + "def rmqctl_body_codecs():\n    return {'': len}\n", "failed: '' is not a name"),
     ],
 )
 def test_a_plugin_that_fails_is_one_sentence_with_its_name(text: str, says: str, tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_plugin_that_fails_is_one_sentence_with_its_name(text: str, says: str,
 
 def test_two_plugins_with_one_name_are_refused_and_an_own_codec_can_be_taken_over(tmp_path: Path) -> None:
     one, two = _file(tmp_path, _GOOD, "one.py"), _file(tmp_path, _GOOD, "two.py")
-    with pytest.raises(PluginError, match=r"one\.py and .*two\.py bring a codec 'upper'"):
+    with pytest.raises(PluginError, match=r"one\.py and .*two\.py define a codec 'upper'"):
         body_codec("upper", [one, two], {})
     mine = _file(tmp_path, _GOOD.replace("'upper'", "'base64'"))
     assert body_codec("base64", [mine], {})(b"abc", {}, "T") == "ABC"
@@ -164,8 +164,8 @@ def test_strategies_and_resolvers_follow_the_same_rules(
     assert set(asked(load_plugins([one], {}))) == {"mine"}
     assert set(asked(load_plugins([], {"RMQCTL_PLUGINS": one}))) == {"mine"}
     for files, says in (
-        ([one, two], rf"Both .*one\.py and .*two\.py bring a {noun} 'mine'\."),
-        ([_file(tmp_path, f"{_HEAD}def {hook}():\n    return {{'mine': 3}}\n")], f"its {noun} 'mine' can't be called"),
+        ([one, two], rf"Both .*one\.py and .*two\.py define a {noun} 'mine'\."),
+        ([_file(tmp_path, f"{_HEAD}def {hook}():\n    return {{'mine': 3}}\n")], f"its {noun} 'mine' is not callable"),
         ([_file(tmp_path, f"{_HEAD}def {hook}():\n    1 / 0\n", "zero.py")], r"zero\.py failed: ZeroDivisionError"),
     ):
         with pytest.raises(PluginError, match=says):
@@ -204,11 +204,11 @@ def test_the_shipped_plugin_reads_gzipped_json() -> None:
     parts = gzip.compress(b'{"a":') + gzip.compress(b"7}")
     assert run_codec("gzip-json", codec, parts, {}, "T") == {"a": 7}
     for broken, says in (
-        (b"", "cut off"),
+        (b"", "truncated"),
         (body + b"behind", "not gzip"),
         (gzip.compress(b""), "JSONDecodeError"),
         (b"plain", "not gzip"),
-        (body[:-9], "cut off"),
+        (body[:-9], "truncated"),
         (gzip.compress(b"{"), "JSONDecodeError"),
     ):
         with pytest.raises(PluginError, match=says):

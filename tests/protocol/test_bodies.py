@@ -585,8 +585,8 @@ def test_a_route_with_impossibly_many_queues_is_refused(count: int) -> None:
 @pytest.mark.parametrize(
     ("body", "wrong"),
     [
-        (b"{}", "a value has another form|is missing"),
-        (b'{"brokerAddrTable":null}', "another form|in place of|is missing"),
+        (b"{}", "wrong format|is missing"),
+        (b'{"brokerAddrTable":null}', "wrong format|in place of|is missing"),
         (
             b'{"brokerAddrTable":{"b":{"brokerAddrs":{0:5},"brokerName":"b","cluster":"C"}}}',
             "a number in place of a text",
@@ -597,7 +597,5 @@ def test_a_route_with_impossibly_many_queues_is_refused(count: int) -> None:
 def test_what_is_wrong_with_a_body_is_said_without_python(body: bytes, wrong: str) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
         bodies.decode_cluster_info(body)
-    assert re.search(
-        rf"The peer's answer about cluster info is not what RocketMQ sends \(.*({wrong}).*\)\.", str(caught.value)
-    )
+    assert re.search(rf"The peer's answer about cluster info .*: .*({wrong})", str(caught.value))
     assert not re.search(r"Error\(|NoneType|'str'|object", str(caught.value))

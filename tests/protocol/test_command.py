@@ -132,7 +132,7 @@ def test_fields_that_are_no_texts_become_their_json() -> None:
 @pytest.mark.parametrize("key", ["code", "opaque", "flag", "version"])
 @pytest.mark.parametrize("value", [2**31, -(2**31) - 1, 10**400, 1.0, "1", True, None, [], {}])
 def test_a_number_of_the_json_header_has_32_bits(key: str, value: object) -> None:
-    with pytest.raises(RemoteProtocolError, match=f"{key} is no 32-bit number"):
+    with pytest.raises(RemoteProtocolError, match=f"{key} is not a 32-bit number"):
         read_json({key: value})
 
 

@@ -130,13 +130,13 @@ def test_the_largest_frame_is_read_and_sent() -> None:
     frame = encode_frame(largest)
     assert len(frame) == MAX_FRAME_BYTES
     assert len(decode(frame).body) == MAX_FRAME_BYTES - empty
-    with pytest.raises(LocalProtocolError, match="over the limit"):
+    with pytest.raises(LocalProtocolError, match="frame limit"):
         encode_frame(Command(1, body=bytes(MAX_FRAME_BYTES - empty + 1)))
 
 
 @pytest.mark.parametrize("encoding", HeaderEncoding)
 def test_a_header_over_the_limit_is_not_sent(encoding: HeaderEncoding) -> None:
-    with pytest.raises(LocalProtocolError, match="over the limit"):
+    with pytest.raises(LocalProtocolError, match="frame limit"):
         encode_frame(Command(1, {"k": "v" * MAX_FRAME_BYTES}, encoding=encoding))
 
 

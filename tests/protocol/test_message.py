@@ -430,7 +430,7 @@ def test_inner_batch_keeps_a_topic_that_is_no_utf_8() -> None:
 
 @pytest.mark.parametrize("count", ["0", "2", "4", "999999999999999999"])
 def test_inner_batch_of_another_count(count: str) -> None:
-    with pytest.raises(RemoteProtocolError, match=f"of 3 messages that says it has {count}"):
+    with pytest.raises(RemoteProtocolError, match=f"of 3 messages that announces {count}"):
         list(iter_messages(inner(properties={"INNER_NUM": count})))
 
 

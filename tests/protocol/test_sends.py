@@ -140,20 +140,20 @@ def test_which_messages_need_a_timer() -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"keys": ["a b"]}, "'a b' is no key"),
-        ({"keys": [""]}, "'' is no key"),
-        ({"tag": ""}, "is no tag"),
-        ({"tag": "A || B"}, "is no tag"),
-        ({"tag": " A"}, "is no tag"),
-        ({"tag": "*"}, "is no tag"),
-        ({"properties": {"UNIQ_KEY": "x"}}, "UNIQ_KEY is RocketMQ's own"),
-        ({"properties": {"TRAN_MSG": "true"}}, "TRAN_MSG is RocketMQ's own"),
+        ({"keys": ["a b"]}, "'a b' is not"),
+        ({"keys": [""]}, "'' is not"),
+        ({"tag": ""}, "is not a valid tag"),
+        ({"tag": "A || B"}, "is not a valid tag"),
+        ({"tag": " A"}, "is not a valid tag"),
+        ({"tag": "*"}, "is not a valid tag"),
+        ({"properties": {"UNIQ_KEY": "x"}}, "UNIQ_KEY is reserved"),
+        ({"properties": {"TRAN_MSG": "true"}}, "TRAN_MSG is reserved"),
         ({"properties": {"": "x"}}, "a name and a value"),
         ({"properties": {"x": ""}}, "a name and a value"),
         ({"properties": {"x": "a\x02b"}}, "separator"),
         ({"tag": "a\x01b"}, "separator"),
         ({"properties": {"x": "\udcff"}}, "not valid Unicode"),
-        ({"properties": {"x": "ä" * 16_383}}, "bytes; 31743 can be stored"),
+        ({"properties": {"x": "ä" * 16_383}}, "the limit is 31743"),
     ],
 )
 def test_what_would_not_come_back_as_it_was_given(given: dict[str, object], says: str) -> None:
@@ -172,7 +172,7 @@ def test_a_batch_leaves_room_for_what_brokers_add_since_one_of_4_9_would_break_i
     longest = OutgoingMessage(b"x", {"x": "a" * (32_767 - 1_024 - 3)})
     assert sends.batch_part(longest)
     longer = OutgoingMessage(b"x", {"x": "a" * (32_767 - 1_024 - 2)})
-    with pytest.raises(ValueError, match="31743 can be stored"):
+    with pytest.raises(ValueError, match="31743"):
         sends.batch_part(longer)
     assert sends.send_message("P", MQ, longer, 1).body
 

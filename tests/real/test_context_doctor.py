@@ -63,7 +63,7 @@ def test_a_broker_in_place_of_a_name_server(cluster: Cluster, rmqctl: Rmqctl) ->
     result = rmqctl("doctor", "-o", "json", namesrv=address)
 
     assert result.exit_code == 1
-    assert _checks(result, "name server")[address]["found"] == f"{address} is no name server (a broker)"
+    assert _checks(result, "name server")[address]["found"] == f"{address} is not a name server (a broker)"
 
 
 def test_contexts_are_tried_and_a_dead_one_hides_no_other(cluster: Cluster, rmqctl: Rmqctl, tmp_path: Path) -> None:

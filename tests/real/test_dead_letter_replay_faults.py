@@ -70,7 +70,7 @@ def test_a_target_that_becomes_read_only(cluster: Cluster, rmqctl: Rmqctl) -> No
     code, receipt = _ended(running)
     assert code == 8
     assert {error["name"] for error in receipt["errors"]} == {"REFUSED"}
-    assert all("no queue that can be written to" in error["message"] for error in receipt["errors"])
+    assert all("no writable queue" in error["message"] for error in receipt["errors"])
     sent_count = _check_part(cluster, rmqctl, group, target, receipt, count)
 
     refused = rmqctl(*words)

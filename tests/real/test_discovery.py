@@ -20,9 +20,9 @@ def test_a_url_names_the_name_servers(cluster: Cluster, name_server_page: NameSe
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (b"<html><body>Welcome</body></html>", "answered '<html><body>Welcome</body></html>' in place of"),
-        (b"", "answered nothing in place of name servers"),
-        (b"\xff\x00\x1b[31m", "in place of name servers"),
+        (b"<html><body>Welcome</body></html>", "answered '<html><body>Welcome</body></html>' instead of"),
+        (b"", "answered nothing instead of name servers"),
+        (b"\xff\x00\x1b[31m", "instead of name servers"),
         (b"x" * 1_000_000, "answered more than 64 KiB"),
     ],
 )

@@ -34,5 +34,5 @@ def test_name_servers_that_differ_are_told_apart(cluster: Cluster, rmqctl: Rmqct
         (name, [cluster.namesrv], ["NAME_SERVERS_DIFFER"]) for name in ("broker-a", "broker-b")
     ]
     assert result.document["nameServersAgree"] is False
-    assert f"Name server {stranger} has no route of Known." in shown.stderr
+    assert f"Name server {stranger} has no route for Known." in shown.stderr
     assert neither.exit_code == 5

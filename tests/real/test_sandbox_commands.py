@@ -138,4 +138,4 @@ def test_clients_get_over_what_real_brokers_do_to_them(commanded: CommandedSandb
     else:  # 4.9 waits for the answer of a connection that is gone, until its time is up
         with pytest.raises(WorkbenchError, match="call timeout"):
             commanded.java.produce("Bad", 5, prefix="dropped-")
-    assert "No fault is in effect." in commanded.tell("fault", "list").stderr
+    assert "No faults are active." in commanded.tell("fault", "list").stderr

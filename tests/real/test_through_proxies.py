@@ -23,7 +23,7 @@ def test_members_behind_a_proxy_are_unknown(proxy: Proxy) -> None:
     assert (described["state"], described["reasons"]["memberCount"]) == ("UNKNOWN", "BEHIND_PROXY")
     assert "Proxies are connected to this cluster" in shown.stderr
     assert shown.exit_code == members.exit_code == 0
-    assert "may have some behind a proxy" in members.stderr
+    assert "behind a proxy" in members.stderr
 
 
 def test_the_proxys_own_group_and_topic_are_the_systems(proxy: Proxy) -> None:
@@ -55,7 +55,7 @@ def test_messages_that_come_back_are_not_called_consumed(proxy: Proxy) -> None:
 def test_a_proxy_in_place_of_a_name_server_is_told(proxy: Proxy) -> None:
     result = Rmqctl(proxy.address)("group", "list")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert f"{proxy.address} is a proxy, which can't list the cluster." in result.stderr
+    assert f"{proxy.address} is a proxy, which cannot list the cluster." in result.stderr
 
 
 def test_a_broker_in_place_of_a_name_server_is_told(proxy: Proxy) -> None:

@@ -76,7 +76,7 @@ def test_a_filter_is_named_and_a_topic_that_nobody_subscribes_to(cluster: Cluste
     shown = rmqctl("offset", "reset", group, "--topic", topic, "--shift-by", "-100", "--dry-run")
     assert "100 messages (before the group's filter B) would be redelivered, 0 skipped." in shown.stderr
     shown = rmqctl("offset", "reset", group, "--topic", other, "--to-earliest", "--dry-run")
-    assert f"No member subscribes to {other}: nothing there is consumed." in shown.stderr
+    assert f"No member subscribes to {other}: messages there are not consumed." in shown.stderr
     plan = rmqctl("offset", "reset", group, "--topic", topic, "--to-time", "-1h", "--dry-run", "-o", "json").document
     assert plan["filters"] == {topic: ["B"]}
     # Brokers tell their time, and here it is this machine's.

@@ -276,4 +276,4 @@ def test_members_that_take_the_queue_anew_where_they_were_are_not_confirmed(push
     for each, has_gone in zip(seen, went, strict=True):
         verdict = each.waited.verdicts[mq]
         assert verdict.outcome is (Outcome.CONFIRMED if has_gone else Outcome.UNKNOWN), verdict
-        assert has_gone or "or never went there" in verdict.reason
+        assert has_gone or "or never moved" in verdict.reason

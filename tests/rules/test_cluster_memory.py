@@ -97,7 +97,7 @@ def test_a_broker_that_only_routes_name_is_missing_unless_one_has_its_address() 
     ("broker", "reason"),
     [
         (A, None),
-        (Broker("C", "broker-b", {}), "the name server knows no address of it"),
+        (Broker("C", "broker-b", {}), "the name server does not list its address"),
         (Broker("C", "broker-b", {1: "b:1"}), "no master is registered"),
         (Broker("C", "broker-b", {}, Absence(NOW_MS)), "registered until 08:00:00 UTC, not registered now"),
     ],
@@ -173,7 +173,7 @@ def test_queues_that_only_members_hold_make_their_broker_one_that_was_there() ->
     assert after.brokers["broker-x"] == SeenBroker("", None, NOW_MS, is_held=True)
     assert after.topics == {"T": {"broker-x": SeenQueues(3, 3, 6, NOW_MS)}}
     (missing,) = with_missing_brokers(ClusterInfo((A,)), _expect(after)).missing[-1:]
-    reason = "not registered, though members held queues of it at 08:00:00 UTC"
+    reason = "not registered, though members held its queues at 08:00:00 UTC"
     assert not_registered(missing, NOW_MS).reason == reason
     later = remember(after, seen, NOW_MS + 1)
     assert later.brokers["broker-x"].last_seen_ms == NOW_MS + 1

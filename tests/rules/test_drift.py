@@ -112,7 +112,7 @@ def test_a_target_that_was_gone_over_is_drift() -> None:
     plan = _plan(target=80)
     for after in (51, 79, 80):
         assert _at(plan, after) == []
-    assert _at(plan, 81) == ["T@broker-a:0: its offset was 50 and is 81: it went over its target 80."]
+    assert _at(plan, 81) == ["T@broker-a:0: its offset was 50 and is 81: it passed its target 80."]
 
 
 def test_a_group_is_not_sent_back_where_the_plan_said_that_nothing_changes() -> None:
@@ -168,7 +168,7 @@ def test_members_that_came_or_went_are_drift(before: GroupState, after: GroupSta
 def test_another_way_of_consuming_is_drift() -> None:
     plan = _plan()
     assert _drift(plan, consume_type="CONSUME_POP") == ["The consume type was CONSUME_PASSIVELY and is CONSUME_POP."]
-    assert _drift(plan, message_model=None) == ["The message model was CLUSTERING and is not known."]
+    assert _drift(plan, message_model=None) == ["The message model was CLUSTERING and is unknown."]
     assert _drift(plan, message_model="BROADCASTING") == ["The message model was CLUSTERING and is BROADCASTING."]
 
 
@@ -179,13 +179,13 @@ def test_another_broker_of_that_name_is_drift() -> None:
 
 
 def test_a_broker_that_is_gone_is_drift_and_is_said_once() -> None:
-    assert _drift(_plan(), brokers={}, offsets={}) == ["Broker broker-a is not there, or does not answer."]
+    assert _drift(_plan(), brokers={}, offsets={}) == ["Broker broker-a is not registered or does not answer."]
 
 
 def test_another_route_is_drift() -> None:
     plan = _plan()
     assert _drift(plan, routes={"broker-a": Route.CLIENT_PUSH}) == [
-        "Broker broker-a would be changed by SERVER_SIDE, and now by CLIENT_PUSH."
+        "Broker broker-a was to be changed by SERVER_SIDE, and now by CLIENT_PUSH."
     ]
     # Of brokers that the plan is not about nothing is said.
     routes = {"broker-a": Route.SERVER_SIDE, "broker-b": Route.CLIENT_PUSH}
@@ -207,7 +207,7 @@ def test_no_item_goes_another_way_than_its_broker() -> None:
     for items in ((PlanItem(_MQ, 50, 20, Route.CLIENT_PUSH), other), (other, PlanItem(_MQ, 50, 20, Route.CLIENT_PUSH))):
         routes = {"broker-a": Route.SERVER_SIDE}
         assert _drift(_plan(items=items), routes=routes) == [
-            "Broker broker-a would be changed by CLIENT_PUSH, and now by SERVER_SIDE."
+            "Broker broker-a was to be changed by CLIENT_PUSH, and now by SERVER_SIDE."
         ]
 
 

@@ -47,14 +47,14 @@ def test_a_duration_in_its_many_ways_to_write_it(text: str, duration_ms: int) ->
     ],
 )
 def test_anything_else_is_an_error_that_shows_how_to_write_one(text: str) -> None:
-    with pytest.raises(ValueError, match="is no duration: write 500ms, 10s, 1m30s, 2h, 3d or PT1H") as caught:
+    with pytest.raises(ValueError, match="use for example 500ms, 10s, 1m30s, 2h, 3d or PT1H") as caught:
         parse_duration_ms(text)
-    assert str(caught.value).startswith(repr(text))
+    assert str(caught.value).startswith(f"invalid duration {text!r}: ")
 
 
 @pytest.mark.parametrize("text", ["2", "10", "1.5", "0.5", "007", "9" * 400])
 def test_a_number_without_a_unit_could_be_hours_or_seconds(text: str) -> None:
-    with pytest.raises(ValueError, match=f"'{text}' has no unit: write {text}h, {text}m or {text}s"):
+    with pytest.raises(ValueError, match=f"'{text}' has no unit: use {text}h, {text}m or {text}s"):
         parse_duration_ms(text)
 
 
@@ -62,7 +62,7 @@ def test_a_number_without_a_unit_could_be_hours_or_seconds(text: str) -> None:
     "text", ["\u0661\u0660", "\u0661\u0660s", "PT\u0661H", "\uff11\uff10s", "PT1\u017f", "\u00b2s"]
 )
 def test_digits_and_letters_of_other_scripts_are_none(text: str) -> None:
-    with pytest.raises(ValueError, match="is no duration"):
+    with pytest.raises(ValueError, match="invalid duration"):
         parse_duration_ms(text)
 
 

@@ -49,7 +49,7 @@ def test_a_condition_is_a_key_an_operator_and_a_value(text: str, condition: Cond
 
 @pytest.mark.parametrize("text", ["", "lag", ">0", "5>lag", "lag!5", "group~(", "group!~[", "größe>1"])
 def test_anything_else_is_none(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is not a (condition|regular expression)"):
+    with pytest.raises(ValueError, match=r"^invalid (condition|regular expression) "):
         parse_condition(text)
 
 
@@ -145,7 +145,7 @@ def test_a_number_is_compared_with_numbers_only(text: str, is_refused: bool) -> 
     condition = parse_condition(text)
     rows = [{"lag": None, "name": "a"}, {"lag": 5, "name": "b"}]
     if is_refused:
-        with pytest.raises(ValueError, match="is no number, and lag is one"):
+        with pytest.raises(ValueError, match="lag is a number"):
             require_comparable(condition, rows)
     else:
         require_comparable(condition, rows)

@@ -51,7 +51,7 @@ def test_going_back_has_no_effects() -> None:
 
 def test_members_that_broadcast_are_told_of() -> None:
     assert "its members broadcast" in _effects(model=BROADCASTING, consumeBroadcastEnable=False)["BROADCAST_OFF"]
-    assert "none is there" in _effects(model="CLUSTERING", consumeBroadcastEnable=False)["BROADCAST_OFF"]
+    assert "has none now" in _effects(model="CLUSTERING", consumeBroadcastEnable=False)["BROADCAST_OFF"]
 
 
 def test_a_retry_topic_that_is_there_already_is_not_made_wider() -> None:

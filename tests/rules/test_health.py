@@ -81,7 +81,7 @@ def test_each_cause_has_its_health_and_a_sentence_with_numbers() -> None:
     behind = "it is 20 messages behind"
     assert told((5, 10), (10, 10), (10, 30)) == (
         Health.OK,
-        "it came to 0 messages behind in this window, and is 20 messages behind now",
+        "it got down to 0 messages behind in this window, and is 20 messages behind now",
     )
     assert told((10, 30), (5, 40)) == (Health.REWIND, "its offset went back from 10 to 5")
     stands = f"its offset 10 did not move in 2m00s; {behind}"
@@ -93,17 +93,17 @@ def test_each_cause_has_its_health_and_a_sentence_with_numbers() -> None:
 
 
 def test_unknown_has_a_sentence_for_each_cause() -> None:
-    few = "it is 10 messages behind, and 2 samples in 1m00s can't tell more"
+    few = "it is 10 messages behind, and 2 samples in 1m00s do not show more"
     for looks, cause, reason in (
-        ([], Cause.NO_SAMPLES, "there are no samples of it"),
+        ([], Cause.NO_SAMPLES, "it has no samples"),
         (_looks((9, 9), (11, 10)), Cause.OFFSET_BEYOND_MAX, "the stored offset is beyond the end of the queue"),
         (_looks((None, 9), is_none_stored=True), Cause.NONE_STORED, "no offset is stored"),
-        (_looks((None, 9)), Cause.OFFSET_UNKNOWN, "no sample tells the stored offset"),
-        (_looks((9, None)), Cause.MAX_UNKNOWN, "no sample tells both the stored offset and the end of the queue"),
+        (_looks((None, 9)), Cause.OFFSET_UNKNOWN, "no sample shows the stored offset"),
+        (_looks((9, None)), Cause.MAX_UNKNOWN, "no sample shows both the stored offset and the end of the queue"),
         (_looks((10, 20), (10, 20)), Cause.TOO_FEW_SAMPLES, few),
     ):
         assert _judge(looks) == Verdict(Health.UNKNOWN, cause, reason)
-    silent = "nothing is known of the last 2m01s, after 3 samples in 2m00s"
+    silent = "nothing is known about the last 2m01s, after 3 samples in 2m00s"
     verdict = _judge(_looks(*UNMOVED), START_MS + 4 * MINUTE_MS + 1000)
     assert verdict == Verdict(Health.UNKNOWN, Cause.NOT_SEEN_LATELY, silent)
 
@@ -232,7 +232,7 @@ def test_deleted_messages_are_told_and_are_no_progress() -> None:
     looks[1:] = [structs.replace(looks[1], min_offset=90), structs.replace(looks[2], min_offset=85)]
     verdict = _judge(looks)
     assert verdict.cause is Cause.STANDS_STILL
-    assert verdict.reason.endswith("80 messages behind; up to 80 messages had been deleted before it read them")
+    assert verdict.reason.endswith("80 messages behind; up to 80 messages had been deleted unread")
     assert facts_of(looks).lost_highest == 80
 
 
@@ -250,7 +250,7 @@ def test_a_topic_made_anew_is_judged_by_what_is_since() -> None:
     since: tuple[Pair, ...] = ((2, 5), (2, 6), (2, 7))
     verdict = _judge(_looks(*before, *since))
     assert (verdict.health, verdict.cause) == (Health.STALL, Cause.STANDS_STILL)
-    assert verdict.reason.endswith("; only what is since the end of the queue went back counts")
+    assert verdict.reason.endswith("; only samples since the end of the queue went back count")
     assert _cause(_looks(*before, *since[:2])) is Cause.TOO_FEW_SAMPLES
     # The old offset stays until a client is corrected; then the new one is no rewind.
     assert _cause(_looks(*before, (1000, 5))) is Cause.OFFSET_BEYOND_MAX

@@ -49,7 +49,7 @@ def test_doubles_are_read_as_written(value: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "nan", "inf", "1_0", "1e", ".", "0x10", "5l", "1 2", "\u0665"])
 def test_what_is_no_double(text: str) -> None:
-    with pytest.raises(ValueError, match="is no number"):
+    with pytest.raises(ValueError, match="is not a number"):
         parse_double(text)
 
 

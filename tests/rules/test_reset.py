@@ -92,9 +92,9 @@ def test_what_is_not_there_leads_to_the_nearer_end_and_says_so(
     assert choice.target == target
     is_before = wanted < 0 or bounds[0] == 0
     told = (
-        f"before the first message: {target}"
+        f"limited to the first message, {target}"
         if is_before
-        else f"{wanted} is deleted: {target} is the first that is left"
+        else f"{wanted} is deleted: {target} is the first one left"
     )
     assert choice.note == (told if wanted < bounds[0] else f"{wanted} is not written yet: {target} is the end")
 
@@ -113,7 +113,7 @@ def test_given_offsets(current: int | None) -> None:
     assert choose_target(Spec(Aim.GIVEN), _facts(70, 100, current, given=5)).target == 70
     assert choose_target(Spec(Aim.GIVEN), _facts(70, 100, current, given=500)).target == 100
     left = choose_target(Spec(Aim.GIVEN), _facts(70, 100, current))
-    assert left == Choice(None, "no offset is given")
+    assert left == Choice(None, "no offset was given")
     assert left.is_left
 
 

@@ -33,11 +33,11 @@ def test_sql92_has_no_tags() -> None:
 @pytest.mark.parametrize(
     ("topic", "expression", "expression_type", "sentence"),
     [
-        (" ", "*", "TAG", "needs the name of a topic"),
-        ("T", "||", "TAG", "names no tag"),
-        ("T", "a >", "SQL92", "'a >' is no SQL92 expression: "),
+        (" ", "*", "TAG", "topic of a subscription is empty"),
+        ("T", "||", "TAG", "contains no tag"),
+        ("T", "a >", "SQL92", "invalid SQL92 expression 'a >': "),
         ("T", " ", "SQL92", "the SQL92 expression for T is empty"),
-        ("T", "*", "XPATH", "'XPATH' is no type of expression"),
+        ("T", "*", "XPATH", "unknown expression type 'XPATH'"),
     ],
 )
 def test_what_would_silently_deliver_nothing_is_refused(

@@ -15,7 +15,7 @@ def test_an_expression_is_read_as_brokers_do(expression: str, tags: set[str]) ->
 
 @pytest.mark.parametrize("expression", ["", "  ", "||", " || "])
 def test_an_expression_without_a_tag_is_refused(expression: str) -> None:
-    with pytest.raises(ValueError, match="names no tag"):
+    with pytest.raises(ValueError, match="contains no tag"):
         parse_tags(expression)
 
 

@@ -49,23 +49,23 @@ def test_every_form_is_read(text: str, expected: int | Edge) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "is no time"),
-        ("yesterday", "is no time"),
-        ("2026-13-01", "is no time"),
-        ("2026-11-21T25:00", "is no time"),
-        ("2026-11-21#10:00:00:00", "is no time"),
-        ("2026-11-21x10:00", "is no time"),
-        ("2026-W47-6", "is no time"),
-        ("20261121", "several ways"),
-        ("20261121100000", "several ways"),
-        ("0", "several ways"),
-        ("17952553071", "several ways"),
-        ("+2h", "is no time"),
-        ("--2h", "is no time"),
-        ("100y", "is no time"),
+        ("", "invalid time"),
+        ("yesterday", "invalid time"),
+        ("2026-13-01", "invalid time"),
+        ("2026-11-21T25:00", "invalid time"),
+        ("2026-11-21#10:00:00:00", "invalid time"),
+        ("2026-11-21x10:00", "invalid time"),
+        ("2026-W47-6", "invalid time"),
+        ("20261121", "ambiguous"),
+        ("20261121100000", "ambiguous"),
+        ("0", "ambiguous"),
+        ("17952553071", "ambiguous"),
+        ("+2h", "invalid time"),
+        ("--2h", "invalid time"),
+        ("100y", "invalid time"),
         ("1969-12-31T23:59:59Z", "between the years"),
         ("0001-01-01T00:00:00+14:00", "between the years"),
-        ("٢٠٢٦-11-21", "is no time"),
+        ("٢٠٢٦-11-21", "invalid time"),
     ],
 )
 def test_what_is_no_time_or_could_be_several_is_refused(text: str, says: str) -> None:
@@ -110,7 +110,7 @@ def test_any_text_is_a_time_or_refused_with_a_sentence(text: str) -> None:
         read = parse_time(text, NOW_MS, UTC)
     except ValueError as error:
         said = str(error)
-        assert said.startswith(repr(text))
+        assert repr(text) in said
     else:
         assert isinstance(read, Edge) or 0 <= read <= 253_402_300_799_999
 

@@ -54,18 +54,18 @@ def test_every_question_has_an_answer() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"", "something that it does not know"),
-        (b"GET / HTTP/1.1", "something that it does not know"),
-        (b"\xff\xfe", "something that it does not know"),
-        (b"[" * 50_000, "something that it does not know"),
-        (b"{}", "something that it does not know"),
-        (_line({"do": "dance"}), "something that it does not know"),
-        (_line({"do": "plan", "effect": "explode"}), "something that it does not know"),
-        (_line({"do": "plan", "effect": "drop", "count": "many"}), "something that it does not know"),
-        (_line({"do": "plan", "effect": "answer"}), "An answer needs a code."),
-        (_line({"do": "plan", "effect": "drop", "count": 0}), "A fault strikes at least once"),
-        (_line({"do": "broker", "change": "paint"}), "something that it does not know"),
-        (_line({"do": "advance", "milliseconds": -1}), "Time does not go back."),
+        (b"", "Unknown control request"),
+        (b"GET / HTTP/1.1", "Unknown control request"),
+        (b"\xff\xfe", "Unknown control request"),
+        (b"[" * 50_000, "Unknown control request"),
+        (b"{}", "Unknown control request"),
+        (_line({"do": "dance"}), "Unknown control request"),
+        (_line({"do": "plan", "effect": "explode"}), "Unknown control request"),
+        (_line({"do": "plan", "effect": "drop", "count": "many"}), "Unknown control request"),
+        (_line({"do": "plan", "effect": "answer"}), "response code"),
+        (_line({"do": "plan", "effect": "drop", "count": 0}), "Invalid fault count '0'"),
+        (_line({"do": "broker", "change": "paint"}), "Unknown control request"),
+        (_line({"do": "advance", "milliseconds": -1}), "cannot go backwards"),
         (_line({"do": "status"}, version=2), "speaks version 1 of its control protocol, not 2"),
         (_line({"of": "the future"}, version=2), "speaks version 1 of its control protocol, not 2"),
     ],
@@ -178,7 +178,7 @@ def test_a_sandbox_is_found_while_its_file_is_held() -> None:
 def test_a_port_has_one_sandbox() -> None:
     with StateFile(9876) as state:
         state.publish("127.0.0.1:9876")
-        with pytest.raises(AlreadyRunningError, match="A sandbox runs on port 9876 already"):
+        with pytest.raises(AlreadyRunningError, match="on port 9876"):
             StateFile(9876)
         with StateFile(9877):
             pass
@@ -242,7 +242,7 @@ def test_the_folder_is_the_sessions_else_the_users(monkeypatch: pytest.MonkeyPat
 
 def test_a_folder_that_cannot_be_used_is_a_mistake(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.write_text("a file")
-    with pytest.raises(UsageError, match="can't be used") as raised:
+    with pytest.raises(UsageError, match=str(folder)) as raised:
         state_folder()
     assert "RMQCTL_RUNTIME" in (raised.value.hint or "")
 

@@ -53,7 +53,7 @@ def test_a_folder_belongs_to_one_release_and_number_of_brokers(tmp_path: Path) -
 
 def test_a_folder_of_other_things_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("Dear all")
-    assert refusal(tmp_path).sentence == f"{tmp_path} holds other things than a sandbox (letter.txt)."
+    assert refusal(tmp_path).sentence == f"{tmp_path} is not a sandbox folder: it contains letter.txt."
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
 
 
@@ -73,13 +73,13 @@ def test_a_first_start_that_was_killed_is_no_hindrance(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "no JSON", "[]", json.dumps({"format": 2, "plays": "5.4.0", "brokers": 1})])
 def test_facts_that_are_not_ours_are_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "sandbox.json").write_text(content)
-    assert "is not a sandbox's, or of another format" in refusal(tmp_path).sentence
+    assert "its format is not supported" in refusal(tmp_path).sentence
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert refusal(tmp_path / "file").sentence == f"{tmp_path / 'file'} can't be used: File exists."
-    assert "can't be used: Not a directory" in refusal(tmp_path / "file" / "below").sentence
+    assert refusal(tmp_path / "file").sentence == f"Cannot use {tmp_path / 'file'}: File exists."
+    assert "below: Not a directory" in refusal(tmp_path / "file" / "below").sentence
 
 
 def test_a_folder_that_is_not_writable_is_refused(tmp_path: Path) -> None:
@@ -90,14 +90,14 @@ def test_a_folder_that_is_not_writable_is_refused(tmp_path: Path) -> None:
     try:
         if user == 0:
             os.seteuid(_NOBODY)  # root may write anywhere
-        assert "can't be used: Permission denied" in refusal(tmp_path).sentence
+        assert "Permission denied" in refusal(tmp_path).sentence
     finally:
         os.seteuid(user)
         tmp_path.chmod(0o700)
 
 
 def test_a_folder_of_a_system_that_takes_no_files_is_refused() -> None:
-    assert "/proc/sandbox can't be used" in refusal(Path("/proc/sandbox")).sentence
+    assert "Cannot use /proc/sandbox: " in refusal(Path("/proc/sandbox")).sentence
 
 
 def test_a_folder_is_free_again_when_its_files_are_refused(tmp_path: Path) -> None:
@@ -110,6 +110,6 @@ def test_a_folder_is_free_again_when_its_files_are_refused(tmp_path: Path) -> No
     whole = state.read_bytes()
     for _ in range(2):
         state.write_bytes(b"something else")
-        assert f"{state} is not a sandbox's state" in refusal(tmp_path).sentence
+        assert f"{state} is not a state file" in refusal(tmp_path).sentence
     state.write_bytes(whole)
     run(scenario())

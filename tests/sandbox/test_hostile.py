@@ -375,7 +375,7 @@ def test_an_answer_that_fits_into_no_frame_is_an_error_and_the_connection_stays(
             answer = await peer.ask(Q.QUERY_MESSAGE, **asked)
             assert answer.code == R.SYSTEM_ERROR
             assert answer.remark is not None
-            assert "over the limit" in answer.remark
+            assert "frame limit" in answer.remark
             assert await _is_served(sandbox)
             assert not peer.is_closed
 

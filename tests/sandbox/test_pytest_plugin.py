@@ -101,8 +101,8 @@ def _run_suite(folder: Path, text: str) -> str:
 def test_a_suite_of_somebody_else(tmp_path: Path) -> None:
     output = _run_suite(tmp_path, _SUITE)
     assert "6 passed, 2 errors" in output, output
-    assert "@pytest.mark.rmq_sandbox takes names and values, such as brokers=2." in output
-    assert "The sandbox can't play '3.0.0'." in output
+    assert "@pytest.mark.rmq_sandbox accepts keyword arguments only" in output
+    assert "Unknown RocketMQ release '3.0.0'." in output
 
 
 def test_the_manuals_suite_passes_as_printed(tmp_path: Path) -> None:
@@ -190,14 +190,14 @@ def test_no_thread_is_left_whatever_happened() -> None:
     with pytest.raises(UsageError):
         ThreadedSandbox(brokers=0).start()
     sandbox.stop()
-    with pytest.raises(RuntimeError, match="does not run"):
+    with pytest.raises(RuntimeError, match="not running"):
         _ = sandbox.addr
     assert threading.active_count() == before
 
 
 @pytest.mark.parametrize("virtual_clock", [False, True])
 def test_time_does_not_go_back(virtual_clock: bool) -> None:
-    with ThreadedSandbox(virtual_clock=virtual_clock) as sandbox, pytest.raises(UsageError, match="does not go back"):
+    with ThreadedSandbox(virtual_clock=virtual_clock) as sandbox, pytest.raises(UsageError, match="go backwards"):
         sandbox.advance(-1)
 
 

@@ -267,11 +267,11 @@ def _cut(count: int) -> Callable[[bytes], bytes]:
 
 
 DAMAGES = {
-    "torn record": (_cut(30), "half a record"),
-    "half a header": (lambda data: data + data[:6], "half a header"),
-    "garbage": (lambda data: data + b"\xa5" * 300, "no record begins here"),
-    "zeroes": (lambda data: data + bytes(4096), "no record begins here"),
-    "wrong CRC": (lambda data: data.replace(b"body 9", b"Body 9"), "a record whose body's CRC is wrong"),
+    "torn record": (_cut(30), "an incomplete record"),
+    "half a header": (lambda data: data + data[:6], "an incomplete header"),
+    "garbage": (lambda data: data + b"\xa5" * 300, "no record starts here"),
+    "zeroes": (lambda data: data + bytes(4096), "no record starts here"),
+    "wrong CRC": (lambda data: data.replace(b"body 9", b"Body 9"), "a record with a wrong body CRC"),
     "a record of another place": (lambda data: data + data[: int.from_bytes(data[:4], "big")], "a record of another"),
 }  # fmt: skip
 
@@ -309,9 +309,7 @@ def test_damage_before_the_last_segment_is_refused(tmp_path: Path) -> None:
     disk.close()
     first = disk.segments[0]
     first.write_bytes(first.read_bytes().replace(b"body 1", b"Body 1"))
-    with pytest.raises(
-        RmqctlError, match=rf"{first} is damaged at byte \d+: a record whose body's CRC is wrong\."
-    ) as it:
+    with pytest.raises(RmqctlError, match=rf"{first} is damaged at byte \d+: .*CRC") as it:
         disk._open()
     assert it.value.hint
     disk.close()

@@ -122,7 +122,7 @@ def test_what_is_known_of_messages_that_are_gone_swallows_no_new_ones(tmp_path: 
             assert stored(sandbox) == [b"old"] * 3
         # A power cut took the log, which the tables were ahead of.
         shutil.rmtree(tmp_path / "broker-a" / "commitlog")
-        with full_disk(), pytest.raises(RmqctlError, match=r"broker-a can't go on where it ended: .*File too large"):
+        with full_disk(), pytest.raises(RmqctlError, match=r"broker-a .*File too large"):
             Sandbox(clock=clock, dir=tmp_path)
         async with Sandbox(clock=clock, dir=tmp_path) as sandbox:
             await send_late(sandbox, way, b"new", "new")

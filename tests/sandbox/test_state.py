@@ -134,10 +134,10 @@ def test_a_damaged_tail_is_cut_off_with_one_warning(
 
 
 @pytest.mark.parametrize(("content", "says"), [
-    (b"", "is not a sandbox's state"),
-    (b"SQLite format 3\x00", "is not a sandbox's state"),
-    (b"rmqctl sandbox state 2 0\n", "is not a sandbox's state"),
-    (b"rmqctl sandbox state 1 1\n00000000 []\n", "is damaged at byte 25, in the part that was written long ago"),
+    (b"", "is not a state file"),
+    (b"SQLite format 3\x00", "is not a state file"),
+    (b"rmqctl sandbox state 2 0\n", "is not a state file"),
+    (b"rmqctl sandbox state 1 1\n00000000 []\n", "is damaged at byte 25, in a part that was already flushed"),
 ])  # fmt: skip
 def test_a_file_that_is_not_ours_is_refused(tmp_path: Path, content: bytes, says: str) -> None:
     (tmp_path / FILE_NAME).write_bytes(content)

@@ -100,7 +100,7 @@ def test_over_spark_connect(cluster: Cluster, tmp_path: Path) -> None:
     assert str(module).startswith("pyspark.sql.connect")
     assert bodies == sorted(f"m{number}" for number in range(30))
     assert count == 30
-    assert "The option startingOffsets: 'yesterday' is no" in str(said)
+    assert "The option startingOffsets: invalid time 'yesterday'" in str(said)
 
 
 def test_a_job_under_spark_submit(cluster: Cluster, tmp_path: Path) -> None:

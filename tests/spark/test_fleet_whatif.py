@@ -183,7 +183,7 @@ def test_what_is_said(tables: _Tables) -> None:
     assert none["worstGroup"] == "even"
     assert [worst["group"] for worst in none["worstGroups"]] == ["even", "skewed", "idle"]
     assert (rooms["groupCount"], rooms["refusedCount"], rooms["movedShare"]) == (0, 3, None)
-    assert rooms["refusal"] == "The strategy machine-room needs to be told the rooms."
+    assert rooms["refusal"] == "The strategy machine-room needs the rooms."
     assert (rooms["worstGroup"], rooms["worstGroups"]) == (None, [])
     # Only skewed has three clients.
     assert (fewer["groupCount"], fewer["refusedCount"], fewer["refusal"]) == (1, 2, "No client would be left.")
@@ -194,7 +194,7 @@ def test_what_is_said(tables: _Tables) -> None:
     assert facts["newestSnapshotTimestampIso"] == facts["oldestSnapshotTimestampIso"] == "2026-11-22T10:30:00.000Z"
     assert facts["skipped"][0] == {
         "code": "NO_OWNERS", "groupCount": 1,
-        "groups": [{"cluster": "DefaultCluster", "group": "off", "reason": "Nobody held any of its queues."}],
+        "groups": [{"cluster": "DefaultCluster", "group": "off", "reason": "No client held any of its queues."}],
     }  # fmt: skip
     assert outcome.notes[0] == (
         "3 groups of 6 could not be tried: cast (SEVERAL_OWNERS), off (NO_OWNERS), silent (OWNERS_UNKNOWN)."
@@ -276,10 +276,10 @@ def test_without_snapshots(tables: _Tables) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"strategies": ("circl",)}, "There is no strategy 'circl'."),
+        ({"strategies": ("circl",)}, "Unknown strategy 'circl'."),
         ({"strategies": ("AVG", "averagely")}, "The strategy averagely is named twice."),
         ({"changes": ("+1 client", "+1 clients")}, "The change +1 client is named twice."),
-        ({"changes": ("more",)}, "'more' is no change of a group."),
+        ({"changes": ("more",)}, "Invalid change 'more'."),
         ({"since": "now", "until": "1h"}, "--since is after --until."),
         ({"since": "whenever"}, "--since: 'whenever' is no"),
     ],

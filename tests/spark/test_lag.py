@@ -304,7 +304,7 @@ def test_what_is_chosen_does_not_replace_hours_of_all(spark: SparkSession, tmp_p
         outcome = _run(spark, tmp_path, **options)
         assert {row["group"] for row in outcome.rows} == groups
         assert outcome.written == ()
-        assert "did not replace any" in outcome.notes[0]
+        assert "lag_trend was not written" in outcome.notes[0]
     # Known, and not in the last window: none of it, which is no mistake.
     assert _run(spark, tmp_path, groups=("Pay",)).row_count == 0
     for options, name in (({"groups": ("Order",)}, "Group Order"), ({"topics": ("*x",)}, r"No topic matches \*x")):
@@ -316,7 +316,7 @@ def test_what_is_chosen_does_not_replace_hours_of_all(spark: SparkSession, tmp_p
 def test_nothing_to_read_is_said(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="offset_snapshots does not exist") as caught:
         _run(spark, tmp_path)
-    assert caught.value.hint == "rmqctl pipeline run snapshot writes it."
+    assert "rmqctl pipeline run snapshot" in (caught.value.hint or "")
     store_rows(tmp_path, _steady("G", range(1)))
     outcome = _run(spark, tmp_path, since="2026-11-09T00:00Z", until="2026-11-09T12:00Z")
     assert (outcome.rows, outcome.row_count) == ((), 0)
@@ -465,7 +465,9 @@ def test_only_so_many_groups_are_shown(spark: SparkSession, tmp_path: Path) -> N
     store_rows(tmp_path, [sample for number in range(22) for sample in _steady(f"G{number:02}", range(1))])
     outcome = _run(spark, tmp_path)
     assert (len(outcome.rows), outcome.row_count) == (20, 22)
-    assert outcome.notes == ("2 groups more; --limit shows them.",)
+    (note,) = outcome.notes
+    assert "2 groups more" in note
+    assert "--limit" in note
     assert len(_run(spark, tmp_path, limit=30).rows) == 22
 
 

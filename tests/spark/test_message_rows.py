@@ -135,7 +135,7 @@ def test_compressed_bodies_are_as_they_were_sent() -> None:
 def test_a_message_that_can_not_be_read_is_named() -> None:
     record = Record()
     good, bad = (next(iter_messages(each)) for each in (record.encode(), record.but(sys_flag=1, queue_offset=12)))
-    with pytest.raises(RemoteProtocolError, match=r"The message Orders@broker-a:3 offset 12 can't be read: "):
+    with pytest.raises(RemoteProtocolError, match=r"message Orders@broker-a:3 offset 12: "):
         to_batch([(MQ, [good]), (MQ, [bad])], ("body",))
     (first, second) = to_batch([(MQ, [good, bad])], ("queue_offset", "body", "tags"), is_strict=False).to_pylist()
     assert (first["body"], second["body"]) == (b"hello", None)

@@ -41,7 +41,7 @@ def test_a_topic_into_parquet(cluster: Cluster, spark: SparkSession, tmp_path: P
     assert bodies == sorted(f"m{number}" for number in range(300))
     again = call(*words, "--to", folder)
     assert (again.returncode, again.stdout) == (1, "")
-    assert "exists already" in again.stderr
+    assert "already exists" in again.stderr
     assert "--overwrite" in again.stderr
     assert spark.read.parquet(folder).count() == 300
 
@@ -57,10 +57,10 @@ def test_a_topic_is_shown_and_nothing_of_spark(cluster: Cluster) -> None:
     assert lines[0].split() == ["OFFSET", "TAG"]
     assert [line.split() for line in lines[1:]] == [[str(number), "A"] for number in range(7)]
     assert done.stderr.splitlines()[1:] == [
-        "Shown are at most 7 messages; --to writes all.",
+        "Showing at most 7 messages; write all with --to.",
         "rmqctl: Only 7 rows of read are shown (--limit). There are more.",
     ]
-    assert done.stderr.startswith("read ended in ")
+    assert done.stderr.startswith("read finished in ")
 
 
 @_NEW
@@ -76,7 +76,7 @@ def test_mistakes_are_told_before_spark_starts(cluster: Cluster) -> None:
     assert "refused" in nobody.stderr
     sql = call(*run, "--topic", "RunTold", "--sql", "a >")
     assert sql.returncode == 2
-    assert sql.stderr.startswith("rmqctl: --sql: the brokers can't parse 'a >'")
+    assert sql.stderr.startswith("rmqctl: Invalid --sql expression 'a >'")
 
 
 @_NEW
@@ -88,11 +88,11 @@ def test_a_session_that_does_not_start_says_where_the_reason_is(cluster: Cluster
     said = done.stderr.splitlines()
     assert said[0].startswith("rmqctl: Spark did not start: ")
     (log,) = tmp_path.glob("rmqctl-spark-*.log")
-    assert said[1:] == [f"        What Spark said is in {log}."]
+    assert said[1:] == [f"        See Spark's output in {log}."]
     assert "heap" in log.read_text()
     far = call(*run, "--remote", "sc://127.0.0.1:1")
     assert (far.returncode, far.stdout) == (6, "")
-    assert far.stderr == "rmqctl: sc://127.0.0.1:1: no Spark Connect server answers there.\n"
+    assert far.stderr == "rmqctl: sc://127.0.0.1:1: no Spark Connect server answers.\n"
 
 
 @_NEW
@@ -105,11 +105,11 @@ def test_what_spark_said_of_a_job_that_failed_stays(cluster: Cluster, tmp_path: 
     assert said[0].startswith("rmqctl: Spark failed: ")
     assert "nowhere" in said[0]
     (log,) = tmp_path.glob("rmqctl-spark-*.log")
-    assert said[1:] == [f"        What Spark said is in {log}."]
+    assert said[1:] == [f"        See Spark's output in {log}."]
     assert "UnsupportedFileSystemException" in log.read_text()
     done = call(*run, str(tmp_path), TMPDIR=str(tmp_path))
     assert done.returncode == 1
-    assert "exists already" in done.stderr
+    assert "already exists" in done.stderr
     assert list(tmp_path.glob("rmqctl-spark-*.log")) == [log]
 
 
@@ -195,9 +195,8 @@ def test_spark_s_texts_become_our_errors_again(spark: SparkSession) -> None:
         spark.read.format("rocketmq").option("topic", "T").load().collect()
     error = explain(raised.value)
     assert type(error) is UsageError
-    assert (error.sentence, error.hint) == (
-        "The option nameServers is missing.", "It takes host:port;host:port, or a URL.",
-    )  # fmt: skip
+    assert error.sentence == "The option nameServers is missing."
+    assert "host:port;host:port" in (error.hint or "")
     with pytest.raises(Exception, match="refused") as raised:
         spark.read.format("rocketmq").option("topic", "T").option("nameServers", "127.0.0.1:1").load().collect()
     error = explain(raised.value)
@@ -211,10 +210,7 @@ def test_spark_s_texts_become_our_errors_again(spark: SparkSession) -> None:
     assert error.sentence.startswith("Spark failed: [DIVIDE_BY_ZERO]")
 
 
-_LIBRARIES = (
-    "Executors need a Python with rmqctl's libraries: pip install '.[spark]' there; "
-    "--conf spark.pyspark.python=FILE names it."
-)
+_LIBRARIES = "--conf spark.pyspark.python=FILE"
 # As YARN's containers failed: a socket's path was too long, and a library was missing.
 _NO_WORKER = """Exception thrown in awaitResult:
 \tat org.apache.spark.util.SparkThreadUtils$.awaitResult(SparkThreadUtils.scala:70)
@@ -247,7 +243,7 @@ ModuleNotFoundError: No module named 'msgspec'
         ("rmqctl.errors.NoSuchError: odd.", RmqctlError, "odd.", None),
         (
             "An error occurred while calling o1.parquet.\n: java.io.IOException: No space left on device",
-            RmqctlError, "A disk is full.", "--conf spark.local.dir=DIR names another one.",
+            RmqctlError, "A disk is full.", "--conf spark.local.dir=DIR",
         ),
         (
             "An error occurred while calling o1.x.\n: java.lang.IllegalStateException: shut\n\tat x",
@@ -262,7 +258,7 @@ ModuleNotFoundError: No module named 'msgspec'
         (
             'java.io.IOException: Cannot run program "./env/bin/python": error=2, No such file or directory',
             RmqctlError, "Spark could not start the Python of its tasks.",
-            "What spark.pyspark.python or PYSPARK_PYTHON names must be there on every machine, this one too.",
+            "spark.pyspark.python or PYSPARK_PYTHON",
         ),
         (
             "Job aborted: Lost task 0.3 in stage 0.0 (TID 7) (127.0.0.1 executor 1): java.io.IOException: Shut\n\tat y",
@@ -272,4 +268,5 @@ ModuleNotFoundError: No module named 'msgspec'
 )  # fmt: skip
 def test_texts_are_explained(text: str, kind: type[RmqctlError], sentence: str, hint: str | None) -> None:
     error = explain(ValueError(text))
-    assert (type(error), error.sentence, error.hint) == (kind, sentence, hint)
+    assert (type(error), error.sentence) == (kind, sentence)
+    assert (error.hint is None) if hint is None else (hint in (error.hint or ""))

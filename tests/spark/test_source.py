@@ -61,7 +61,7 @@ def test_columns_can_be_chosen_and_nothing_else(read: Read, cluster: Cluster) ->
     assert frame.columns == ["tags", "queue_offset"]
     assert set(frame.collect()) == {Row(tags="A", queue_offset=at) for at in range(5)}
     for schema, sentence in (
-        ("tag string", "Messages have no column 'tag'.\nDid you mean tags?"),
+        ("tag string", "Unknown column 'tag'.\nDid you mean tags?"),
         ("queue_id bigint", "The column queue_id is int, not bigint."),
     ):
         with pytest.raises(PySparkException, match=sentence):
@@ -85,7 +85,7 @@ def test_filters_give_what_brokers_give_to_java(cluster: Cluster, read: Read) ->
 
     assert bodies(tags="Aa || C") == by_tag
     assert bodies(sql="amount >= 30") == by_sql
-    with pytest.raises(PySparkException, match="the brokers can't parse 'amount >='"):
+    with pytest.raises(PySparkException, match="Invalid --sql expression 'amount >='"):
         bodies(sql="amount >=")
 
 
@@ -119,7 +119,7 @@ def test_places_to_begin_and_to_end(cluster: Cluster, read: Read) -> None:
     assert found(endingOffsets='{"Placed": {"broker-a:0": 25, "broker-b:0": 0}}') == Counter(a0=20, a1=5)
     assert found(startingOffsets="latest") == Counter()
     for given, sentence in (
-        ({"startingOffsets": '{"Placed": {"broker-a:0": 41}}'}, "1 offsets can't be read: Placed@broker-a:0 40 to 40"),
+        ({"startingOffsets": '{"Placed": {"broker-a:0": 41}}'}, "Cannot read 1 offset: Placed@broker-a:0 40 to 40"),
         ({"startingOffsets": '{"Placed": {"broker-c:0": 1}}'}, "Topic Placed has no readable queue broker-c:0."),
     ):
         with pytest.raises(PySparkException, match=sentence):

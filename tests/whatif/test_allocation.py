@@ -131,10 +131,10 @@ def test_machine_room_names_rooms_without_queues() -> None:
     (trial,) = _try(scene, "machine-room", question={"options": Options(rooms=("east", "north"))})
     with pytest.raises(NotFoundError) as caught:
         _try(scene, "machine-room", rooms=("east", "north"))
-    assert caught.value.sentence == "Room north has no queues: no broker is called north@NAME."
+    assert caught.value.sentence == "Room north has no queues: no broker is named north@NAME."
     assert caught.value.hint == "Brokers: east@a, plain, west@b."
     assert _counts(trial.outcome.after) == [1, 1]
-    assert text_of(trial, "ROOM_WITHOUT_QUEUES") == "Room north has no queues: no broker is called north@NAME."
+    assert text_of(trial, "ROOM_WITHOUT_QUEUES") == "Room north has no queues: no broker is named north@NAME."
 
 
 def test_nearby_names_rooms_without_clients_and_without_queues() -> None:
@@ -158,17 +158,23 @@ def test_rooms_come_from_a_table_or_a_plugin_too() -> None:
 
 
 def test_a_name_without_a_room_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"^Nothing tells in which room client c2 is\.$"):
+    with pytest.raises(UsageError, match=r"^The room of client c2 is unknown\.$"):
         _try(Scene(ROOMS[:1], ("c1", "c2")), "machine-room-nearby", question={"site_of": {"east@a": "e", "c1": "e"}})
 
 
 @pytest.mark.parametrize(
-    ("site_of", "hint"), [("mnie", "Did you mean mine?"), ("--", "Such as -, for"), ("x", "Such as"), ("", "Such as")]
+    ("site_of", "hint"),
+    [
+        ("mnie", "Did you mean mine?"),
+        ("--", "Use for example -, for"),
+        ("x", "Use for example"),
+        ("", "Use for example"),
+    ],
 )
 def test_what_tells_no_rooms_is_refused(site_of: str, hint: str) -> None:
     with pytest.raises(UsageError) as caught:
         _try(Scene(ROOMS, ("c1",)), "machine-room-nearby", site_of=site_of, resolvers={"mine": lambda *_: "e"})
-    assert caught.value.sentence == f"siteOf {site_of!r} is neither a sign nor a plugin's site resolver."
+    assert caught.value.sentence == f"siteOf {site_of!r} is neither a separator nor a plugin's site resolver."
     assert caught.value.hint is not None
     assert caught.value.hint.startswith(hint)
 
@@ -179,11 +185,11 @@ def test_what_tells_no_rooms_is_refused(site_of: str, hint: str) -> None:
 @pytest.mark.parametrize(
     ("strategy", "sentence", "hint"),
     [
-        ("avergely", "There is no strategy 'avergely'.", "Did you mean averagely?"),
-        ("zzz", "There is no strategy 'zzz'.", "Known: averagely, circle, "),
-        ("", "There is no strategy ''.", "Known: "),
-        ("config", "The strategy config needs to be told the queues.", "Only --spec can"),
-        ("machine-room", "The strategy machine-room needs to be told the rooms.", "--room ROOM"),
+        ("avergely", "Unknown strategy 'avergely'.", "Did you mean averagely?"),
+        ("zzz", "Unknown strategy 'zzz'.", "Use one of: averagely, circle, "),
+        ("", "Unknown strategy ''.", "Use one of: "),
+        ("config", "The strategy config needs the queues of each client.", "Use --spec"),
+        ("machine-room", "The strategy machine-room needs the rooms.", "Add --room ROOM"),
     ],
 )
 def test_a_strategy_that_can_not_be_run(strategy: str, sentence: str, hint: str) -> None:
@@ -202,12 +208,12 @@ def test_of_several_groups_the_wrong_ones_number_is_told() -> None:
 
 def test_unknown_strategies_are_found_before_anybody_is_asked() -> None:
     require_known(["AVG", "config", "machine-room", "mine"], {"mine": lambda queues, ids, options: {}})
-    with pytest.raises(UsageError, match="There is no strategy 'mine'"):
+    with pytest.raises(UsageError, match="Unknown strategy 'mine'"):
         require_known(["mine"], {})
 
 
 def test_a_ring_that_no_machine_can_hold_is_refused() -> None:
-    with pytest.raises(UsageError, match="virtualNodes 1000000000: all clients together can have 10000000"):
+    with pytest.raises(UsageError, match=r"virtualNodes 1000000000 .* 10000000"):
         _try(shape(1, 2, 1), "consistent-hash", virtual_nodes=10**9)
     with pytest.raises(UsageError, match="virtualNodes is -1"):
         _try(shape(1, 2, 1), "consistent-hash", virtual_nodes=-1)
@@ -216,7 +222,7 @@ def test_a_ring_that_no_machine_can_hold_is_refused() -> None:
 def test_weights_that_are_none_are_refused() -> None:
     for weight in (-1.0, float("inf"), float("nan")):
         options = Options(weights={T[0]: weight})
-        with pytest.raises(UsageError, match="The weight of queue T@broker-a:0 is"):
+        with pytest.raises(UsageError, match="of queue T@broker-a:0"):
             _try(Scene(tuple(T), ("c1",)), "lag-weighted", question={"options": options})
 
 
@@ -271,10 +277,10 @@ def test_lag_weighted_says_whose_work_it_does_not_know() -> None:
     cluster = sharing()
     del cluster.brokers["broker-b"].offsets["G"]["T"][3]
     (trial,) = tried(cluster, "lag-weighted")
-    sentence = "The work in T@broker-b:3 is not known: lag-weighted takes it for none."
+    sentence = "The work in T@broker-b:3 is unknown: lag-weighted treats it as none."
     assert text_of(trial, "WEIGHTS_UNKNOWN") == sentence
     (told_nothing,) = _try(shape(1, 4, 2), "lag-weighted")
-    assert text_of(told_nothing, "WEIGHTS_UNKNOWN").startswith("No queue's work is known: ")
+    assert text_of(told_nothing, "WEIGHTS_UNKNOWN").startswith("The work in all queues is unknown: ")
     assert "WEIGHTS_UNKNOWN" not in codes(tried_once(sharing(), "lag-weighted"))
 
 
@@ -300,7 +306,7 @@ def test_a_silent_client_is_taken_to_hold_what_the_strategy_gives() -> None:
 def test_a_strategy_that_only_the_clients_know_has_to_be_replaced() -> None:
     with pytest.raises(UsageError) as caught:
         tried_once(sharing(strategy="com.example.ByPrice@1"))
-    assert caught.value.sentence == "The members share by ByPrice. There is no strategy 'ByPrice'."
+    assert caught.value.sentence == "The members use the strategy ByPrice. Unknown strategy 'ByPrice'."
     assert caught.value.hint is not None
 
 

@@ -44,8 +44,8 @@ def test_a_change_of_queues_is_a_sign_and_a_number(text: str, sign: str, count: 
 def test_what_is_no_change_of_queues_is_refused_with_examples(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_queue_change(text)
-    assert caught.value.sentence == f"--queues {text!r} is no change of queues."
-    assert caught.value.hint == "Such as +4, -2 or =16, for each broker."
+    assert caught.value.sentence == f"Invalid --queues {text!r}."
+    assert caught.value.hint == "Use for example +4, -2 or =16, for each broker."
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_number_that_nobody_means_is_refused(word: str) -> None:
 
 @pytest.mark.parametrize("word", ["", "  "])
 def test_an_empty_word_is_refused(word: str) -> None:
-    with pytest.raises(UsageError, match="--add-clients is given without a name or a number"):
+    with pytest.raises(UsageError, match="--add-clients has neither a name nor a number"):
         parse_names_or_count("--add-clients", [word])
 
 
@@ -158,12 +158,12 @@ def test_what_comes_by_number_has_no_name(changes: dict[str, tuple[str | int, ..
         ({"remove_clients": ("c4",)}, NotFoundError, "Client c4 does not exist."),
         ({"remove_clients": ("c1", "c1")}, NotFoundError, "Client c1 does not exist."),
         ({"remove_clients": (3,)}, UsageError, "No client would be left."),
-        ({"add_clients": ("c1",)}, UsageError, "--add-clients c1: this client is there already."),
-        ({"add_clients": ("c9", "c9")}, UsageError, "--add-clients c9: this client is there already."),
+        ({"add_clients": ("c1",)}, UsageError, "--add-clients c1: this client already exists."),
+        ({"add_clients": ("c9", "c9")}, UsageError, "--add-clients c9: this client already exists."),
         ({"remove_brokers": ("broker-x",)}, NotFoundError, "Broker broker-x does not exist."),
         ({"remove_brokers": ("broker-a", "broker-b")}, UsageError, "No queue would be left."),
-        ({"add_brokers": ("broker-a",)}, UsageError, "--add-brokers broker-a: this broker is there already."),
-        ({"add_brokers": ("c", "c")}, UsageError, "--add-brokers c: this broker is there already."),
+        ({"add_brokers": ("broker-a",)}, UsageError, "--add-brokers broker-a: this broker already exists."),
+        ({"add_brokers": ("c", "c")}, UsageError, "--add-brokers c: this broker already exists."),
         ({"queues": QueueChange("=", 0)}, UsageError, "No queue would be left."),
         ({"queues": QueueChange("-", 9)}, UsageError, "No queue would be left."),
     ],
@@ -179,7 +179,7 @@ def test_what_can_not_be_is_refused_with_its_name(
 def test_queue_ids_end_where_javas_numbers_do() -> None:
     last = Scene((MessageQueue("T", "broker-a", 2**31 - 2),), ("c1",))
     assert len(apply_changes(last, Changes(queues=QueueChange("+", 1))).queues) == 2
-    with pytest.raises(UsageError, match=r"--queues \+2: behind queue 2147483646 there are not so many ids\."):
+    with pytest.raises(UsageError, match=r"--queues \+2: there are not enough ids after queue 2147483646\."):
         apply_changes(last, Changes(queues=QueueChange("+", 2)))
 
 
@@ -199,5 +199,5 @@ def test_an_unknown_name_gets_a_suggestion() -> None:
     ],
 )  # fmt: skip
 def test_more_than_a_machine_can_hold_is_refused_before_it_is_made(changes: dict[str, object]) -> None:
-    with pytest.raises(UsageError, match=r"There would be \d+ (clients|queues|brokers): no more than 1000000"):
+    with pytest.raises(UsageError, match=r"would give \d+ (clients|queues|brokers): at most 1000000"):
         apply_changes(SCENE, Changes(**changes))  # type: ignore[arg-type]

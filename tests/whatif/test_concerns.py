@@ -38,15 +38,15 @@ def test_shares_of_another_strategy_are_named_with_what_they_look_like() -> None
     trial = tried_once(sharing(AS_CIRCLE))
     assert codes(trial) == ["NOT_AS_COMPUTED"]
     text = text_of(trial, "NOT_AS_COMPUTED")
-    assert "at c1, c2, c3: " in text
-    assert text.endswith("It looks like circle.")
+    assert ": c1, c2, c3. " in text
+    assert text.endswith("Their queues match circle.")
 
 
 def test_members_that_share_differently() -> None:
     members = {"c1": says(AS_AVERAGELY["c1"]), "c2": says(AS_CIRCLE["c2"], strategy=CIRCLE)}
     trial = tried_once(group_cluster(members))
-    assert "Members share by averagely, circle: " in text_of(trial, "STRATEGIES_DIFFER")
-    # There is no strategy of the group that they could differ from.
+    assert "Members allocate by averagely, circle: " in text_of(trial, "STRATEGIES_DIFFER")
+    # Unknown strategy of the group that they could differ from.
     assert "NOT_AS_COMPUTED" not in codes(trial)
     assert trial.looks is not None
     assert trial.looks.as_told is None
@@ -55,7 +55,7 @@ def test_members_that_share_differently() -> None:
 
 def test_a_silent_member() -> None:
     trial = tried_once(group_cluster({"c1": says(T[:4]), "c2": SILENCE}))
-    assert text_of(trial, "SILENT_CLIENTS").startswith("No word from c2 ")
+    assert text_of(trial, "SILENT_CLIENTS").startswith("c2 did not report")
     assert trial.outcome.before == {"c1": T[:4], "c2": T[4:]}
 
 
@@ -64,9 +64,9 @@ def test_two_clients_with_one_id() -> None:
     for broker in cluster.brokers.values():
         broker.groups["G"].addresses["c1"] = ["192.0.2.2:50000", "192.0.2.9:50001"]
     trial = tried_once(cluster)
-    assert text_of(trial, "DUPLICATE_CLIENT_ID").startswith("Client id c1 stands 2 times: ")
+    assert text_of(trial, "DUPLICATE_CLIENT_ID").startswith("Client id c1 is used twice: ")
     # Averagely gives the second place's share to nobody.
-    assert "Nobody would consume T@broker-a:2, T@broker-a:3." in text_of(trial, "UNOWNED_QUEUES")
+    assert "No client would consume T@broker-a:2, T@broker-a:3." in text_of(trial, "UNOWNED_QUEUES")
 
 
 def test_brokers_that_name_different_members() -> None:
@@ -75,7 +75,7 @@ def test_brokers_that_name_different_members() -> None:
     del members["c3"]
     cluster.brokers["broker-b"].groups["G"] = Group(members, ("T", RETRY))
     assert text_of(tried_once(cluster), "VIEWS_DIFFER") == (
-        "Broker broker-b does not name c3: who asks it shares among the others."
+        "Broker broker-b does not list c3: clients that ask it allocate without them."
     )
 
 
@@ -96,9 +96,9 @@ def test_a_broker_that_does_not_answer() -> None:
     cluster = sharing()
     cluster.stop("broker-b")
     trial = tried_once(cluster, remove_clients=("c3",))
-    assert text_of(trial, "SILENT_BROKERS").startswith("No word from broker-b: ")
+    assert text_of(trial, "SILENT_BROKERS").startswith("No answer from broker-b: ")
     assert len(trial.scene.queues) == 8
-    assert text_of(trial, "CONSUMED_TWICE_UNKNOWN").startswith("How much of 2 moving queues ")
+    assert text_of(trial, "CONSUMED_TWICE_UNKNOWN").startswith("It is unknown how many messages of 2 moving queues ")
 
 
 def test_proxies_may_have_members_behind_them() -> None:
@@ -124,7 +124,7 @@ def _half_subscribed() -> Cluster:
 
 def test_a_member_that_does_not_subscribe_to_a_topic() -> None:
     trial = tried_once(_half_subscribed())
-    assert text_of(trial, "NOT_SUBSCRIBED") == "Not subscribed to U, so that their share of it is nobody's: c1."
+    assert text_of(trial, "NOT_SUBSCRIBED") == "Not subscribed to U, so that their share of it is not consumed: c1."
 
 
 def test_the_share_of_a_member_that_does_not_subscribe_is_nobody_s() -> None:
@@ -151,13 +151,16 @@ def test_a_topic_that_no_member_subscribes_to_tells_nothing_of_how_they_share() 
     # It moves from those who would have it, not from nobody.
     assert len(trial.outcome.moved) < len(question.scene.queues)
     assert all(move.before for move in trial.outcome.moved)
-    assert text_of(trial, "NOT_SUBSCRIBED") == "Not subscribed to U, so that their share of it is nobody's: c1, c2, c3."
+    assert (
+        text_of(trial, "NOT_SUBSCRIBED")
+        == "Not subscribed to U, so that their share of it is not consumed: c1, c2, c3."
+    )
 
 
 def test_a_strategy_that_nobody_here_knows_is_told_and_others_can_be_tried() -> None:
     cluster = sharing(AS_CIRCLE, strategy="com.example.ByPrice@1")
     trial = tried_once(cluster, "circle")
-    assert "There is no strategy 'ByPrice'." in text_of(trial, "OWN_STRATEGY_UNKNOWN")
+    assert "Unknown strategy 'ByPrice'." in text_of(trial, "OWN_STRATEGY_UNKNOWN")
     assert trial.looks is not None
     assert (trial.looks.as_told, trial.looks.looks_like) == (None, ("circle",))
     # What they hold is known all the same.
@@ -196,7 +199,7 @@ def test_orderly_and_concurrent_members_lose_retries() -> None:
 def test_no_retry_queues() -> None:
     cluster = sharing()
     cluster.brokers["broker-b"].group_configs["G"] = {"retryQueueNums": 0}
-    text = "The group has no retry queues at broker-b: what fails there is acknowledged and lost."
+    text = "The group has no retry queues at broker-b: failed messages there are acknowledged and lost."
     assert text_of(tried_once(cluster), "NO_RETRY_QUEUES") == text
 
 
@@ -246,14 +249,14 @@ def test_what_nobody_can_tell_is_said_as_unknown() -> None:
     cluster.brokers["broker-b"].offsets["G"]["T"] = {0: 80, 1: 80, 2: 80}
     trial = tried_once(cluster, remove_clients=("c3",))
     assert [move.duplicate_risk for move in trial.outcome.moved] == [10, 10, None]
-    assert text_of(trial, "CONSUMED_TWICE_UNKNOWN").startswith("How much of 1 moving queue ")
+    assert text_of(trial, "CONSUMED_TWICE_UNKNOWN").startswith("It is unknown how many messages of 1 moving queue ")
 
 
 def test_a_moved_queue_that_was_never_committed_starts_at_its_end() -> None:
     cluster = sharing()
     cluster.brokers["broker-b"].offsets["G"]["T"] = {0: 80, 1: 80, 2: 80}
     text = text_of(tried_once(cluster, remove_clients=("c3",)), "MOVED_QUEUES_START_LAST")
-    assert text.startswith("No offset is stored of T@broker-b:3: ")
+    assert text.startswith("No offset is stored for T@broker-b:3: ")
     # It stays where it is without the change, and FIRST skips nothing.
     assert "MOVED_QUEUES_START_LAST" not in codes(tried_once(cluster))
     for broker in cluster.brokers.values():
@@ -275,7 +278,7 @@ def test_new_queues_start_where_the_clients_say(where: str, is_said: bool) -> No
     assert ("NEW_QUEUES_START_LAST" in codes(trial)) is is_said
     if is_said:
         text = text_of(trial, "NEW_QUEUES_START_LAST")
-        assert text.startswith("2 new queues: each starts at its end: ")
+        assert text.startswith("2 new queues would start at the end: ")
         assert "50 s" in text
 
 
@@ -286,7 +289,7 @@ def test_where_brokers_disagree_on_the_start_that_is_said() -> None:
 
 
 def test_unread_messages_of_a_broker_that_goes() -> None:
-    text = "80 messages in the queues that go are not consumed yet."
+    text = "80 messages in removed queues are not consumed yet."
     assert text_of(tried_once(sharing(), remove_brokers=("broker-b",)), "UNREAD_IN_REMOVED_QUEUES") == text
     cluster = sharing()
     del cluster.brokers["broker-b"].offsets["G"]["T"][3]
@@ -299,9 +302,9 @@ def test_unread_messages_of_a_broker_that_goes() -> None:
 
 def test_orderly_queues_of_clients_that_go_stall_and_others_wait_for_their_owner() -> None:
     trial = tried_once(sharing(PROP_CONSUMEORDERLY="true"), remove_clients=("c3",))
-    assert text_of(trial, "ORDERLY_QUEUES_STALL").startswith("2 orderly queues of clients that go: ")
+    assert text_of(trial, "ORDERLY_QUEUES_STALL").startswith("2 orderly queues of clients that leave: ")
     assert "60 s" in text_of(trial, "ORDERLY_QUEUES_STALL")
-    assert text_of(trial, "ORDERLY_QUEUES_MOVE").startswith("1 orderly queue would change between clients: ")
+    assert text_of(trial, "ORDERLY_QUEUES_MOVE").startswith("1 orderly queue would move between clients: ")
     assert not {"ORDERLY_QUEUES_STALL", "ORDERLY_QUEUES_MOVE"} & set(
         codes(tried_once(sharing(), remove_clients=("c3",)))
     )
@@ -315,13 +318,13 @@ def test_orderly_queues_of_clients_that_go_stall_and_others_wait_for_their_owner
 
 def test_more_clients_than_queues_leaves_some_idle() -> None:
     text = text_of(tried_once(sharing(), add_clients=(6,)), "IDLE_CLIENTS")
-    assert text == "1 client would have no queue: ~new-6."
+    assert text == "1 client would have no queues: ~new-6."
 
 
 def test_names_that_are_not_known_decide_what_moves() -> None:
     trial = tried_once(sharing(AS_CIRCLE, strategy=CIRCLE), add_clients=(1,))
     assert (len(trial.outcome.moved), trial.most_moved_count) == (5, 8)
-    assert "8 would move if it sorted first." in text_of(trial, "NEW_IDS_UNKNOWN")
+    assert "8 queues would move if they sorted first." in text_of(trial, "NEW_IDS_UNKNOWN")
     named = tried_once(sharing(), add_clients=("c4",))
     assert (named.most_moved_count, "NEW_IDS_UNKNOWN" in codes(named)) == (None, False)
 
@@ -334,4 +337,4 @@ def test_long_lists_are_cut_short() -> None:
     members = {f"c{number}": SILENCE for number in range(5)}
     members["c5"] = running({("T", "broker-a", 0): held(commit=1)}, subscriptions=[subscribed("T")])
     text = text_of(tried_once(group_cluster(members)), "SILENT_CLIENTS")
-    assert text.startswith("No word from c0, c1, c2 and 2 more ")
+    assert text.startswith("c0, c1, c2 and 2 more did not report")

@@ -36,10 +36,10 @@ def test_a_size_below_1_is_refused_and_named(size: tuple[int, int, int]) -> None
     option = ("--brokers", "--queues", "--consumers")[[count < 1 for count in size].index(True)]
     with pytest.raises(UsageError) as caught:
         shape(*size)
-    assert caught.value.sentence == f"{option} {min(size)}: there must be at least 1."
+    assert caught.value.sentence == f"{option} {min(size)}: the number must be at least 1."
 
 
 @pytest.mark.parametrize("size", [(10**9, 1, 1), (1001, 1000, 1), (1, 1, 10**18)])
 def test_a_size_that_no_machine_can_hold_is_refused(size: tuple[int, int, int]) -> None:
-    with pytest.raises(UsageError, match="No more than 1000000 queues and 1000000 clients"):
+    with pytest.raises(UsageError, match="at most 1000000 queues and 1000000 clients"):
         shape(*size)

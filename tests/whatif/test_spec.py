@@ -65,14 +65,14 @@ def test_clients_may_have_one_id_as_in_rocketmq() -> None:
 )  # fmt: skip
 def test_what_is_no_json_is_refused_with_an_example(data: bytes) -> None:
     error = _refused(data)
-    assert error.sentence.startswith("The description is no JSON (")
+    assert error.sentence.startswith("The description is not JSON (")
     assert error.hint is not None
-    assert json.loads(error.hint.removeprefix("Such as ").removesuffix("."))["clients"] == ["c1", "c2"]
+    assert json.loads(error.hint.removeprefix("Use for example ").removesuffix("."))["clients"] == ["c1", "c2"]
 
 
 @pytest.mark.parametrize("value", [None, 1, "text", True, 1.5])
 def test_what_is_no_group_is_refused(value: object) -> None:
-    assert _refused(value).sentence.startswith("The description can't be read: Expected `object`")
+    assert _refused(value).sentence.startswith("The description is invalid: Expected `object`")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_what_is_no_group_is_refused(value: object) -> None:
 )
 def test_a_wrong_part_is_named(wrong: dict[str, Any], said: str) -> None:
     sentence = _refused({**ITEM, **wrong}).sentence
-    assert sentence.startswith("The description can't be read: ")
+    assert sentence.startswith("The description is invalid: ")
     assert said in sentence
 
 
@@ -106,7 +106,7 @@ def test_a_wrong_part_is_named(wrong: dict[str, Any], said: str) -> None:
         ({"queues": []}, "has no queues."),
         ({"clients": []}, "has no clients."),
         ({"clients": ["c1", ""]}, "has a client without an id."),
-        ({"queues": [*QUEUES, QUEUES[0]]}, "gives queue T@broker-a:0 twice."),
+        ({"queues": [*QUEUES, QUEUES[0]]}, "has queue T@broker-a:0 twice."),
         ({"options": {"weights": [{**QUEUES[0], "queueId": 9, "weight": 1}]}}, "gives a weight to T@broker-a:9, which"),
         ({"options": {"weights": [{**QUEUES[0], "weight": 1}] * 2}}, "gives a weight to T@broker-a:0 twice."),
     ],
@@ -122,7 +122,7 @@ def test_what_makes_no_group_is_refused_with_its_number(wrong: dict[str, Any], s
 )
 def test_what_is_no_queue_is_refused(wrong: dict[str, Any]) -> None:
     sentence = _refused({**ITEM, "queues": [{**QUEUES[0], **wrong}]}).sentence
-    assert sentence.endswith("is no queue: it needs a topic, a broker and an id from 0.") or "at `$.queues" in sentence
+    assert sentence.endswith("it needs a topic, a broker and an id from 0.") or "at `$.queues" in sentence
 
 
 def test_a_byte_order_mark_is_no_part_of_it() -> None:
@@ -131,9 +131,9 @@ def test_a_byte_order_mark_is_no_part_of_it() -> None:
 
 
 def test_an_empty_list_names_no_group() -> None:
-    assert _refused([]).sentence == "The description names no group."
+    assert _refused([]).sentence == "The description contains no group."
 
 
 def test_a_wrong_item_of_a_list_is_named() -> None:
-    assert _refused([ITEM, 5]).sentence == "Group 2 can't be read: Expected `object`, got `int`."
-    assert _refused([ITEM, [ITEM]]).sentence == "Group 2 can't be read: Expected `object`, got `array`."
+    assert _refused([ITEM, 5]).sentence == "Group 2 is invalid: Expected `object`, got `int`."
+    assert _refused([ITEM, [ITEM]]).sentence == "Group 2 is invalid: Expected `object`, got `array`."

@@ -1,4 +1,4 @@
-"""rmqctl broker show: how one broker runs, replica by replica, and what its configuration says."""
+"""rmqctl broker show: runtime state and configuration of one broker, replica by replica."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -28,26 +28,26 @@ Examples:
   rmqctl broker show broker-a --runtime             # the whole runtime table
   rmqctl broker show broker-a -o json | jq '.items[] | .settings.fileReservedTime'
 
-Shown are the settings that matter to consumers; one that is missing is not known to the broker's version. Values of
-settings that can hold a secret are never shown. A slave's settings are compared with its master's.
+Shows the settings that matter to consumers; a missing one is unknown to the broker's version. Values of settings that
+can contain a secret are never shown. A slave's settings are compared with its master's.
 
-Delay levels are those that the broker names; 4.9 names one only after the first delivery from it."""
+Delay levels are those that the broker reports; 4.9 reports a level only after its first delivery."""
 
 
 def command(
     ctx: typer.Context,
-    broker: Annotated[str, typer.Argument(metavar="BROKER", help="Its name, or an address.", show_default=False)],
+    broker: Annotated[str, typer.Argument(metavar="BROKER", help="Broker name or address.", show_default=False)],
     address: Annotated[
-        str | None, typer.Argument(metavar="[ADDR]", help="Only the replica at this address.", show_default=False)
+        str | None, typer.Argument(metavar="[ADDR]", help="Show only the replica at this address.", show_default=False)
     ] = None,
-    config: Annotated[bool, typer.Option("--config", help="The whole configuration.")] = False,
-    runtime: Annotated[bool, typer.Option("--runtime", help="The whole runtime table.")] = False,
+    config: Annotated[bool, typer.Option("--config", help="Show the whole configuration.")] = False,
+    runtime: Annotated[bool, typer.Option("--runtime", help="Show the whole runtime table.")] = False,
     keys: Annotated[
         list[str] | None,
-        typer.Option("--key", metavar="PATTERN", help="Of these tables only names like this. May be repeated."),
+        typer.Option("--key", metavar="PATTERN", help="Show only names that match, in these tables. Repeatable."),
     ] = None,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.broker_details import fetch_broker_details
 
     invocation = Invocation(ctx)
@@ -64,7 +64,7 @@ def command(
 def to_listing(
     details: "BrokerDetails", *, with_config: bool = False, with_runtime: bool = False, keys: tuple[str, ...] = ()
 ) -> Listing:
-    """Make the listing of a broker's replicas. Raises NotFoundError for a key that no table has."""
+    """Return the listing of a broker's replicas. Raises NotFoundError for a key that no table has."""
     if keys:
         known = {name for replica in details.replicas for name in (*(replica.config or {}), *replica.table)}
         chosen = frozenset(require_matching("Setting", keys, known, with_case=False))
@@ -122,7 +122,7 @@ def _item(replica: "ReplicaDetails") -> dict[str, Any]:
 
 
 def _measured(replica: "ReplicaDetails") -> dict[str, Any]:
-    """Return what the replica says, under RocketMQ's names; all of it None when it did not answer."""
+    """Return the values of a replica under RocketMQ's names, all None if it did not answer."""
     runtime = replica.runtime
     if runtime is None:
         return dict.fromkeys(_MEASURED)

@@ -1,1 +1,1 @@
-"""What all commands share that change something: their options, plans shown and saved, what came of them."""
+"""What all commands that change something share: options, consent, plans shown and saved, receipts."""

@@ -1,4 +1,4 @@
-"""Shows a plan, asks, applies it, and shows what came of it: the end of every command that changes offsets."""
+"""Shows a plan, asks, applies it and shows the receipt: the end of every command that changes offsets."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ if TYPE_CHECKING:
 
 
 def check_consent(invocation: Invocation, consent: Consent, *, is_group_change: bool = False) -> None:
-    """Raise UsageError for what would only be noticed after the change, RefusedError in a readonly context.
+    """Raise UsageError for options that would only fail after the change, RefusedError in a readonly context.
 
-    Commands ask this before they ask the cluster.
+    Commands call this before they contact the cluster.
     """
     plan_columns, receipt_columns = (
         (CONFIG_PLAN_COLUMNS, CONFIG_RECEIPT_COLUMNS) if is_group_change else (PLAN_COLUMNS, RECEIPT_COLUMNS)
     )
     if consent.plan_path == "-":
-        raise UsageError("--plan names a new file.", hint="--dry-run -o json writes the plan to stdout.")
+        raise UsageError("--plan cannot write to stdout.", hint="Use --dry-run -o json to write the plan to stdout.")
     if consent.plan_path is not None:
         new_file("--plan", consent.plan_path)
     if not consent.is_plan_only:
@@ -70,9 +70,10 @@ def carry_out(
     invocation: Invocation, planned: Planned, consent: Consent, *, strict: bool, wait_s: float | None,
     today: Plan | None = None,
 ) -> int:  # fmt: skip
-    """Show a plan and do what is consented to. Returns the exit code. A saved plan comes with its numbers of `today`.
+    """Show a plan, ask, and apply it with consent. Returns the exit code. `today` is a saved plan with new numbers.
 
-    Raises UsageError where nobody can be asked, DeclinedError for a no, and what apply_plan raises.
+    Raises UsageError when there is no terminal to ask on, DeclinedError when the answer is no, and what apply_plan
+    raises.
     """
     plan, failures, display = planned.plan, planned.failures, invocation.display
     if today is None:
@@ -85,18 +86,18 @@ def carry_out(
             text = json.dumps({**document, "errors": listing.errors()}, indent=2) + "\n"
             write_file(new_file("--plan", consent.plan_path), text)
         if not consent.is_plan_only:
-            # Columns were asked for of what comes of it, and nothing does.
+            # The chosen columns are those of a receipt, and there will be no receipt.
             display = replace(display, columns=(), sort_keys=())
         code = render(listing, display)
         if code == 0 and planned.unseen is not None:
-            code = 8  # queues that are not there any more are named in the plan itself
+            code = 8  # queues that no longer exist are named in the plan itself
         if consent.plan_path is not None and display.with_notes:
-            note_to_stderr(f"Saved; nothing was changed. rmqctl apply {printable(consent.plan_path)} does it.")
+            note_to_stderr(f"Plan saved; nothing was changed. To apply it: rmqctl apply {printable(consent.plan_path)}")
         return code
     if planned.unseen is not None and not consent.partial:
         raise RefusedError(
-            f"Group {plan.group} is only partly seen: {planned.unseen}.",
-            hint="--dry-run shows what can be changed, and --partial changes that.",
+            f"Group {plan.group} could only be read in part. Missing: {planned.unseen}.",
+            hint="Use --dry-run to show what can be changed, and --partial to change it.",
         )
     require_consent(invocation, listing, plan.group, yes=consent.yes, confirmed=consent.confirm)
     return apply(invocation, plan, document, failures, strict=strict, wait_s=wait_s)
@@ -111,7 +112,7 @@ def apply(
     invocation: Invocation, plan: Plan, document: dict[str, Any], failures: Sequence[Failure], *, strict: bool,
     wait_s: float | None,
 ) -> int:  # fmt: skip
-    """Apply a plan that was consented to, and show what came of it. Returns the exit code."""
+    """Apply a plan after consent, and show the receipt. Returns the exit code."""
     display = invocation.display
     applied = perform(
         invocation, plan, document, strict=strict, wait_s=wait_s,
@@ -119,7 +120,7 @@ def apply(
             applied.receipt.id, receipt_listing(applied.receipt, (*failures, *applied.failures)), display
         ),
     )  # fmt: skip
-    # A name server that leaves something out leaves nothing undone: the others told of it.
+    # A name server that leaves something out leaves nothing undone: the others reported it.
     untold = [each for each in display.findings.failures if not isinstance(each.error, NameServersDifferError)]
     return _exit_code(applied.exit_code, (*failures, *untold))
 
@@ -128,7 +129,7 @@ def perform(
     invocation: Invocation, plan: Plan, document: dict[str, Any], *, strict: bool, wait_s: float | None,
     show: Callable[[Applied], object],
 ) -> Applied:  # fmt: skip
-    """Apply a plan that was consented to. `show` is given what came of it; Ctrl-C before that says what was done."""
+    """Apply a plan after consent, and pass the result to `show`; Ctrl-C before that reports what was done."""
     display = invocation.display
     text = json.dumps(document)
     who = this_process(invocation)
@@ -157,10 +158,10 @@ def perform(
 
 
 def _say_interrupted(plan: Plan, journal: Journal) -> None:
-    """Say how far a change came that was interrupted, as its journal has it."""
-    note_to_stderr(printable(f"Interrupted: rmqctl offset history {plan.group} tells what was done till then."))
+    """Report how much of an interrupted change was made, from its journal."""
+    note_to_stderr(printable(f"Interrupted. To see what was done: rmqctl offset history {plan.group}"))
     try:
-        # The same plan can have been applied before, by another process.
+        # The same plan may have been applied before, by another process.
         newest = journal.history(group=plan.group, limit=1)
         change = next((each for each in newest if (each.plan_id, each.who.pid) == (plan.id, os.getpid())), None)
     except RmqctlError as error:
@@ -175,20 +176,20 @@ def _say_interrupted(plan: Plan, journal: Journal) -> None:
 
 
 def _exit_code(code: int, failures: Sequence[Failure]) -> int:
-    """Return the exit code of a change, with what could not be read for its plan: that part was not done either."""
+    """Return the exit code of a change. A part that could not be read for its plan was not changed either."""
     if any(failure.error.exit_code == NotAuthorisedError.exit_code for failure in failures):
         return NotAuthorisedError.exit_code
     return 8 if failures and code in (0, 9) else code
 
 
 def _show_last(receipt_id: str, receipt: Listing, display: Display) -> None:
-    """Show what came of a change; where that fails, the exit code still has to tell what was done."""
+    """Show the receipt of a change; if that fails, the exit code still has to report what was done."""
     try:
         render(receipt, display)
         sys.stdout.flush()
     except OSError:
         drop_rest(sys.stdout)
-        note_to_stderr(f"The receipt can't be written: rmqctl offset history --id {receipt_id} shows it.")
+        note_to_stderr(f"Cannot write the receipt. To show it: rmqctl offset history --id {receipt_id}")
 
 
 async def _cool_down(client: Client, plan: Plan, journal: Journal, report: Callable[[str], None]) -> None:
@@ -201,7 +202,7 @@ async def _cool_down(client: Client, plan: Plan, journal: Journal, report: Calla
 
 
 def this_process(invocation: Invocation) -> Who:
-    """Return who makes a change, for the journal."""
+    """Return the user, host and process that make a change, for the journal."""
     return Who(_user(), host_name(), os.getpid(), invocation.context_name)
 
 
@@ -209,5 +210,5 @@ def _user() -> str:
     try:
         return getpass.getuser()
     except (ImportError, OSError, KeyError):
-        # No name in the environment, and no table of users or no line in it; Windows has neither that nor a number.
+        # No name in the environment, and no entry in a user database; Windows has neither a database nor a number.
         return str(os.getuid()) if hasattr(os, "getuid") else "unknown"

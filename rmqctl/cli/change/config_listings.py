@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def config_plan_listing(plan: Plan, failures: Sequence[Failure]) -> Listing:
-    """Show what would be done, broker by broker: only the fields that would change; JSON has them all."""
+    """Make the listing of a plan, broker by broker: only the fields that would change; JSON has them all."""
     document = plan_document(plan)
     items = _in_order(document["items"])
     return Listing(
@@ -36,7 +36,7 @@ def config_plan_listing(plan: Plan, failures: Sequence[Failure]) -> Listing:
 
 
 def config_receipt_listing(receipt: Receipt, failures: Sequence[Failure]) -> Listing:
-    """Show what was done, broker by broker."""
+    """Make the listing of a receipt, broker by broker."""
     document = receipt_document(receipt)
     items = _in_order(document["items"])
     return Listing(
@@ -73,7 +73,7 @@ def _receipt_notes(receipt: Receipt) -> Iterator[str]:
 
 
 def _cell(key: str) -> Callable[[Item], str]:
-    """Show one state of a configuration: the fields in which its states differ, as --set takes them."""
+    """Show one state of a configuration: the fields in which its states differ, in the syntax of --set."""
 
     def show(item: Item) -> str:
         if item.get("route") == Route.UNSEEN.value or (key == "after" and not item["isAfterKnown"]):
@@ -85,7 +85,7 @@ def _cell(key: str) -> Callable[[Item], str]:
         if item.get("awaits"):
             states.append(item["awaits"]["target"])
         return " ".join(setting_words(value, differing_names(*states))) or (
-            "defaults" if None in states else "as it is"
+            "defaults" if None in states else "unchanged"
         )
 
     return show
@@ -106,7 +106,7 @@ _CHANGE = (Column("BEFORE", "before", show=_cell("before")), Column("TARGET", "t
 
 
 def _result(items: Sequence[Item], route: Route = Route.GROUP_CONFIG) -> tuple[Column, ...]:
-    """Return what came of it; what is read back where all is confirmed is the target once more."""
+    """Return the columns of results. AFTER is left out if all are confirmed: it equals the target."""
     is_confirmed = all(item["result"] == Result.CONFIRMED.value for item in items)
     return (
         Column("AFTER", "after", show=_cell("after"), is_wide=is_confirmed),
@@ -120,6 +120,6 @@ def _note(items: Sequence[Item]) -> Column:
     return Column("NOTE", "note", show=lambda item: item["note"] or "-", is_wide=is_empty, is_sentence=True)
 
 
-# All that there can be, which rows decide on: what is asked for is checked before there are any.
+# All possible columns. The rows decide which are shown, but --columns is checked before there are rows.
 CONFIG_PLAN_COLUMNS = (*_place(has_offsets=True), *_CHANGE, _note(()))
 CONFIG_RECEIPT_COLUMNS = (*_place(has_offsets=True), *_CHANGE, *_result(()), _note(()))

@@ -1,4 +1,4 @@
-"""What every change asks before it is made: whether it may be shown and made, and whether it is wanted."""
+"""What is checked before every change: that it can be shown, that it is allowed, and that it is wanted."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def check_display(
     invocation: Invocation, *, is_plan_only: bool, plan_columns: Sequence[Column], receipt_columns: Sequence[Column],
     done: str = "changed",
 ) -> None:  # fmt: skip
-    """Raise UsageError for columns and conditions that would only be noticed after the change, which `done` names.
+    """Raise UsageError for columns and conditions that would only fail after the change; `done` is the verb for it.
 
-    Raises RefusedError in a readonly context. Commands ask this before they ask the cluster.
+    Raises RefusedError in a readonly context. Commands call this before they contact the cluster.
     """
     display = invocation.display
     choose_columns(plan_columns if is_plan_only else receipt_columns, display)
@@ -34,22 +34,22 @@ def check_display(
         return
     invocation.require_writable()
     if display.conditions:
-        raise UsageError(f"--where would hide what is {done} as well.", hint="It can be given with --dry-run.")
+        raise UsageError(f"--where would also hide what is {done}.", hint="Use it with --dry-run.")
     choose_columns(receipt_columns, replace(display, columns=tuple(key.removeprefix("-") for key in display.sort_keys)))
 
 
 def require_consent(invocation: Invocation, plan: Listing, name: str, *, yes: bool, confirmed: str | None) -> None:
-    """Show a plan, and return only when it is wanted: by --yes, by --confirm NAME in a protected context, or an answer.
+    """Show a plan, and return only with consent: --yes, --confirm NAME in a protected context, or an answer.
 
     Raises UsageError when there is no terminal to ask on, DeclinedError when the answer is no.
     """
     display = invocation.display
     is_given = confirmed is not None if invocation.is_protected else yes
     if display.format in TABLE_FORMATS or not is_given:
-        # For scripts only one document: the plan, or what came of it.
+        # Scripts get only one document: the plan or the receipt.
         _show(plan, replace(display, columns=(), sort_keys=()))
         if display.format in TABLE_FORMATS and not is_given and not display.with_notes:
-            for line in plan.headings:  # -q silences notes, not what is asked about
+            for line in plan.headings:  # -q silences notes, not the subject of the question
                 note_to_stderr(printable(line))
     if not is_given and display.format not in TABLE_FORMATS:
         option = f"--confirm {name}" if invocation.is_protected else "--yes"
@@ -61,10 +61,10 @@ def require_consent(invocation: Invocation, plan: Listing, name: str, *, yes: bo
 
 
 def _show(plan: Listing, display: Display) -> None:
-    """Show a plan before it is applied. Raises RmqctlError when that fails: consent needs a plan that was seen."""
+    """Show a plan before it is applied. Raises RmqctlError when that fails: consent needs a plan that was shown."""
     try:
         render(plan, display)
         sys.stdout.flush()
     except OSError:
         drop_rest(sys.stdout)
-        raise RmqctlError("Nothing was changed: its plan can't be shown, nobody reads the output.") from None
+        raise RmqctlError("Nothing was changed: the plan cannot be shown, because the output is closed.") from None

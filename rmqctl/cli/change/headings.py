@@ -1,4 +1,4 @@
-"""The lines above a plan's table: what it does to which group, where, and who made it when."""
+"""The lines above a plan's table: the operation, the group, the cluster, and who made the plan when."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def headings(plan: Plan, now_ms: int, *, is_saved: bool = False) -> Iterator[str
 
 
 def _local(at_ms: int) -> str:
-    """Return a time by this machine's zone, nothing where that is UTC."""
+    """Return a time in this machine's zone, an empty string if that is UTC."""
     local = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone()
     return f" ({local:%Y-%m-%d %H:%M:%S} local)" if local.utcoffset() else ""
 

@@ -11,11 +11,11 @@ from typing import Any, Self
 
 
 class Interrupts:
-    """Has Ctrl-C end a task instead of whatever runs at that moment, so that what was done can still be said.
+    """Makes Ctrl-C cancel a task instead of the code that runs at that moment, so that the result can be reported.
 
-    Python raises KeyboardInterrupt at every Ctrl-C, also within the lines that handle the one before. Here the first
-    cancels the task, or is raised where none runs; those after it can cancel the task again, and nothing else. After
-    an interrupt it stays so: the process is about to end.
+    Python raises KeyboardInterrupt at every Ctrl-C, even within the code that handles the one before. Here the first
+    cancels the task, or is raised if no task runs; later ones can only cancel the task again. After an interrupt the
+    handler stays installed: the process is about to end.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Interrupts:
         self._is_set = False
 
     def __enter__(self) -> Self:
-        # Ignored is what a shell makes it for what runs in the background; other threads have no say in it.
+        # A shell has background processes ignore SIGINT; only the main thread may set a handler.
         is_ours = threading.current_thread() is threading.main_thread()
         if is_ours and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             self._before = signal.signal(signal.SIGINT, self._on_interrupt)
@@ -39,7 +39,7 @@ class Interrupts:
             signal.signal(signal.SIGINT, self._before)
 
     def watch(self) -> None:
-        """Have them end the task that calls this, with CancelledError."""
+        """Cancel the calling task at Ctrl-C: it ends with CancelledError."""
         self._task = asyncio.current_task()
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 (Python gives them)

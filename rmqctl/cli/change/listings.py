@@ -25,7 +25,7 @@ _NOTHING = "Nothing would be changed."
 
 
 def plan_listing(plan: Plan, failures: Sequence[Failure] = (), *, headings: Sequence[str] = ()) -> Listing:
-    """Show what would be done, queue by queue, with its consequences."""
+    """Make the listing of a plan, queue by queue, with its consequences."""
     if is_group_change(plan.operation):
         listing = config_plan_listing(plan, failures)
         nothing = () if is_changing(plan) or not plan.configs else (_NOTHING,)
@@ -45,7 +45,7 @@ def plan_listing(plan: Plan, failures: Sequence[Failure] = (), *, headings: Sequ
 
 
 def receipt_listing(receipt: Receipt, failures: Sequence[Failure] = ()) -> Listing:
-    """Show what was done, queue by queue."""
+    """Make the listing of a receipt, queue by queue."""
     if is_group_change(receipt.operation):
         return config_receipt_listing(receipt, failures)
     document = receipt_document(receipt)
@@ -76,7 +76,7 @@ def _plan_notes(plan: Plan) -> Iterator[str]:
         skipped = _sum(item.skipped_bounds for item in known)
         noun = "message" if again == "1" else "messages"
         lost_count = sum(item.lost or 0 for item in known)
-        lost = f"; {lost_count} {'is' if lost_count == 1 else 'are'} deleted already" if lost_count else ""
+        lost = f"; {lost_count} {'is' if lost_count == 1 else 'are'} already deleted" if lost_count else ""
         said = (
             f"{at_least}{again} {noun}{_before_filters(plan)} would be redelivered, {at_least}{skipped} skipped{lost}."
         )
@@ -88,14 +88,14 @@ def _plan_notes(plan: Plan) -> Iterator[str]:
 
 
 def _sum(bounds: Iterable[tuple[int, int] | None]) -> str:
-    """Return how many messages all queues have together, as a range where those of one are."""
+    """Return the sum over all queues, as a range if a number of one of them is a range."""
     known = [each for each in bounds if each is not None]
     low, high = sum(low for low, _ in known), sum(high for _, high in known)
     return str(low) if low == high else f"{low}-{high}"
 
 
 def _before_filters(plan: Plan) -> str:
-    """Say that offsets are counted, of which members do not consume all."""
+    """Return a remark that the numbers count offsets, and the filters by which members consume fewer messages."""
     every = {" and ".join(expressions) for expressions in plan.filters.values()}
     topics = {item.mq.topic for item in plan.items}
     if not every:
@@ -107,7 +107,7 @@ def _before_filters(plan: Plan) -> str:
 
 
 def is_changing(plan: Plan) -> bool:
-    """Tell whether a plan would write anything: a queue that is where it is to go is left alone."""
+    """Return whether a plan would write anything: a queue that is already at its target is not written."""
     return any(config.route is not Route.UNSEEN for config in plan.configs) or any(
         item.route is Route.POP_ACK
         or item.awaits is not None
@@ -120,9 +120,9 @@ def _receipt_notes(receipt: Receipt) -> Iterator[str]:
     said = count_results(item.result for item in receipt.items)
     waiting = sum(item.waits_for_member for item in receipt.items)
     pending = sum(item.is_pending for item in receipt.items) - waiting
-    more = f" To {pending} of them no client has gone yet." if pending else ""
+    more = f" No client has resumed from {pending} of them yet." if pending else ""
     if waiting:
-        more += f" The group has no members: {waiting} of them are stored, and take effect when the next member starts."
+        more += f" The group has no members: {waiting} of them will take effect when the next member starts."
     yield f"Group {receipt.group}: {said}.{more}"
     again = sum(item.reconsumed_at_least or 0 for item in receipt.items)
     if again:

@@ -19,18 +19,18 @@ _WORDS = {
 
 
 def extra_keys(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what stands in a document beside its items, without what every listing has."""
+    """Return the keys of a document except its items and the keys that every listing has."""
     return {key: value for key, value in document.items() if key not in _OWN_KEYS}
 
 
 def count_results(results: Iterable[Result]) -> str:
-    """Say how often each result is there."""
+    """Return the number of each result in words."""
     counts = Counter(results)
     return ", ".join(f"{counts[result]} {word}" for result, word in _WORDS.items() if counts[result]) or "nothing to do"
 
 
 def unseen_count(receipt: Receipt) -> int:
-    """Return for how many items an undo awaited an earlier write that it did not see, so that it wrote nothing."""
+    """Return for how many items an undo waited in vain for an earlier write, and so wrote nothing."""
     if receipt.operation is not Operation.OFFSET_UNDO and not receipt.asked.startswith("undo "):
         return 0
     items: tuple[ReceiptItem | ConfigReceiptItem, ...] = (*receipt.items, *receipt.configs)
@@ -38,6 +38,6 @@ def unseen_count(receipt: Receipt) -> int:
 
 
 def look_again_note(receipt: Receipt) -> Iterator[str]:
-    """Say how to look again for a write that an undo did not see; `asked` names the change that it takes back."""
+    """Say how to look again for a write that an undo did not see; `asked` names the change that it reverts."""
     if unseen_count(receipt):
         yield f"To look again: rmqctl offset undo {receipt.asked.removeprefix('undo ').partition(' ')[0]}"

@@ -15,7 +15,7 @@ from ..input_file import read_input
 
 
 def describe(receipt: Receipt) -> Iterator[str]:
-    """Say who changed what, when, from where, why, and whether it came to its end."""
+    """Say who changed what, when, from where, why, and whether the change was completed."""
     who = receipt.who
     by = "" if who is None else f" by {who.user} on {who.host}"
     context = "" if who is None or who.context is None else f", context {who.context}"
@@ -27,16 +27,16 @@ def describe(receipt: Receipt) -> Iterator[str]:
 
 
 _STATES = {
-    ChangeState.RUNNING: "It is being made at this moment.",
-    ChangeState.INTERRUPTED: "INTERRUPTED: its process ended in the middle.",
-    ChangeState.ELSEWHERE: "It was begun on another machine, and may be going on there.",
+    ChangeState.RUNNING: "RUNNING: it is being applied now.",
+    ChangeState.INTERRUPTED: "INTERRUPTED: its process ended before it was complete.",
+    ChangeState.ELSEWHERE: "ELSEWHERE: it was started on another machine, and may still be running there.",
 }
 
 
 def find_receipt(named: str) -> Receipt:
-    """Return a receipt by its id, a part of it that only one begins with, its plan's id, or its file; `-` is stdin.
+    """Return a receipt by its id or a unique prefix of it, its plan's id, or its file; `-` is stdin.
 
-    Raises NotFoundError for one that there is not, UsageError for what is none.
+    Raises NotFoundError if it does not exist, UsageError for a file that is not a receipt.
     """
     with Journal() as journal:
         found = journal.receipt(named) if named != "-" else None
@@ -45,11 +45,11 @@ def find_receipt(named: str) -> Receipt:
     if named == "-" or _is_file(named):
         return parse_receipt(read_input("RECEIPT", named), named)
     sentence = f"The journal of this machine has no change {named[:100]}, and there is no such file."
-    raise NotFoundError("Receipt", named).reworded(sentence, hint="rmqctl offset history lists them.")
+    raise NotFoundError("Receipt", named).reworded(sentence, hint="List changes with rmqctl offset history.")
 
 
 def _is_file(named: str) -> bool:
     try:
         return Path(named).exists()
-    except (OSError, ValueError):  # such as a name that is too long
+    except (OSError, ValueError):  # for example a name that is too long
         return False

@@ -1,4 +1,4 @@
-"""Where a reset is to lead, as it is said on the command line."""
+"""The target of a reset, from the command line."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from rmqctl.errors import UsageError
 from rmqctl.rules.durations import parse_duration_ms
+from rmqctl.rules.names import one_of
 from rmqctl.rules.reset import Aim, Spec
 from rmqctl.rules.times import Ago, Edge, iso_time, parse_moment, resolve_ago
 
@@ -23,9 +24,9 @@ _LONG_MAX = 2**63 - 1
 
 
 class Asked(Struct, frozen=True):
-    """What was asked for, before anything is looked up: `group` or `path` is where given offsets come from.
+    """The requested target, before anything is read: `group` or `path` is the source of given offsets.
 
-    A time that is counted back from now is resolved when the brokers have told theirs.
+    A time relative to now is resolved later, with the clocks of the brokers.
     """
 
     spec: Spec
@@ -34,18 +35,17 @@ class Asked(Struct, frozen=True):
 
 
 def parse_asked(*, topics: Sequence[str], all_topics: bool, **given: Any) -> Asked:
-    """Return what was asked for. Raises UsageError unless it is just one thing, of topics that are named somehow."""
+    """Return the requested target. Raises UsageError unless there is exactly one, with the topics that it needs."""
     wanted = {name: value for name, value in given.items() if value is not None and value is not False}
     if len(wanted) != 1:
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         said = " and ".join(f"--{name.replace('_', '-')}" for name in wanted)
-        sentence = f"{said} can't be given together." if wanted else "Say where the group is to go."
-        raise UsageError(sentence, hint=f"Give one of {options}.")
+        sentence = f"{said} cannot be used together." if wanted else "No target is given."
+        raise UsageError(sentence, hint=one_of(f"--{name.replace('_', '-')}" for name in given))
     ((name, value),) = wanted.items()
     if topics and all_topics:
-        raise UsageError("--topic and --all-topics can't be given together.")
+        raise UsageError("--topic and --all-topics cannot be used together.")
     if not topics and not all_topics and name not in ("from_file",):
-        raise UsageError("Name the topics.", hint="Give --topic TOPIC, or --all-topics.")
+        raise UsageError("No topics are selected.", hint="Add --topic TOPIC or --all-topics.")
     return _ASKED[name](value)
 
 
@@ -82,13 +82,13 @@ def _edge(aim: Aim) -> Asked:
 
 def _at(offset: int) -> Asked:
     if not 0 <= offset <= _LONG_MAX:
-        raise UsageError(f"--to-offset {offset} is no offset.", hint="Offsets are 0 to 2^63-1.")
+        raise UsageError(f"--to-offset {offset} is not a valid offset.", hint="Use an offset from 0 to 2^63-1.")
     return Asked(Spec(Aim.OFFSET, offset, f"--to-offset {offset}"))
 
 
 def _shift(count: int) -> Asked:
     if abs(count) > _LONG_MAX:
-        raise UsageError(f"--shift-by {count} is further than offsets go.")
+        raise UsageError(f"--shift-by {count} exceeds the range of offsets.")
     return Asked(Spec(Aim.SHIFT, count, f"--shift-by {count}"))
 
 
@@ -106,7 +106,7 @@ _ASKED: Mapping[str, Callable[[Any], Asked]] = {
 
 
 async def resolve(client: Client, invocation: Invocation, asked: Asked, file: OffsetFile | None, wish: Wish) -> Wish:
-    """Return the wish with the offsets of another group or a file. Raises what reading either raises."""
+    """Return the wish with the offsets of another group or a file. Raises what reading them raises."""
     from rmqctl.ops.given_offsets import offsets_of_file, offsets_of_group
 
     if asked.group is not None:

@@ -1,4 +1,4 @@
-"""rmqctl cluster list: clusters, brokers, replicas, and how they run."""
+"""rmqctl cluster list: clusters, brokers, replicas, and their state."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -23,15 +23,15 @@ Examples:
   rmqctl cluster list -o wide
   rmqctl cluster list -o json | jq '.items[] | select(.commitLogDiskRatio > 0.8)'
 
-In wide tables SENDS-WAIT and PULLS-WAIT are requests that wait for a thread and the wait of the first one; TIMER are
-messages on the timer wheel and how late it is.
+In wide tables, SENDS-WAIT and PULLS-WAIT show the number of requests that wait for a thread, and how long the first
+one has waited. TIMER shows the messages on the timer wheel, and its delay.
 
-A broker that does not answer keeps its row, with what went wrong; so does one that is missing, and a master of which
-only slaves are registered."""
+A broker that does not answer keeps its row, with the error. So does a missing broker, and a missing master whose slaves
+are registered."""
 
 
 def command(ctx: typer.Context) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     invocation = Invocation(ctx)
     choose_columns(_COLUMNS, invocation.display)
     statuses, failures = invocation.ask(_fetch)
@@ -50,7 +50,7 @@ async def _fetch(client: "Client") -> tuple[list["BrokerStatus"], list[Failure]]
 
 
 def to_listing(statuses: list["BrokerStatus"], failures: list[Failure]) -> Listing:
-    """Make the listing of all replicas."""
+    """Return the listing of all replicas."""
     return Listing(
         kind="BrokerList",
         columns=_COLUMNS,

@@ -1,4 +1,4 @@
-"""A listener for a number of messages, and no more."""
+"""A listener that consumes a limited number of messages."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def count_down(listener: Listener, count: int, on_last: Callable[[], None]) -> Listener:
-    """Return a listener that consumes batches until `count` messages have come, and leaves what comes then alone."""
+    """Return a listener that consumes the first `count` messages and leaves later ones unacknowledged."""
     left, lock = count, threading.Lock()
 
     def is_wanted(messages: Sequence[StoredMessage], batch: Batch) -> bool:
         nonlocal left
         with lock:
             batch.is_left_alone = left <= 0
-            # What a batch has too much is left alone as well: it is not acknowledged with the rest.
+            # Surplus messages of a batch are left alone too: they are not acknowledged with the rest.
             batch.messages = messages[: max(left, 0)] or messages
             left -= len(messages)
             if left <= 0:

@@ -1,4 +1,4 @@
-"""What consumes for `consume run`: a function of the user's, a command for each batch, or the terminal."""
+"""The listeners of `consume run`: a user's function, a command for each batch, or the terminal."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ if TYPE_CHECKING:
     from rmqctl.protocol.message import StoredMessage
 
 
-_FORM = 'Such as def consume(messages, context): ... return "CONSUME_SUCCESS".'
+_FORM = 'Use a function like def consume(messages, context): ... return "CONSUME_SUCCESS".'
 
 
 def load_function(named: str) -> Listener:
-    """Return the function that MODULE:FUNCTION or FILE.py:FUNCTION names. Raises UsageError for what is none."""
+    """Return the function that MODULE:FUNCTION or FILE.py:FUNCTION names. Raises UsageError if it is not usable."""
     place, separator, name = named.rpartition(":")
     if not separator or not place or not name.isidentifier():
         raise UsageError(
-            f"--handler {named!r} names no function.", hint="Such as my_module:consume or consume.py:consume."
+            f"Invalid --handler {named!r}.",
+            hint="Use MODULE:FUNCTION or FILE.py:FUNCTION, for example consume.py:consume.",
         )
     try:
         module = _load_file(place) if place.endswith(".py") else _load_module(place)
@@ -47,7 +48,7 @@ def load_function(named: str) -> Listener:
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
-        raise UsageError(f"{place} can't be loaded: {type(error).__name__}: {error}") from None
+        raise UsageError(f"Cannot load {place}: {type(error).__name__}: {error}") from None
     function: Any = getattr(module, name, None)
     if not callable(function):
         raise UsageError(f"{place} has no function {name}.")
@@ -58,7 +59,7 @@ def load_function(named: str) -> Listener:
 
 
 def _load_module(name: str) -> ModuleType:
-    # As python -m does: modules of the folder in which one works.
+    # As python -m does: modules of the current folder.
     folder = str(Path.cwd())
     if "" not in sys.path and folder not in sys.path:
         sys.path.insert(0, folder)
@@ -67,10 +68,10 @@ def _load_module(name: str) -> ModuleType:
 
 def _load_file(path: str) -> ModuleType:
     if not Path(path).is_file():
-        raise UsageError(f"There is no file {path}.")
+        raise UsageError(f"File {path} does not exist.")
     spec = importlib.util.spec_from_file_location(Path(path).stem, path)
     if spec is None or spec.loader is None:
-        raise UsageError(f"{path} is no Python file.")
+        raise UsageError(f"{path} is not a Python file.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
@@ -78,16 +79,16 @@ def _load_file(path: str) -> ModuleType:
 
 
 def print_to(stream: Stream, style: BodyStyle, on_failed: Callable[[BaseException], None]) -> Listener:
-    """Return a listener that shows each message, and leaves alone what it can't show.
+    """Return a listener that shows each message, and leaves messages that it cannot show unacknowledged.
 
-    `on_failed` is told why: nobody reads the output any more, the disk is full, there is no such key to filter by.
+    `on_failed` receives the reason: the output is closed, the disk is full, or the key of a filter is unknown.
     """
 
     def show(messages: Sequence[StoredMessage], batch: Batch) -> ConsumeStatus:
         try:
             stream.write([message_item(_found(message, batch), style) for message in messages])
         except (OSError, UsageError) as error:
-            # The messages are not at fault: sent back, all that was pulled would be on its way to the dead letters.
+            # The messages are not at fault: if sent back, all pulled messages would move towards the dead letters.
             batch.is_left_alone = True
             on_failed(error)
         return ConsumeStatus.CONSUME_SUCCESS
@@ -96,22 +97,22 @@ def print_to(stream: Stream, style: BodyStyle, on_failed: Callable[[BaseExceptio
 
 
 def run_command(command: str, style: BodyStyle, *, timeout_s: float) -> Listener:
-    """Return a listener that runs a command for each batch, without a shell. Raises UsageError for no such command.
+    """Return a listener that runs a command for each batch, without a shell. Raises UsageError for a missing command.
 
-    It reads the body of the message on stdin; of a batch of several a JSON line each. Exit code 0 is success. What runs
-    for longer than timeout_s is killed, with all that it started: its messages have been sent back by then.
+    It reads the body of the message on stdin, or one JSON line per message of a larger batch. Exit code 0 is success.
+    A command that runs longer than timeout_s is killed with all its processes; its messages are sent back by then.
     """
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise UsageError(f"--exec {command!r} can't be read: {error}.") from None
+        raise UsageError(f"Invalid --exec {command!r}: {error}.") from None
     if not words or shutil.which(words[0]) is None:
-        raise UsageError(f"--exec: there is no command {words[0] if words else ''!r}.", hint="Give its path.")
+        raise UsageError(f"--exec: Command {words[0] if words else ''!r} does not exist.", hint="Give its path.")
 
     async def run(messages: Sequence[StoredMessage], batch: Batch) -> ConsumeStatus:
         process = await asyncio.create_subprocess_exec(
             *words, stdin=asyncio.subprocess.PIPE, env={**os.environ, **_variables(messages[0], len(messages), batch)},
-            # A group of its own: a Ctrl-C at the terminal is for rmqctl, which lets commands end what they began.
+            # Its own process group: a Ctrl-C at the terminal is for rmqctl, which waits until commands have finished.
             process_group=0,
         )  # fmt: skip
         try:
@@ -121,7 +122,7 @@ def run_command(command: str, style: BodyStyle, *, timeout_s: float) -> Listener
             if process.returncode is None:
                 os.killpg(process.pid, signal.SIGKILL)
             while process.returncode is None:
-                # A killed process ends at once, and is waited for however often this is cancelled meanwhile.
+                # A killed process ends immediately; wait for it however often this is cancelled meanwhile.
                 with contextlib.suppress(asyncio.CancelledError):
                     await process.wait()
         if process.returncode != 0:
@@ -143,7 +144,7 @@ def _input(messages: Sequence[StoredMessage], batch: Batch, style: BodyStyle) ->
 
 
 def _variables(message: StoredMessage, count: int, batch: Batch) -> dict[str, str]:
-    """Return what a command can know of its (first) message."""
+    """Return the environment variables that describe the (first) message."""
     properties = message.properties
     values = {
         "RMQ_TOPIC": message.topic,
@@ -156,5 +157,5 @@ def _variables(message: StoredMessage, count: int, batch: Batch) -> dict[str, st
         "RMQ_RECONSUME_TIMES": str(message.reconsume_times),
         "RMQ_COUNT": str(count),
     }
-    # A variable can't hold a NUL.
+    # A variable cannot contain a NUL.
     return {name: value.replace("\0", "\ufffd") for name, value in values.items()}

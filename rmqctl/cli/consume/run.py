@@ -1,7 +1,7 @@
-"""rmqctl consume run: be a member of a group, and consume."""
+"""rmqctl consume run: join a group as a member, and consume."""
 
-# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
-# the cluster is imported when the command runs, so that --help needs none of it.
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. Modules that
+# ask the cluster are imported when the command runs, so that --help does not load them.
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,96 +27,111 @@ Examples:
   rmqctl consume run my-group orders --print --strategy rooms-first --plugin rooms_first \\
       --strategy-option maxShare=1.2 --instance c1.east --yes
 
-It joins the group as any RocketMQ client does: other members give queues up to it, what it consumes is acknowledged,
-and what fails is sent back to be tried again, at last as a dead letter. So it wants --yes, a readonly context refuses
-it, and a protected one wants --confirm GROUP.
+The command joins the group as any RocketMQ client does: the group rebalances, and other members give up queues to it.
+It acknowledges the messages that it consumes. It sends failed messages back; after the last retry, they become dead
+letters. It therefore requires --yes, or --confirm GROUP in a protected context. A readonly context refuses it.
 
 \b
---handler FUNCTION   MODULE:FUNCTION or FILE.py:FUNCTION, called as FUNCTION(messages, context), plain (in threads)
-                     or async; it returns "CONSUME_SUCCESS" or "RECONSUME_LATER"; None and exceptions mean the latter
---exec COMMAND       run for each batch, without a shell: the body on stdin (of several messages a JSON line each),
-                     RMQ_TOPIC, RMQ_MESSAGE_ID, RMQ_KEYS ... as variables; exit code 0 is success
---print              shows each message as message tail does
+--handler FUNCTION  MODULE:FUNCTION or FILE.py:FUNCTION, plain (run in
+                    threads) or async, called as FUNCTION(messages, context).
+                    Returns "CONSUME_SUCCESS" or "RECONSUME_LATER". None and
+                    exceptions count as RECONSUME_LATER.
+--exec COMMAND      Run without a shell for each batch: the body on stdin (one
+                    JSON line per message if there are several), and
+                    RMQ_TOPIC, RMQ_MESSAGE_ID, RMQ_KEYS ... as variables.
+                    Exit code 0 means success.
+--print             Show each message, like rmqctl message tail.
 
-All members of a group must share by the same --strategy, with the same options, and consume the same topics.
-Strategies: averagely (RocketMQ's default), circle, consistent-hash, machine-room, machine-room-nearby, those of
-plugins, and config: this member takes the queues that --queue names, of each topic and of what is to be retried,
-whoever else has them. RocketMQ's names as well (AVG). SIGTERM or Ctrl-C ends it: what
-was pulled is consumed within --drain, then offsets are stored and the group is left (exit code 0, or 8 when something
-was left undone); a second one ends it soon (exit code 130), and says what was not acknowledged. --count messages that
-do not come within --for are exit code 6. Each request has a third of --timeout."""
+All members of a group must use the same --strategy with the same options, and consume the same topics. Strategies:
+averagely (RocketMQ's default), circle, consistent-hash, machine-room, machine-room-nearby, config, and those of
+plugins. RocketMQ's names (AVG) also work. With config, this member consumes the queues that --queue names, of each
+topic and of its retry topic, even if other members consume them too.
+
+SIGTERM or Ctrl-C ends the command. It then consumes the pulled messages within --drain, commits offsets and leaves the
+group. The exit code is 0, or 8 when messages or offsets are left. A second signal ends it sooner (exit code 130) and
+reports the messages that are not acknowledged. If fewer than --count messages arrive within --for, the exit code is 6.
+Each request may use a third of --timeout."""
 
 
 def command(
     ctx: typer.Context,
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group to join.", show_default=False)],
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="Consumer group to join.", show_default=False)],
     topic: Annotated[
-        list[str], typer.Argument(metavar="TOPIC[:EXPR]...", help="Topics, each with its tags.", show_default=False)
+        list[str],
+        typer.Argument(metavar="TOPIC[:EXPR]...", help="Topics, each with an optional filter.", show_default=False),
     ],
     handler: Annotated[str | None, typer.Option("--handler", metavar="FUNCTION", help="Call a function.")] = None,
     exec_: Annotated[str | None, typer.Option("--exec", metavar="COMMAND", help="Run a command.")] = None,
     print_: Annotated[bool, typer.Option("--print", help="Show each message.")] = False,
     start: Annotated[
         str,
-        typer.Option("--from", metavar="TIME", help="Where queues begin without an offset: latest, earliest, a time."),
+        typer.Option("--from", metavar="TIME", help="Start of queues without an offset: latest, earliest, a time."),
     ] = "latest",
-    batch: Annotated[int, typer.Option("--batch", metavar="N", min=1, max=1024, help="Messages at once.")] = 1,
+    batch: Annotated[int, typer.Option("--batch", metavar="N", min=1, max=1024, help="Messages per batch.")] = 1,
     workers: Annotated[
-        int | None, typer.Option("--workers", metavar="N", min=1, max=1024, help="Batches at one time. [default: 20]")
+        int | None, typer.Option("--workers", metavar="N", min=1, max=1024, help="Concurrent batches. [default: 20]")
     ] = None,
     strategy: Annotated[
-        str, typer.Option("--strategy", metavar="STRATEGY", help="How queues are shared.")
+        str, typer.Option("--strategy", metavar="STRATEGY", help="Strategy to share queues.")
     ] = "averagely",
     virtual_nodes: Annotated[
-        int | None, typer.Option("--virtual-nodes", metavar="N", min=1, max=10_000, help="For consistent-hash.")
+        int | None,
+        typer.Option("--virtual-nodes", metavar="N", min=1, max=10_000, help="For consistent-hash: nodes per client."),
     ] = None,
     room: Annotated[
-        list[str] | None, typer.Option("--room", metavar="ROOM", help="For machine-room. May be repeated.")
+        list[str] | None,
+        typer.Option("--room", metavar="ROOM", help="For machine-room: room whose queues are shared; repeatable."),
     ] = None,
     site_of: Annotated[
         str | None,
-        typer.Option("--site-of", metavar="SIGN|NAME", help="For machine-room-nearby: rooms end at it, or a plugin's."),
+        typer.Option(
+            "--site-of", metavar="SIGN|NAME", help="For machine-room-nearby: sign after the room's name, or a plugin."
+        ),
     ] = None,
     inner: Annotated[
-        str | None, typer.Option("--inner", metavar="STRATEGY", help="What machine-room-nearby shares by.")
+        str | None, typer.Option("--inner", metavar="STRATEGY", help="For machine-room-nearby: strategy per room.")
     ] = None,
     queue: Annotated[
         list[str] | None,
-        typer.Option("--queue", metavar="QUEUE", help="For config: broker-a:0, broker-a:0-3 or broker-a."),
+        typer.Option("--queue", metavar="QUEUE", help="For config: broker-a:0, broker-a:0-3 or broker-a; repeatable."),
     ] = None,
     strategy_option: Annotated[
         list[str] | None,
-        typer.Option("--strategy-option", metavar="NAME=VALUE", help="For a plugin's strategy. May be repeated."),
+        typer.Option("--strategy-option", metavar="NAME=VALUE", help="Option for a plugin's strategy; repeatable."),
     ] = None,
     plugin: Annotated[
-        list[str] | None, typer.Option("--plugin", metavar="FILE", help="A plugin with strategies or site resolvers.")
+        list[str] | None,
+        typer.Option("--plugin", metavar="FILE", help="Plugin with strategies or site resolvers; repeatable."),
     ] = None,
     consume_timeout: Annotated[
-        str, typer.Option("--consume-timeout", metavar="TIME", help="What takes longer is sent back.")
+        str, typer.Option("--consume-timeout", metavar="TIME", help="Send messages back after this time.")
     ] = "15m",
     max_reconsume_times: Annotated[
-        int, typer.Option("--max-reconsume-times", metavar="N", min=-1, help="Then it is a dead letter; -1 is 16.")
+        int,
+        typer.Option("--max-reconsume-times", metavar="N", min=-1, help="Retries before a dead letter; -1 means 16."),
     ] = -1,
     broadcast: Annotated[
-        bool, typer.Option("--broadcast", help="Every member gets every message; offsets stay on this machine.")
+        bool, typer.Option("--broadcast", help="Deliver every message to every member; store offsets locally.")
     ] = False,
     protect: Annotated[
-        str, typer.Option("--protect", metavar="TIME", help="Others count only after they have been there so long.")
+        str, typer.Option("--protect", metavar="TIME", help="Time before a new member counts for sharing.")
     ] = "0s",
     instance: Annotated[
-        str | None, typer.Option("--instance", metavar="NAME", help="The end of the client's id.", show_default=False)
+        str | None, typer.Option("--instance", metavar="NAME", help="End of the client id.", show_default=False)
     ] = None,
     count: Annotated[
-        int | None, typer.Option("--count", metavar="N", min=1, help="End after so many messages.", show_default=False)
+        int | None, typer.Option("--count", metavar="N", min=1, help="End after N messages.", show_default=False)
     ] = None,
     for_: Annotated[
         str | None, typer.Option("--for", metavar="TIME", help="End after this time.", show_default=False)
     ] = None,
-    drain: Annotated[str, typer.Option("--drain", metavar="TIME", help="How long the end may take.")] = "30s",
+    drain: Annotated[
+        str, typer.Option("--drain", metavar="TIME", help="Time limit to finish pulled messages at the end.")
+    ] = "30s",
     confirm: Confirm = None,
     yes: Yes = False,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.confirm import confirm as ask_whether
     from rmqctl.cli.confirm import confirm_by_name
     from rmqctl.cli.output.body import body_style
@@ -137,7 +152,9 @@ def command(
     invocation = Invocation(ctx)
     display = invocation.display
     if (handler is not None) + (exec_ is not None) + print_ != 1:
-        raise UsageError("Say what consumes.", hint="Give one of --handler, --exec and --print.")
+        raise UsageError(
+            "Exactly one of --handler, --exec and --print is required.", hint="Choose what consumes the messages."
+        )
     name = invocation.full_name(group)
     require_new_name(name)
     subscriptions = _subscriptions(invocation, topic)
@@ -162,7 +179,7 @@ def command(
         protect_s=seconds_option("--protect", protect),
     )
     if settings.consume_timeout_s == 0:
-        raise UsageError("--consume-timeout of 0 leaves no time to consume anything.")
+        raise UsageError("--consume-timeout must be greater than 0.")
     style = body_style("auto", None, [], MAX_BODY)
     running = Running(
         settings, subscriptions, sharing.strategy, limit_s=None if for_ is None else seconds_option("--for", for_),
@@ -182,7 +199,7 @@ def command(
     if invocation.is_protected:
         confirm_by_name(name, given=confirm, may_ask=invocation.may_ask)
     else:
-        plan = [f"Joins group {name}: its queues are shared anew, and what is consumed here is acknowledged."]
+        plan = [f"Joins group {name}: the group rebalances, and messages consumed here are acknowledged."]
         ask_whether(() if yes else plan, is_confirmed=yes, may_ask=invocation.may_ask)
 
     async def consume(client: "Client") -> int:
@@ -192,7 +209,7 @@ def command(
 
 
 def _subscriptions(invocation: Invocation, topics: list[str]) -> "list[Subscription]":
-    """Return what TOPIC, TOPIC:TAGS and TOPIC:SQL92:EXPRESSION name. Raises UsageError."""
+    """Return the subscriptions of TOPIC, TOPIC:TAGS and TOPIC:SQL92:EXPRESSION. Raises UsageError."""
     from rmqctl.rules.subscriptions import SQL92, TAG, make_subscription
 
     found: dict[str, Subscription] = {}
@@ -203,8 +220,8 @@ def _subscriptions(invocation: Invocation, topics: list[str]) -> "list[Subscript
         try:
             made = make_subscription(name, expression.removeprefix(f"{SQL92}:") or "*", SQL92 if is_sql else TAG)
         except ValueError as error:
-            raise UsageError(f"{each!r} can't be subscribed to: {error}.") from None
+            raise UsageError(f"Cannot subscribe to {each!r}: {error}.") from None
         if name in found:
-            raise UsageError(f"{topic} is named twice.", hint="Several tags go into one expression: 'TagA || TagB'.")
+            raise UsageError(f"Topic {topic} is given twice.", hint="Combine tags in one expression: 'TagA || TagB'.")
         found[name] = made
     return list(found.values())

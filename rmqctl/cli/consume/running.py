@@ -1,4 +1,4 @@
-"""One run of `consume run`: from joining the group to leaving it, with what ends it in between."""
+"""One run of `consume run`: join the group, consume until a stop condition, and leave the group."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 _PARTLY_DONE, _INTERRUPTED = 8, 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# Each kind of trouble is said so often, and its number at the end.
+# The number of warnings of each kind; at the end, its total is reported.
 _MOST_WARNINGS = 20
-# What batches can come to but success.
+# The results of batches other than success.
 _TOLD = frozenset(ConsumeResult) - {ConsumeResult.SUCCESS}
 
 
 class Running:
-    """Consumes until it is told to stop: by a signal, a number of messages, the time. `say` and `warn` tell people.
+    """Consumes until a signal, a number of messages or a time limit. `say` and `warn` print for people.
 
-    `check` raises what speaks against joining.
+    `check` raises an error that prevents joining.
     """
 
     def __init__(
@@ -61,22 +61,22 @@ class Running:
         self._starting: asyncio.Task[None] | None = None
         self._draining: asyncio.Task[list[Unfinished]] | None = None
         self._error: BaseException | None = None
-        # What is left then is not missed.
+        # Messages that are left then are not missing.
         self._is_enough = False
 
     def stop(self) -> None:
-        """Begin to end, since there was enough; any thread may say so."""
+        """Start to stop, because enough messages arrived. Any thread may call it."""
         self._is_enough = True
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._over.set)
 
     def fail(self, error: BaseException) -> None:
-        """Begin to end, and raise this at the end; any thread may say so."""
+        """Start to stop, and raise this error at the end. Any thread may call it."""
         self._error = self._error or error
         self.stop()
 
     async def run(self, client: Client, listener: Listener) -> int:
-        """Consume; return the exit code. Raises what joining raises, and what fail() was told."""
+        """Consume; return the exit code. Raises the errors of joining, and the first error given to fail()."""
         self._loop = asyncio.get_running_loop()
         threads = set(threading.enumerate())
         consumer = PushConsumer(
@@ -93,7 +93,8 @@ class Running:
         try:
             if await self._start(consumer):
                 topics = listed([each.topic for each in self._subscriptions])
-                self._say(f"Joined {self._settings.group} as {consumer.client_id}, for {topics}. Ctrl-C leaves it.")
+                joined = f"Joined {self._settings.group} as {consumer.client_id}, for {topics}."
+                self._say(f"{joined} Press Ctrl-C to leave.")
                 self._say(_clock_words(consumer.broker_time.skews()))
                 ending = None if self._limit_s is None else asyncio.ensure_future(self._end_later(client))
                 await self._over.wait()
@@ -110,7 +111,7 @@ class Running:
                     self._loop.remove_signal_handler(number)
 
     async def _start(self, consumer: PushConsumer) -> bool:
-        """Join the group; False when a signal came first."""
+        """Join the group; return False when a signal arrived first."""
         self._starting = asyncio.ensure_future(self._join(consumer))
         try:
             await self._starting
@@ -132,7 +133,7 @@ class Running:
         waiting = sum(each.count for each in consumer.unfinished())
         if waiting and not self._is_enough:
             self._say(f"Ending: {counted(waiting, 'message')} left to consume...")
-        # A second signal can have come already.
+        # A second signal may already have arrived.
         self._draining = asyncio.ensure_future(consumer.drain(self._drain_s if self._signal_count < 2 else 0.0))
         try:
             left = await self._draining
@@ -147,47 +148,47 @@ class Running:
         if labels:
             counters += f"; batches: {listed(labels, len(labels))}"
         if left and not self._is_enough:
-            where = listed(f"{each.mq} from {each.first_offset} on" for each in left)
+            where = listed(f"{each.mq} from offset {each.first_offset}" for each in left)
             count = sum(each.count for each in left)
-            self._warn(f"{counted(count, 'message')} not acknowledged, and delivered again: {where}.")
+            self._warn(f"{counted(count, 'message')} not acknowledged, will be redelivered: {where}.")
         if consumer.unstored:
             where = listed(f"{each.what} at {each.broker_name}" for each in consumer.unstored)
-            self._warn(f"Not stored, and what was consumed since it was is delivered again: {where}.")
-        # A thread tells of a loop that hangs.
+            self._warn(f"Not stored; messages consumed since the last commit will be redelivered: {where}.")
+        # A thread reports a loop that hangs, so this may change meanwhile.
         for trouble, count in list(self._troubles.items()):
             if count > _MOST_WARNINGS:
-                self._warn(f"{trouble}: {count} in all.")
+                self._warn(f"{trouble}: {count} in total.")
         self._say(f"Left {self._settings.group}: {counters}.")
         if self._signal_count > 1:
             return _INTERRUPTED
         if not consumer.is_idle and self._is_enough:
-            self._warn("Some messages were still being consumed, and are delivered again.")
+            self._warn("Some messages were still being processed and will be redelivered.")
             return _PARTLY_DONE
         if consumer.unstored or (left and not self._is_enough):
             return _PARTLY_DONE
         if self._count is not None and not self._is_enough and not self._signal_count:
             missing = self._count - consumer.ok_count - consumer.failed_count
-            self._warn(f"{missing} of {counted(self._count, 'message')} did not come within --for.")
+            self._warn(f"{missing} of {counted(self._count, 'message')} did not arrive within --for.")
             return UnreachableError.exit_code
         return 0
 
     def _tell_of_threads(self, before: set[threading.Thread]) -> None:
-        """Name threads that a listener started and that nobody waits for; asyncio's own workers are waited for."""
+        """Warn of threads that a listener started and that rmqctl does not wait for, unlike asyncio's own workers."""
         mine = [
             each.name
             for each in threading.enumerate()
             if each not in before and not each.daemon and not each.name.startswith("asyncio_")
         ]
         if mine:
-            whose = f"{counted(len(mine), 'thread')} of the listener's own"
-            self._warn(f"The program ends without waiting for {whose}: {listed(mine)}.")
+            whose = f"{counted(len(mine), 'thread')} that the listener started"
+            self._warn(f"rmqctl exits without waiting for {whose}: {listed(mine)}.")
 
     def _on_signal(self) -> None:
         self._signal_count += 1
         self._over.set()
         if self._starting is not None:
             self._starting.cancel()
-        # Once: a third would cut off the leaving itself, which is bounded by time-outs, and what is said after it.
+        # Once: a third signal would interrupt leaving the group, which time-outs bound, and the reports after it.
         if self._signal_count == 2 and self._draining is not None:
             self._draining.cancel()
 
@@ -196,19 +197,19 @@ class Running:
         if self._troubles[trouble] <= _MOST_WARNINGS:
             self._warn(sentence)
         if self._troubles[trouble] == _MOST_WARNINGS:
-            self._warn(f"More of this kind ({trouble}) are only counted.")
+            self._warn(f"Further warnings of this kind ({trouble}) are only counted.")
 
     def _counting(self, listener: Listener) -> Listener:
-        """Return the listener; where only some messages are wanted, one that stops after them."""
+        """Return the listener, or one that stops after --count messages."""
         return listener if self._count is None else count_down(listener, self._count, self.stop)
 
 
 def _clock_words(skews: Mapping[str, SkewBounds]) -> str:
-    """Say how far the brokers' clocks, which versions of subscriptions are taken from, are from ours."""
+    """Return a sentence about the skew of the brokers' clocks, from which subscription versions are taken."""
     if not skews:
-        return "The brokers' clocks could not be read: versions of subscriptions are by this machine's clock."
-    said = (f"{name} {skew.middle_ms:+} ms (+-{skew.error_ms})" for name, skew in sorted(skews.items()))
-    return f"Clocks, beside this machine's: {listed(said)}."
+        return "Cannot read the brokers' clocks: subscription versions use this machine's clock."
+    skewed = (f"{name} {skew.middle_ms:+} ms (+-{skew.error_ms})" for name, skew in sorted(skews.items()))
+    return f"Clock skew against this machine: {listed(skewed)}."
 
 
 def _on_signal(loop: asyncio.AbstractEventLoop, number: signal.Signals, act: Callable[[], None]) -> None:

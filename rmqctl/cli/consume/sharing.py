@@ -1,4 +1,4 @@
-"""How `consume run` shares queues: a strategy with its options, and whether it can do so where it is to."""
+"""The allocation strategy of `consume run`: its options, and whether it works for the topics and brokers."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from rmqctl.rules.allocate import (
     strategy_words,
 )
 from rmqctl.rules.allocate.strategies import canonical_name
-from rmqctl.rules.names import closest
-from rmqctl.whatif.trying import TAKERS, require_rooms, resolve_site, with_hint
+from rmqctl.rules.names import hint_for
+from rmqctl.whatif.trying import TAKERS, require_rooms, resolve_site
 
 if TYPE_CHECKING:
     from rmqctl.client.core import Client
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     from rmqctl.model.queue import MessageQueue
 
 _CONFIG = "config"
-# What these make of any queues and clients needs no look.
+# These work for any queues and clients, so they need no check.
 _ALWAYS = frozenset({"averagely", "circle", "consistent-hash"})
-# What each member can't find out in the same way as the others.
+# Strategies whose inputs each member would see differently.
 _NOT_ALONE = {
-    "sticky": "it goes by who had which queue, which members do not tell each other",
-    "lag-weighted": "it goes by lags, which each member would read at another time",
-    "pop-share": "brokers share so, among clients that pop",
+    "sticky": "it depends on the previous owner of each queue, which members do not know",
+    "lag-weighted": "it depends on lags, which each member would read at a different time",
+    "pop-share": "brokers share queues this way, among clients that pop",
 }
 
 
 class Sharing:
-    """A strategy, and what is to be looked at before it is used. Raises UsageError for what makes no sense.
+    """A strategy, and the checks before it is used. Raises UsageError for options that do not fit the strategy.
 
-    `given` are options by their names in Options, `choices` the queues for config, `custom` a plugin's options.
+    `given` has options by their names in Options, `choices` the queues for config, `custom` a plugin's options.
     """
 
     def __init__(
@@ -75,14 +75,13 @@ class Sharing:
                 brought,
             )  # fmt: skip
         except AllocationError as error:
-            sentence, hint = with_hint(str(error))
-            raise UsageError(f"--strategy: {sentence}", hint=hint) from None
+            raise UsageError(f"--strategy: {error}", hint=error.hint) from None
 
     async def require_possible(self, settings: ConsumerSettings, topics: Sequence[str], client: Client) -> None:
-        """Let the strategy share each topic as if nobody else was there, before anybody is joined.
+        """Try the strategy on each topic, with this member alone, before the group is joined.
 
-        Raises UsageError for what it refuses and for queues that there are not, NotFoundError for rooms that there
-        are not, PluginError for a plugin that fails. Topics that are not there yet are looked at when they are.
+        Raises UsageError for topics that the strategy refuses and for missing queues, NotFoundError for missing rooms,
+        PluginError for a plugin that fails. Topics that do not exist yet are checked later, once they exist.
         """
         if not self._may_fail:
             return
@@ -100,22 +99,24 @@ class Sharing:
             if not any(choice.has(mq) for mq in found):
                 brokers = ", ".join(sorted({mq.broker_name for mq in found}))
                 sentence = f"--queue: {', '.join(topics)} has no readable queue {choice}."
-                raise UsageError(sentence, hint=f"Brokers: {brokers}.")
+                raise UsageError(sentence, hint=f"Choose a queue on one of the brokers: {brokers}.")
         require_rooms(self._rooms, {mq.broker_name for mq in found})
         for topic in dict.fromkeys(mq.topic for mq in found):
             try:
                 self.strategy.allocate(sort_queues(mq for mq in found if mq.topic == topic), [own_id])
             except AllocationError as error:
-                raise UsageError(f"{self.strategy.name} can't share {topic}: {error}") from None
+                raise UsageError(f"{self.strategy.name} cannot share {topic}: {error}", hint=error.hint) from None
 
 
 def parse_custom(given: Sequence[str]) -> dict[str, Any]:
-    """Read NAME=VALUE: a value is JSON where it can be read so, else a text. Raises UsageError."""
+    """Parse NAME=VALUE; a value that is not valid JSON is a text. Raises UsageError."""
     custom: dict[str, Any] = {}
     for each in given:
         name, sign, text = each.partition("=")
         if not name or not sign:
-            raise UsageError(f"--strategy-option {each!r} is no NAME=VALUE.", hint="Such as maxShare=1.5.")
+            raise UsageError(
+                f"--strategy-option expects NAME=VALUE, not {each!r}.", hint="Use for example maxShare=1.5."
+            )
         if name in custom:
             raise UsageError(f"--strategy-option {name} is given twice.")
         try:
@@ -129,39 +130,39 @@ def _require_usable(word: str, name: str, brought: Mapping[str, CustomStrategy])
     if name in brought:
         return
     if name in _NOT_ALONE:
-        hint = "rmqctl whatif allocate tries it." if name != "pop-share" else None
-        raise UsageError(f"--strategy {word} is none that members can share by: {_NOT_ALONE[name]}.", hint=hint)
+        hint = "Try it with rmqctl whatif allocate." if name != "pop-share" else None
+        raise UsageError(f"--strategy {word} is not supported for members: {_NOT_ALONE[name]}.", hint=hint)
     known = [each for each in (*strategy_words(), *brought) if each not in _NOT_ALONE]
     if name not in known:
-        like = closest(word, known)
-        hint = f"Did you mean {like[0]}?" if like else f"Known: {', '.join(known)}."
-        raise UsageError(f"--strategy: There is no strategy {word!r}.", hint=hint)
+        raise UsageError(f"--strategy: Unknown strategy {word!r}.", hint=hint_for(word, known))
 
 
 def _require_taken(
     name: str, given: Mapping[str, Any], choices: Sequence[QueueChoice], custom: Mapping[str, Any], *, is_custom: bool
 ) -> None:
-    """Raise UsageError for an option that the strategy does not take, and for an inner strategy that can't be."""
+    """Raise UsageError for an option that the strategy does not accept, and for an unsupported inner strategy."""
     for option in given:
         said, takers = TAKERS[option]
         if is_custom or name not in takers:
             usable = [taker for taker in takers if taker not in _NOT_ALONE]
-            raise UsageError(f"{said} is for {' and '.join(usable)}, not for {name}.", hint="--strategy names one.")
+            raise UsageError(
+                f"{said} is for {' and '.join(usable)}, not for {name}.", hint="Choose another one with --strategy."
+            )
     inner = canonical_name(given.get("inner", ""))
     if inner in _NOT_ALONE:
-        raise UsageError(f"--inner {inner} is none that members can share by: {_NOT_ALONE[inner]}.")
+        raise UsageError(f"--inner {inner} is not supported for members: {_NOT_ALONE[inner]}.")
     is_config = name == _CONFIG and not is_custom
     if choices and not is_config:
-        raise UsageError(f"--queue is for {_CONFIG}, not for {name}.", hint=f"--strategy {_CONFIG}")
+        raise UsageError(f"--queue is for {_CONFIG}, not for {name}.", hint=f"Add --strategy {_CONFIG}.")
     if is_config and not choices:
-        hint = "--queue broker-a:0-3; may be repeated."
-        raise UsageError("--strategy: The strategy config needs to be told the queues.", hint=hint)
+        hint = "Add --queue broker-a:0-3; it can be repeated."
+        raise UsageError(f"--strategy {_CONFIG} requires --queue.", hint=hint)
     if custom and not is_custom:
         raise UsageError(f"--strategy-option is for strategies of plugins, not for {name}.")
 
 
 def _by_choice(choices: Sequence[QueueChoice]) -> Strategy:
-    """Return the strategy config: this member takes what it was told of each topic, whoever else has it."""
+    """Return the strategy config: this member consumes the chosen queues of each topic, even if others do too."""
     return Strategy(_CONFIG, partial(_allocate_chosen, tuple(choices)), may_repeat=True)
 
 

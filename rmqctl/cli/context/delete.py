@@ -1,4 +1,4 @@
-"""rmqctl context delete: take a context out of the configuration file."""
+"""rmqctl context delete: delete a context from the configuration file."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
 from typing import Annotated, Any
@@ -18,15 +18,16 @@ Examples:
   rmqctl context delete old
   rmqctl context delete old --yes
 
-Asks on a terminal; elsewhere it needs --yes. Files that the context names, such as its credentials, stay."""
+Asks for confirmation on a terminal; elsewhere it requires --yes. Files that the context names, such as its credentials,
+are kept."""
 
 
 def command(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The context.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Context to delete.", show_default=False)],
     yes: Yes = False,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.config_edit import change_config
     from rmqctl.cli.confirm import confirm
 
@@ -34,9 +35,9 @@ def command(
     config = read_config()
     if config is None or name not in config.contexts:
         raise NotFoundError("Context", name, suggestions=closest(name, config.contexts if config is not None else ()))
-    plan = [f"Takes the context {name} out of {config_path()}."]
+    plan = [f"Delete context {name} from {config_path()}."]
     if name == config.current:
-        plan.append("It is the current context: afterwards there is none.")
+        plan.append("It is the current context; afterwards no context is current.")
     confirm(plan, is_confirmed=yes, may_ask=invocation.may_ask)
 
     def change(document: Any) -> None:
@@ -49,5 +50,5 @@ def command(
 
     change_config(change)
     if invocation.display.with_notes:
-        to_stderr(printable(f"The context {name} is gone."))
+        to_stderr(printable(f"Deleted context {name}."))
     return 0

@@ -20,18 +20,18 @@ Examples:
   rmqctl context list -o name
   rmqctl context list -o json | jq '.items[] | select(.protected)'
 
-A context that says what there is not keeps its row. Nobody is asked: rmqctl context test does that."""
+A context with invalid settings keeps its row. No server is contacted; rmqctl context test does that."""
 
 
 def command(ctx: typer.Context) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     invocation = Invocation(ctx, needs_cluster=False)
     choose_columns(COLUMNS, invocation.display)
     return render(to_listing(read_config()), invocation.display)
 
 
 def to_listing(config: Config | None) -> Listing:
-    """Make the listing of all contexts, in the order of the file."""
+    """Return the listing of all contexts, in the order of the file."""
     items, failures = [], []
     config = config or Config(config_path(), None, {})
     for name in config.contexts:
@@ -47,16 +47,16 @@ def to_listing(config: Config | None) -> Listing:
         name=lambda item: str(item["context"]),
         failures=failures,
         notes=[
-            f"{variable} is set and stands above the current context."
+            f"{variable} is set and overrides the current context."
             for variable in ("RMQCTL_CONTEXT", "NAMESRV_ADDR")
             if os.environ.get(variable) and items
         ],
-        empty=f"No contexts in {config_path()}: rmqctl context set NAME namesrv=HOST:9876 makes one.",
+        empty=f"No contexts in {config_path()}. Create one with rmqctl context set NAME namesrv=HOST:9876.",
     )
 
 
 def to_item(config: Config, context: ContextConfig, *, error: str | None = None) -> dict[str, Any]:
-    """Return a context as JSON has it; None is what the file does not say."""
+    """Return a context as a JSON item; None for a setting that the file does not have."""
     tls = None
     if context.tls is not None:
         files = {key: context.path(context.tls.get(key)) for key in ("ca", "cert", "key")}
@@ -91,7 +91,7 @@ def _shown_name_servers(text: str | None) -> str | None:
     try:
         return shown_url(text)
     except UsageError:
-        return "(no URL for name servers)"
+        return "(invalid URL)"
 
 
 def _show_marks(item: Item) -> str:
@@ -114,7 +114,7 @@ COLUMNS = (
         show=lambda item: ",".join(f"{broker}={at}" for broker, at in item["mapAddress"].items()) or "-",
         is_wide=True,
     ),
-    Column("MARKS", "readonly", show=_show_marks),
+    Column("FLAGS", "readonly", show=_show_marks),
     Column("PROTECTED", "protected", show=lambda item: "yes" if item["protected"] else "-", is_wide=True),
     Column("DESCRIPTION", "description", gives_way=True),
     Column("ERROR", "error", show=lambda item: item["error"] or "", is_alarm=lambda item: item["error"] is not None),

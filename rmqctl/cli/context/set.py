@@ -1,4 +1,4 @@
-"""rmqctl context set: make a context, or change one."""
+"""rmqctl context set: create or change a context."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
 from typing import Annotated, Any
@@ -20,32 +20,35 @@ Settings:
   namesrv=HOST:PORT[;HOST:PORT] or a URL   namespace=NS       description=TEXT
   credentials=FILE                         timeout=10s        output=FORMAT
   header=JSON|ROCKETMQ                     readonly=true      protected=true
-  brokers=NAME,NAME                        memory=24h         proxies=HOST:PORT,HOST:PORT
-  tls=true|false  tls.ca=FILE  tls.cert=FILE  tls.key=FILE  tls.verify=full|ca|none
-  map-address.BROKER=HOST:PORT
+  brokers=NAME,NAME                        memory=24h
+  proxies=HOST:PORT,HOST:PORT              map-address.BROKER=HOST:PORT
+  tls=true|false                           tls.verify=full|ca|none
+  tls.ca=FILE                              tls.cert=FILE      tls.key=FILE
 
-brokers names the brokers that the cluster must have: one that is not registered is missing in every answer. Without it
-rmqctl expects those that it saw within memory (24h; 0 expects none). proxies are the remoting addresses of 5.x proxies:
-diagnose asks them for members that no broker sees.
+brokers lists the brokers that the cluster must have; commands report one that is not registered. Without it, rmqctl
+expects the brokers that it saw within memory (24h; 0 expects none). proxies lists the remoting addresses of 5.x
+proxies, which diagnose asks for members that no broker sees.
 
-The first context becomes the current one. An empty value takes a setting away. Files are relative to the folder of the
-configuration file. Secrets can't be set: accessKey and secretKey belong into the credentials file. Comments in the
-configuration file stay."""
+The first context becomes the current one. An empty value removes a setting. File names are relative to the folder of
+the configuration file. Secrets cannot be set: accessKey and secretKey belong in the credentials file. Comments in the
+configuration file are kept."""
 
 
 def command(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The context; a new one is made.", show_default=False)],
-    settings: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...", help="Settings.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Context to create or change.", show_default=False)],
+    settings: Annotated[
+        list[str], typer.Argument(metavar="KEY=VALUE...", help="Settings to write.", show_default=False)
+    ],
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.config_edit import change_config
     from rmqctl.cli.context_settings import parse_setting
     from rmqctl.errors import UsageError
 
     invocation = Invocation(ctx, needs_cluster=False)
     if not name.strip() or not name.isprintable():
-        raise UsageError(f"{name!r} is no name for a context.")
+        raise UsageError(f"Invalid context name {name!r}.")
     parsed = [parse_setting(text) for text in settings]
     is_new = is_first = False
 
@@ -64,6 +67,6 @@ def command(
 
     path = change_config(change)
     if invocation.display.with_notes:
-        made = f"Made the context {name} in {path}." if is_new else f"Changed the context {name} in {path}."
+        made = f"Created context {name} in {path}." if is_new else f"Changed context {name} in {path}."
         to_stderr(printable(f"{made} It is the current context." if is_first else made))
     return 0

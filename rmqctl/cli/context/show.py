@@ -18,21 +18,21 @@ Examples:
   rmqctl context show prod
   rmqctl context show prod -o json | jq .items[0].namesrv
 
-Without NAME it is the current one. Files are named with their folders; what stands in them is not shown, nor are a
-URL's password and query."""
+Without NAME, the current context is shown. File names include their folders. The content of files is not shown, nor
+are a URL's password and query."""
 
 
 def command(
     ctx: typer.Context,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The context.", show_default=False)] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Context to show.", show_default=False)] = None,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     invocation = Invocation(ctx, needs_cluster=False)
     choose_columns(COLUMNS, invocation.display)
     config = read_config()
     name = name if name is not None else (config.current if config is not None else None)
     if config is None or name is None:
-        raise UsageError("There is no current context.", hint="rmqctl context use NAME chooses one.")
+        raise UsageError("There is no current context.", hint="Choose one with rmqctl context use NAME.")
     listing = Listing(
         kind="ContextList",
         columns=COLUMNS,
@@ -69,7 +69,7 @@ def _sections(item: Item, is_wide: bool) -> list[Section]:
     facts = [(title, _plain(item[key])) for title, key in _FACTS if is_wide or item[key] is not None]
     marks = [word for word, key in _MARKS.items() if item[key]]
     if marks:
-        facts.append(("Marks", ", ".join(marks)))
+        facts.append(("Flags", ", ".join(marks)))
     if item["tls"] is not None:
         settings = [f"{key} {value}" for key, value in item["tls"].items() if value is not None]
         facts.append(("TLS", ", ".join(settings)))

@@ -21,26 +21,26 @@ HELP = """\b
 Examples:
   rmqctl context test
   rmqctl context test prod dev
-  rmqctl context test -o wide                   # a row a server
+  rmqctl context test -o wide                   # one row per server
   rmqctl context test prod && rmqctl --context prod group list
 
 \b
 States:
-  OK       every name server and every broker answers and lets us in
+  OK       every name server and every broker answers and grants access
   PARTLY   some do
-  FAILED   none does, or the context can't be used
+  FAILED   none does, or the context cannot be used
 
-Without NAME all contexts are tested at once. Each broker is asked for its configuration, signed as the context
-says."""
+Without NAME, all contexts are tested in parallel. Each broker is asked for its configuration, with the credentials of
+the context."""
 
 
 def command(
     ctx: typer.Context,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME...]", help="The contexts.", show_default=False)
+        list[str] | None, typer.Argument(metavar="[NAME...]", help="Contexts to test.", show_default=False)
     ] = None,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.results import all_failed
 
     invocation = Invocation(ctx, needs_cluster=False)
@@ -49,11 +49,14 @@ def command(
     choose_columns(columns, invocation.display)
     config = read_config()
     if config is None or not config.contexts:
-        raise UsageError(f"There are no contexts in {config_path()}.", hint="rmqctl context set NAME makes one.")
+        raise UsageError(
+            f"There are no contexts in {config_path()}.",
+            hint="Create one with rmqctl context set NAME namesrv=HOST:9876.",
+        )
     wanted = list(dict.fromkeys(names or config.contexts))
     for name in wanted:
         if name not in config.contexts:
-            config.context(name)  # says so
+            config.context(name)  # raises
     results = asyncio.run(_test_all(invocation, config, wanted))
     listing = to_listing(results)
     if is_by_server:
@@ -83,10 +86,8 @@ async def _test(invocation: Invocation, config: Config, name: str) -> _Result:
     try:
         context = config.context(name)
         if context.namesrv is None:
-            # Those of the environment are no part of the context.
-            raise UsageError(
-                f"Context {name} names no name server.", hint=f"rmqctl context set {name} namesrv=HOST:9876"
-            )
+            # Name servers of the environment do not belong to the context.
+            raise UsageError(f"Context {name} has no name server.", hint=f"rmqctl context set {name} namesrv=HOST:9876")
         access = invocation.of(context).access()
         async with await access.connect() as client:
             servers = await fetch_servers(client)
@@ -98,7 +99,7 @@ async def _test(invocation: Invocation, config: Config, name: str) -> _Result:
 
 
 def to_listing(results: list[_Result]) -> Listing:
-    """Make the listing of contexts, each with its servers."""
+    """Return the listing of contexts, each with its servers."""
     failures = []
     for name, servers, error in results:
         if error is not None:
@@ -120,11 +121,12 @@ def to_listing(results: list[_Result]) -> Listing:
 
 
 def _without_brokers(servers: "list[ClusterServer]") -> RmqctlError | None:
-    """Return what is wrong with a cluster whose name servers answer and name no broker."""
+    """Return the error of a cluster whose name servers answer and list no broker."""
     if not any(server.error is None for server in servers) or any(server.broker_name is not None for server in servers):
         return None
     address = next(server.probe.address for server in servers if server.error is None)
-    return NotFoundError("A broker", f"at name server {address}", hint="No broker has registered with it, or not yet.")
+    sentence = f"No broker has registered with name server {address} (yet)."
+    return NotFoundError("Broker", "", hint="Wait, or check namesrvAddr of the brokers.").reworded(sentence)
 
 
 def _item(name: str, servers: "list[ClusterServer]", error: RmqctlError | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""rmqctl context use: choose the current context."""
+"""rmqctl context use: set the current context."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
 from typing import Annotated, Any
@@ -15,14 +15,14 @@ HELP = """\b
 Examples:
   rmqctl context use prod
 
-The current context counts where no cluster is named with -n, --context, RMQCTL_CONTEXT or NAMESRV_ADDR."""
+The current context is used unless -n, --context, RMQCTL_CONTEXT or NAMESRV_ADDR selects a cluster."""
 
 
 def command(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The context.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Context to use.", show_default=False)],
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.config_edit import change_config
 
     invocation = Invocation(ctx, needs_cluster=False)
@@ -39,5 +39,5 @@ def command(
 
     change_config(change)
     if invocation.display.with_notes:
-        to_stderr(printable(f"{name} is the current context."))
+        to_stderr(printable(f"{name} is now the current context."))
     return 0

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 
 class BodyMatch:
-    """Tells which bodies an expression is true of. `unfit_count` bodies are no JSON, or not what it can be asked of.
+    """Checks bodies against a JMESPath expression. `unfit_count` counts those that it cannot be evaluated on.
 
-    A body that a codec reads is matched by the codec's value. Raises UsageError for an expression that can't be parsed.
+    These are not JSON, or not of the type that the expression expects. If a codec reads the bodies, the expression is
+    evaluated on the codec's value. Raises UsageError for an invalid expression.
     """
 
     def __init__(self, expression: str, style: BodyStyle) -> None:
@@ -30,11 +31,11 @@ class BodyMatch:
             self._search = jmespath.compile(expression).search
         except JMESPathError as error:
             said = " ".join(str(error).split()).removeprefix("Invalid jmespath expression: ").rstrip(".^")
-            sentence = f"--body-match is not a JMESPath expression: {said}."
-            raise UsageError(sentence, hint="jmespath.org describes the language.") from None
+            sentence = f"Invalid JMESPath expression in --body-match: {said}."
+            raise UsageError(sentence, hint="See jmespath.org for the syntax.") from None
 
     def accepts(self, letter: Letter) -> bool:
-        """Tell whether the expression is true of a body: JMESPath takes null, false and what is empty for false."""
+        """Return whether the expression matches a body; in JMESPath null, false and empty values count as false."""
         try:
             found = self._search(self._value(letter))
         except (ValueError, RecursionError, RmqctlError, self._error):

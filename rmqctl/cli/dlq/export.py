@@ -1,4 +1,4 @@
-"""rmqctl dlq export: the dead letters of a group, lossless, into a file."""
+"""rmqctl dlq export: write the dead letters of a group to a file, lossless."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -17,6 +17,7 @@ from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output_file import WriteBehind, new_file, writing
 from rmqctl.errors import UsageError
+from rmqctl.rules.names import one_of
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.words import counted
 
@@ -51,14 +52,15 @@ Examples:
   rmqctl dlq export my-group --to - --topic orders | jq .body
 
 \b
-Formats, chosen by the name of the file or by --format:
-  jsonl    a JSON object a line, lossless: bodyBase64 is the body, body is it as text where it is UTF-8
+Formats, chosen by the suffix of the file or by --format:
+  jsonl    one JSON object per line; bodyBase64 has the body as bytes,
+           body has it as text if it is UTF-8
   csv      the same columns; properties as JSON
   parquet  the same columns; the body as bytes, properties as a map
 
-The file is new, readable by you alone, and appears when it is complete; an interrupted export leaves none. The order is
-that of the store times. The conditions are those of dlq show. What cannot be read is not in the file: it is named by
-its place, and the exit code is 8."""
+Only you can read the file. It appears when it is complete; an interrupted export leaves no file. Dead letters are
+sorted by store time. The conditions are those of dlq show. Messages that cannot be read are left out and reported with
+their queue and offset; the exit code is then 8."""
 
 _SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 FORMATS = tuple(dict.fromkeys(_SUFFIXES.values()))
@@ -67,11 +69,11 @@ FORMATS = tuple(dict.fromkeys(_SUFFIXES.values()))
 def command(
     ctx: typer.Context,
     group: Group,
-    to: Annotated[str, typer.Option("--to", metavar="FILE", help="The new file; - is stdout.", show_default=False)],
+    to: Annotated[str, typer.Option("--to", metavar="FILE", help="File to create; - for stdout.", show_default=False)],
     form: Annotated[
-        str | None, typer.Option("--format", metavar="FORMAT", help=f"One of: {', '.join(FORMATS)}.")
+        str | None, typer.Option("--format", metavar="FORMAT", help=f"File format: {', '.join(FORMATS)}.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     since: Since = None,
     until: Until = None,
     topic: Topics = None,
@@ -82,7 +84,7 @@ def command(
     contains: Contains = None,
     body_match: Match = None,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     invocation = Invocation(ctx)
     choose_columns(COLUMNS, invocation.display)
     wanted = wanted_letters(
@@ -118,12 +120,14 @@ def command(
 
 def _format(to: str, form: str | None) -> str:
     if form is not None and form not in FORMATS:
-        raise UsageError(f"Invalid value for --format: {form!r}.", hint=f"Use one of: {', '.join(FORMATS)}.")
+        raise UsageError(f"Invalid value for --format: {form!r}.", hint=one_of(FORMATS))
     found = form or ("jsonl" if to == "-" else _SUFFIXES.get(Path(to).suffix.lower()))
     if found is None:
-        raise UsageError(f"The name {to} does not tell a format.", hint=f"Use --format: {', '.join(FORMATS)}.")
+        raise UsageError(
+            f"The suffix of {to} is unknown.", hint=f"Name the format with --format: {', '.join(FORMATS)}."
+        )
     if found == "parquet" and to == "-":
-        raise UsageError("Parquet needs a file.", hint="Use --to FILE, or --format jsonl.")
+        raise UsageError("Parquet cannot be written to stdout.", hint="Use --to FILE, or --format jsonl.")
     return found
 
 
@@ -148,7 +152,7 @@ def _opened(form: str, path: Path | None, *, is_forced: bool) -> Iterator["Lette
 
 
 def to_listing(item: dict[str, Any], outcome: Outcome, warnings: list[str]) -> Listing:
-    """Make the listing of what was exported."""
+    """Make the listing of an export."""
     reasons = {key: "NO_MESSAGES" for key in ("earliestTimestamp", "lastTimestamp") if item[key] is None}
     if item["sizeBytes"] is None:
         reasons["sizeBytes"] = "WRITTEN_TO_STDOUT"
@@ -165,13 +169,13 @@ def to_listing(item: dict[str, Any], outcome: Outcome, warnings: list[str]) -> L
 
 
 def _say(listing: Listing, invocation: Invocation) -> int:
-    """Say on stderr what was exported to stdout. Returns the exit code."""
+    """Report on stderr what was exported to stdout. Returns the exit code."""
     from contextlib import redirect_stdout
     from io import StringIO
 
     from rmqctl.cli.output.text import note_to_stderr
 
-    # In a table what could not be read is said on stderr; a JSON document would take it along to nowhere.
+    # As a table it reports failures on stderr; as JSON they would be part of the document, which is discarded.
     with redirect_stdout(StringIO()):
         code = render(listing, replace(invocation.display, format="table", with_notes=False))
     if invocation.display.with_notes:

@@ -1,4 +1,4 @@
-"""Files of dead letters: JSON lines, CSV, Parquet. Nothing of a message is lost in any of them."""
+"""Files of dead letters: JSON lines, CSV, Parquet. All of them are lossless."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class LetterRow(Struct, rename="camel", gc=False):
-    """A dead letter in a file. `body` is text where the body is UTF-8, `body_base64` the body as bytes."""
+    """A dead letter in a file. `body` is the body as text if it is UTF-8, `body_base64` the body as bytes."""
 
     group: str
     topic: str
@@ -55,24 +55,24 @@ FIELDS = tuple(field.encode_name for field in fields(LetterRow))
 
 
 class _Place(Protocol):
-    """What takes bytes."""
+    """A place that bytes are written to."""
 
     def write(self, data: bytes, /) -> object:
-        """Take bytes."""
+        """Write bytes."""
 
 
 class LetterFile(Protocol):
-    """What dead letters are written into."""
+    """A file that dead letters are written to."""
 
     def write(self, rows: Sequence[LetterRow]) -> None:
         """Write rows."""
 
     def end(self) -> None:
-        """Write what belongs behind the last one."""
+        """Write what follows the last row."""
 
 
 def letter_row(letter: Letter) -> LetterRow:
-    """Return what is written of a dead letter."""
+    """Return the row of a dead letter."""
     message, properties, (topic, broker_name, queue_id) = letter.message, letter.properties, letter.found.mq
     read = message.fixed_fields()
     offset_id = read.offset_id
@@ -80,7 +80,7 @@ def letter_row(letter: Letter) -> LetterRow:
         text = letter.body.decode()
     except UnicodeDecodeError:
         text = None
-    # Named fields would take half as long again.
+    # Keyword arguments would be 50 % slower.
     return LetterRow(
         topic[len(DLQ_PREFIX) :], topic, broker_name, queue_id, message.queue_offset, read.commit_log_offset,
         properties.get(UNIQ_KEY) or offset_id, offset_id, origin_topic(properties), origin_message_id(properties),
@@ -121,7 +121,7 @@ class _Csv:
     def _put(self, rows: Sequence[Sequence[Any]]) -> None:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(rows)
-        # A property can hold a lone surrogate, out of Java.
+        # A property written by Java can have a lone surrogate.
         self._out.write(text.getvalue().encode(errors="surrogatepass"))
 
     def end(self) -> None:
@@ -143,7 +143,7 @@ def _parquet(out: BinaryIO) -> LetterFile:
     try:
         from rmqctl.pipeline.letter_parquet import LetterParquet
     except ImportError:
-        hint = "In a checkout of rmqctl: pip install '.[spark]'. Or use --format jsonl."
+        hint = "Run pip install '.[spark]' in a checkout of rmqctl, or use --format jsonl."
         raise UsageError("Parquet needs pyarrow, which is not installed.", hint=hint) from None
     return _Parquet(LetterParquet(out))
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def letter_item(letter: Letter, style: BodyStyle) -> dict[str, Any]:
-    """Return one dead letter as a JSON item: a message, and where it came from."""
+    """Return one dead letter as a JSON item: the message, its origin, and why it was given up."""
     item = {"group": letter.found.mq.topic.removeprefix(DLQ_PREFIX), **message_item(letter.found, style)}
     origin = origin_fields(letter.message.reconsume_times, letter.properties)
     item["reasons"] |= {key: "NOT_SET" for key, value in origin.items() if value is None}
@@ -24,7 +24,7 @@ def letter_item(letter: Letter, style: BodyStyle) -> dict[str, Any]:
 
 
 def origin_fields(reconsume_times: int, properties: Mapping[str, str]) -> dict[str, str | None]:
-    """Return the keys that tell where a dead letter came from, and why it is one."""
+    """Return the keys for the origin of a dead letter and the reason why it was given up."""
     return {
         "originTopic": origin_topic(properties),
         "originMessageId": origin_message_id(properties),

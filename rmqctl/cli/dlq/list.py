@@ -15,7 +15,7 @@ from rmqctl.cli.output.totals import show_total, total_items, total_reasons
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.topics import permission_words
 from rmqctl.rules.totals import total
-from rmqctl.rules.words import counted, listed
+from rmqctl.rules.words import agreeing, counted, listed
 
 if TYPE_CHECKING:
     from rmqctl.admin.dead_letters import GroupLetters, HeldLetters, LetterList
@@ -29,24 +29,28 @@ Examples:
 
 \b
 Columns:
-  COUNT       dead letters that are kept now
-  NEW         of them, stored in the last hour (--new)
-  OLDEST      when the broker stored the oldest, NEWEST the newest
-  KEPT-UNTIL  until when the oldest is kept for sure, by its broker's fileReservedTime; on a full disk nothing is
+  COUNT       dead letters that the brokers still have
+  NEW         of these, stored in the last hour (see --new)
+  OLDEST      store time of the oldest one
+  NEWEST      store time of the newest one
+  KEPT-UNTIL  the oldest one is kept at least until then: fileReservedTime of
+              its broker; a full disk deletes it earlier
 
-Groups that are named are shown without dead letters as well. A broker that does not answer leaves counts unknown, at
-least what the others have, and the exit code is 8."""
+A group that is named without wildcards is shown even if it has no dead letters. If a broker does not answer, counts are
+lower bounds (>=) and the exit code is 8."""
 
 
 def command(
     ctx: typer.Context,
     patterns: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[GROUP]...", help="Only these; * and ? match any text.", show_default=False),
+        typer.Argument(metavar="[GROUP]...", help="Groups to list; * and ? are wildcards.", show_default=False),
     ] = None,
-    new: Annotated[str, typer.Option("--new", metavar="DURATION", help="Count as new what is not older.")] = "1h",
+    new: Annotated[
+        str, typer.Option("--new", metavar="DURATION", help="Count dead letters up to this age as new.")
+    ] = "1h",
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     import time
 
     from rmqctl.admin.dead_letters import fetch_letter_list
@@ -78,11 +82,12 @@ def _notes(found: "LetterList") -> Iterator[str]:
     closed = [group.group for group in found.groups if any(_is_closed(each) for each in group.held)]
     if closed:
         yield (
-            f"The dead-letter topic is write-only ({listed(closed)}), as brokers before 4.9.2 make it: "
-            "rmqctl dlq show GROUP --fix-permission opens it."
+            f"The dead-letter topic is write-only ({listed(closed)}): brokers before 4.9.2 create it so. "
+            "To make it readable: rmqctl dlq show GROUP --fix-permission"
         )
     if found.empty_count:
-        yield f"{counted(found.empty_count, 'dead-letter topic')} without dead letters not shown."
+        topics = counted(found.empty_count, "dead-letter topic")
+        yield f"{topics} without dead letters {agreeing(found.empty_count, 'is')} not shown."
 
 
 def _is_closed(held: "HeldLetters") -> bool:

@@ -1,4 +1,4 @@
-"""Lets a group's dead-letter topic be read: `rmqctl dlq show GROUP --fix-permission`."""
+"""Makes a group's dead-letter topic readable: `rmqctl dlq show GROUP --fix-permission`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 
 
 def fix_permission(invocation: Invocation, group: str, consent: Consent, reason: str | None) -> int:
-    """Add the permission to read at each broker that lacks it, after consent. Returns the exit code.
+    """Add the read permission on each broker that lacks it, after consent. Returns the exit code.
 
-    0 also where there is nothing to do; 8 where a broker did not answer. Raises NotFoundError for a group without a
-    dead-letter topic, UsageError for a pattern, RefusedError in a readonly context, and what carry_out() raises.
+    The code is 0 even if nothing has to be done, and 8 if a broker did not answer. Raises NotFoundError for a group
+    without a dead-letter topic, UsageError for a pattern, RefusedError in a readonly context, and what carry_out()
+    raises.
     """
     check_consent(invocation, consent, is_group_change=True)
     name = group_name(invocation, group)
     planned = invocation.ask(lambda client: plan_permission(client, name, reason=reason))
-    # Each broker's copy counts by itself: a silent broker does not keep the others from being opened.
+    # Each broker has its own copy of the permission: a broker that does not answer need not block the others.
     return carry_out(invocation, planned, replace(consent, partial=True), strict=False, wait_s=0)

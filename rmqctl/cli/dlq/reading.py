@@ -1,4 +1,4 @@
-"""Which dead letters are wanted: the options that the commands share, and reading by them."""
+"""Which dead letters are wanted: the options that the commands share, and how they are read."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from .body_match import BodyMatch
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.", show_default=False)]
-Since = Annotated[str | None, typer.Option("--since", metavar="TIME", help="Given up then or later.")]
-Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Given up then or before.")]
+Since = Annotated[str | None, typer.Option("--since", metavar="TIME", help="Stored at or after this time.")]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Stored at or before this time.")]
 Topics = Annotated[
-    list[str] | None, typer.Option("--topic", metavar="TOPIC", help="First sent to this topic. Repeatable.")
+    list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Originally sent to this topic. Repeatable.")
 ]
 Ids = Annotated[
     list[str] | None, typer.Option("--id", metavar="ID", help="With this message id, new or original. Repeatable.")
@@ -36,14 +36,14 @@ Tag = Annotated[str | None, typer.Option("--tag", metavar="'A||B'", help="With o
 Properties = Annotated[
     list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="With this property. Repeatable.")
 ]
-Contains = Annotated[str | None, typer.Option("--contains", metavar="TEXT", help="With this in the body.")]
+Contains = Annotated[str | None, typer.Option("--contains", metavar="TEXT", help="With this text in the body.")]
 Match = Annotated[
-    str | None, typer.Option("--body-match", metavar="EXPR", help="With a JSON body of which this JMESPath is true.")
+    str | None, typer.Option("--body-match", metavar="EXPR", help="With a JSON body that matches this JMESPath.")
 ]
 
 
 class Wanted(Struct, frozen=True):
-    """The dead letters of a group that were asked for: conditions on the message, and one on its body."""
+    """The requested dead letters of a group: conditions on the message, and one on its body."""
 
     group: str
     filter: MessageFilter
@@ -51,14 +51,14 @@ class Wanted(Struct, frozen=True):
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether some dead letters may not meet the conditions."""
+        """Whether there is any condition."""
         from rmqctl.admin.message_filter import MessageFilter
 
         return self.match is not None or self.filter != MessageFilter()
 
 
 class Outcome(Struct):
-    """What came of a reading. `is_cut`: more would have matched than were taken."""
+    """The result of a reading. `is_cut`: more dead letters matched than the limit allows."""
 
     failures: list[Failure] = field(default_factory=list)
     read_count: int = 0
@@ -70,7 +70,7 @@ def wanted_letters(
     topics: list[str] | None, ids: list[str] | None, key: str | None, tag: str | None, properties: list[str] | None,
     contains: str | None, body_match: str | None,
 ) -> Wanted:  # fmt: skip
-    """Return what the options say. Raises UsageError."""
+    """Return the conditions of the options. Raises UsageError."""
     from rmqctl.admin.message_filter import MessageFilter
 
     since_ms, until_ms = parse_span(since, until)
@@ -97,7 +97,10 @@ async def read_letters(
     client: Client, wanted: Wanted, take: Callable[[list[Letter]], None], *, limit: int | None = None,
     with_progress: bool = False,
 ) -> Outcome:  # fmt: skip
-    """Read, handing over what is wanted as it is found, the oldest first. Raises what find_letters() raises."""
+    """Read, passing matching dead letters to `take` as they are found, the oldest first.
+
+    Raises what find_letters() raises.
+    """
     from rmqctl.admin.letter_reading import LetterReading, find_letters
     from rmqctl.cli.output.progress import ScanProgress
 
@@ -124,7 +127,8 @@ async def read_letters(
 
 
 def unfit_notes(wanted: Wanted) -> list[str]:
-    """Return a sentence about the bodies that --body-match could not be asked of."""
+    """Return a sentence about the bodies that --body-match could not be evaluated on."""
     if wanted.match is None or not wanted.match.unfit_count:
         return []
-    return [f"--body-match did not fit {counted(wanted.match.unfit_count, 'message')}: their bodies are not such JSON."]
+    messages = counted(wanted.match.unfit_count, "message")
+    return [f"--body-match could not be evaluated on {messages}: not JSON, or not of the expected type."]

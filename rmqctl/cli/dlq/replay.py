@@ -1,4 +1,4 @@
-"""rmqctl dlq replay: dead letters sent again, each once."""
+"""rmqctl dlq replay: send dead letters again, each once."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -44,38 +44,38 @@ if TYPE_CHECKING:
 
 HELP = """\b
 Examples:
-  rmqctl dlq replay my-group --dry-run          # what would be sent where, and the first five
+  rmqctl dlq replay my-group --dry-run          # what would be sent where, with the first five
   rmqctl dlq replay my-group --yes              # to the group's retry topic: only my-group consumes them
   rmqctl dlq replay my-group --since 2h --tag paid --max 100
-  rmqctl dlq replay my-group --to-origin        # to the topics they came from: all their groups consume them
+  rmqctl dlq replay my-group --to-origin        # to their original topics: all groups of these consume them
   rmqctl dlq replay my-group --to-topic repairs
   rmqctl dlq replay my-group --from-file letters.jsonl --rate 50
   rmqctl dlq replay my-group --transform fix-amounts --plugin fix.py
 
-A ledger on this machine, one for each group and target, holds what was sent. So the same command can be run again, also
-after a crash: it goes on, and sends nothing twice. What was being sent when it was killed, or was not answered, is
-looked for on the target first. dlq status lists ledgers; --ledger NAME begins another one.
+A ledger on this machine, one per group and target, records what was sent. The same command can be run again at any
+time, even after a crash: it resumes, and sends nothing twice. Messages that were in flight at the crash, or whose send
+was not answered, are first looked for on the target. dlq status lists ledgers; --ledger NAME starts another one.
 
-The retry count starts at 0. Message id, keys, tags, properties and the ids of the first copy stay; the property
-RMQCTL_REPLAY is added. A dead letter whose message is sent already as another one is left out.
+The retry count starts at 0. Message id, keys, tags, properties and the ids of the first copy are kept; the property
+RMQCTL_REPLAY is added. Of several dead letters of the same delivery, only one is sent.
 
---from-file refuses a file of another group, and one that names no broker of this cluster; nothing is sent then.
+--from-file rejects a file of another group, and a file that names no broker of this cluster; nothing is sent then.
 
-While an orderly consumer of the group runs, brokers from 5.1.1 on make dead letters of what is sent to the retry topic:
-this is refused then. What was sent cannot be taken back.
+While an orderly consumer of the group runs, brokers from 5.1.1 on turn messages in the retry topic into dead letters:
+a replay to the retry topic is then refused. Sent messages cannot be taken back.
 
-Exit codes: 0 all is sent, 8 a part is not, 9 stored less safely than the broker is set up to, or in doubt."""
+Exit codes: 0 all sent, 8 some not sent, 9 stored less safely than the broker is configured to, or in doubt."""
 
 
 def command(
     ctx: typer.Context,
     group: Group,
-    to_origin: Annotated[bool, typer.Option("--to-origin", help="Send each to its first topic.")] = False,
+    to_origin: Annotated[bool, typer.Option("--to-origin", help="Send each to its original topic.")] = False,
     to_topic: Annotated[
-        str | None, typer.Option("--to-topic", metavar="TOPIC", help="Send them to this topic.", show_default=False)
+        str | None, typer.Option("--to-topic", metavar="TOPIC", help="Send all to this topic.", show_default=False)
     ] = None,
     from_file: Annotated[
-        str | None, typer.Option("--from-file", metavar="FILE", help="Read them from a file of dlq export (jsonl).")
+        str | None, typer.Option("--from-file", metavar="FILE", help="Read from a file of dlq export (jsonl).")
     ] = None,
     since: Since = None,
     until: Until = None,
@@ -87,22 +87,23 @@ def command(
     contains: Contains = None,
     body_match: Match = None,
     most: Annotated[
-        int | None, typer.Option("--max", metavar="N", min=1, help="Send at most N.", show_default=False)
+        int | None, typer.Option("--max", metavar="N", min=1, help="Send at most N messages.", show_default=False)
     ] = None,
     rate: Annotated[
-        float | None, typer.Option("--rate", metavar="N", min=0.1, help="Send at most N a second.", show_default=False)
+        float | None,
+        typer.Option("--rate", metavar="N", min=0.1, help="Send at most N per second.", show_default=False),
     ] = None,
     transform: Annotated[
-        str | None, typer.Option("--transform", metavar="NAME", help="Change each with a plugin's transform.")
+        str | None, typer.Option("--transform", metavar="NAME", help="Change each message with a plugin's transform.")
     ] = None,
     plugin: Plugin = None,
-    ledger: Annotated[str, typer.Option("--ledger", metavar="NAME", help="Use a ledger of this name.")] = "",
+    ledger: Annotated[str, typer.Option("--ledger", metavar="NAME", help="Use the ledger of this name.")] = "",
     dry_run: DryRun = False,
     reason: Reason = None,
     confirm: Confirm = None,
     yes: Yes = False,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.change.consent import check_display, require_consent
     from rmqctl.net.file_lock import require_file_locks
     from rmqctl.rules.replay import Target, TargetKind, retry_target
@@ -114,14 +115,14 @@ def command(
         invocation, is_plan_only=dry_run, plan_columns=PLAN_COLUMNS, receipt_columns=RECEIPT_COLUMNS, done="sent"
     )
     if to_origin and to_topic is not None:
-        raise UsageError("--to-origin and --to-topic can't be used together.")
+        raise UsageError("--to-origin and --to-topic cannot be used together.")
     name = group_name(invocation, group)
     wanted = wanted_letters(
         invocation, group, BodyStyle(), since=since, until=until, topics=topic, ids=ids, key=key, tag=tag,
         properties=properties, contains=contains, body_match=body_match,
     )  # fmt: skip
     if from_file is not None and wanted.is_narrowed:
-        raise UsageError("--from-file takes no conditions: all of the file is meant.", hint="jq chooses lines of it.")
+        raise UsageError("--from-file cannot be used with conditions.", hint="Select lines of the file with jq.")
     target = retry_target(name)
     if to_origin:
         target = Target(TargetKind.ORIGIN, None)
@@ -146,7 +147,7 @@ def command(
 def _transform(name: str | None, plugins: list[str] | None) -> "Transform | None":
     if name is None:
         if plugins:
-            raise UsageError("--plugin brings transforms: name one with --transform.")
+            raise UsageError("--plugin needs --transform.", hint="Name the transform with --transform NAME.")
         return None
     from rmqctl.model.sending import OutgoingMessage
     from rmqctl.plugin.loader import letter_transform
@@ -168,7 +169,7 @@ def _transform(name: str | None, plugins: list[str] | None) -> "Transform | None
 
 
 class _Work:
-    """Plans and replays, with what was asked for."""
+    """Plans and runs one replay."""
 
     def __init__(
         self, invocation: Invocation, group: str, target: "Target", ledger_name: str, wanted: "Wanted",
@@ -181,11 +182,11 @@ class _Work:
         self._wanted = wanted
         self._from_file = from_file
         self._most = most
-        # Both readings are of the same dead letters: those that were there when it was planned.
+        # Planning and sending read the same dead letters: those that existed when it was planned.
         self._letters: Letters | None = None
 
     async def plan(self, client: "Client") -> "ReplayPlan":
-        """Read what is to be sent. Raises what reading raises, and BusyError while another process has the ledger."""
+        """Read and plan. Raises what reading raises, and BusyError while another process holds the ledger."""
         from rmqctl.cli.output.progress import ScanProgress
         from rmqctl.ops.ledger import Ledger, has_ledger
         from rmqctl.ops.replay_plan import check_targets, plan_replay
@@ -203,7 +204,7 @@ class _Work:
         return plan
 
     def replay(self, count: int, rate: float | None, transform: "Transform | None", reason: str | None) -> int:
-        """Send, and show what came of it. Returns the exit code."""
+        """Send, and show the receipt. Returns the exit code."""
         from rmqctl.cli.change.interrupts import Interrupts
         from rmqctl.cli.output.text import note_to_stderr, printable
         from rmqctl.ops.replay_run import ReplayOutcome
@@ -218,13 +219,13 @@ class _Work:
             try:
                 self._invocation.ask(run, open_ended=True)
             except (KeyboardInterrupt, CancelledError):
-                said = f"Interrupted: {outcome.sent_count} of {count} are sent. The same command goes on from there."
+                said = f"Interrupted: {outcome.sent_count} of {count} sent. Run the same command again to resume."
                 note_to_stderr(printable(said))
                 raise KeyboardInterrupt from None
             except UsageError:
                 raise
             except RmqctlError as error:
-                # The receipt says what is stored already.
+                # The receipt shows what is already stored.
                 if not outcome.sent_count:
                     raise
                 outcome.note_end(error, count)

@@ -1,4 +1,4 @@
-"""A replay as tables and JSON: what would be sent, and what came of it."""
+"""A replay as tables and JSON: the plan and the receipt."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rmqctl.rules.replay import Target
 
 _BODY = BodyStyle(max_bytes=256)
-# A dead letter, and what is sent of it: itself, or what a transform makes of it; None for one that it drops.
+# A dead letter, and the message sent for it: itself, or the result of a transform, None if the transform drops it.
 Sample = tuple["DeadLetter", "DeadLetter | OutgoingMessage | None"]
 
 
@@ -28,7 +28,7 @@ def plan_listing(
     group: str, plan: ReplayPlan, most: int | None, *, is_dry: bool, sample: Sequence[Sample], transform: str | None,
     warnings: Sequence[str],
 ) -> Listing:  # fmt: skip
-    """Make the listing of what would be sent. `sample` are the first, with what the transform makes of them."""
+    """Make the listing of a plan. `sample` are the first dead letters, with what would be sent for each."""
     return Listing(
         kind="ReplayPlan",
         columns=PLAN_COLUMNS,
@@ -65,8 +65,8 @@ def plan_listing(
 
 
 def _headings(group: str, plan: ReplayPlan) -> Iterator[str]:
-    where = f"topic {plan.target.topic}" if plan.target.topic is not None else "the topics that they came from"
-    who = f"only {group} consumes them" if plan.target.is_retry else "all groups of these topics consume them"
+    where = f"topic {plan.target.topic}" if plan.target.topic is not None else "their original topics"
+    who = f"only {group} consumes them" if plan.target.is_retry else "all subscribed groups consume them"
     yield f"Replay {counted(plan.count, 'dead letter')} of group {group} to {where}: {who}."
 
 
@@ -78,10 +78,10 @@ def _notes(plan: ReplayPlan, most: int | None, *, is_dry: bool, transform: str |
     for left, count in plan.not_sent.items():
         yield f"Not sent: {counted(count, 'dead letter')}, {NOT_SENT_WORDS[left]}."
     if plan.left_count:
-        yield f"{counted(plan.left_count, 'dead letter')} beyond --max {most}."
+        yield f"Not sent: {counted(plan.left_count, 'dead letter')}, beyond --max {most}."
     if transform is not None:
-        yield f"The transform {transform} is applied to each, and may drop some."
-    if is_dry:
+        yield f"The transform {transform} is applied to each message, and may drop some."
+    if is_dry and plan.to_send:  # else the table itself says so
         yield "Nothing was sent."
 
 
@@ -115,7 +115,7 @@ def _sample_item(letter: DeadLetter, made: DeadLetter | OutgoingMessage | None) 
 
 
 def receipt_listing(group: str, target: Target, outcome: ReplayOutcome) -> Listing:
-    """Make the listing of what came of a replay."""
+    """Make the listing of a replay's receipt."""
     summary = {
         "sentCount": outcome.sent_count,
         "foundCount": outcome.found_count,
@@ -138,15 +138,16 @@ def receipt_listing(group: str, target: Target, outcome: ReplayOutcome) -> Listi
 
 def _outcome_notes(outcome: ReplayOutcome) -> Iterator[str]:
     if outcome.found_count:
-        yield f"{counted(outcome.found_count, 'message')} had been stored without an answer."
+        yield f"Found on the target after a send that was not answered: {counted(outcome.found_count, 'message')}."
     if outcome.dropped_count:
         yield f"The transform dropped {counted(outcome.dropped_count, 'dead letter')}."
     if outcome.unsafe_count:
-        yield f"{counted(outcome.unsafe_count, 'message')} stored less safely than the broker is set up to."
+        yield f"Stored less safely than the broker is configured to: {counted(outcome.unsafe_count, 'message')}."
     if outcome.in_doubt_count:
-        yield f"{counted(outcome.in_doubt_count, 'message')} may be stored. The same command looks for them again."
+        messages = counted(outcome.in_doubt_count, "message")
+        yield f"{messages} may be stored. Run the same command again to look for them."
     elif outcome.failures:
-        yield "The same command goes on from there."
+        yield "Run the same command again to resume."
 
 
 PLAN_COLUMNS = (

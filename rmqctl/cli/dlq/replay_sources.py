@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 class TopicSource:
-    """The dead letters of a group that were there when they were looked up."""
+    """The dead letters that a group had when they were looked up."""
 
     def __init__(self, client: Client, letters: Letters, wanted: Wanted, show: Callable[[int, int], None]) -> None:
         self._client, self._letters, self._wanted, self._show = client, letters, wanted, show
         self._reading: LetterReading | None = None
 
     async def batches(self) -> AsyncGenerator[Sequence[DeadLetter]]:
-        """Yield them, the oldest first."""
+        """Yield the dead letters, the oldest first."""
         reading = LetterReading(self._client, self._letters, self._wanted.filter, on_progress=self._show)
         self._reading = reading
         match = self._wanted.match
@@ -57,7 +57,7 @@ def _of_letter(letter: Letter) -> DeadLetter:
 
 
 class _Row(Struct):
-    """A line of `dlq export`; what is not needed of it is left out."""
+    """A line of `dlq export`, with the fields that a replay needs."""
 
     group: str
     broker_name: str = msgspec.field(name="brokerName")
@@ -72,10 +72,10 @@ class _Row(Struct):
 
 
 class FileSource:
-    """The dead letters of a file of JSON lines. Each is known by the place that it had in the dead-letter topic.
+    """The dead letters of a file of JSON lines, identified by their place in the dead-letter topic.
 
-    `here` are the brokers of the cluster. A file may name some that are gone, but one that names none of these is of
-    another cluster.
+    `here` are the brokers of the cluster. A file may name brokers that no longer exist, but a file that names none of
+    `here` belongs to another cluster.
     """
 
     def __init__(self, path: str, group: str, here: Collection[str]) -> None:
@@ -83,16 +83,17 @@ class FileSource:
         self._broker_names: set[str] = set()
 
     async def batches(self) -> AsyncGenerator[Sequence[DeadLetter]]:
-        """Yield them in the order of the file. Raises UsageError for a line that is none of them, or of another group.
+        """Yield them in the order of the file. Raises UsageError for a line that is invalid or of another group.
 
-        At the end of the file it raises UsageError if the file is of another cluster.
+        At the end of the file it raises UsageError if the file belongs to another cluster.
         """
         letters = self._letters()
         while batch := list(islice(letters, _BATCH_COUNT)):
             yield batch
         if self._broker_names.isdisjoint(self._here):
             hint = (
-                "Name the other cluster with -n or --context. If its brokers are gone, replace brokerName in the file."
+                "Name the other cluster with -n or --context. "
+                "If its brokers no longer exist, replace brokerName in the file."
             )
             require_fit(f"--from-file {self._path}", "broker", self._broker_names, self._here, hint=hint)
 
@@ -103,10 +104,10 @@ class FileSource:
                     if line.strip():
                         yield self._letter(number, line)
         except OSError as error:
-            raise UsageError(f"--from-file {self._path}: {(error.strerror or str(error)).lower()}.") from None
+            raise UsageError(f"Cannot read {self._path}: {(error.strerror or str(error)).lower()}.") from None
 
     def failures(self) -> Sequence[Failure]:
-        """Return nothing: what can't be read ends the reading."""
+        """Return nothing: a line that cannot be read raises UsageError."""
         return ()
 
     def _letter(self, number: int, line: bytes) -> DeadLetter:
@@ -114,9 +115,9 @@ class FileSource:
             row = _DECODER.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             sentence = f"--from-file {self._path}, line {number}: {str(error).rstrip('.')}."
-            raise UsageError(sentence, hint="rmqctl dlq export GROUP --to FILE.jsonl writes such files.") from None
+            raise UsageError(sentence, hint="Create the file with rmqctl dlq export GROUP --to FILE.jsonl.") from None
         where = f"--from-file {self._path}, line {number}"
-        hint = f"rmqctl dlq replay {row.group} --from-file {self._path} replays it."
+        hint = f"Replay it with rmqctl dlq replay {row.group} --from-file {self._path}."
         require_fit(where, "group", [row.group], [self._group], hint=hint)
         self._broker_names.add(row.broker_name)
         return DeadLetter(

@@ -1,4 +1,4 @@
-"""rmqctl dlq show: the dead letters of a group."""
+"""rmqctl dlq show: show the dead letters of a group."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -15,6 +15,7 @@ from rmqctl.cli.output.message_options import MAX_BODY, Body, Codec, MaxBody, Pl
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.streaming import Stream
 from rmqctl.errors import UsageError
+from rmqctl.rules.words import counted
 
 from .letter_item import COLUMNS, letter_item
 from .reading import (
@@ -42,28 +43,31 @@ HELP = """\b
 Examples:
   rmqctl dlq show my-group                      # the oldest 100
   rmqctl dlq show my-group --since 1h --topic orders
-  rmqctl dlq show my-group --id 7F000001000C...  # one in full
+  rmqctl dlq show my-group --id 7F000001000C...  # one message in full
   rmqctl dlq show my-group --body-match "customer.region == 'EU'"
   rmqctl dlq show my-group --body-match 'amount > `100`' -o json | jq '.items[].body'
   rmqctl dlq show my-group --limit 0 -o jsonl
-  rmqctl dlq show my-group --fix-permission     # open a topic that is write-only
+  rmqctl dlq show my-group --fix-permission     # make a write-only topic readable
 
-All conditions must hold. Times are when the broker stored the dead letter. --body-match is a JMESPath expression, asked
-of bodies that are JSON, or of what --codec makes of them; texts stand in single quotes, numbers in backquotes.
+A dead letter must meet all conditions. Times are the store times of the dead letters. --body-match evaluates a JMESPath
+expression on JSON bodies, or on the values that --codec decodes. Write texts in single quotes and numbers in
+backquotes.
 
 \b
 Columns:
-  TOPIC       the topic that the message was first sent to
+  TOPIC       topic that the message was originally sent to
   RECONSUMED  deliveries after the first
-  GIVEN-UP    MAX_RECONSUME_TIMES  at the client's limit
-              AFTER_RETRIES        most often at the limit, which is not noted
-              FIRST_FAILURE        the listener gave it up, or the limit is 0
+  GIVEN-UP    MAX_RECONSUME_TIMES  the client's limit was reached
+              AFTER_RETRIES        given up after retries, usually at the
+              limit
+                                   (the message does not record it)
+              FIRST_FAILURE        given up by the listener, or the limit is 0
               SENT_THERE           a client sent it to the dead-letter topic
 
-What cannot be read, or expires meanwhile, is named by its place, and the exit code is 8.
+Messages that cannot be read, or expire meanwhile, are reported with their queue and offset; the exit code is then 8.
 
-Brokers before 4.9.2 create dead-letter topics that cannot be read. --fix-permission adds the permission to read at each
-broker that lacks it: planned, asked about, read back, journaled; offset undo takes it away again."""
+Brokers before 4.9.2 create write-only dead-letter topics. --fix-permission adds the read permission on each broker that
+lacks it. The change is planned, confirmed, verified and journaled; offset undo reverts it."""
 
 
 def command(
@@ -78,13 +82,13 @@ def command(
     properties: Properties = None,
     contains: Contains = None,
     body_match: Match = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="At most N; 0, with -o jsonl: all.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="Show at most N; 0 for all, with -o jsonl.")] = 100,
     body: Body = "auto",
     codec: Codec = None,
     plugin: Plugin = None,
     max_body: MaxBody = MAX_BODY,
     fix_permission: Annotated[
-        bool, typer.Option("--fix-permission", help="Make a write-only dead-letter topic readable; show nothing.")
+        bool, typer.Option("--fix-permission", help="Make a write-only dead-letter topic readable; show no messages.")
     ] = False,
     dry_run: DryRun = False,
     plan: PlanFile = None,
@@ -92,7 +96,7 @@ def command(
     confirm: Confirm = None,
     yes: Yes = False,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     invocation = Invocation(ctx)
     consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm)
     if fix_permission:
@@ -100,11 +104,11 @@ def command(
 
         return fix(invocation, group, consent, reason)
     if consent != Consent() or reason is not None:
-        raise UsageError("--yes, --dry-run, --plan, --reason and --confirm belong to --fix-permission.")
+        raise UsageError("--yes, --dry-run, --plan, --reason and --confirm need --fix-permission.")
     choose_columns(COLUMNS, invocation.display)
     is_stream = invocation.display.format == "jsonl"
     if limit < 0 or (limit == 0 and not is_stream):
-        raise UsageError("--limit must be 1 or more.", hint="With -o jsonl, 0 shows all: they are not kept.")
+        raise UsageError("--limit must be 1 or more.", hint="Use -o jsonl with --limit 0 to show all.")
     style = body_style(body, codec, plugin or [], max_body)
     wanted = wanted_letters(
         invocation, group, style, since=since, until=until, topics=topic, ids=ids, key=key, tag=tag,
@@ -132,7 +136,7 @@ def command(
 def to_listing(
     wanted: Wanted, items: list[dict[str, Any]], outcome: Outcome, style: BodyStyle, limit: int, *, is_whole: bool
 ) -> Listing:
-    """Make the listing of what was found; with `is_whole` people see each in full."""
+    """Make the listing of the dead letters; with `is_whole` people see each in full."""
 
     def sections(item: Item, _: bool) -> list[Section]:
         origin = [(key, item[key] or "-") for key in ("originTopic", "originMessageId", "givenUp")]
@@ -141,7 +145,7 @@ def to_listing(
 
     warnings = unfit_notes(wanted)
     if outcome.is_cut:
-        warnings.append(f"More dead letters match than the first {limit}: --limit shows more.")
+        warnings.append(f"Only {counted(limit, 'dead letter', 'is')} shown; more match. Show more with --limit.")
     return Listing(
         kind="DeadLetterList",
         columns=COLUMNS,

@@ -1,4 +1,4 @@
-"""rmqctl dlq stats: the dead letters of a group, counted by what they have in common."""
+"""rmqctl dlq stats: count the dead letters of a group by topic, tag, retries and hour."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -16,6 +16,7 @@ from rmqctl.cli.output.totals import total_items, total_reasons, total_words
 from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.rules.dead_letters import given_up, origin_topic
+from rmqctl.rules.names import one_of
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.totals import total
 
@@ -49,15 +50,15 @@ Examples:
 
 \b
 --by:
-  topic      the topic that the message was first sent to
-  tag        its tag
+  topic      topic that the message was originally sent to
+  tag        tag of the message
   reconsume  deliveries after the first
-  given-up   why it was given up, as in dlq show
-  hour       when the broker stored the dead letter (UTC)
-  broker     the broker that has it
+  given-up   why the message was given up, as in dlq show
+  hour       hour when the broker stored the dead letter (UTC)
+  broker     broker that stores it
 
-All dead letters are read; the conditions are those of dlq show. What cannot be read is not counted: it is named by its
-place, and the exit code is 8."""
+All dead letters are read; the conditions are those of dlq show. Messages that cannot be read are not counted. They are
+reported with their queue and offset; the exit code is then 8."""
 
 _HOUR_MS = 3_600_000
 
@@ -77,7 +78,7 @@ KINDS: "dict[str, Callable[[Letter], str | int | None]]" = {
     "broker": lambda letter: letter.found.mq.broker_name,
 }
 _UNASKED = ("topic", "tag", "reconsume", "hour")
-# These come in their own order, the others by how many they are.
+# These are sorted by value, the others by count.
 _IN_ORDER = ("reconsume", "hour")
 
 
@@ -86,7 +87,9 @@ def command(
     group: Group,
     by: Annotated[
         list[str] | None,
-        typer.Option("--by", metavar="KIND", help=f"{', '.join(KINDS)}. Repeatable. Default: {', '.join(_UNASKED)}."),
+        typer.Option(
+            "--by", metavar="KIND", help=f"Count by: {', '.join(KINDS)}. Repeatable. Default: {', '.join(_UNASKED)}."
+        ),
     ] = None,
     since: Since = None,
     until: Until = None,
@@ -98,13 +101,13 @@ def command(
     contains: Contains = None,
     body_match: Match = None,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     invocation = Invocation(ctx)
     choose_columns(COLUMNS, invocation.display)
     kinds = tuple(dict.fromkeys(by or _UNASKED))
     for kind in kinds:
         if kind not in KINDS:
-            raise UsageError(f"Invalid value for --by: {kind!r}.", hint=f"Use one of: {', '.join(KINDS)}.")
+            raise UsageError(f"Invalid value for --by: {kind!r}.", hint=one_of(KINDS))
     wanted = wanted_letters(
         invocation, group, BodyStyle(), since=since, until=until, topics=topic, ids=ids, key=key, tag=tag,
         properties=properties, contains=contains, body_match=body_match,
@@ -137,7 +140,7 @@ def to_listing(
     wanted: Wanted, tallies: dict[str, dict[str | int | None, _Count]], every: _Count, outcome: Outcome,
     of_run: Sequence[Failure],
 ) -> Listing:  # fmt: skip
-    """Make the listing of all counts. `of_run` are failures of the run beside those of the reading."""
+    """Make the listing of all counts. `of_run` are the run's failures outside the reading."""
     hidden = next((each.error.name for each in (*outcome.failures, *of_run)), None)
     totals = {"count": total([(every.count, "")], hidden=hidden)}
     reasons = {"reasons": total_reasons(totals)}

@@ -1,4 +1,4 @@
-"""rmqctl dlq status: the ledgers of replays on this machine."""
+"""rmqctl dlq status: list the ledgers of replays on this machine."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,24 +19,30 @@ Examples:
   rmqctl dlq status
   rmqctl dlq status my-group -o json | jq '.items[].runs'
 
-A ledger holds what was replayed from a group to a target: the same command goes on with it. No cluster is asked.
+A ledger records what was replayed from a group to a target; the same replay command resumes from it. No cluster is
+contacted.
 
 \b
 Columns:
-  SENT      stored on the target, over all runs
-  IN-DOUBT  may be stored: the next run looks for them first
-  LEFT      of those that the last run was to send, those that it did not, or not yet
-  STATE     of the last run: DONE; LEFT, when it did not send all; RUNNING; INTERRUPTED, when it was killed;
-            ELSEWHERE, when it is another host's and did not end"""
+  SENT      messages stored on the target, over all runs
+  IN-DOUBT  messages that may be stored; the next run looks for them first
+  LEFT      messages that the last run planned, but did not send (yet)
+  STATE     DONE         the last run sent all
+            LEFT         the last run ended before all were sent
+            RUNNING      a run is sending now
+            INTERRUPTED  the last run was killed
+            ELSEWHERE    the last run was on another host; its end is unknown
+            NEW          no run yet"""
 
 
 def command(
     ctx: typer.Context,
     group: Annotated[
-        list[str] | None, typer.Argument(metavar="[GROUP]...", help="Only of these groups.", show_default=False)
+        list[str] | None,
+        typer.Argument(metavar="[GROUP]...", help="Show the ledgers of these groups only.", show_default=False),
     ] = None,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.ops.ledger import read_ledgers
 
     invocation = Invocation(ctx, needs_cluster=False)

@@ -1,1 +1,1 @@
-"""Commands about consumer groups."""
+"""The commands about consumer groups."""

@@ -1,4 +1,4 @@
-"""rmqctl group config: how each broker has a group configured."""
+"""rmqctl group config: show a group's configuration on each broker."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -22,19 +22,22 @@ Examples:
 
 \b
 Columns:
-  CONSUME, BROADCAST   whether its clients may pull at all, and in broadcasting mode
-  RETRY-QUEUES         queues of its retry topic; with 0, failed messages are acknowledged and lost
-  RETRIES              how often a message is retried before it is a dead letter, unless the client says
-  DIFFERS              settings that are not the same on all brokers
+  CONSUME       whether members may pull
+  BROADCAST     whether members in broadcasting mode may pull
+  RETRY-QUEUES  queues of the retry topic; with 0, failed messages are
+                acknowledged and lost
+  RETRIES       retries before a message becomes a dead letter, unless the
+                client sets a limit
+  DIFFERS       settings that are not the same on all brokers
 
-Each broker has a copy of its own; one that has none makes it with the defaults when a client comes."""
+Each broker has its own copy. A broker without one creates it with the defaults when a client connects."""
 
 
 def command(
     ctx: typer.Context,
     group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.", show_default=False)],
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.group_details import fetch_group_configs
 
     invocation = Invocation(ctx)
@@ -60,7 +63,7 @@ def to_listing(configs: "GroupConfigs") -> Listing:
 
 
 def config_items(configs: Any) -> list[dict[str, Any]]:
-    """Make one item a broker; its settings keep RocketMQ's own names under `settings`."""
+    """Make one item per broker; all its settings are under `settings`, by RocketMQ's own names."""
     from rmqctl.rules.group_views import differing_fields
 
     known = [config for config in configs.values() if config is not None]

@@ -1,4 +1,4 @@
-"""rmqctl group create: make a group at brokers, before a client comes."""
+"""rmqctl group create: create a group on brokers before its first client connects."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -25,13 +25,14 @@ HELP = """\b
 Examples:
   rmqctl group create my-group
   rmqctl group create my-group --retry-queues 4 --set consumeTimeoutMinute=30
-  rmqctl group create my-group --from other-group      # as that one is, at each broker
-  rmqctl group create my-group --broker broker-b       # where it is missing
+  rmqctl group create my-group --from other-group      # with the settings of that group, per broker
+  rmqctl group create my-group --broker broker-b       # on a broker that lacks it
   rmqctl group create my-group --dry-run -o json       # all fields
 
-Every master makes the group, or those that --broker names; where nothing is said of a field, with RocketMQ's default.
-A broker that has the group already is left alone if it has it just so; else nothing is done. group config shows what
-brokers have. The plan, the journal and the exit codes are those of offset reset; offset undo takes the group away."""
+Creates the group on every master, or on those that --broker names. A field that is not given gets RocketMQ's default. A
+broker that already has the group with these settings is not changed; if a broker has it with other settings, nothing is
+changed at all. group config shows the current settings. The plan, the journal and the exit codes are those of offset
+reset; offset undo deletes the group."""
 
 
 def command(
@@ -39,7 +40,8 @@ def command(
     group: Annotated[str, typer.Argument(metavar="GROUP", help="The new consumer group.", show_default=False)],
     broker: Brokers = None,
     source: Annotated[
-        str | None, typer.Option("--from", metavar="GROUP", help="Begin with what this group has at each broker.")
+        str | None,
+        typer.Option("--from", metavar="GROUP", help="Start from the settings of this group on each broker."),
     ] = None,
     settings: Settings = None,
     retry_queues: RetryQueues = None,
@@ -55,7 +57,7 @@ def command(
     confirm: Confirm = None,
     yes: Yes = False,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.change.carry_out import carry_out, check_consent
     from rmqctl.ops.group_plan import ConfigWish, plan_creation
     from rmqctl.rules.group_fields import parse_changes

@@ -1,4 +1,4 @@
-"""rmqctl group delete: take a group away, with its offsets where that is wanted."""
+"""rmqctl group delete: delete a group, with or without its offsets."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -23,19 +23,19 @@ from rmqctl.cli.invocation import Invocation
 HELP = """\b
 Examples:
   rmqctl group delete my-group
-  rmqctl group delete my-group --with-offsets      # also what is left of a group that is no longer configured
-  rmqctl group delete my-group --broker broker-b   # only there
+  rmqctl group delete my-group --with-offsets      # also offsets of a group that is no longer configured
+  rmqctl group delete my-group --broker broker-b   # only on this broker
 
-Nobody may consume meanwhile: a member that goes on makes the group again within seconds, with the defaults, and
-stores its offsets again. Without --with-offsets the offsets stay, and who comes under this name goes on from there.
-The retry and dead-letter topics stay. The plan, the journal and the exit codes are those of offset reset; offset undo
-configures the group as it was, and stores the offsets again that went with it."""
+The group must be offline: a running member makes the brokers create it again within seconds, with the defaults, and
+stores its offsets again. Without --with-offsets the offsets are kept, and the next member of a group with this name
+resumes from them. The retry and dead-letter topics are kept. The plan, the journal and the exit codes are those of
+offset reset; offset undo restores the configuration, and the offsets that were deleted with it."""
 
 
 def command(
     ctx: typer.Context,
     group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.", show_default=False)],
-    with_offsets: Annotated[bool, typer.Option("--with-offsets", help="All of its offsets as well.")] = False,
+    with_offsets: Annotated[bool, typer.Option("--with-offsets", help="Delete all of its offsets as well.")] = False,
     broker: Brokers = None,
     assume_offline: AssumeOffline = False,
     partial: Partial = False,
@@ -45,7 +45,7 @@ def command(
     confirm: Confirm = None,
     yes: Yes = False,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.change.carry_out import carry_out, check_consent
     from rmqctl.ops.group_delete import plan_group_deletion
 

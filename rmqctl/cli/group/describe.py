@@ -1,4 +1,4 @@
-"""rmqctl group describe: all of a group on one page."""
+"""rmqctl group describe: show everything about a group on one page."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -26,7 +26,7 @@ from rmqctl.rules.words import by_value, counted, listed
 from .config import COLUMNS as CONFIG_COLUMNS
 from .config import config_items
 from .members import COLUMNS as MEMBER_COLUMNS
-from .members import member_item, nobody
+from .members import member_item, no_members
 from .subscriptions import COLUMNS as SUBSCRIPTION_COLUMNS
 from .subscriptions import subscription_item
 
@@ -40,9 +40,9 @@ Examples:
   rmqctl group describe my-group -o wide
   rmqctl group describe my-group -o json | jq '.items[0].findings[] | {code, sentence}'
 
-Progress by topic, members, subscriptions, configuration, dead letters, and under "Attention" what the checks of
-`rmqctl diagnose` find at one reading (known defects of versions aside): a message that is stuck for a minute, but not
-lag that grows. `rmqctl offset show` has the queues one by one."""
+Shows progress per topic, members, subscriptions, configuration and dead letters. "Attention" lists what the checks of
+`rmqctl diagnose` find in a single reading, without known defects of versions: for example a message that has been stuck
+for a minute, but not growing lag. `rmqctl offset show` lists each queue."""
 
 _GROUPS_AT_ONCE = 4
 
@@ -51,10 +51,10 @@ def command(
     ctx: typer.Context,
     groups: Annotated[
         list[str],
-        typer.Argument(metavar="GROUP...", help="Consumer groups; * and ? stand for any.", show_default=False),
+        typer.Argument(metavar="GROUP...", help="Consumer groups; * and ? are wildcards.", show_default=False),
     ],
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.group_details import fetch_group_details
     from rmqctl.admin.group_names import fetch_matching_groups
     from rmqctl.admin.results import ask_all, only_or_failed
@@ -122,7 +122,7 @@ def _item(details: "GroupDetails") -> dict[str, Any]:
         ],
         "notes": [*progress.notes, *_open_notes(details)],
     }
-    # Known defects of a version are no state of the group.
+    # Known defects of a version say nothing about the state of the group.
     findings = diagnose(facts, [check for check in CHECKS if not check.code.startswith("VER")]).findings
     item["attention"] = [finding.sentence for finding in findings]
     item["findings"] = [finding_item(finding, facts.at_ms) for finding in findings]
@@ -139,18 +139,18 @@ def _item(details: "GroupDetails") -> dict[str, Any]:
 
 
 def _open_notes(details: "GroupDetails") -> list[str]:
-    """Say what one reading leaves open, where messages wait for members or are in their hands."""
+    """Return a note on what one reading leaves open, if messages are waiting or in flight."""
     progress = details.progress
     in_hand = any(held.in_hand_count for info in details.running.ok.values() for held in info.process_queues.values())
     if progress.state is not GroupState.ONLINE or not (in_hand or any(row.lag != 0 for row in progress.rows)):
         return []
-    return [f"Two readings show what moves: rmqctl diagnose {shlex.quote(progress.group)}"]
+    return [f"To see what moves between two readings: rmqctl diagnose {shlex.quote(progress.group)}"]
 
 
 def _starts(details: "GroupDetails", members: list[dict[str, Any]]) -> set[str]:
-    """Return where members start without an offset, each by its own word.
+    """Return where members start without an offset, as each of them reports it.
 
-    A broker has only the word of the member that was heard last; it stands for those that do not answer.
+    A broker knows only what the last heartbeat reported; that is used for members that do not answer.
     """
     told = {member["consumeFromWhere"] for member in members} - {None}
     if told and all(member["consumeFromWhere"] for member in members):
@@ -174,7 +174,7 @@ def _topic_item(topic: str, rows: list[QueueProgress], hidden: Unknown | None) -
     }
     ages = [row.time_lag_ms for row in rows if row.time_lag_ms is not None]
     ageless = [hidden] if hidden is not None else [row.reasons["timeLagMs"] for row in rows if row.time_lag_ms is None]
-    # Who holds them is not known as long as a member doesn't tell, or may be behind a proxy.
+    # The owners are unknown while a member does not answer, or may be behind a proxy.
     reasons = {row.reasons.get("clientId") for row in rows}
     untold = next((reason for reason in (Unknown.CLIENT_SILENT, Unknown.BEHIND_PROXY) if reason in reasons), None)
     return {
@@ -211,7 +211,7 @@ def _sections(item: Item, is_wide: bool) -> list[Section]:
 def _seen(finding: Item) -> str:
     if finding["isConfirmed"]:
         return str(finding["sentence"])
-    return f"{finding['sentence']} (seen once: may pass, as in a rebalance)"
+    return f"{finding['sentence']} (seen once: may be temporary, for example during a rebalance)"
 
 
 def _facts(item: Item) -> list[tuple[str, str]]:
@@ -234,7 +234,7 @@ def _facts(item: Item) -> list[tuple[str, str]]:
     settled = [config for config in item["configs"] if config["isConfigured"]]
     if settled and not settled[0]["differingFields"]:
         count = settled[0]["retryQueueNums"]
-        queues = f"{_or_dash(count)} retry queue{'s' if count != 1 else ''} a broker"
+        queues = f"{_or_dash(count)} retry queue{'s' if count != 1 else ''} per broker"
         facts.append(("Retries", f"{_retry_words(item, settled[0]['retryMaxTimes'])}, {queues}"))
     facts += [("Note", note) for note in item["notes"]]
     return facts
@@ -248,7 +248,7 @@ def _start_facts(item: Item) -> list[tuple[str, str]]:
 
 
 def _retry_words(item: Item, configured: int | None) -> str:
-    """Return the group's retry limit, and the members' where it is another: theirs is what counts."""
+    """Return the group's retry limit, and the members' if it differs: their limit applies."""
     limits = list(by_value((member["clientId"], _limit_of(member)) for member in item["members"]))
     if configured is None or not limits or limits == [configured]:
         return _or_dash(configured)
@@ -256,7 +256,7 @@ def _retry_words(item: Item, configured: int | None) -> str:
 
 
 def _limit_of(member: Item) -> int | None:
-    """Return how often a push member has a message redelivered, None where that is not known or does not apply."""
+    """Return how often a push member has a message redelivered, None if that is unknown or does not apply."""
     if member["consumeType"] != CONSUME_PASSIVELY:
         return None
     return retry_limit(member["maxReconsumeTimes"], is_orderly=member["isOrderly"])
@@ -271,7 +271,7 @@ def _state(item: Item) -> str:
         count = item["memberCount"]
         return f"ONLINE, {counted(count, 'member')}"
     reason = item["reasons"].get("memberCount")
-    return f"{item['state']}: {nobody(item['group'], None if reason is None else Unknown(reason))}"
+    return f"{item['state']}: {no_members(item['group'], None if reason is None else Unknown(reason))}"
 
 
 def _show_age(item: Item) -> str:

@@ -1,4 +1,4 @@
-"""rmqctl group list: every group of the cluster."""
+"""rmqctl group list: list all groups of the cluster."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -33,34 +33,39 @@ Examples:
 States:
   ONLINE    a broker sees members
   EMPTY     no broker sees a member
-  UNKNOWN   no broker sees a member, but not every broker answered, or proxies are connected, whose clients brokers
-            don't see
+  UNKNOWN   no broker sees a member, but not every broker answered, or proxies
+            are connected: brokers do not see the clients behind a proxy
 
 \b
 Columns:
-  LAG       messages still to be consumed, before the group's filter, of the queues that have a stored offset
+  LAG       messages not yet consumed, before the group's filter, in queues
+            with a stored offset
   LOST      messages that were deleted before the group read them
-  TIME-LAG  age of the oldest unread message; asked for the groups that are furthest behind
-  TYPE      how members consume; lite: the group is bound to a topic, and its clients to lite topics of that (RIP-83)
-  !         ! a finding: the notes below the table say which, with the codes of rmqctl diagnose
-            ? no finding so far: its members were not asked, or a part of it could not be read
+  TIME-LAG  age of the oldest unread message; measured only for the groups
+            with the largest lag
+  TYPE      how members consume: push, pull or pop; lite: the group consumes
+            lite topics of one topic (RIP-83)
+  !         ! findings: the notes below the table list them, with the codes of
+              rmqctl diagnose
+            ? no finding so far, but its members were not asked, or a part of
+              its data could not be read
             - no finding, and everything was read
 
-Groups come from the brokers' own tables, so that those without a retry topic are there too."""
+Groups are read from the brokers' own tables, so groups without a retry topic are listed too."""
 
 
 def command(
     ctx: typer.Context,
     patterns: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[GROUP]...", help="Only these; * and ? stand for any text.", show_default=False),
+        typer.Argument(metavar="[GROUP]...", help="Groups to list; * and ? are wildcards.", show_default=False),
     ] = None,
     only_with_lag: Annotated[
-        bool, typer.Option("--only-with-lag", help="Only groups that are behind, or may be.")
+        bool, typer.Option("--only-with-lag", help="Show only groups with lag, or with unknown lag.")
     ] = False,
-    system: Annotated[bool, typer.Option("--system", help="Also RocketMQ's own groups.")] = False,
+    system: Annotated[bool, typer.Option("--system", help="Show RocketMQ's system groups as well.")] = False,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     import asyncio
 
     from rmqctl.admin.groups import fetch_group_list
@@ -83,17 +88,19 @@ def command(
 
 
 def to_listing(groups: "GroupList", *, only_with_lag: bool = False, slaves: Sequence["Failure"] = ()) -> Listing:
-    """Make the listing of all groups. `slaves` that do not answer leave it whole: their masters told all."""
+    """Make the listing of all groups. It is complete without `slaves` that do not answer: their masters know all."""
     items = [_item(group, groups.at_ms) for group in groups.groups if group.lag != 0 or not only_with_lag]
     notes = []
     if len(items) < len(groups.groups):
-        notes.append(f"{counted(len(groups.groups) - len(items), 'more group')} without lag (--only-with-lag).")
+        count = len(groups.groups) - len(items)
+        notes.append(f"{counted(count, 'group')} without lag {agreeing(count, 'is')} not shown (--only-with-lag).")
     if groups.hidden_system_count:
         count = groups.hidden_system_count
-        notes.append(f"{count} of RocketMQ's own groups {agreeing(count, 'is')} not shown; --system shows them.")
+        notes.append(f"{counted(count, 'system group', 'is')} not shown (--system).")
     unasked_count = sum(item["reasons"].get("timeLagMs") == NOT_ASKED for item in items)
     if unasked_count:
-        notes.append(f"TIME-LAG of {counted(unasked_count, 'group')} was not asked for: their lags are not larger.")
+        groups_words = counted(unasked_count, "group")
+        notes.append(f"TIME-LAG was not measured for {groups_words}: only for the groups with the largest lag.")
     return Listing(
         kind="GroupList",
         columns=_COLUMNS,
@@ -114,7 +121,7 @@ def _attention_notes(items: Sequence[Item]) -> list[str]:
     having = {check: [item["group"] for item in items if check.code in item["attention"]] for check in CHECKS}
     notes = [f"! {check.code} ({listed(names)}): {check.title}." for check, names in having.items() if names]
     if notes:
-        notes.append("rmqctl diagnose GROUP shows more of each, rmqctl explain CODE what to do.")
+        notes.append("For details: rmqctl diagnose GROUP. For what to do: rmqctl explain CODE.")
     open_items = [item for item in items if _mark(item) == Mark.UNCHECKED]
     if open_items:
         reasons = {(each["part"], each["reason"] == NOT_ASKED) for item in open_items for each in item["unchecked"]}
@@ -130,12 +137,12 @@ def _mark(item: Item) -> Mark:
     return mark(item["attention"], item["unchecked"])
 
 
-# What was not looked at, and whether that is so because nobody asked.
+# What was not checked, and whether the command did not ask for it.
 _UNCHECKED = {
     (Part.MEMBERS, True): "members are not asked here",
-    (Part.MEMBERS, False): "whether there are members is not known",
+    (Part.MEMBERS, False): "it is unknown whether there are members",
     (Part.BROKERS, False): "a part of the brokers' tables is missing",
-    (Part.DEAD_LETTERS, True): "dead letters of some are not counted here",
+    (Part.DEAD_LETTERS, True): "dead letters of some groups are not counted here",
 }
 
 
@@ -171,7 +178,7 @@ def _item(group: "GroupSummary", at_ms: int) -> dict[str, Any]:
     }
 
 
-# What RocketMQ's ConsumeType names mean to those who write consumers.
+# What people call RocketMQ's ConsumeTypes.
 _TYPES = {"CONSUME_PASSIVELY": "push", "CONSUME_ACTIVELY": "pull", "CONSUME_POP": "pop"}
 
 

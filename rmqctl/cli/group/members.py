@@ -1,4 +1,4 @@
-"""rmqctl group members: who is in a group, as each broker and each client tells it."""
+"""rmqctl group members: show the members of a group, as reported by each broker and each client."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -28,21 +28,27 @@ Examples:
 
 \b
 Columns:
-  HOST       where it connects from; a client has one connection for each broker
-  SEEN-BY    brokers that see it, of those of its topics: all must, for any of them may be asked who shares the queues;
-             ? where one did not answer
-  QUEUES     queues that it says it holds; CACHED: messages pulled and not finished
-  OK/S, FAILED/S, RT    by the client's own count of the last minute
-  STRATEGY   how it shares queues; all members must do it in the same way
+  HOST         address of the client; it has one connection per broker
+  REPORTED-BY  brokers that see the client, of the brokers of its topics: all
+               must, because clients ask any of them for the members of the
+               group; ? if a broker did not answer
+  QUEUES       queues that the client reports holding
+  CACHED       messages pulled and not yet finished
+  OK/S         messages consumed per second in the last minute, as counted by
+               the client
+  FAILED/S     failed messages per second in the last minute
+  RT-MS        mean time to consume a message in the last minute
+  STRATEGY     how the client allocates queues; must be the same for all
+               members
 
-A member that does not answer its broker (or speaks another language) has dashes; -o json names the reason."""
+A member that does not answer its broker (or is written in another language) has dashes; -o json shows the reason."""
 
 
 def command(
     ctx: typer.Context,
     group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.", show_default=False)],
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.group_details import fetch_group_members
 
     invocation = Invocation(ctx)
@@ -72,23 +78,23 @@ def to_listing(members: "GroupMembers") -> Listing:
             "brokerNames": sorted(members.connections),
         },
         notes=sentences(facts, CHECKS, "MEM", "ALO001"),
-        empty=nobody(members.group, members.unseen_reason),
+        empty=no_members(members.group, members.unseen_reason),
     )
 
 
-def nobody(group: str, unseen_reason: Unknown | None) -> str:
+def no_members(group: str, unseen_reason: Unknown | None) -> str:
     """Return the sentence for a group without a member that was seen."""
     if unseen_reason in (Unknown.BROKER_UNREACHABLE, Unknown.BROKER_NOT_REGISTERED):
         return f"No member of {group} was seen, but not every broker answered."
     if unseen_reason is Unknown.NOT_AUTHORISED:
-        return f"No broker shows a member of {group}, but this account may not see all that would tell."
+        return f"No broker shows a member of {group}, but this account lacks the permission to read everything."
     if unseen_reason is Unknown.BEHIND_PROXY:
-        return f"No broker sees a member of {group}; it may have some behind a proxy, where brokers don't see them."
+        return f"No broker sees a member of {group}; there may be some behind a proxy, which brokers do not see."
     return f"No broker sees a member of {group}."
 
 
 def member_item(view: MemberView, running: "Answers[str, RunningInfo]") -> dict[str, Any]:
-    """Make one member's item: what brokers say of it, then what it says of itself."""
+    """Make one member's item: what brokers report about it, then what it reports itself."""
     from rmqctl.protocol.versions import plain_version, version_name
 
     info = running.ok.get(view.client_id)
@@ -179,7 +185,7 @@ COLUMNS = (
     Column("HOST", "clientAddrs", show=_hosts, gives_way=True),
     Column("LANGUAGE", "language", is_wide=True),
     Column("VERSION", "clientVersion", gives_way=True),
-    Column("SEEN-BY", "brokerNames", show=_seen_by, is_alarm=lambda item: bool(item["unseenAt"])),
+    Column("REPORTED-BY", "brokerNames", show=_seen_by, is_alarm=lambda item: bool(item["unseenAt"])),
     Column("UNSEEN-AT", "unseenAt", show=lambda item: ",".join(item["unseenAt"]) or "-", is_wide=True),
     Column("QUEUES", "queueCount", is_number=True, is_alarm=lambda item: item["queueCount"] == 0),
     Column("CACHED", "cachedMsgCount", is_number=True),

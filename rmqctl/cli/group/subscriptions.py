@@ -1,4 +1,4 @@
-"""rmqctl group subscriptions: which messages a group wants, as each broker and each client tells it."""
+"""rmqctl group subscriptions: show the filters of a group, as reported by each broker and each client."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -12,7 +12,7 @@ from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.model.group import GroupState, SubscriptionView
 from rmqctl.rules.times import iso_time
 
-from .members import nobody
+from .members import no_members
 
 if TYPE_CHECKING:
     from rmqctl.admin.group_details import GroupMembers
@@ -20,24 +20,26 @@ if TYPE_CHECKING:
 HELP = """\b
 Examples:
   rmqctl group subscriptions my-group
-  rmqctl group subscriptions my-group -o wide       # also who names each of them
+  rmqctl group subscriptions my-group -o wide       # also the clients of each filter
   rmqctl group subscriptions my-group --where agrees=false
 
 \b
 Columns:
-  BROKERS   brokers that filter by it, of those with members: a broker keeps one filter a topic, the newest
-  CLIENTS   clients that want it, of those that told
-  VERSION   when the newest of them was set, by the clock of the client that set it
-  AGREE     no: somebody has another filter for the topic, or doesn't name it; messages are lost to some members
+  BROKERS  brokers that use the filter, of those with members; a broker keeps
+           one filter per topic, the newest
+  CLIENTS  clients that subscribe with the filter, of those that answered
+  VERSION  when the newest of these filters was set, by the client's clock
+  AGREE    no: a client or broker has another filter for the topic, or none;
+           some members lose messages
 
-The group's own retry topic, which every client subscribes to, is left out."""
+The group's retry topic is left out, because every client subscribes to it."""
 
 
 def command(
     ctx: typer.Context,
     group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.", show_default=False)],
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.group_details import fetch_group_members
 
     invocation = Invocation(ctx)
@@ -73,8 +75,8 @@ def to_listing(members: "GroupMembers") -> Listing:
 
 def _nothing(members: "GroupMembers") -> str:
     if members.state is GroupState.ONLINE:
-        return f"The members of {members.group} name no topic but its retry topic."
-    return nobody(members.group, members.unseen_reason)
+        return f"The members of {members.group} subscribe to no topic except its retry topic."
+    return no_members(members.group, members.unseen_reason)
 
 
 def subscription_item(view: SubscriptionView) -> dict[str, Any]:

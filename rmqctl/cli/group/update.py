@@ -1,4 +1,4 @@
-"""rmqctl group update: set some fields of a group's configuration, and leave the others."""
+"""rmqctl group update: set some fields of a group's configuration, and keep the others."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -24,14 +24,15 @@ from rmqctl.cli.invocation import Invocation
 HELP = """\b
 Examples:
   rmqctl group update my-group --retries 3
-  rmqctl group update my-group --no-consume                    # let it stand still
+  rmqctl group update my-group --no-consume                    # pause consumption
   rmqctl group update my-group --set brokerId=1 --broker broker-a
   rmqctl group update my-group --set 'groupRetryPolicy={"type":"EXPONENTIAL"}'
-  rmqctl group update my-group --set +priority.factor=10       # an attribute (5.x); -NAME takes it away
+  rmqctl group update my-group --set +priority.factor=10       # an attribute (5.x); -NAME removes it
 
-Each broker has a copy of its own: it is read, only what is named is changed, and it is written back whole, so that
-nothing else falls back to a default. The plan shows each broker's copy, and says what follows. Brokers go by it at
-once. The plan, the journal and the exit codes are those of offset reset; offset undo puts back what was."""
+Each broker has its own copy of the configuration. rmqctl reads it, changes only the named fields and writes all of it
+back, so no other field falls back to its default. The plan shows each broker's copy and the consequences. Brokers apply
+the change immediately. The plan, the journal and the exit codes are those of offset reset; offset undo restores the
+previous values."""
 
 
 def command(
@@ -52,7 +53,7 @@ def command(
     confirm: Confirm = None,
     yes: Yes = False,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.change.carry_out import carry_out, check_consent
     from rmqctl.errors import UsageError
     from rmqctl.ops.group_plan import ConfigWish, plan_update
@@ -67,7 +68,7 @@ def command(
     )  # fmt: skip
     changes, brokers = parse_changes(settings or (), given), tuple(broker or ())
     if not changes.names:
-        raise UsageError("Name what is to be changed.", hint="Such as --retries 3, or --set FIELD=VALUE for any field.")
+        raise UsageError("No change is given.", hint="Add for example --retries 3, or --set FIELD=VALUE for any field.")
     name = group_name(invocation, group)
     wish = ConfigWish(name, changes, brokers, asked_words(changes.words, brokers), reason)
     planned = invocation.ask(lambda client: plan_update(client, wish))

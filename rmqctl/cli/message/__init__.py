@@ -1,1 +1,1 @@
-"""Messages: finding, following, tracing them."""
+"""The commands about messages."""

@@ -1,4 +1,4 @@
-"""rmqctl message decode-id: what an id says by itself. Needs no cluster."""
+"""rmqctl message decode-id: decode a message id. Needs no cluster."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
 from typing import Annotated, Any
@@ -18,19 +18,20 @@ Examples:
 
 \b
 Kinds:
-  OFFSET_ID    by the broker: its address, and the place in its commit log
-  UNIQUE_KEY   by the producer: address, process, time of the month, counter
-  CLIENT_ID    by a 5.x SDK: network card, process, time, counter
+  OFFSET_ID   made by the broker: its address and the commit log offset
+  UNIQUE_KEY  made by the producer: address, process, time within the month,
+              counter
+  CLIENT_ID   made by a 5.x SDK: MAC address, process, time, counter
 
-The first two look alike; a reading that can't be is left out, and the reason is told. A unique key does not say which
-month it counts from, nor in which zone: the newest that fits is shown, and -o json has more."""
+The first two look alike; impossible readings are left out, with the reason. A unique key records neither the month that
+its time counts from nor the time zone: the newest possible time is shown, and -o json lists all candidates."""
 
 
 def command(
     ctx: typer.Context,
     text: Annotated[str, typer.Argument(metavar="ID", help="A message id.", show_default=False)],
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     import time
 
     invocation = Invocation(ctx, needs_cluster=False)
@@ -39,7 +40,7 @@ def command(
 
 
 def to_listing(text: str, now_ms: int) -> Listing:
-    """Make the listing of the readings that can be. Raises UsageError when there is none."""
+    """Make the listing of the possible readings. Raises UsageError when no reading is possible."""
     items: list[dict[str, Any]] = []
     impossible: list[dict[str, str]] = []
     for kind, read in _READINGS.items():
@@ -49,15 +50,15 @@ def to_listing(text: str, now_ms: int) -> Listing:
             impossible.append({"kind": kind, "reason": str(error)})
     if not items:
         reasons = {one["reason"] for one in impossible if " has 3" not in one["reason"]}
-        sentence = "; ".join(sorted(reasons)) or f"{text!r} is no message id"
-        raise UsageError(f"{sentence}.", hint="An id has 32, 34 or 56 hexadecimal digits.")
+        sentence = "; ".join(sorted(reasons)) or f"Invalid message id {text!r}"
+        raise UsageError(f"{sentence}.", hint="Use an id of 32, 34 or 56 hexadecimal digits.")
     return Listing(
         kind="MessageIdList",
         columns=_COLUMNS,
         items=items,
         name=lambda item: str(item["kind"]),
         extra={"impossible": impossible},
-        # That an id has another length than the other kinds is no news.
+        # The length that rules out the other kinds needs no note.
         notes=[f"{one['kind']}: {one['reason']}." for one in impossible if " has 3" not in one["reason"]],
     )
 
@@ -79,9 +80,9 @@ def _unique_key(text: str, now_ms: int) -> dict[str, Any]:
     times = month_times_ms(since_month_ms, now_ms)
     if not times:
         days = since_month_ms / 86_400_000
-        raise ValueError(f"{text} is no unique key: it would be made {days:.0f} days after a month began")
+        raise ValueError(f"{text} is not a unique key: its time would be {days:.0f} days after the start of a month")
     if read.pid == 0:
-        raise ValueError(f"{text} is no unique key: it would come from process 0")
+        raise ValueError(f"{text} is not a unique key: its process id would be 0")
     return _item(
         host=read.host,
         pid=read.pid,
@@ -113,7 +114,7 @@ _KEYS = (
 
 
 def _item(**known: Any) -> dict[str, Any]:
-    """Return an item with all keys; what this kind of id does not hold is null."""
+    """Return an item with all keys, null for those that this kind of id does not contain."""
     item: dict[str, Any] = {key: known.get(key) for key in _KEYS}
     return {**item, "reasons": {key: "NOT_IN_THIS_KIND" for key in _KEYS if key not in known}}
 

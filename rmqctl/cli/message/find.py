@@ -1,4 +1,4 @@
-"""rmqctl message find: messages of a topic by time, key, tag, SQL, text or property."""
+"""rmqctl message find: find messages of a topic by time, key, tag, SQL, text or property."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -52,40 +52,47 @@ Times are store times, by the brokers' clocks, both ends included:
   2026-11-21T10:00Z, 2026-11-21T10:00 (local), 2026-11-21#10:00:00:000,
   epoch s or ms, now, earliest, latest, a duration back from now: 2h, PT1H
 
-All conditions must hold. Without --key every queue is read from --since to --until, all at once, and the matches come
-in the order of their store times. With --key the index is asked, and the newest messages are shown when there are more
-than --limit; where the topic has none, those that still wait to be stored in it (delayed, or between two tries). Tags
-and keys, which brokers compare by hash, are compared again as text. --sql is checked by the brokers first: they would
-take a wrong expression for none. A queue is read up to where it ended when the search began."""
+A message must meet all conditions. Without --key, all queues are read in parallel from --since to --until, and matches
+are sorted by store time. Each queue is read up to the end that it had when the search started.
+
+With --key, the brokers' key index is searched; if more messages match than --limit, the newest are shown. If the topic
+has no match, messages that still wait to be stored in it are shown (delayed, or between two retries).
+
+Brokers compare tags and keys by hash; rmqctl compares them as text as well. --sql is checked by the brokers first,
+because they would treat an invalid expression as no filter."""
 
 
 def command(
     ctx: typer.Context,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)],
-    since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="Stored then or later.")] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Stored then or before.")] = None,
+    since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="Stored at or after this time.")] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Stored at or before this time.")] = None,
     key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="With this business or unique key.")] = None,
     tag: Annotated[str | None, typer.Option("--tag", metavar="'A||B'", help="With one of these tags.")] = None,
-    sql: Annotated[str | None, typer.Option("--sql", metavar="EXPR", help="SQL92 over properties.")] = None,
-    contains: Annotated[str | None, typer.Option("--contains", metavar="TEXT", help="With this in the body.")] = None,
+    sql: Annotated[
+        str | None, typer.Option("--sql", metavar="EXPR", help="Matching this SQL92 filter on properties.")
+    ] = None,
+    contains: Annotated[
+        str | None, typer.Option("--contains", metavar="TEXT", help="With this text in the body.")
+    ] = None,
     properties: Annotated[
         list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="With this property. May be repeated.")
     ] = None,
     queue: Queues = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="So many at most; 0, with -o jsonl: all.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="Show at most N; 0 for all, with -o jsonl.")] = 100,
     body: Body = "auto",
     codec: Codec = None,
     plugin: Plugin = None,
     max_body: MaxBody = MAX_BODY,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.message_filter import MessageFilter
 
     invocation = Invocation(ctx)
     choose_columns(FOUND_COLUMNS, invocation.display)
     is_stream = invocation.display.format == "jsonl"
     if limit < 0 or (limit == 0 and not is_stream):
-        raise UsageError("--limit must be 1 or more.", hint="With -o jsonl, 0 stands for all: they are not kept.")
+        raise UsageError("--limit must be 1 or more.", hint="Use -o jsonl with --limit 0 to show all.")
     style = body_style(body, codec, plugin or [], max_body)
     since_ms, until_ms = parse_span(since, until)
     question = _Question(
@@ -144,12 +151,12 @@ def _stream(invocation: Invocation, question: "_Question", style: BodyStyle) -> 
         stream.write([message_item(each, style) for each in found])
 
     outcome = invocation.ask(lambda client: search(client, question, write), open_ended=True)
-    # What is left: warnings and the exit code. The rows are out.
+    # The rows are already written: only warnings and the exit code are left.
     return render(to_listing(question, [], outcome), invocation.display)
 
 
 async def search(client: "Client", question: "_Question", take: "Callable[[list[FoundMessage]], None]") -> "_Outcome":
-    """Search, handing over what is found as it is found."""
+    """Search, passing messages to `take` as they are found."""
     from rmqctl.admin.message_search import MessageSearch, check_sql
     from rmqctl.admin.messages import Expression
     from rmqctl.admin.queues import chosen_queues, fetch_route, fetch_spans
@@ -187,7 +194,7 @@ async def search(client: "Client", question: "_Question", take: "Callable[[list[
         outcome.warnings += describe_back(finder.unordered, "Messages of one queue keep the order of their offsets.")
     else:
         told: dict[Any, TimeOrder] = {mq: order for mq, order in orders.items() if order is TimeOrder.READ}
-        # What is seen only while the span is read comes too late to look for messages outside of it.
+        # Disorder that is seen only while the span is read is seen too late to search outside of it.
         told |= {mq: TimeOrder.HALVED for mq in finder.unordered if orders[mq] is TimeOrder.RISING}
         outcome.warnings += describe_orders(told)
     outcome.are_times_rising = not finder.unordered and set(orders.values()) <= {TimeOrder.RISING}
@@ -195,7 +202,7 @@ async def search(client: "Client", question: "_Question", take: "Callable[[list[
     outcome.read_count = finder.read_count
     if finder.is_cut:
         shown = counted(question.limit or 0, "message", "is")
-        outcome.warnings.append(f"Only the first {shown} shown (--limit). There may be more.")
+        outcome.warnings.append(f"Only {shown} shown (--limit). There may be more.")
     return outcome
 
 
@@ -211,12 +218,12 @@ async def _search_index(
     from rmqctl.admin.waiting_messages import find_indexed_or_waiting
 
     if question.sql is not None:
-        raise UsageError("--key and --sql can't be used together.", hint="The index knows no SQL; use --property.")
+        raise UsageError("--key and --sql cannot be used together.", hint="Use --property with --key.")
     indexed = await find_indexed_or_waiting(client, route, question.wanted, limit=question.limit)
     outcome.failures += [*indexed.failures, *slave_failures(client)]
     if indexed.failures and len(indexed.failures) == len(route.brokers):
         raise all_failed(failure.error for failure in indexed.failures)
-    # The index also has messages of queues that the topic no longer shows: only --queue leaves any out.
+    # The index also has messages of queues that the topic no longer has: only --queue leaves any out.
     chosen = set(queues) if question.choices else None
     take([found for found in indexed.found if chosen is None or found.meant_for in chosen])
     if indexed.hides_waiting:
@@ -224,16 +231,17 @@ async def _search_index(
     outcome.is_complete = not indexed.is_cut
     if indexed.crowded:
         outcome.warnings.append(
-            f"The index of {', '.join(indexed.crowded)} returned only a part of one second. There may be more messages."
+            f"The index of {', '.join(indexed.crowded)} returned only a part of the messages of one second. "
+            "There may be more."
         )
     elif indexed.is_cut:
         messages = counted(question.limit or 0, "message", "was" if question.choices else "is")
         what = "searched for those of --queue" if question.choices else "shown"
-        outcome.warnings.append(f"Only the newest {messages} {what} (--limit). There may be older ones.")
+        outcome.warnings.append(f"Only {messages} {what}, newest first (--limit). There may be older ones.")
 
 
 def to_listing(question: "_Question", items: list[dict[str, Any]], outcome: "_Outcome") -> Listing:
-    """Make the listing of what was found."""
+    """Make the listing of the messages that were found."""
     return Listing(
         kind="MessageList",
         columns=found_columns(items),

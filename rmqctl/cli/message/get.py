@@ -1,4 +1,4 @@
-"""rmqctl message get: single messages in full."""
+"""rmqctl message get: show single messages in full."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -40,19 +40,19 @@ Examples:
 
 \b
 Bodies:
-  auto   JSON with a line a member, other text as it is, the rest in hex
-  text   as text; what a terminal could obey is written as an escape
+  auto   JSON with one member per line, other text unchanged, the rest in hex
+  text   as text; control characters are escaped
   json   as a value within -o json
   hex    as a hex dump
   none   left out
 
-Both kinds of id look alike. An id is asked of a broker only if it names the address of one of this cluster; otherwise
-it is looked for as a unique key, in the topic that --topic names. A retried message keeps its unique key: name
-%RETRY%GROUP or %DLQ%GROUP to find its other copies. Nothing is consumed, nothing committed.
+Both kinds of id look alike. If an id contains the address of a broker of this cluster, that broker is asked for it.
+Otherwise it is searched as a unique key, in the topic of --topic. A retried message keeps its unique key: use --topic
+%RETRY%GROUP or %DLQ%GROUP to find its other copies. Nothing is consumed or committed.
 
-Where the topic has no such message, one that waits to be stored there is shown: delayed by a level or a timer or, with
-%RETRY%GROUP, between two tries. `waits` says until when. The exit code is 8 when a message that is named by ID or
---offset cannot be read whole."""
+If the topic has no such message, one that waits to be stored in it is shown: delayed by a level or a timer or, with
+%RETRY%GROUP, between two retries. The field `waits` shows until when. The exit code is 8 when a message named by ID or
+--offset cannot be read completely."""
 
 
 _MAX_COUNT = 1_000
@@ -61,17 +61,17 @@ _MAX_COUNT = 1_000
 def command(
     ctx: typer.Context,
     ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Message ids.", show_default=False)] = None,
-    topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="The topic to look in.")] = None,
+    topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="The topic to search.")] = None,
     key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="A business key.")] = None,
     queue: Annotated[str | None, typer.Option("--queue", metavar="BROKER:ID", help="The queue of --offset.")] = None,
-    offset: Annotated[int | None, typer.Option("--offset", metavar="N", help="An offset of the queue.")] = None,
-    count: Annotated[int, typer.Option("--count", metavar="N", help="Messages from --offset on.")] = 1,
+    offset: Annotated[int | None, typer.Option("--offset", metavar="N", help="Offset of the first message.")] = None,
+    count: Annotated[int, typer.Option("--count", metavar="N", help="Number of messages from --offset on.")] = 1,
     body: Body = "auto",
     codec: Codec = None,
     plugin: Plugin = None,
     max_body: MaxBody = MAX_BODY,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.message_lookup import decode_id, find_by_ids, find_by_place
     from rmqctl.admin.queues import parse_queue_choice
 
@@ -87,7 +87,7 @@ def command(
         if offset < 0 or not 1 <= count <= _MAX_COUNT:
             raise UsageError(
                 f"--offset must be 0 or more, and --count 1 to {_MAX_COUNT}.",
-                hint="rmqctl message find reads any number of messages.",
+                hint="Use rmqctl message find to read more messages.",
             )
         try:
             choice = parse_queue_choice(queue or "")
@@ -102,7 +102,7 @@ def command(
         lookup = invocation.ask(lambda client: find_by_ids(client, wanted, full_topic))
     items = [message_item(found, style) for found in lookup.found]
     code = render(to_listing(items, lookup.failures, style, is_cut=lookup.is_cut), invocation.display)
-    # Of a message that was named, a part is missing; a key may also find what can't be read.
+    # A message that was named is incomplete; a key may also find messages that cannot be read.
     is_partial = key is None and any(item["error"] is not None for item in items)
     return 8 if code == 0 and is_partial else code
 
@@ -116,9 +116,9 @@ def _require_one_way(
     if sum(ways) != 1:
         raise UsageError("Name messages in one way: by IDs, by --key, or by --queue and --offset.", hint=hint)
     if not ids and topic is None:
-        raise UsageError("--key and --offset need a --topic.", hint=hint)
+        raise UsageError("--key and --offset need --topic.", hint=hint)
     if (queue is None) != (offset is None):
-        raise UsageError("--queue and --offset belong together.", hint=hint)
+        raise UsageError("--queue and --offset must be used together.", hint=hint)
 
 
 async def _find_by_key(client: "Client", topic: str, key: str) -> "Lookup":
@@ -151,7 +151,7 @@ def to_listing(
         name=message_name,
         failures=failures,
         warnings=[
-            f"Only the newest {counted(len(items), 'message', 'is')} shown. rmqctl message find shows older ones."
+            f"Only {counted(len(items), 'message', 'is')} shown, newest first. Use rmqctl message find for older ones."
         ]
         if is_cut
         else [],

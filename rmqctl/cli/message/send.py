@@ -30,31 +30,32 @@ HELP = """\b
 Examples:
   rmqctl message send orders '{"id":17}' --key o-17 --tag created
   rmqctl message send orders --file order.json --property region=EU
-  rmqctl message send orders --file orders.txt --lines     # a message a line
+  rmqctl message send orders --file orders.txt --lines     # one message per line
   zcat orders.gz | rmqctl message send orders - --lines -o jsonl
   rmqctl message send orders later --delay-level 3         # in 10 s
-  rmqctl message send orders later --delay 90m             # brokers of 5.0 on
+  rmqctl message send orders later --delay 90m             # brokers 5.0 or later
   rmqctl message send orders x --queue broker-a:0 --count 10
   rmqctl message send orders x --dry-run
 
-What was sent can't be taken back: there is no plan and no undo, consumers get it at once. A readonly context refuses
-it, a protected one wants --confirm TOPIC. The topic must exist, and be none of RocketMQ's own.
+Sent messages cannot be taken back: there is no plan and no undo, and consumers receive them immediately. A readonly
+context refuses the command; a protected context requires --confirm TOPIC. The topic must exist, and must not be a
+system topic of RocketMQ.
 
 \b
 Status:
-  SEND_OK              stored as the broker is set up to
-  FLUSH_DISK_TIMEOUT   stored, not yet on the disk        (exit code 9)
+  SEND_OK              stored as the broker is configured to
+  FLUSH_DISK_TIMEOUT   stored, not yet on disk               (exit code 9)
   FLUSH_SLAVE_TIMEOUT, SLAVE_NOT_AVAILABLE
-                       stored, not known to be at a slave (exit code 9)
+                       stored, not known to be on a slave    (exit code 9)
 
-Messages go round the queues that can be written to; --lines sends up to 1,000 lines (4 MiB) to one queue in one
-request, in their order, and leaves empty ones out. Where a broker fails, the next one is tried, twice at most; it ends
-at the first message that none takes (exit code 8 if others are stored). A message whose answer got lost may be stored
-twice, with one id. A time-out of --timeout / 3 is one message's."""
+Messages are distributed round-robin over the writable queues. --lines skips empty lines and sends up to 1,000 lines
+(4 MiB) per request, in order, to one queue. If a broker fails, the next one is tried, at most twice. The command stops
+at the first message that no broker accepts (exit code 8 if others are stored). A message whose answer is lost may be
+stored twice, with the same id. Each message has a timeout of --timeout / 3."""
 
 _MAX_COUNT = 100_000
 _LEVEL_COUNT = 18
-# Messages that are all the same have no order to keep.
+# Equal messages need no order.
 _AT_ONCE = 32
 
 
@@ -64,7 +65,7 @@ def command(
     body: Annotated[
         str | None, typer.Argument(metavar="[BODY]", help="The body as text; - for stdin.", show_default=False)
     ] = None,
-    file: Annotated[str | None, typer.Option("--file", metavar="FILE", help="The body's file; - for stdin.")] = None,
+    file: Annotated[str | None, typer.Option("--file", metavar="FILE", help="File with the body; - for stdin.")] = None,
     lines: Annotated[bool, typer.Option("--lines", help="Send each line as a message.")] = False,
     key: Annotated[
         list[str] | None, typer.Option("--key", metavar="KEY", help="A business key. May be repeated.")
@@ -76,22 +77,23 @@ def command(
     delay_level: Annotated[
         int | None,
         typer.Option(
-            "--delay-level", metavar="N", help="Deliver it after a level's delay: 1 to 18.", show_default=False
+            "--delay-level", metavar="N", help="Deliver after the delay of this level, 1 to 18.", show_default=False
         ),
     ] = None,
     delay: Annotated[
-        str | None, typer.Option("--delay", metavar="TIME", help="Deliver it after so long: 90s, 2h. From 5.0 on.")
+        str | None, typer.Option("--delay", metavar="TIME", help="Deliver after this time: 90s, 2h. From 5.0 on.")
     ] = None,
-    queue: Annotated[str | None, typer.Option("--queue", metavar="BROKER:ID", help="To this queue only.")] = None,
+    queue: Annotated[str | None, typer.Option("--queue", metavar="BROKER:ID", help="Send to this queue only.")] = None,
     count: Annotated[
-        int, typer.Option("--count", metavar="N", help="Send it so many times, each with its own id.")
+        int, typer.Option("--count", metavar="N", help="Send the message N times, each with its own id.")
     ] = 1,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be sent.")] = False,
     confirm: Annotated[
-        str | None, typer.Option("--confirm", metavar="TOPIC", help="The topic's name again, for a protected context.")
+        str | None,
+        typer.Option("--confirm", metavar="TOPIC", help="The topic's name, as consent in a protected context."),
     ] = None,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.message_send import Sent, fetch_targets, send_all
     from rmqctl.admin.queues import parse_queue_choice
     from rmqctl.cli.change.consent import check_display
@@ -100,7 +102,7 @@ def command(
     invocation = Invocation(ctx)
     check_display(invocation, is_plan_only=dry_run, plan_columns=_COLUMNS, receipt_columns=_COLUMNS, done="sent")
     if is_system_topic(topic):
-        raise UsageError(f"{topic} is a topic of RocketMQ's own: nothing is sent to it.")
+        raise UsageError(f"Sending to {topic} is not supported: it is a system topic of RocketMQ.")
     full_topic = invocation.full_name(topic)
     try:
         choice = None if queue is None else parse_queue_choice(queue)
@@ -141,18 +143,18 @@ def _checked(count: int, with_lines: bool) -> int:
     if not 1 <= count <= _MAX_COUNT:
         raise UsageError(f"--count must be 1 to {_MAX_COUNT}.")
     if with_lines and count != 1:
-        raise UsageError("--lines and --count can't be used together.")
+        raise UsageError("--lines and --count cannot be used together.")
     return count
 
 
 def _bodies(text: str | None, path: str | None, *, with_lines: bool, count: int) -> list[bytes]:
-    """Return what is to be sent, a body a message. Raises UsageError."""
+    """Return the body of each message. Raises UsageError."""
     if (text is None) == (path is None):
-        raise UsageError("Give the body in one way: as BODY or with --file.", hint="- is standard input for both.")
+        raise UsageError("Give the body in one way: as BODY or with --file.", hint="Use - for stdin with either.")
     if path is not None or text == "-":
         body = read_input("--file" if path is not None else "BODY", path or "-")
     else:
-        # What the shell gave, whatever its encoding.
+        # The bytes from the shell, in any encoding.
         body = (text or "").encode(errors="surrogateescape")
     bodies = [line for line in body.split(b"\n") if line] if with_lines else [body] * count
     if not bodies or not bodies[0]:
@@ -171,10 +173,10 @@ def _properties(
     for text in given:
         name, equals, value = text.partition("=")
         if not equals:
-            raise UsageError(f"--property: {text!r} is not NAME=VALUE.")
+            raise UsageError(f"--property expects NAME=VALUE, not {text!r}.")
         pairs[name] = value
     if delay_level is not None and delay is not None:
-        raise UsageError("--delay-level and --delay can't be used together.")
+        raise UsageError("--delay-level and --delay cannot be used together.")
     if delay_level is not None and not 1 <= delay_level <= _LEVEL_COUNT:
         raise UsageError(f"--delay-level must be 1 to {_LEVEL_COUNT}.", hint="1s 5s 10s 30s 1m ... 10m 20m 30m 1h 2h")
     try:
@@ -189,11 +191,11 @@ def _properties(
 
 def _hint(pairs: dict[str, str]) -> str | None:
     options = {"KEYS": "--key", "TAGS": "--tag", "DELAY": "--delay-level", "TIMER_DELAY_MS": "--delay"}
-    return next((f"{option} sets it." for name, option in options.items() if name in pairs), None)
+    return next((f"Use {option} instead." for name, option in options.items() if name in pairs), None)
 
 
 def _show(invocation: Invocation, sent: "Sent", *, is_delayed: bool) -> int:
-    """Show what is stored. Returns the exit code: 8 when not all is, 9 when some may be lost with their broker."""
+    """Show what is stored. Returns the exit code: 8 if some are not stored, 9 if some may be lost with their broker."""
     items = [_stored_item(message, result, is_delayed=is_delayed) for message, result in sent.stored]
     display = replace(invocation.display, findings=invocation.display.findings.as_warnings())
     code = render(to_listing(items, sent.failures), display)
@@ -207,7 +209,7 @@ def to_listing(items: Sequence[dict[str, Any]], failures: Sequence[Failure], *, 
     if is_dry:
         notes.append("Nothing was sent.")
     elif any(item["sendStatus"] != SendStatus.SEND_OK for item in items):
-        notes.append("Not all is stored as safely as the broker is set up to: see STATUS, and --help.")
+        notes.append("Some messages are stored less safely than the broker is configured to: see STATUS and --help.")
     return Listing(
         kind="MessageSent",
         columns=_COLUMNS,
@@ -227,7 +229,7 @@ def _stored_item(message: OutgoingMessage, result: SendResult, *, is_delayed: bo
         recallHandle=result.recall_handle,
     )  # fmt: skip
     if is_delayed:
-        # What the broker tells is the place of the copy that waits.
+        # The broker returned the offset of the copy that waits.
         item["queueOffset"] = None
         item["reasons"]["queueOffset"] = "DELAYED"
     for key, reason in (("offsetMsgId", "STORED_AS_ONE"), ("recallHandle", "NOT_TOLD")):
@@ -239,7 +241,7 @@ def _stored_item(message: OutgoingMessage, result: SendResult, *, is_delayed: bo
 def _planned(
     topic: str, messages: Sequence[OutgoingMessage], targets: "Sequence[MessageQueue]"
 ) -> list[dict[str, Any]]:
-    """Return what would be sent; the queue is known where only one can be meant."""
+    """Return what would be sent; the queue is known if there is only one."""
     items = []
     broker_names = {mq.broker_name for mq in targets}
     broker_name = targets[0].broker_name if len(broker_names) == 1 else None

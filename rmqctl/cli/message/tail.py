@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 HELP = """\b
 Examples:
-  rmqctl message tail orders                           # what comes from now on
+  rmqctl message tail orders                           # new messages from now on
   rmqctl message tail orders --last 10                 # the last 10 first
   rmqctl message tail orders --since 10m --tag created
   rmqctl message tail orders --since earliest -o jsonl | jq .body
   rmqctl message tail orders --count 1 --timeout 30s   # one, or exit code 6
 
-It is no member of any group: nothing is committed, nobody's queues move. Queues that are added later are followed from
-their beginning; of a broker that appears later, what was stored since the start is shown. A broker that goes away is
-named on stderr, and read on when it is back; so is what was deleted before it could be read. --last counts messages of
-all tags. Ctrl-C ends it (exit code 130)."""
+The command joins no group: it commits nothing and moves no queues. Queues that are added later are read from their
+beginning. For a broker that appears later, messages stored since the command started are shown. A broker that becomes
+unreachable is reported on stderr, and read again when it is back. Messages that were deleted before they could be read
+are reported as well. --last counts messages of all tags. Ctrl-C ends the command (exit code 130)."""
 
 
 _MAX_LAST = 10_000
@@ -51,7 +51,10 @@ def command(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)],
     tag: Annotated[str | None, typer.Option("--tag", metavar="'A||B'", help="With one of these tags.")] = None,
     start: Annotated[
-        str, typer.Option("--since", "--from", metavar="TIME", help="latest, earliest, or a time as for message find.")
+        str,
+        typer.Option(
+            "--since", "--from", metavar="TIME", help="Start at latest, earliest, or a time as in message find."
+        ),
     ] = "latest",
     last: Annotated[
         int | None, typer.Option("--last", metavar="N", help="Show the last N first.", show_default=False)
@@ -59,14 +62,14 @@ def command(
     queue: Queues = None,
     count: Annotated[
         int | None,
-        typer.Option("--count", metavar="N", help="End after N messages that are shown.", show_default=False),
+        typer.Option("--count", metavar="N", help="End after showing N messages.", show_default=False),
     ] = None,
     body: Body = "auto",
     codec: Codec = None,
     plugin: Plugin = None,
     max_body: MaxBody = MAX_BODY,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.message_filter import MessageFilter
     from rmqctl.admin.message_tail import MessageTail
     from rmqctl.admin.messages import Expression
@@ -80,7 +83,7 @@ def command(
     if (last is not None and not 0 <= last <= _MAX_LAST) or (count is not None and count < 1):
         raise UsageError(f"--last must be 0 to {_MAX_LAST}, and --count 1 or more.")
     if last is not None and when != Edge.LATEST:
-        raise UsageError("--last and --since can't be used together.")
+        raise UsageError("--last and --since cannot be used together.")
     full_topic = invocation.full_name(topic)
 
     async def follow(client: "Client") -> int:
@@ -99,7 +102,7 @@ def command(
                     if left == 0:
                         return 0
         if left:
-            to_stderr(f"rmqctl: {left} of {counted(count or 0, 'message')} did not come within --timeout.")
+            to_stderr(f"rmqctl: {left} of {counted(count or 0, 'message')} did not arrive within --timeout.")
             return UnreachableError.exit_code
         return 0
 

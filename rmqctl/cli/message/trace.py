@@ -1,4 +1,4 @@
-"""rmqctl message trace: what clients wrote down about a message on its way."""
+"""rmqctl message trace: show the trace records that clients wrote about a message."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -26,14 +26,15 @@ Examples:
 
 \b
 Events:
-  PUBLISHED           sent, and stored by STORE-HOST (-o wide)
-  TRANSACTION_ENDED   its half message was committed or rolled back
-  DELIVERED           given to a listener of GROUP; RETRY: after n retries
-  RECALLED            a delayed message was called back
+  PUBLISHED          sent, and stored by STORE-HOST (-o wide)
+  TRANSACTION_ENDED  the half message was committed or rolled back
+  DELIVERED          delivered to a listener of GROUP, after RETRY retries
+  RECALLED           the delayed message was recalled
 
-Only clients that are made with enableMsgTrace=true write traces, by their own clocks, some seconds late; a trace is as
-complete as they were. A delivery without a result is still running, or the record of its end is lost or not there
-yet. Where a broker has deleted records since the message was sent, the trace may be incomplete: exit code 8."""
+Only clients created with enableMsgTrace=true write traces, with the times of their own clocks and some seconds late. A
+trace has only the records that they wrote. A delivery without a result is still running, or the record of its end is
+lost or has not arrived yet. If a broker has deleted records since the message was sent, the trace may be incomplete;
+the exit code is then 8."""
 
 
 def command(
@@ -44,14 +45,14 @@ def command(
         str, typer.Option("--trace-topic", metavar="TOPIC", help="The topic that clients write traces to.")
     ] = "RMQ_SYS_TRACE_TOPIC",
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.message_lookup import decode_id
     from rmqctl.admin.trace import fetch_trace
 
     if (msg_id is None) == (key is None):
         raise UsageError("Name a message by its ID or by --key.", hint="See rmqctl message trace --help.")
     if msg_id is not None:
-        decode_id(msg_id, hint="A business key is looked for with --key KEY.")
+        decode_id(msg_id, hint="Use --key KEY to search by business key.")
     invocation = Invocation(ctx)
     choose_columns(_COLUMNS, invocation.display)
     trace = invocation.ask(lambda client: fetch_trace(client, trace_topic, msg_id=msg_id, key=key))
@@ -70,25 +71,34 @@ def to_listing(trace: "Trace", trace_topic: str) -> Listing:
         extra={"traceTopic": trace_topic, "unreadableCount": trace.unreadable_count},
         notes=_notes(trace),
         warnings=_warnings(trace),
-        empty=f"What is left in {trace_topic} has no trace of it.",
+        empty=f"No trace records found in {trace_topic}.",
     )
 
 
 def _notes(trace: "Trace") -> list[str]:
     notes = []
-    # What was not read may tell.
+    # Records that were not read may have the event.
     is_whole = not (trace.failures or trace.crowded or trace.is_cut or trace.unreadable_count)
     if not any(step.event is TraceEvent.PUBLISHED for step in trace.steps):
         why = (
-            ": the producer writes no traces, or its record is gone or on its way" if is_whole else " in what was read"
+            ": the producer writes no traces, or its record was deleted or has not arrived yet"
+            if is_whole
+            else " in the records that were read"
         )
-        notes.append(f"Nothing tells of its sending{why}.")
+        notes.append(f"No record of its sending{why}.")
     if not any(step.event is TraceEvent.DELIVERED for step in trace.steps):
-        why = ": nobody got it yet, or consumers write no traces" if is_whole else " in what was read"
-        notes.append(f"Nothing tells of a delivery{why}.")
+        why = (
+            ": it was not delivered yet, or its consumers write no traces"
+            if is_whole
+            else " in the records that were read"
+        )
+        notes.append(f"No record of a delivery{why}.")
     open_count = sum(step.event is TraceEvent.DELIVERED and step.result is None for step in trace.steps)
     if open_count:
-        notes.append(f"{open_count} without a result: still running, or the record of the end is lost or on its way.")
+        notes.append(
+            f"Deliveries without a result: {open_count}. "
+            "They are still running, or the record of their end is lost or has not arrived yet."
+        )
     return notes
 
 
@@ -99,7 +109,8 @@ def _warnings(trace: "Trace") -> list[str]:
     if trace.is_cut and not trace.crowded:
         warnings.append("Only the newest records were read. There may be older events.")
     if trace.crowded:
-        warnings.append(f"The index of {', '.join(trace.crowded)} has more than it answers. There may be more events.")
+        crowded = ", ".join(trace.crowded)
+        warnings.append(f"The index of {crowded} returned only a part of its records. There may be more events.")
     return warnings
 
 

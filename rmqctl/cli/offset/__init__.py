@@ -1,1 +1,1 @@
-"""Commands about offsets."""
+"""The commands about offsets."""

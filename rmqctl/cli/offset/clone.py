@@ -1,4 +1,4 @@
-"""rmqctl offset clone: let a group begin where another one is."""
+"""rmqctl offset clone: start a group at the offsets of another one."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -32,14 +32,14 @@ Examples:
   rmqctl offset clone my-group new-group
   rmqctl offset clone my-group new-group --topic orders
 
-The second group gets the stored offsets of the first, queue by queue; queues in which the first has none are left
-alone, and with --partial those in which it could not be read. It must be there: rmqctl group create makes it. The plan,
-the check, the journal and the exit codes are those of offset reset."""
+Copies the stored offsets of the first group to the second, queue by queue. Queues without an offset of the first group
+are not changed; with --partial, neither are queues that could not be read. The second group must exist: create it with
+rmqctl group create. The plan, the check, the journal and the exit codes are those of offset reset."""
 
 
 def command(
     ctx: typer.Context,
-    source: Annotated[str, typer.Argument(metavar="FROM", help="The group to look at.", show_default=False)],
+    source: Annotated[str, typer.Argument(metavar="FROM", help="The group to copy from.", show_default=False)],
     group: Annotated[str, typer.Argument(metavar="TO", help="The group to change.", show_default=False)],
     topic: Annotated[
         list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic. May be repeated.")
@@ -55,7 +55,7 @@ def command(
     confirm: Confirm = None,
     yes: Yes = False,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.change.carry_out import carry_out, check_consent
     from rmqctl.errors import UsageError
     from rmqctl.model.plan import Operation

@@ -1,4 +1,4 @@
-"""rmqctl offset delete: take stored offsets away."""
+"""rmqctl offset delete: delete stored offsets."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -29,20 +29,21 @@ if TYPE_CHECKING:
 HELP = """\b
 Examples:
   rmqctl offset delete my-group --topic old-orders
-  rmqctl offset delete my-group --leftovers            # those of topics that are gone
+  rmqctl offset delete my-group --leftovers            # offsets of deleted topics
 
-RocketMQ has no request for it: -1 is stored, which brokers and clients take for "none". Nobody may consume meanwhile.
-Who comes begins as a new group would. A whole group goes with rmqctl group delete. The plan, the check, the journal
-and the exit codes are those of offset reset."""
+RocketMQ has no request to delete an offset: -1 is stored, which brokers and clients treat as "none". The group must be
+offline. The next member starts as in a new group. To delete a whole group, use rmqctl group delete. The plan, the
+check, the journal and the exit codes are those of offset reset."""
 
 
 def command(
     ctx: typer.Context,
     group: Annotated[str, typer.Argument(metavar="GROUP", help="A consumer group.", show_default=False)],
     topic: Annotated[
-        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="The offsets of this topic. May be repeated.")
+        list[str] | None,
+        typer.Option("--topic", metavar="TOPIC", help="Delete the offsets of this topic. May be repeated."),
     ] = None,
-    leftovers: Annotated[bool, typer.Option("--leftovers", help="The offsets of topics that are gone.")] = False,
+    leftovers: Annotated[bool, typer.Option("--leftovers", help="Delete the offsets of deleted topics.")] = False,
     assume_offline: AssumeOffline = False,
     strict: Strict = False,
     wait_stable: WaitStable = None,
@@ -53,7 +54,7 @@ def command(
     confirm: Confirm = None,
     yes: Yes = False,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.change.carry_out import carry_out, check_consent
     from rmqctl.errors import UsageError
     from rmqctl.ops.offset_delete import plan_deletion
@@ -61,7 +62,7 @@ def command(
 
     invocation = Invocation(ctx)
     if not topic and not leftovers:
-        raise UsageError("Say which offsets.", hint="Give --topic TOPIC, or --leftovers.")
+        raise UsageError("No offsets are selected.", hint="Add --topic TOPIC or --leftovers.")
     limit_s = wait_s(wait_stable)
     consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=partial)
     check_consent(invocation, consent)

@@ -1,4 +1,4 @@
-"""rmqctl offset export: a group's stored offsets, in a form that can be read back."""
+"""rmqctl offset export: write a group's stored offsets in a form that can be imported."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -37,22 +37,23 @@ Examples:
 
 \b
 Formats:
-  -o json   the default: one document with the group, the cluster, the time,
-            and each queue's minOffset and maxOffset; a queue without a stored
-            offset is null, with its reason
-  -o csv    queues with a stored offset only; stderr names the others
-  --kafka   the same as Kafka's tool has it, without a heading: a partition is
-            broker-a:0 where its topic is on several brokers, else 0
-Table formats of a context count as the default. jsonl, yaml, tsv, name and
---columns are refused: offset import could not read them.
+  -o json  the default: one document with the group, the cluster, the time,
+           and each queue's minOffset and maxOffset; a queue without a stored
+           offset is null, with its reason
+  -o csv   only queues with a stored offset; stderr lists the others
+  --kafka  the same as CSV of Kafka's tool, without a heading: the partition
+           is broker-a:0 if its topic is on several brokers, else 0
 
-Offsets are read from the brokers as in offset show, and nothing is changed anywhere. Those of a group with members go
-on moving meanwhile. What could not be read is named on stderr and in the file (errors, or a comment at the end of CSV),
-and the exit code is 8; the rest is written."""
+A table format set in the context counts as the default. jsonl, yaml, tsv, name and --columns are rejected, because
+offset import cannot read them.
+
+Offsets are read from the brokers as in offset show; nothing is changed. Offsets of a group with members continue to
+move. Queues that could not be read are reported on stderr and in the file (errors, or a comment at the end of CSV). The
+rest is written, and the exit code is 8."""
 
 
 class Export(Struct, frozen=True):
-    """What was read of a group. `broker_names` are those that each topic's queues are on, by its route."""
+    """The offsets that were read of a group. `broker_names` are the brokers of each topic's queues, by its route."""
 
     progress: "GroupProgress"
     cluster: str
@@ -65,22 +66,20 @@ def command(
     group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.", show_default=False)],
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", metavar="TOPIC", help="Only this topic; * and ? stand for any text. May be repeated."),
+        typer.Option("--topic", metavar="TOPIC", help="Only this topic; * and ? are wildcards. May be repeated."),
     ] = None,
     file: Annotated[
         str | None,
-        typer.Option(
-            "--file", metavar="FILE", help="Write into a new file that this user alone can read; - is stdout."
-        ),
+        typer.Option("--file", metavar="FILE", help="Write to a new file that only you can read; - for stdout."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     kafka: Annotated[bool, typer.Option("--kafka", help="Write Kafka's CSV: topic,partition,offset.")] = False,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     invocation = Invocation(ctx)
     display = _export_display(invocation.display, is_kafka=kafka)
     if file in (None, "-") and force:
-        raise UsageError("--force goes with --file FILE.")
+        raise UsageError("--force needs --file FILE.")
     target = None if file is None or file == "-" else new_file("--file", file, is_forced=force, may_force=True)
     name, topics = invocation.full_name(group), [invocation.full_name(each) for each in topic or ()]
     export = invocation.ask(lambda client: fetch_export(client, name, topics))
@@ -99,19 +98,20 @@ def command(
 
 
 def _export_display(display: Display, *, is_kafka: bool) -> Display:
-    """Return how to write it. Raises UsageError for what could not be read back."""
+    """Return how to write it. Raises UsageError for formats that offset import cannot read."""
     form = "" if display.format in TABLE_FORMATS else display.format
     if form not in ("", "json", "csv"):
         raise UsageError(
-            f"offset import could not read -o {form}.", hint="Use -o json or -o csv; offset show has every format."
+            f"-o {form} is not supported: offset import cannot read it.",
+            hint="Use -o json or -o csv, or offset show for any format.",
         )
     if display.columns:
-        raise UsageError("An export has all of its columns.", hint="offset show takes --columns.")
+        raise UsageError("--columns is not supported: an export has all columns.", hint="Use offset show --columns.")
     if is_kafka and form == "json":
-        raise UsageError("--kafka writes CSV, not JSON.", hint="Leave out one of --kafka and -o json.")
+        raise UsageError("--kafka writes CSV, not JSON.", hint="Use either --kafka or -o json.")
     if form == "csv" and not is_kafka and not display.with_headers:
         raise UsageError(
-            "Without its heading offset import could not tell the columns of this CSV.",
+            "--no-headers is not supported: offset import needs the heading to identify the columns.",
             hint="Leave out --no-headers, or use --kafka.",
         )
     form = "csv" if is_kafka else form or "json"
@@ -119,7 +119,7 @@ def _export_display(display: Display, *, is_kafka: bool) -> Display:
 
 
 async def fetch_export(client: "Client", group: str, topics: Sequence[str]) -> Export:
-    """Read what to write. Raises what fetch_group_progress() raises."""
+    """Read the offsets to write. Raises what fetch_group_progress() raises."""
     from rmqctl.admin.brokers import fetch_cluster
     from rmqctl.admin.offset_reading import conclude
     from rmqctl.admin.offsets import read_group
@@ -143,7 +143,7 @@ async def fetch_export(client: "Client", group: str, topics: Sequence[str]) -> E
 def to_listing(export: Export) -> Listing:
     """Make the whole document."""
     progress = export.progress
-    notes = [f"Null, {why}: {_listed(queues)}." for why, queues in _missing(progress.rows).items()]
+    notes = [f"Null ({why}): {_listed(queues)}." for why, queues in _missing(progress.rows).items()]
     return Listing(
         kind="OffsetExport",
         columns=_COLUMNS,
@@ -161,19 +161,19 @@ def to_listing(export: Export) -> Listing:
 
 
 def to_csv_listing(export: Export, *, is_kafka: bool) -> Listing:
-    """Make the rows of CSV, which has no null. Raises UsageError for names that it can't hold."""
+    """Make the rows of CSV, which has no null. Raises UsageError for names that CSV cannot represent."""
     progress = export.progress
     rows = [row for row in progress.rows if row.consumer_offset is not None]
     for name in sorted({name for row in rows for name in row.mq[:2]}):
         if printable(name) != name:
-            raise UsageError(f"The name {printable(name)} can't be written as CSV.", hint="Use -o json.")
+            raise UsageError(f"The name {printable(name)} cannot be written as CSV.", hint="Use -o json.")
     items = [{**_item(row), "offset": row.consumer_offset} for row in rows]
     if is_kafka:
         for item in items:
-            # A broker that was not heard may have the topic as well.
+            # A broker that did not answer may have the topic as well.
             is_alone = len(export.broker_names[item["topic"]]) == 1 and not progress.failures
             item["partition"] = item["queueId"] if is_alone else f"{item['brokerName']}:{item['queueId']}"
-    notes = [f"Left out, {why}: {_listed(queues)}." for why, queues in _missing(progress.rows).items()]
+    notes = [f"Left out ({why}): {_listed(queues)}." for why, queues in _missing(progress.rows).items()]
     return Listing(
         kind="OffsetExport",
         columns=_KAFKA_COLUMNS if is_kafka else _CSV_COLUMNS,
@@ -202,12 +202,12 @@ def _queue_name(item: Item) -> str:
 
 
 def _missing(rows: Sequence[QueueProgress]) -> dict[str, list[str]]:
-    """Return the queues without an offset by why there is none."""
+    """Return the queues without an offset, by reason."""
     missing: dict[str, list[str]] = {}
     for row in rows:
         if row.consumer_offset is None:
             reason = row.reasons["consumerOffset"]
-            why = "no offset is stored" if reason is Unknown.NEVER_COMMITTED else f"not read ({reason})"
+            why = "no offset is stored" if reason is Unknown.NEVER_COMMITTED else f"not read: {reason}"
             missing.setdefault(why, []).append(str(row.mq))
     return missing
 
@@ -222,12 +222,12 @@ def _notes(progress: "GroupProgress") -> list[str]:
     if not progress.rows and not progress.failures:
         notes.append(f"Group {progress.group} has no offsets and no subscription: there is nothing to export.")
     if progress.state is GroupState.ONLINE:
-        notes.append(f"Group {progress.group} has members: its offsets go on moving.")
+        notes.append(f"Group {progress.group} has members: its offsets continue to move.")
     return notes
 
 
 def _write(listing: Listing, display: Display) -> int:
-    """Write the document; CSV, which has no place for errors, says in comments what it lacks."""
+    """Write the document; CSV has no place for errors and lists in comments what it lacks."""
     from rmqctl.ops.offset_file_gaps import not_read_comment, not_read_words
 
     code = render(listing, display)
@@ -239,7 +239,7 @@ def _write(listing: Listing, display: Display) -> int:
 
 
 def _say(listing: Listing, display: Display) -> None:
-    """Say what the data can't. For CSV render() has said what could not be read."""
+    """Report what the data does not show. For CSV, render() has already reported what could not be read."""
     for failure in listing.failures if display.format == "json" else ():
         where = f"{failure.broker_name}: " if failure.broker_name else ""
         to_stderr(printable(f"rmqctl: not read: {where}{failure.what}: {failure.error.sentence}"))

@@ -1,4 +1,4 @@
-"""rmqctl offset history: what was changed from this machine."""
+"""rmqctl offset history: list the changes made from this machine."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -24,27 +24,29 @@ Examples:
   rmqctl offset history --id 20261121T200840-be3ab7     # one change, queue by queue
   rmqctl offset history -o json | jq '.items[] | select(.state != "DONE")'
 
-Every change that this user made from this machine, the newest first, on any cluster; no cluster is asked. INTERRUPTED
-are those whose process ended in the middle: the change itself then shows which queues were written, and which may
-have been. rmqctl offset undo takes an id."""
+Lists every change that this user made from this machine, on any cluster, newest first. No cluster is contacted.
+INTERRUPTED means that the process ended before the change was complete: --id shows which queues were written, and which
+may have been. Revert a change with rmqctl offset undo ID."""
 
 
 def command(
     ctx: typer.Context,
     group: Annotated[
-        str | None, typer.Argument(metavar="[GROUP]", help="Only this group; or a change's id.", show_default=False)
+        str | None,
+        typer.Argument(metavar="[GROUP]", help="Show only this group, or the change of this id.", show_default=False),
     ] = None,
     identity: Annotated[
-        str | None, typer.Option("--id", metavar="ID", help="One change, queue by queue; its beginning is enough.")
+        str | None,
+        typer.Option("--id", metavar="ID", help="Show one change, queue by queue; a unique prefix is enough."),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1_000_000, help="So many at most.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1_000_000, help="Show at most N.")] = 50,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.ops.plan_parts import is_id
 
     invocation = Invocation(ctx)
     if identity is None and group is not None and is_id(group):
-        identity = group  # every change prints its id, and no group is called so
+        identity = group  # every change prints its id, and no group has a name of this form
     if identity is not None:
         from msgspec.structs import replace
 
@@ -66,10 +68,10 @@ def command(
         columns=_columns(has_several_clusters=len({change.cluster for change in changes}) > 1),
         items=[_item(change) for change in changes],
         name=lambda item: str(item["id"]),
-        warnings=[f"Only the newest {counted(limit, 'change', 'is')} shown. --limit {limit * 2} shows older ones."]
+        warnings=[f"Only {counted(limit, 'change', 'is')} shown, newest first. Show more with --limit {limit * 2}."]
         if is_cut
         else [],
-        empty="Nothing was changed from this machine." if group is None else f"Nothing was changed of group {group}.",
+        empty=f"{'Nothing was' if group is None else f'Group {group} was not'} changed from this machine.",
     )
     return render(listing, invocation.display)
 

@@ -30,23 +30,27 @@ if TYPE_CHECKING:
 
 HELP = """\b
 Examples:
-  rmqctl offset import offsets.json                    # the group that it was exported from
+  rmqctl offset import offsets.json                    # to the group of the export
   rmqctl offset import offsets.csv --group my-group    # CSV names no group
   rmqctl offset import - --group my-group < kafka.csv
 
-Reads what offset export and offset show -o json write, Kafka's CSV (topic,partition,offset) and rpk's text (topic
-partition offset); a queue without its broker is enough where a topic is on one broker. CSV with other columns needs a
-heading that names them. A file of another group or cluster is refused, and one wrong line refuses the whole. Offsets of
-another group are copied by offset clone, or by a file that names no group. What could not be read when the file was
-made counts as not seen: --partial imports the rest. The plan, the check, the journal and the
-exit codes are those of offset reset."""
+Accepts the output of offset export and offset show -o json, Kafka's CSV (topic,partition,offset) and rpk's text (topic
+partition offset). If a topic is on one broker, its queues need no broker name. CSV with other columns needs a heading
+that names them.
+
+A file of another group or cluster is rejected, and so is a file with an invalid line. To copy the offsets of another
+group, use offset clone, or a file that names no group. Queues that could not be read when the file was written count as
+not read: --partial imports the rest. The plan, the check, the journal and the exit codes are those of offset reset."""
 
 
 def command(
     ctx: typer.Context,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The offsets; - is stdin.", show_default=False)],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="File with the offsets; - for stdin.", show_default=False)
+    ],
     group: Annotated[
-        str | None, typer.Option("--group", metavar="GROUP", help="The group to change; needed if the file names none.")
+        str | None,
+        typer.Option("--group", metavar="GROUP", help="The group to change; required if the file names none."),
     ] = None,
     topic: Annotated[
         list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic. May be repeated.")
@@ -62,7 +66,7 @@ def command(
     confirm: Confirm = None,
     yes: Yes = False,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.change.carry_out import carry_out, check_consent
     from rmqctl.model.plan import Operation
     from rmqctl.ops.given_offsets import offsets_of_file
@@ -75,7 +79,7 @@ def command(
     consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=partial)
     check_consent(invocation, consent)
     offsets = parse_offsets(read_input("FILE", file))
-    # What a file names is a whole name; what is typed is one of this namespace.
+    # A file has the full name of the group; the command line has a name within the namespace.
     name = offsets.settle_group(None if group is None else group_name(invocation, group))
     topics = topic_names(invocation, topic)
 

@@ -1,4 +1,4 @@
-"""rmqctl offset peek: the messages around a group's committed offset."""
+"""rmqctl offset peek: show the messages around a group's committed offset."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 HELP = """\b
 Examples:
-  rmqctl offset peek my-group --topic orders             # of each queue
+  rmqctl offset peek my-group --topic orders             # in each queue
   rmqctl offset peek my-group --topic orders --before 0 --after 0
   rmqctl offset peek my-group --topic orders --queue broker-a:0 --after 20
   rmqctl offset peek my-group --topic orders --where position=AT -o jsonl
 
 \b
 AT:
-  BEFORE   the group has committed it
-  AT       the next one: what a consumer gets first after a restart
-  AFTER    still to come
+  BEFORE  committed by the group
+  AT      the next message: a consumer gets it first after a restart
+  AFTER   after the next message
 
-Nothing is consumed, nothing committed. Messages that a member is working on now are still AT or AFTER: what it has
-in hand is not committed yet."""
+Nothing is consumed or committed. Messages that a member is processing now are still AT or AFTER, because they are not
+committed yet."""
 
 
 def command(
@@ -46,12 +46,13 @@ def command(
     plugin: Plugin = None,
     max_body: MaxBody = MAX_BODY,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.peek import peek_group
 
     if before < 0 or after < 0 or max(before, after) > _MOST_COUNT:
         raise UsageError(
-            f"--before and --after must be between 0 and {_MOST_COUNT}.", hint="rmqctl message get shows longer ranges."
+            f"--before and --after must be between 0 and {_MOST_COUNT}.",
+            hint="Use rmqctl message get for other ranges.",
         )
     invocation = Invocation(ctx)
     choose_columns(_COLUMNS, invocation.display)
@@ -75,7 +76,7 @@ def to_listing(group: str, topic: str, peek: "Peek", style: BodyStyle) -> Listin
         failures=peek.failures,
         extra={"group": group, "topic": topic, "queues": [_queue(queue) for queue in peek.queues]},
         notes=[note for queue in peek.queues if (note := _note(queue)) is not None],
-        empty=f"There is no message around the offsets of {group} in {topic}.",
+        empty=f"There are no messages around the offsets of {group} in {topic}.",
     )
 
 
@@ -103,17 +104,17 @@ def _queue(queue: "PeekedQueue") -> dict[str, Any]:
 
 
 def _note(queue: "PeekedQueue") -> str | None:
-    """Say what the rows of a queue can't show."""
+    """Return what the rows of a queue cannot show."""
     span, offset = queue.span, queue.consumer_offset
     where = f"{span.mq.broker_name}:{span.mq.queue_id}"
     if offset is None:
-        return f"{where}: NEVER_COMMITTED, the group has no offset here."
+        return f"{where}: the group has no offset here (NEVER_COMMITTED)."
     if offset < span.min_offset:
-        return f"{where}: offset {offset} was deleted; {offset} to {span.min_offset - 1} are gone unread."
+        return f"{where}: offset {offset} was deleted; {offset} to {span.min_offset - 1} were deleted unread."
     if offset > span.max_offset:
         return f"{where}: offset {offset} is beyond the end, {span.max_offset}."
     if offset == span.max_offset:
-        return f"{where}: nothing is unread, the next message will be {offset}."
+        return f"{where}: no unread messages; the next message gets offset {offset}."
     return None
 
 

@@ -33,41 +33,44 @@ HELP = """\b
 Examples:
   rmqctl offset reset my-group --topic orders --to-time 2026-11-21T03:00Z
   rmqctl offset reset my-group --all-topics --by-duration 2h              # two hours back
-  rmqctl offset reset my-group --topic orders --to-latest --yes           # skip what is there
+  rmqctl offset reset my-group --topic orders --to-latest --yes           # skip the backlog
   rmqctl offset reset my-group --topic orders --queue broker-a:0-3 --to-offset 1200
-  rmqctl offset reset my-group --topic orders --shift-by -100             # the last 100 messages of each queue again
-  rmqctl offset reset my-group --topic orders --to-earliest --dry-run     # only look
+  rmqctl offset reset my-group --topic orders --shift-by -100             # back by 100 messages in each queue
+  rmqctl offset reset my-group --topic orders --to-earliest --dry-run     # only show the plan
   rmqctl offset reset my-group --topic orders --to-earliest --plan p.json
   rmqctl offset reset my-group --all-topics --from-file offsets.json
 
 \b
-Ways, chosen by how the group is found, and said in the plan:
-  BROKER_WRITE  nobody consumes: the offset is stored at the broker
-  SERVER_SIDE   the broker stores it, and sends clients there with their next pull (from 5.2.0 on)
-  CLIENT_PUSH   the broker tells the clients, which stop for 10 s (4.9, or useServerSideResetOffset=false);
-                their other queues resume from the stored offset, which can be 5 s old
-Members that pull by themselves, and broadcasting groups, ignore a reset: it is refused.
+Routes, chosen by the state of the group and shown in the plan (-o wide):
+  BROKER_WRITE  the group is offline: the offset is stored at the broker
+  SERVER_SIDE   the broker stores the offset and returns it to clients with
+                their next pull (5.2.0 or later)
+  CLIENT_PUSH   the broker notifies the clients, which stop for 10 s (4.9, or
+                useServerSideResetOffset=false); their other queues resume
+                from the stored offset, which can be 5 s old
 
-The plan is shown first; without a terminal --yes is needed. Then it is checked again, applied and read back. With a
-group that runs, the command waits until the group itself goes on from there (--wait-stable). Each step stands in a
-journal first: offset history shows it, offset undo goes back. Exit codes: 7 the plan no longer holds, 8 a part was
-not done, 9 done and not confirmed."""
+Pull consumers and broadcasting groups ignore a reset, so it is refused for them.
+
+The plan is shown first; without a terminal, add --yes. The plan is then checked again, applied and verified. If the
+group is online, the command waits until its members resume from the new offsets (--wait-stable). Each step is journaled
+before it is sent: offset history shows it, offset undo reverts it. Exit codes: 7 the plan is out of date, 8 some
+queues were not changed, 9 changed but not confirmed."""
 
 
 def command(
     ctx: typer.Context,
     group: Annotated[str, typer.Argument(metavar="GROUP", help="A consumer group.", show_default=False)],
     topic: Annotated[
-        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="This topic. May be repeated.")
+        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Reset this topic. May be repeated.")
     ] = None,
-    all_topics: Annotated[bool, typer.Option("--all-topics", help="All topics of the group.")] = False,
+    all_topics: Annotated[bool, typer.Option("--all-topics", help="Reset all topics of the group.")] = False,
     queue: Queues = None,
     to_time: Annotated[
         str | None,
         typer.Option(
             "--to-time",
             metavar="TIME",
-            help="To the first message stored then or later; -30m and now go by the brokers' time.",
+            help="To the first message stored at or after this time; -30m and now refer to the brokers' clocks.",
         ),
     ] = None,
     by_duration: Annotated[
@@ -76,21 +79,23 @@ def command(
             "--by-duration", metavar="TIME", help="Go back this long from the brokers' time, for example 2h or PT2H."
         ),
     ] = None,
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first message that is left.")] = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the oldest message of each queue.")] = False,
     to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end of each queue.")] = False,
     to_offset: Annotated[int | None, typer.Option("--to-offset", metavar="N", help="To this offset.")] = None,
     shift_by: Annotated[
-        int | None, typer.Option("--shift-by", metavar="N", help="So many messages on, or back with a minus.")
+        int | None, typer.Option("--shift-by", metavar="N", help="Forward by N messages, or back with a negative N.")
     ] = None,
-    to_current: Annotated[bool, typer.Option("--to-current", help="To the stored offset.")] = False,
+    to_current: Annotated[bool, typer.Option("--to-current", help="To the current stored offset.")] = False,
     to_group: Annotated[
-        str | None, typer.Option("--to-group", metavar="GROUP", help="To where another group is.")
+        str | None, typer.Option("--to-group", metavar="GROUP", help="To the offsets of another group.")
     ] = None,
     from_file: Annotated[
         str | None,
-        typer.Option("--from-file", metavar="FILE", help="As a file says: JSON, Kafka's CSV, rpk's text; - is stdin."),
+        typer.Option(
+            "--from-file", metavar="FILE", help="To the offsets of a file: JSON, Kafka's CSV, rpk's text; - for stdin."
+        ),
     ] = None,
-    with_retry: Annotated[bool, typer.Option("--with-retry", help="The group's retry topic as well.")] = False,
+    with_retry: Annotated[bool, typer.Option("--with-retry", help="Reset the group's retry topic as well.")] = False,
     assume_offline: AssumeOffline = False,
     strict: Strict = False,
     wait_stable: WaitStable = None,
@@ -102,7 +107,7 @@ def command(
     confirm: Confirm = None,
     yes: Yes = False,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.change.carry_out import carry_out, check_consent
     from rmqctl.cli.change.specs import Asked, parse_asked, resolve
     from rmqctl.errors import UsageError
@@ -121,7 +126,7 @@ def command(
     check_consent(invocation, consent)
     name, topics = group_name(invocation, group), topic_names(invocation, topic)
     if asked.group is not None and group_name(invocation, asked.group) == name:
-        raise UsageError(f"--to-group {name} is the group itself.", hint="Name another one.")
+        raise UsageError(f"--to-group {name} is the group itself.", hint="Name another group.")
     file = None if asked.path is None else parse_offsets(read_input("--from-file", asked.path))
     if file is not None:
         file.settle_group(name)

@@ -1,4 +1,4 @@
-"""rmqctl offset show: a group's progress, queue by queue."""
+"""rmqctl offset show: show a group's progress, queue by queue."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -29,41 +29,44 @@ HELP = """\b
 Examples:
   rmqctl offset show my-group                     # all topics of the group
   rmqctl offset show my-group --topic orders      # one topic
-  rmqctl offset show 'pay-*' --only-with-lag      # every group that begins so, queues that are behind
+  rmqctl offset show 'pay-*' --only-with-lag      # every matching group, queues with lag
   rmqctl offset show my-group -o wide             # every column
   rmqctl offset show my-group --sort -lag         # the largest lag first
   rmqctl offset show my-group -o json | jq '[.items[] | select(.lag > 1000)]'
 
 \b
 Columns:
-  MIN, MAX      smallest offset that is left, next one to be written
-  CONSUMER      the group's offset on the broker; PULL: after the last pull
-  LAG           messages still to be consumed, before the group's filter
-  IN-FLIGHT     pulled, not yet committed
-  DUP-RISK      consumed but not committed, at most: a crash delivers these again
-  LAST          store time of the last consumed message
-  TIME-LAG      age of the first unread message, by its broker's clock
-  KEPT          time until the first unread message may be deleted, at the earliest
-  OWNER         the client that says it holds the queue
+  MIN             smallest offset that is still stored
+  MAX             offset of the next message
+  CONSUMER        the group's committed offset on the broker
+  PULL            offset after the last pull
+  LAG             messages not yet consumed, before the group's filter
+  IN-FLIGHT       messages pulled but not committed
+  DUP-RISK        messages consumed but not committed, at most: a crash would
+                  redeliver them
+  LAST            store time of the last consumed message
+  TIME-LAG        age of the first unread message, by its broker's clock
+  RETENTION-LEFT  time until the first unread message may be deleted, at least
+  OWNER           client that reports holding the queue
 
-A dash is unknown, never 0; -o json names the reason of each."""
+A dash means unknown, never 0; -o json shows the reason."""
 
 
 def command(
     ctx: typer.Context,
     groups: Annotated[
         list[str],
-        typer.Argument(metavar="GROUP...", help="Consumer groups; * and ? stand for any text.", show_default=False),
+        typer.Argument(metavar="GROUP...", help="Consumer groups; * and ? are wildcards.", show_default=False),
     ],
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", metavar="TOPIC", help="Only this topic; * and ? as well. May be repeated."),
+        typer.Option("--topic", metavar="TOPIC", help="Only this topic; * and ? are wildcards. May be repeated."),
     ] = None,
     only_with_lag: Annotated[
-        bool, typer.Option("--only-with-lag", help="Only queues with a lag, or none known.")
+        bool, typer.Option("--only-with-lag", help="Show only queues with lag, or with unknown lag.")
     ] = False,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.offsets import fetch_matching_progress
 
     invocation = Invocation(ctx)
@@ -178,7 +181,7 @@ def sum_rows(rows: Sequence[QueueProgress], keys: Sequence[str], *, hidden: Unkn
 
 def show_tps(rate: float | None) -> str:
     """Return a group's rate in words."""
-    return "rate unknown" if rate is None else f"{rate:g} msg/s"
+    return "rate unknown" if rate is None else f"consuming {f'{rate:.1f}'.removesuffix('.0')} msg/s (1-minute average)"
 
 
 def _notes(progress: "GroupProgress") -> list[str]:
@@ -238,7 +241,7 @@ def _is_soon_gone(item: Item) -> bool:
 
 
 def _columns(*, is_many: bool) -> tuple[Column, ...]:
-    """Return the columns; a single group's name stands in none of them unless all are wanted."""
+    """Return the columns; the name of a single group is only shown with -o wide."""
     return (Column("GROUP", "group", is_wide=not is_many), *_COLUMNS)
 
 
@@ -258,6 +261,6 @@ _COLUMNS = (
     Column("LAST", "lastTimestamp", is_time=True, is_wide=True),
     Column("TIME-LAG", "timeLagMs", show=_show_duration("timeLagMs"), is_number=True),
     Column("MEASURED-BY", "timeLagSource", is_wide=True),
-    Column("KEPT", "retentionLeftMs", show=_show_kept, is_number=True, is_alarm=_is_soon_gone, gives_way=1),
+    Column("RETENTION-LEFT", "retentionLeftMs", show=_show_kept, is_number=True, is_alarm=_is_soon_gone, gives_way=1),
     Column("OWNER", "clientIds", show=_show_owner, gives_way=2),
 )

@@ -1,4 +1,4 @@
-"""rmqctl offset skip: leave a backlog behind."""
+"""rmqctl offset skip: skip a backlog."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -33,10 +33,10 @@ Examples:
   rmqctl offset skip my-group                          # all topics, to the end of each queue
   rmqctl offset skip my-group --topic orders --yes
   rmqctl offset skip my-group --topic orders --queue broker-a:3
-  rmqctl offset skip my-group --with-retry             # what waits to be tried again, too
+  rmqctl offset skip my-group --with-retry             # also messages that wait for a retry
 
-What is skipped is never consumed. Messages that clients hold already may still be. The plan, the check, the journal
-and the exit codes are those of offset reset."""
+Skipped messages are never consumed; messages that clients have already pulled may still be. The plan, the check, the
+journal and the exit codes are those of offset reset."""
 
 
 def command(
@@ -46,7 +46,7 @@ def command(
         list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic. May be repeated.")
     ] = None,
     queue: Queues = None,
-    with_retry: Annotated[bool, typer.Option("--with-retry", help="The group's retry topic as well.")] = False,
+    with_retry: Annotated[bool, typer.Option("--with-retry", help="Skip the group's retry topic as well.")] = False,
     assume_offline: AssumeOffline = False,
     strict: Strict = False,
     wait_stable: WaitStable = None,
@@ -58,7 +58,7 @@ def command(
     confirm: Confirm = None,
     yes: Yes = False,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.change.carry_out import carry_out, check_consent
     from rmqctl.model.plan import Operation
     from rmqctl.ops.offset_plan import Planned, Wish, plan_offsets

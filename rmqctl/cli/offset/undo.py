@@ -1,4 +1,4 @@
-"""rmqctl offset undo: go back to where a group was before a change."""
+"""rmqctl offset undo: revert a change to a group."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -28,22 +28,26 @@ if TYPE_CHECKING:
 HELP = """\b
 Examples:
   rmqctl offset history
-  rmqctl offset undo 20261121T200840-be3ab7     # one of those, or its beginning
-  rmqctl offset undo receipt.json               # what a change printed with -o json
+  rmqctl offset undo 20261121T200840-be3ab7     # an id from the history, or its prefix
+  rmqctl offset undo receipt.json               # the output of a change with -o json
 
-Stores again what was stored before, in the queues that were changed or may have been. What was consumed since is
-consumed again, or not, as the plan says. A queue that had no offset gets -1, which brokers and clients take for
-"none": RocketMQ can't take one offset away; with a group that runs it is left as it is. After a change of
-a group's configuration each broker gets back what it had in the fields that were changed, and a deleted group the
-offsets that went with it. A write that was not answered may still take effect within the next hour: the undo looks for
-it for up to 15 s and takes it back. If it is not seen, the exit code is 9, and the undo can be run again. The plan, the
-check, the journal and the exit codes are those of offset reset, and an undo can be undone."""
+Restores the previous offsets of the queues that were changed or may have been. The plan shows which messages would be
+redelivered or skipped. A queue that had no offset gets -1, which brokers and clients treat as "none", because RocketMQ
+cannot delete a single offset; in a group that is online, such a queue is not changed.
+
+After a change of a group's configuration, each broker gets back the previous values of the changed fields. A deleted
+group gets back the offsets that were deleted with it.
+
+A write that was not answered may still take effect within the next hour: the undo looks for it for up to 15 s and
+reverts it. If it is not seen, the exit code is 9, and the undo can be run again. The plan, the check, the journal and
+the exit codes are those of offset reset, and an undo can be undone."""
 
 
 def command(
     ctx: typer.Context,
     receipt: Annotated[
-        str, typer.Argument(metavar="RECEIPT", help="The id of a change, or its receipt's file.", show_default=False)
+        str,
+        typer.Argument(metavar="RECEIPT", help="The id of a change, or a file with its receipt.", show_default=False),
     ],
     assume_offline: AssumeOffline = False,
     assume_same_cluster: AssumeSameCluster = False,
@@ -56,7 +60,7 @@ def command(
     confirm: Confirm = None,
     yes: Yes = False,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.change.carry_out import carry_out, check_consent
     from rmqctl.cli.change.receipts import find_receipt
     from rmqctl.ops.journal import Journal

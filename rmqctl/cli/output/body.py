@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from rmqctl.errors import PluginError, RmqctlError, UsageError
+from rmqctl.rules.names import one_of
 from rmqctl.rules.words import counted
 
 if TYPE_CHECKING:
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 MODES = ("auto", "text", "json", "hex", "none")
 DEFAULT_MAX_BYTES = 1024 * 1024
 _EXCERPT_LENGTH = 60
-_AUTO_HEX_BYTES = 512  # of a body that is no text, unless hex was asked for
+_AUTO_HEX_BYTES = 512  # of a binary body, unless hex was requested
 _HEX_WIDTH = 16
-# Values that are nested deeper can't be written in every format: PyYAML gives up below 500.
+# Deeper values cannot be written in every format: PyYAML fails below 500.
 _MAX_DEPTH = 100
 
 
@@ -36,17 +37,17 @@ class BodyStyle(Struct, frozen=True):
 
 
 def body_style(mode: str, codec_name: str | None, plugins: list[str], max_bytes: int) -> BodyStyle:
-    """Return what the options say. Loads plugins only for a codec. Raises UsageError and the plugins' errors."""
+    """Return the style that the options select. Loads plugins for a codec. Raises UsageError, the plugins' errors."""
     if mode not in MODES:
-        raise UsageError(f"{mode!r} is no way to show a body.", hint=f"Known are {', '.join(MODES)}.")
+        raise UsageError(f"Invalid body format {mode!r}.", hint=one_of(MODES))
     if max_bytes < 0:
-        raise UsageError("--max-body can't be negative; 0 shows whole bodies.")
+        raise UsageError("--max-body cannot be negative.", hint="Use 0 to show whole bodies.")
     if codec_name is None:
         if plugins:
-            raise UsageError("--plugin brings codecs: name one with --codec.")
+            raise UsageError("--plugin requires --codec.", hint="Name a codec of the plugin with --codec.")
         return BodyStyle(mode, max_bytes=max_bytes)
     if mode in ("hex", "none"):
-        raise UsageError(f"--codec and --body {mode} can't be used together: a codec's result is text or a value.")
+        raise UsageError(f"--codec and --body {mode} cannot be used together: a codec returns text or a value.")
     from rmqctl.plugin.loader import body_codec
 
     return BodyStyle(mode, codec_name, body_codec(codec_name, plugins), max_bytes)
@@ -85,7 +86,7 @@ def _raw(shown: bytes) -> dict[str, Any]:
 
 
 def _bounded(value: Any, style: BodyStyle) -> dict[str, Any]:
-    """Return a codec's value; one that is too large as the beginning of its text."""
+    """Return a codec's value, or the beginning of its text if it is too large."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if style.max_bytes and len(text) > style.max_bytes:
         return {"body": text[: style.max_bytes], "bodyTruncated": True}
@@ -93,7 +94,7 @@ def _bounded(value: Any, style: BodyStyle) -> dict[str, Any]:
 
 
 def _text(data: bytes, *, is_cut: bool) -> str | None:
-    """Return UTF-8 as text, None for what is none; a letter that the cut went through is left out."""
+    """Return UTF-8 as text, None for other data; a character that the cut divides is left out."""
     try:
         return codecs.getincrementaldecoder("utf-8")().decode(data, final=not is_cut)
     except UnicodeDecodeError:
@@ -103,9 +104,9 @@ def _text(data: bytes, *, is_cut: bool) -> str | None:
 def _json_value(data: bytes) -> tuple[Any, str | None]:
     try:
         value = json.loads(data)
-        json.dumps(value, allow_nan=False)  # Python reads NaN and 1e999, and would write what is no JSON
+        json.dumps(value, allow_nan=False)  # Python reads NaN and 1e999, and would write invalid JSON
     except (ValueError, RecursionError):
-        # Too deep, numbers of thousands of digits, or no JSON at all.
+        # Nested too deeply, numbers of thousands of digits, or not JSON.
         return None, "NOT_JSON"
     return (None, "NESTED_TOO_DEEPLY") if _is_too_deep(value) else (value, None)
 
@@ -138,7 +139,7 @@ def excerpt(item: Mapping[str, Any]) -> str:
 
 
 def body_lines(item: Mapping[str, Any], mode: str) -> tuple[str, list[str]]:
-    """Return what an item's body is shown as, and its lines for people."""
+    """Return the format that an item's body is shown in, and its lines."""
     body = item["body"]
     if mode == "none" or (body is None and "bodyBase64" not in item):
         return "not shown", []
@@ -155,13 +156,13 @@ def body_lines(item: Mapping[str, Any], mode: str) -> tuple[str, list[str]]:
             return "JSON", pretty.split("\n")
         if not all(letter.isprintable() or letter in "\n\r\t" for letter in body):
             return _dump(body.encode(errors="surrogatepass"), mode)
-    # Not splitlines(): it drops the signs that it splits at, and hidden ones must show.
+    # Not splitlines(): it drops the characters that it splits at, and hidden ones must be visible.
     lines = body.replace("\r\n", "\n").removesuffix("\n").split("\n") if body else []
     return "text", [line.expandtabs(4) for line in lines]
 
 
 def _dump(data: bytes, mode: str) -> tuple[str, list[str]]:
-    """Return a hex dump; a short one where nobody asked for it."""
+    """Return a hex dump, shortened unless it was requested."""
     if mode != "auto" or len(data) <= _AUTO_HEX_BYTES:
         return "hex", _hex_lines(data)
     rest = len(data) - _AUTO_HEX_BYTES
@@ -188,5 +189,5 @@ def _hex_lines(data: bytes) -> list[str]:
 
 
 def unreadable(error: RmqctlError) -> dict[str, Any]:
-    """Return the JSON keys of a body that can't be read."""
+    """Return the JSON keys of a body that cannot be read."""
     return {"body": None, "bodyTruncated": False, "reason": error.name}

@@ -12,7 +12,7 @@ from .listing import Column, Item, Section
 
 
 def sections_of(item: Item, is_wide: bool) -> list[Section]:
-    """Return the parts of one replica; wide ones also have the pools and levels that nothing waits in."""
+    """Return the sections of one replica; `is_wide` adds empty thread pools and delay levels."""
     title = f"{item['brokerName']}: {item['role']} {item['brokerId']} at {item['brokerAddr']}"
     if item["error"] is not None:
         return [Section(title, [("error", item["error"])])]
@@ -62,8 +62,8 @@ def _store(item: Item) -> list[tuple[str, str]]:
 
 def _delayed(item: Item) -> list[tuple[str, str]]:
     backlog = sum(level["backlog"] for level in item["delayLevels"])
-    # Levels that a broker does not name may hold messages all the same (4.9).
-    facts = [("waiting in delay levels", str(backlog) if item["delayLevels"] else "none named")]
+    # Levels that a broker does not report may contain messages (4.9).
+    facts = [("waiting in delay levels", str(backlog) if item["delayLevels"] else "none reported")]
     if item["timerCongestNum"] is not None:
         behind_s = item["timerReadBehindS"]
         late = "-" if behind_s is None else short_duration(behind_s * 1000)
@@ -112,5 +112,5 @@ _LEVELS = (
 _DIFFERENCES = (
     Column("SETTING", "name"),
     Column("MASTER", "master", show=lambda item: _plain(item["master"])),
-    Column("HERE", "here", show=lambda item: _plain(item["here"])),
+    Column("SLAVE", "here", show=lambda item: _plain(item["here"])),
 )

@@ -1,4 +1,4 @@
-"""A listing: items as they stand in JSON, and the columns that show them in tables."""
+"""A listing: its items as in JSON, and the columns that show them in tables."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def _plain(item: Item, key: str) -> str:
 
 
 class Column(Struct, frozen=True):
-    """One column. `key` is the item's JSON key; `show` makes its cell, "-" standing for unknown.
+    """One column: `key` is the item's JSON key, `show` returns the text of its cell, "-" for unknown.
 
-    `is_time`: the key's time is shown as its UTC twin, the key with Iso behind it. `gives_way`: left out of a table for
-    which the terminal is too narrow, those of 1 before those of 2; 0 stays. `is_sentence`: below its row there.
+    `is_time`: shows the key with the suffix Iso, which has the time in UTC. `gives_way`: on a terminal that is too
+    narrow, columns with 1 are left out first, then those with 2; 0 stays. `is_sentence`: shown below its row there.
     """
 
     heading: str
@@ -52,12 +52,12 @@ class Section(Struct, frozen=True):
 
 
 class Listing(Struct, frozen=True):
-    """One result. `extra` are more top-level JSON keys, `notes` sentences for people; `name` names an item alone.
+    """One result. `extra` are more top-level JSON keys, `notes` sentences for people; `name` returns an item's name.
 
-    `row_notes` makes notes of the rows that --where leaves. `headings` come before the table. `warnings` are sentences
-    without which the rows would mislead: they reach stderr in every format, also with -q.
+    `row_notes` returns notes on the rows that --where keeps. `headings` are printed before the table. `warnings` are
+    sentences without which the rows would mislead: they are written to stderr in every format, also with -q.
 
-    With `sections`, people see each item in full, one part after the other, instead of a row; its flag is "wide".
+    With `sections`, tables show each item in full, section by section; their flag is whether all columns are shown.
     """
 
     kind: str
@@ -75,13 +75,13 @@ class Listing(Struct, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """0 when everything was read, 8 when a part of it was not, 4 when that was for want of a right."""
+        """0 if everything was read, 8 if a part was not, 4 if a permission was missing for it."""
         if any(failure.error.exit_code == NotAuthorisedError.exit_code for failure in self.failures):
             return NotAuthorisedError.exit_code
         return 8 if self.failures else 0
 
     def errors(self) -> list[dict[str, Any]]:
-        """Return the failures as they stand in JSON."""
+        """Return the failures as JSON objects."""
         return [
             {
                 "brokerName": failure.broker_name,

@@ -28,7 +28,7 @@ _SYSTEM = (
 
 
 def message_item(found: FoundMessage, style: BodyStyle) -> dict[str, Any]:
-    """Return one message as it stands in JSON. What can't be read of it is null, and `error` says why."""
+    """Return one message as a JSON item. What cannot be read is null, and `error` has the reason."""
     item: dict[str, Any] = {
         "topic": found.mq.topic,
         "brokerName": found.mq.broker_name,
@@ -118,7 +118,7 @@ def _fixed(message: StoredMessage) -> dict[str, Any]:
 
 
 def message_name(item: Item) -> str:
-    """Return what names a message: its id, or its place when that can't be read."""
+    """Return the name of a message: its id, or its queue and offset if the id cannot be read."""
     return str(item["msgId"] or f"{item['topic']}@{item['brokerName']}:{item['queueId']}#{item['queueOffset']}")
 
 
@@ -168,7 +168,7 @@ MESSAGE_COLUMNS = (
     Column("OFFSET", "queueOffset", is_number=True),
     Column("TAGS", "tags", gives_way=True),
     Column("KEYS", "keys", show=lambda item: " ".join(item["keys"] or ()) or "-", gives_way=True),
-    Column("RETRY", "reconsumeTimes", is_number=True, is_wide=True),
+    Column("RECONSUMED", "reconsumeTimes", is_number=True, is_wide=True),
     Column("BORN", "bornTimestamp", is_time=True, is_wide=True),
     Column("BORN-HOST", "bornHost", is_wide=True),
     Column("MSG-ID", "msgId", is_wide=True),
@@ -177,12 +177,12 @@ MESSAGE_COLUMNS = (
     Column("BODY", "body", show=excerpt, is_alarm=_is_bad),
 )
 _WAITS = Column("WAITS", "waits", show=_show_waits, is_wide=True)
-# Of commands that look for single messages, also where they wait.
+# For commands that find single messages: also where these wait.
 FOUND_COLUMNS = (*MESSAGE_COLUMNS[:-1], _WAITS, MESSAGE_COLUMNS[-1])
 
 
 def found_columns(items: Sequence[Item]) -> Sequence[Column]:
-    """Return FOUND_COLUMNS for these messages: every table shows until when they wait if one does."""
+    """Return FOUND_COLUMNS for these messages: every table has the column WAITS if one of them waits."""
     if not any("waits" in item for item in items):
         return FOUND_COLUMNS
     return [replace(column, is_wide=False) if column is _WAITS else column for column in FOUND_COLUMNS]

@@ -13,21 +13,21 @@ from .body import DEFAULT_MAX_BYTES, MODES
 if TYPE_CHECKING:
     from rmqctl.admin.queues import QueueChoice
 
-Body = Annotated[str, typer.Option("--body", metavar="KIND", help=f"How to show bodies: {', '.join(MODES)}.")]
+Body = Annotated[str, typer.Option("--body", metavar="KIND", help=f"Body format: {', '.join(MODES)}.")]
 Codec = Annotated[
     str | None,
-    typer.Option("--codec", metavar="NAME", help="Read bodies as gbk or another text encoding, base64, msgpack ..."),
+    typer.Option("--codec", metavar="NAME", help="Decode bodies as gbk or another text encoding, base64, msgpack ..."),
 ]
 Plugin = Annotated[
     list[str] | None,
-    typer.Option("--plugin", metavar="FILE", help="A plugin with codecs. May be repeated. Env: RMQCTL_PLUGINS."),
+    typer.Option("--plugin", metavar="FILE", help="Plugin with codecs. Repeatable. Env: RMQCTL_PLUGINS."),
 ]
 MaxBody = Annotated[
-    int, typer.Option("--max-body", metavar="BYTES", help="So many bytes of each body at most, 0 for all.")
+    int, typer.Option("--max-body", metavar="BYTES", help="Show at most this much of each body; 0 shows all.")
 ]
 Queues = Annotated[
     list[str] | None,
-    typer.Option("--queue", metavar="QUEUE", help="broker-a:0, broker-a:0-3 or broker-a. May be repeated."),
+    typer.Option("--queue", metavar="QUEUE", help="Queues: broker-a:0, broker-a:0-3 or broker-a. Repeatable."),
 ]
 MAX_BODY = DEFAULT_MAX_BYTES
 
@@ -45,7 +45,7 @@ def parse_when(option: str, text: str) -> int | str:
 
 
 def parse_tag_option(text: str | None) -> frozenset[str]:
-    """Return the tags of --tag, none for all. Raises UsageError."""
+    """Return the tags of --tag, an empty set for all. Raises UsageError."""
     from rmqctl.rules.tags import parse_tags
 
     try:
@@ -55,7 +55,7 @@ def parse_tag_option(text: str | None) -> frozenset[str]:
 
 
 def parse_queues(given: list[str] | None) -> tuple[QueueChoice, ...]:
-    """Return the queues of --queue, none for all. Raises UsageError."""
+    """Return the queues of --queue, an empty tuple for all. Raises UsageError."""
     from rmqctl.admin.queues import parse_queue_choice
 
     try:
@@ -71,9 +71,9 @@ def parse_span(since: str | None, until: str | None) -> tuple[int | None, int | 
     first = None if since is None else parse_when("--since", since)
     last = None if until is None else parse_when("--until", until)
     if first == Edge.LATEST:
-        raise UsageError("--since latest leaves nothing to find.", hint="rmqctl message tail follows what comes.")
+        raise UsageError("--since latest matches no messages.", hint="Follow new messages with rmqctl message tail.")
     if last == Edge.EARLIEST:
-        raise UsageError("--until earliest leaves nothing to find.")
+        raise UsageError("--until earliest matches no messages.")
     since_ms = first if isinstance(first, int) else None
     until_ms = last if isinstance(last, int) else None
     if since_ms is not None and until_ms is not None and since_ms > until_ms:
@@ -87,13 +87,13 @@ def parse_properties(given: list[str]) -> tuple[tuple[str, str], ...]:
     for text in given:
         name, equals, value = text.partition("=")
         if not name or not equals:
-            raise UsageError(f"--property: {text!r} is not NAME=VALUE.")
+            raise UsageError(f"--property expects NAME=VALUE, not {text!r}.")
         pairs.append((name, value))
     return tuple(pairs)
 
 
 def not_empty(option: str, text: str | None) -> str | None:
-    """Return the value of an option. Raises UsageError for one that is empty."""
+    """Return the value of an option. Raises UsageError if it is empty."""
     if text is not None and not text.strip():
         raise UsageError(f"{option} is empty.")
     return text

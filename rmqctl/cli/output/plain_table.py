@@ -1,6 +1,6 @@
-"""Tables for pipes: plain, full width, nothing cut or folded.
+"""Tables for pipes: plain, full width, nothing cut or wrapped.
 
-Not tabulate's: importing it takes a fifth of what `offset show` takes from start to end.
+tabulate is not used, because importing it takes a fifth of the run time of `offset show`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _GAP = "  "
 
 
 def plain_table(rows: Sequence[Sequence[str]], right_aligned: Sequence[bool]) -> str:
-    """Return rows of cells as aligned lines, two blanks between columns, none at a line's end."""
+    """Return rows of cells as aligned lines, with two blanks between columns and none at the end."""
     widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:

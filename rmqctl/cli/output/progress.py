@@ -17,7 +17,7 @@ _STEP_S = 0.1
 
 
 class ScanProgress:
-    """How much of something has been read. Gone when it is done, so that only data stays."""
+    """A bar that shows how much has been read; it is cleared at the end, so that only data remains."""
 
     def __init__(self, what: str, *, is_wanted: bool, with_rate: bool = False) -> None:
         self._what = what
@@ -36,7 +36,7 @@ class ScanProgress:
             self._bar[0].stop()
 
     def show(self, done_count: int, total_count: int) -> None:
-        """Say how far it is; most calls do nothing."""
+        """Update the bar; most calls do nothing."""
         if not self._is_shown or time.monotonic() < self._next_s:
             return
         self._next_s = time.monotonic() + _STEP_S

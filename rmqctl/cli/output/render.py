@@ -17,7 +17,7 @@ from rmqctl.cli.invocation import Display
 from rmqctl.errors import NotAskedError, NotRegisteredError, UnreachableError, UsageError
 from rmqctl.model.failure import Attempt, Failure
 from rmqctl.rules.filters import is_met, ordered, require_comparable, undecided_counts
-from rmqctl.rules.names import closest
+from rmqctl.rules.names import hint_for
 from rmqctl.rules.words import counted
 
 from .listing import Column, Item, Listing, Section
@@ -60,9 +60,9 @@ def with_failures_of_run(own: Sequence[Failure], of_run: Sequence[Failure]) -> t
 
 
 def _warn(listing: Listing, hints: Mapping[str, str], *, with_failures: bool) -> None:
-    """Write warnings and what could not be read or written, also with -q: a partial result must never look whole.
+    """Write warnings and what could not be read or written, also with -q: a partial result must never look complete.
 
-    Documents hold their failures themselves.
+    Documents contain their own failures.
     """
     for warning in listing.warnings:
         to_stderr(f"rmqctl: {printable(warning)}")
@@ -87,12 +87,12 @@ _FAILED = {
 }
 
 
-# So many lines with one reason are shown one by one.
+# Up to this many failures with the same reason are listed one by one.
 _LINES_ALIKE = 3
 
 
 def _merged(failures: Sequence[Failure]) -> list[tuple[Failure, int]]:
-    """Return failures to show, each with the number of those that it stands for. Documents list all of them."""
+    """Return failures to show, each with the number of similar ones that are not. Documents list all of them."""
     alike: dict[tuple[object, ...], list[Failure]] = {}
     for failure in failures:
         is_ours = isinstance(failure.error, NotAskedError)
@@ -106,13 +106,12 @@ def _merged(failures: Sequence[Failure]) -> list[tuple[Failure, int]]:
 
 
 def choose_columns(known: Sequence[Column], display: Display) -> list[Column]:
-    """Return the columns to show. Raises UsageError for one that there is not; commands ask before the cluster."""
+    """Return the columns to show. Raises UsageError for an unknown one; commands call it before any request."""
     by_key = {column.key: column for column in known}
     for key in display.columns:
         if key not in by_key:
-            like = closest(key, by_key)
-            hint = f"Did you mean {like[0]}?" if like else f"Known are {', '.join(by_key)}."
-            raise UsageError(f"There is no column {key!r}.", hint=hint)
+            hint = hint_for(key, by_key)
+            raise UsageError(f"Unknown column {key!r}.", hint=hint)
     if display.columns:
         return [by_key[key] for key in display.columns]
     if display.format in TABLE_FORMATS and not display.shows_all:
@@ -129,10 +128,9 @@ def _arranged(listing: Listing, display: Display) -> Listing:
     known = {column.key for column in listing.columns}.union(*listing.items)
     for key in wanted:
         if key not in known:
-            like = closest(key, known)
             raise UsageError(
-                f"There is no key {key!r} to filter or sort by.",
-                hint=f"Did you mean {like[0]}?" if like else f"Known are {', '.join(sorted(known))}.",
+                f"Unknown key {key!r} in --where or --sort.",
+                hint=hint_for(key, sorted(known)),
             )
     for condition in display.conditions:
         try:
@@ -202,7 +200,7 @@ def _yaml(listing: Listing, columns: list[Column], display: Display) -> str:
         raise UsageError("-o yaml needs PyYAML.", hint="In a checkout of rmqctl: pip install '.[yaml]'.") from None
 
     class Dumper(yaml.SafeDumper):
-        """Puts texts into double quotes that hold what is written as an escape."""
+        """Double-quotes texts with characters that are written as escapes."""
 
     def represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if text.isprintable() else '"')
@@ -258,9 +256,9 @@ def _table(listing: Listing, columns: list[Column], display: Display) -> str:
 
 
 def _as_far_as_read(sentence: str) -> str:
-    """Return a sentence that says of what was read only that there is nothing: the rest was not."""
+    """Return a sentence that there is nothing, limited to the data that was read."""
     first, second = sentence[:1], sentence[1:2]
-    return f"In what was read: {first.lower() if second.islower() else first}{sentence[1:]}"
+    return f"In the part that was read: {first.lower() if second.islower() else first}{sentence[1:]}"
 
 
 def _section(section: Section, display: Display) -> str:

@@ -1,4 +1,4 @@
-"""Tables on a terminal: colour, long names folded instead of cut, sentences below their rows where there is no room."""
+"""Tables on a terminal: color, long names wrapped instead of cut, sentences below their rows if space is short."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .listing import Column, Item
 from .text import printable, to_stderr
 
 _GAP = 2  # blanks between two columns
-_FOLDED = 8  # no text is folded into less
+_FOLDED = 8  # no text column is narrower
 _INDENT = 4  # of a sentence below its row
 
 
 def rich_table(items: Sequence[Item], columns: Sequence[Column], display: Display) -> str:
-    """Return a table for a terminal of the present width. Numbers are never wrapped nor cut: it is rather too wide.
+    """Return a table that fits the terminal, unless numbers make it wider: they are never wrapped or cut.
 
-    With -o wide nothing is folded: lines are as long as they must be, for less -S or a wide window.
+    With -o wide nothing is wrapped: lines are as long as needed, for less -S or a wide window.
     """
     width = max(shutil.get_terminal_size().columns, 20)
     columns = list(columns)
@@ -99,7 +99,7 @@ def _written(shown: Iterable[RenderableType], width: int, *, with_color: bool) -
 
 
 def _widths(items: Sequence[Item], columns: list[Column]) -> dict[str, int]:
-    """Return how wide each column is when nothing of it is folded."""
+    """Return how wide each column is if nothing is wrapped."""
     return {
         column.key: max(cell_len(column.heading), *(cell_len(printable(column.cell(item))) for item in items))
         for column in columns
@@ -107,7 +107,7 @@ def _widths(items: Sequence[Item], columns: list[Column]) -> dict[str, int]:
 
 
 def _fit(columns: list[Column], widths: Mapping[str, int], width: int, display: Display) -> list[Column]:
-    """Leave out columns that give way until the rest fits, and say so."""
+    """Leave out columns that give way until the rest fits, and print their names."""
     left_out: list[Column] = []
 
     def total() -> int:
@@ -117,12 +117,12 @@ def _fit(columns: list[Column], widths: Mapping[str, int], width: int, display: 
         if total() <= width:
             break
         left_out.append(column)
-    for column in left_out[::-1]:  # of which a narrow one may still fit
+    for column in left_out[::-1]:  # a narrow one may still fit
         if total() + widths[column.key] + _GAP <= width:
             left_out.remove(column)
     if left_out and display.with_notes:
         named = ", ".join(column.heading for column in columns if column in left_out)
-        to_stderr(f"No room for {named}. All columns: -o vertical, or -o wide | less -S.")
+        to_stderr(f"No room for {named}. Show all columns with -o vertical, or -o wide | less -S.")
     return [column for column in columns if column not in left_out]
 
 
@@ -131,7 +131,7 @@ def _total(columns: Sequence[Column], widths: Mapping[str, int]) -> int:
 
 
 def _folded(columns: Sequence[Column], widths: Mapping[str, int], width: int) -> dict[str, int]:
-    """Return how wide each column is on a terminal of this width: the widest texts are folded until all fits."""
+    """Return how wide each column is on a terminal of this width; the widest texts are wrapped until all fit."""
     least = {
         column.key: widths[column.key] if column.is_number else min(widths[column.key], _FOLDED) for column in columns
     }

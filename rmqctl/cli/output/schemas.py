@@ -1,4 +1,4 @@
-"""JSON Schemas of what rmqctl prints: one file a kind in rmqctl/schemas, shared parts in common.json beside them."""
+"""JSON Schemas of rmqctl's output: one file per kind in rmqctl/schemas, shared parts in common.json there."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def kinds() -> list[str]:
 
 
 def document_schema(kind: str) -> dict[str, Any]:
-    """Return the schema of a kind's document, with all that it refers to inside."""
+    """Return the self-contained schema of a kind's document."""
     return _whole(_read(kind))
 
 
 def item_schema(kind: str) -> dict[str, Any] | None:
-    """Return the schema of one item of a kind, as -o jsonl writes it a line; None for a kind without items."""
+    """Return the schema of one item of a kind, one line of -o jsonl; None for a kind without items."""
     schema = _read(kind)
     if "item" not in schema.get("$defs", {}):
         return None

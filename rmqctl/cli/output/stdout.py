@@ -1,4 +1,4 @@
-"""Standard output, with errors of its own that differ from those of files and connections."""
+"""Standard output whose errors are distinct from those of files and connections."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, TextIO, cast
 
 
 class OutputError(OSError):
-    """What was to be shown could not be written."""
+    """The output could not be written."""
 
 
 class _Output:
-    """A text stream that raises OutputError. A reader that has gone stays a BrokenPipeError, which is not an error."""
+    """A text stream that raises OutputError, but BrokenPipeError if the reader has closed the pipe: no error."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -42,7 +42,7 @@ class _Output:
 
 
 class _Closed(_Output):
-    """What stands for a standard output that is closed (>&-): whatever is written there would be lost."""
+    """Replaces a closed standard output (>&-), where text would be lost."""
 
     def write(self, text: str) -> int:
         if text:
@@ -51,8 +51,8 @@ class _Closed(_Output):
 
 
 def guarded(stdout: TextIO | None) -> TextIO:
-    """Return a stream in place of standard output; None is what Python has for one that is closed."""
+    """Return a stream that replaces standard output, also a closed one (None)."""
     if stdout is not None:
         return cast("TextIO", _Output(stdout))
-    # It takes the number of standard output, which the first connection would have otherwise.
+    # It occupies the descriptor of standard output, which the first connection would otherwise get.
     return cast("TextIO", _Closed(open(os.devnull, "w")))  # noqa: PTH123 -- open until the process ends

@@ -1,4 +1,4 @@
-"""Writes items as they come, a line each, for results that have no end or do not fit into memory."""
+"""Writes items as they arrive, one per line, for results that are endless or do not fit into memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rmqctl.cli.globals import MARKUPS
 from rmqctl.cli.invocation import Display
 from rmqctl.errors import UsageError
 from rmqctl.rules.filters import is_met
-from rmqctl.rules.names import closest
+from rmqctl.rules.names import hint_for
 
 from .listing import Column, Item, Listing
 from .plain_table import plain_table
@@ -19,22 +19,22 @@ from .render import choose_columns, render
 from .text import end_waiting, printable
 
 _WHOLE = ("json", "yaml", *MARKUPS)
-# A wider cell does not move the columns of the rows after it: keys of a message can have 32 KiB.
+# A wider cell does not widen the columns of later rows: the keys of a message can have 32 KiB.
 _MOST_WIDTH = 64
 
 
 def require_stream(display: Display) -> None:
-    """Refuse what needs the whole result at once. Raises UsageError."""
+    """Raise UsageError for options that need the whole result."""
     if display.format in _WHOLE:
         raise UsageError(
-            f"-o {display.format} is one document, and this has no end.", hint="Use -o jsonl: one JSON item a line."
+            f"-o {display.format} is not supported: this output is a stream.", hint="Use -o jsonl: one item per line."
         )
     if display.sort_keys:
-        raise UsageError("--sort needs all rows at once; these are shown as they come.")
+        raise UsageError("--sort is not supported: rows are shown as they arrive.")
 
 
 class Stream:
-    """Rows of one kind. Columns of a table grow with what they hold; lines are flushed at once."""
+    """A stream of rows of one kind. Columns of a table grow with their content; each write is flushed."""
 
     def __init__(self, kind: str, columns: Sequence[Column], name: Callable[[Item], str], display: Display) -> None:
         require_stream(display)
@@ -45,12 +45,11 @@ class Stream:
         self._is_begun = False
 
     def write(self, items: Sequence[Item], *, at_most: int | None = None) -> int:
-        """Write rows that meet the conditions, at most so many; return how many. Raises UsageError for unknown keys."""
+        """Write rows that meet the conditions, up to `at_most`; return how many. Raises UsageError for unknown keys."""
         for condition in self._display.conditions if items else ():
             if condition.key not in items[0]:
-                like = closest(condition.key, items[0])
-                hint = f"Did you mean {like[0]}?" if like else f"Known are {', '.join(sorted(items[0]))}."
-                raise UsageError(f"There is no key {condition.key!r} to filter by.", hint=hint)
+                hint = hint_for(condition.key, sorted(items[0]))
+                raise UsageError(f"Unknown key {condition.key!r} in --where.", hint=hint)
         items = [item for item in items if all(is_met(condition, item) for condition in self._display.conditions)]
         items = items[:at_most]
         if not items:
@@ -74,7 +73,7 @@ class Stream:
         # A row of blanks as wide as all rows so far keeps the columns in line with them.
         text = plain_table([[" " * width for width in self._widths], *rows], [c.is_number for c in self._columns])
         for at, column in enumerate(self._columns):
-            # The last one, when it is text, needs no blanks behind it.
+            # The last one, when it is text, needs no padding.
             if at < len(self._columns) - 1 or column.is_number:
                 self._widths[at] = max(self._widths[at], *(min(len(row[at]), _MOST_WIDTH) for row in rows))
         return text.split("\n", 1)[1]

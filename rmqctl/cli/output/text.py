@@ -1,4 +1,4 @@
-"""Text from the cluster, made harmless for a terminal, and times in words."""
+"""Makes text from the cluster harmless for a terminal, and writes lines to stderr."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import TextIO
 
 # Control characters (C0, DEL, C1), line separators, and marks that turn the writing direction: a name or body that
 # holds them could move the cursor, colour the screen or hide a part of itself.
-# Half a surrogate pair can't be written at all.
+# Half a surrogate pair cannot be written at all.
 _UNSAFE_BUT_C0 = "\x7f-\x9f\u061c\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff"
 _UNSAFE = f"[\x00-\x1f{_UNSAFE_BUT_C0}]"
 
 
 def printable(text: str) -> str:
-    """Return the text with every character that a terminal could obey written as an escape."""
+    """Return the text with every character that could control a terminal written as an escape."""
     return text if text.isprintable() else re.sub(_UNSAFE, _escape, text)
 
 
 def printable_json(text: str) -> str:
-    """Return JSON, or YAML in double quotes, with the same characters written as the escapes that both know."""
+    """Return JSON, or YAML in double quotes, with the same characters written as escapes that both formats support."""
     return re.sub(f"[{_UNSAFE_BUT_C0}]", lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
@@ -31,7 +31,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def may_redraw(*, is_wanted: bool) -> bool:
-    """Return whether a line on stderr may be written over: progress that is wanted, at a terminal that can do it."""
+    """Return whether a line on stderr may be redrawn: progress is wanted, and the terminal supports it."""
     return is_wanted and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
@@ -45,13 +45,13 @@ def set_waiting(end: Callable[[], None]) -> None:
 
 
 def end_waiting() -> None:
-    """Make room on the terminal for something else."""
+    """Clear the line of waiting before other text is written."""
     while _end_waiting:
         _end_waiting.pop()()
 
 
 def to_stderr(line: str) -> None:
-    """Write a line for people, beside the data. When nobody reads it, or its disk is full, the exit code tells."""
+    """Write a line to stderr. A write error (no reader, disk full) is ignored: the exit code remains."""
     end_waiting()
     try:
         sys.stderr.write(f"{line}\n")
@@ -61,7 +61,7 @@ def to_stderr(line: str) -> None:
 
 
 def note_to_stderr(note: str) -> None:
-    """Write a sentence for people, in whole words where a terminal would cut them."""
+    """Write a sentence to stderr, wrapped between words on a terminal."""
     if sys.stderr.isatty():
         import shutil
         import textwrap
@@ -72,5 +72,5 @@ def note_to_stderr(note: str) -> None:
 
 
 def drop_rest(stream: TextIO) -> None:
-    """Let go of what a pipe without a reader has left: Python flushes once more at exit, which must find no pipe."""
+    """Discard the rest of a pipe without a reader, because Python flushes the stream once more at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -1,4 +1,4 @@
-"""How sums over what was read stand in JSON, tables and sentences."""
+"""How sums over the data that was read are shown in JSON, tables and sentences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .listing import Item
 
 
 def total_items(totals: Mapping[str, Total]) -> dict[str, int | None]:
-    """Return sums as they stand in JSON: lag, and lagAtLeast for what is known of it."""
+    """Return sums as JSON keys: lag, and lagAtLeast for the known part of it."""
     return {
         name: count
         for key, each in totals.items()
@@ -20,17 +20,17 @@ def total_items(totals: Mapping[str, Total]) -> dict[str, int | None]:
 
 
 def total_reasons(totals: Mapping[str, Total]) -> dict[str, str]:
-    """Return why sums are not known, by their keys in JSON."""
+    """Return why sums are unknown, by JSON key."""
     return {key: each.reason for key, each in totals.items() if each.reason is not None}
 
 
 def show_total(key: str) -> Callable[[Item], str]:
-    """Return what shows a sum of an item in a table."""
+    """Return a function that shows an item's sum in a table."""
     return lambda item: _shown(item, key, ">=") or "-"
 
 
 def total_words(item: Item, key: str, noun: str | None = None) -> str:
-    """Return a sum of an item within a sentence, with what it counts: 7, at least 7, at least 1 queue, unknown."""
+    """Return an item's sum for a sentence, with the noun: 7, at least 7, at least 1 queue, unknown."""
     known = _shown(item, key, "at least ")
     if noun is None:
         return known or "unknown"
@@ -39,7 +39,7 @@ def total_words(item: Item, key: str, noun: str | None = None) -> str:
 
 
 def _shown(item: Item, key: str, more: str) -> str:
-    """Return a sum that is known, or the part of it that is, if there is any."""
+    """Return a known sum, or its known part; empty if that is 0."""
     if item[key] is not None:
         return str(item[key])
     at_least = item[f"{key}AtLeast"]

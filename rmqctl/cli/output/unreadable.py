@@ -10,7 +10,7 @@ from rmqctl.rules.readable_queues import describe_unreadable
 
 
 def unreadable_items(unreadable: Mapping[MessageQueue, int]) -> list[dict[str, Any]]:
-    """Make the JSON of queues that no consumer can read."""
+    """Return queues that no consumer can read as JSON items."""
     return [
         {"topic": mq.topic, "brokerName": mq.broker_name, "queueId": mq.queue_id, "messageCount": count}
         for mq, count in unreadable.items()

@@ -1,4 +1,4 @@
-"""A line on stderr while something takes over a second and cannot say how far it is."""
+"""A line on stderr while something takes over a second and cannot show its progress."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STEP_S = 1.0
 
 
 class Waiting:
-    """Shows what is being done and for how long; anything that is written for people takes its place."""
+    """Shows what is being done and for how long, until another line is written."""
 
     def __init__(self, what: str, *, is_wanted: bool) -> None:
         self._what = text.printable(what)

@@ -15,17 +15,17 @@ Examples:
   cd /tmp/job && spark-submit --master yarn --py-files rmqctl.zip rmqctl_submit.py \\
     -n 10.0.0.5:9876 pipeline run snapshot lag --tables hdfs:///rocketmq
 
-rmqctl.zip is rmqctl itself, for the executors; rmqctl_submit.py starts the command line in the driver. The Python of
-each executor, and of the driver, needs the libraries of rmqctl[spark]: they have parts in C, which no zip can bring."""
+rmqctl.zip contains rmqctl for the executors; rmqctl_submit.py starts the command line in the driver. The Python of the
+driver and of each executor needs the libraries of rmqctl[spark]: parts of them are in C, which a zip cannot provide."""
 
 _COLUMNS = (Column("FILE", "path"), Column("BYTES", "sizeBytes", is_number=True))
 
 
 def command(
     ctx: typer.Context,
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="Where to write them.", show_default=False)],
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder to write the files to.", show_default=False)],
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from pathlib import Path
 
     from rmqctl.cli.output.render import choose_columns, render
@@ -36,7 +36,7 @@ def command(
     try:
         paths = write_package(Path(folder))
     except OSError as error:
-        raise RmqctlError(f"{folder} can't be written: {error.strerror}.") from None
+        raise RmqctlError(f"Cannot write {folder}: {error.strerror}.") from None
     listing = Listing(
         kind="PipelinePackage",
         columns=_COLUMNS,

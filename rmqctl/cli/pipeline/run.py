@@ -29,25 +29,29 @@ Examples:
   rmqctl pipeline run lag --tables /data/rocketmq -o json | jq '.items[] | select(.health == "STALL")'
 
 \b
-Jobs, and their options beside --limit:
-  read          a stretch of topics into Parquet or a table, or shown
-                --topic --since --until --tag --sql --group --to --to-table --overwrite
-  snapshot      the offsets of all groups into the table offset_snapshots
-                --tables --group --topic --run-id --recording --compact --overwrite
-  lag           how groups do, judged by their snapshots
+Jobs and their options (--limit applies to all):
+  read          copy a time range of topics to Parquet or a table, or show it
+                --topic --since --until --tag --sql --group --to --to-table
+                --overwrite
+  snapshot      write the offsets of all groups to the table offset_snapshots
+                --tables --group --topic --run-id --recording --compact
+                --overwrite
+  lag           rate the health of groups from their snapshots
                 --tables --group --topic --since --until --window --html
-  dlq-report    dead letters by group, origin, tag, reason, time
+  dlq-report    count dead letters by group, origin, tag, reason, time
                 --group --since --until --tables --trace-topic
-  audit         produced, stored, consumed every 10 minutes: duplicates, losses, latency
-                --topic --group --since --until --tables --trace-topic
-  fleet-whatif  every group with other strategies and sizes, from the last snapshot
-                --tables --group --topic --since --until --strategy --change
+  audit         compare produced, stored and consumed: duplicates, losses,
+                latency per 10 minutes --topic --group --since --until
+                --tables --trace-topic
+  fleet-whatif  simulate other strategies and sizes for every group, from the
+                last snapshot --tables --group --topic --since --until
+                --strategy --change
 
-Spark is started once, here on all cores unless --master or --remote says where, and runs the jobs in the order in which
-they are named. It needs Java 17 and PySpark: pip install '.[spark]'. A job that is run twice with the same input
-changes nothing. What Spark says goes to a file that is named when something fails; --debug shows it."""
+Spark is started once, locally on all cores unless --master or --remote is given, and runs the jobs in the given order.
+It requires Java 17 and PySpark: pip install '.[spark]'. Running a job a second time with the same input changes
+nothing. Spark's log is written to a file, whose name is shown if something fails; --debug shows the log itself."""
 
-# The fields of JobOptions, as they are called here.
+# The options by the fields of JobOptions that they set.
 _FLAGS = {
     "tables": "--tables", "topics": "--topic", "groups": "--group", "since": "--since", "until": "--until",
     "tags": "--tag", "sql": "--sql", "to": "--to", "to_table": "--to-table", "overwrite": "--overwrite",
@@ -55,68 +59,71 @@ _FLAGS = {
     "html": "--html", "strategies": "--strategy", "changes": "--change",
     "trace_topic": "--trace-topic",
 }  # fmt: skip
-# How long a task waits for brokers that don't answer; --timeout says otherwise.
+# How long a task waits for brokers that do not answer, unless --timeout is given.
 _TIMEOUT_S = 30.0
-# One document each; the others have the rows of one job.
+# Formats with one document for all jobs; the others have the rows of one job.
 _WHOLE = ("json", "yaml")
 
 
 def command(
     ctx: typer.Context,
-    jobs: Annotated[list[str], typer.Argument(metavar="JOB...", help="What to run.", show_default=False)],
+    jobs: Annotated[list[str], typer.Argument(metavar="JOB...", help="Jobs to run, in order.", show_default=False)],
     tables: Annotated[
-        str | None, typer.Option("--tables", metavar="DIR", help="The folder of tables, or a URI that Spark knows.")
+        str | None, typer.Option("--tables", metavar="DIR", help="Folder of the tables, or a URI that Spark supports.")
     ] = None,
     topic: Annotated[
-        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="This topic. May be repeated.")
+        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Topic to read. Repeatable.")
     ] = None,
     group: Annotated[
-        list[str] | None, typer.Option("--group", metavar="GROUP", help="This group. May be repeated.")
+        list[str] | None, typer.Option("--group", metavar="GROUP", help="Group to include. Repeatable.")
     ] = None,
-    since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="From then on.")] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Until then.")] = None,
+    since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="Start of the time range.")] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="End of the time range.")] = None,
     tag: Annotated[str | None, typer.Option("--tag", metavar="TAGS", help="Only these tags: 'A || B'.")] = None,
-    sql: Annotated[str | None, typer.Option("--sql", metavar="SQL92", help="Only what the brokers select.")] = None,
-    to: Annotated[str | None, typer.Option("--to", metavar="DIR", help="Write Parquet there.")] = None,
+    sql: Annotated[str | None, typer.Option("--sql", metavar="SQL92", help="Filter that the brokers apply.")] = None,
+    to: Annotated[str | None, typer.Option("--to", metavar="DIR", help="Write Parquet to this folder.")] = None,
     to_table: Annotated[
-        str | None, typer.Option("--to-table", metavar="NAME", help="Write a table of Spark's catalog.")
+        str | None, typer.Option("--to-table", metavar="NAME", help="Write to this table of Spark's catalog.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing data.")] = False,
     run_id: Annotated[
-        str | None, typer.Option("--run-id", metavar="ID", help="Name the snapshot; one that is there stays.")
+        str | None, typer.Option("--run-id", metavar="ID", help="Id of the snapshot; an existing one is kept.")
     ] = None,
     recording: Annotated[
-        list[str] | None, typer.Option("--recording", metavar="FILE", help="Take recorded samples. May be repeated.")
+        list[str] | None, typer.Option("--recording", metavar="FILE", help="Add recorded samples. Repeatable.")
     ] = None,
-    compact: Annotated[bool, typer.Option("--compact", help="Merge the files of hours that are over.")] = False,
+    compact: Annotated[bool, typer.Option("--compact", help="Merge the files of past hours.")] = False,
     window: Annotated[
-        str | None, typer.Option("--window", metavar="TIME", help="Judge by stretches of this length. [default: 1h]")
+        str | None, typer.Option("--window", metavar="TIME", help="Length of the windows to rate. [default: 1h]")
     ] = None,
-    html: Annotated[str | None, typer.Option("--html", metavar="FILE", help="Write the report as a page, too.")] = None,
+    html: Annotated[
+        str | None, typer.Option("--html", metavar="FILE", help="Also write the report as an HTML page.")
+    ] = None,
     strategy: Annotated[
-        list[str] | None, typer.Option("--strategy", metavar="STRATEGY", help="Share by it. May be repeated.")
+        list[str] | None, typer.Option("--strategy", metavar="STRATEGY", help="Strategy to simulate. Repeatable.")
     ] = None,
     change: Annotated[
-        list[str] | None, typer.Option("--change", metavar="CHANGE", help="Such as '+1 client'. May be repeated.")
+        list[str] | None,
+        typer.Option("--change", metavar="CHANGE", help="Change to simulate, for example '+1 client'. Repeatable."),
     ] = None,
     trace_topic: Annotated[
-        str | None, typer.Option("--trace-topic", metavar="TOPIC", help="The topic that clients write traces to.")
+        str | None, typer.Option("--trace-topic", metavar="TOPIC", help="Topic that clients write traces to.")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", metavar="N", help="Show so many rows of a job. [default: 20]")
+        int | None, typer.Option("--limit", metavar="N", help="Show at most N rows per job. [default: 20]")
     ] = None,
     master: Annotated[
         str | None,
-        typer.Option("--master", metavar="URL", help="Spark's master: local[4], spark://..., yarn, k8s://..."),
+        typer.Option("--master", metavar="URL", help="Spark master: local[4], spark://..., yarn, k8s://..."),
     ] = None,
     remote: Annotated[
-        str | None, typer.Option("--remote", metavar="URL", help="A server of Spark Connect: sc://HOST:PORT.")
+        str | None, typer.Option("--remote", metavar="URL", help="Spark Connect server: sc://HOST:PORT.")
     ] = None,
     conf: Annotated[
-        list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark. May be repeated.")
+        list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="Spark setting. Repeatable.")
     ] = None,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     import time
 
     from rmqctl.pipeline.job import JobOptions
@@ -129,7 +136,7 @@ def command(
     chosen = load_jobs(jobs)
     place = SparkPlace(master=master, remote=remote, conf=_settings(conf or ()))
     if master is not None and remote is not None:
-        raise UsageError("--master and --remote exclude each other.")
+        raise UsageError("--master and --remote cannot be used together.")
     if limit is not None and limit < 1:
         raise UsageError("--limit must be 1 or more.")
     options = JobOptions(
@@ -155,7 +162,7 @@ def command(
 
 
 def _completed(invocation: Invocation, options: Any, *, asks_cluster: bool) -> Any:
-    """Return the options with full names, and with the way to the cluster where a job asks one."""
+    """Return the options with full names, and with access to the cluster if a job asks it."""
     from msgspec.structs import replace
 
     return replace(
@@ -171,7 +178,9 @@ def _settings(pairs: Sequence[str]) -> dict[str, str]:
     for pair in pairs:
         key, separator, value = pair.partition("=")
         if not separator or not key.startswith("spark."):
-            raise UsageError(f"--conf {pair!r} is no KEY=VALUE of Spark.", hint="Such as spark.executor.memory=4g.")
+            raise UsageError(
+                f"--conf expects spark.KEY=VALUE, not {pair!r}.", hint="Write, for example, spark.executor.memory=4g."
+            )
         settings[key] = value
     return settings
 
@@ -217,20 +226,20 @@ def _show_text(value: Any) -> str:
 
 
 def _check_display(jobs: "Sequence[Job]", display: Display) -> None:
-    """Refuse what only the rows of one job can be shown as, and columns that there are not. Raises UsageError."""
+    """Raise UsageError for formats and options that require a single job, and for unknown columns."""
     from rmqctl.cli.output.render import choose_columns
 
     if len(jobs) == 1:
         choose_columns(_columns(jobs[0]), display)
         return
     if display.format not in (*_WHOLE, *TABLE_FORMATS, "jsonl"):
-        raise UsageError(f"-o {display.format} is for the rows of one job.", hint="Use -o json, or run one at a time.")
+        raise UsageError(f"-o {display.format} requires a single job.", hint="Use -o json, or run one job at a time.")
     if display.columns or display.sort_keys or display.conditions:
-        raise UsageError("--columns, --sort and --where are for the rows of one job.")
+        raise UsageError("--columns, --sort and --where require a single job.")
 
 
 class _Shown:
-    """Shows tables as jobs end, and a document when all have."""
+    """Shows a table after each job, or one document after all of them."""
 
     def __init__(self, jobs: "Sequence[Job]", display: Display) -> None:
         self._is_one = len(jobs) == 1
@@ -240,7 +249,7 @@ class _Shown:
         self._failures: list[Failure] = []
 
     def add(self, ran: "Ran") -> None:
-        """Take a job's result. Raises its error where nothing has come of the jobs yet."""
+        """Add a job's result. Raises its error if it is the first job."""
         if ran.error is not None and not self._ran:
             raise ran.error
         self._ran.append(ran)
@@ -256,7 +265,7 @@ class _Shown:
         from rmqctl.cli.output.text import to_stderr
 
         if ran.error is not None:
-            to_stderr(f"rmqctl: the job {ran.job.name} failed: {_printable(ran.error.sentence)}")
+            to_stderr(f"rmqctl: job {ran.job.name} failed: {_printable(ran.error.sentence)}")
             if ran.error.hint is not None:
                 to_stderr(f"        {_printable(ran.error.hint)}")
             return
@@ -265,7 +274,7 @@ class _Shown:
         render(self._listing([ran], self._columns[ran.job.name]), self._display)
 
     def end(self) -> int:
-        """Write what has not been written, and return the exit code."""
+        """Write the remaining output, and return the exit code."""
         from rmqctl.cli.output.render import render
 
         listing = self._listing(self._ran, self._columns[self._ran[0].job.name] if self._is_one else ())
@@ -304,7 +313,7 @@ def _printable(text: str) -> str:
 
 def _failures(ran: "Ran") -> list[Failure]:
     if ran.error is not None:
-        return [Failure(None, f"the job {ran.job.name}", ran.error)]
+        return [Failure(None, f"job {ran.job.name}", ran.error)]
     return list(ran.outcome.failures) if ran.outcome is not None else []
 
 
@@ -352,6 +361,6 @@ def _written(ran: "Ran", outcome: "Outcome") -> list[str]:
     took = f"in {short_duration(ran.took_ms)}"
     said = []
     for written in outcome.written:
-        what = "" if written.row_count is None else f"{counted(written.row_count, 'row')} into "
+        what = "" if written.row_count is None else f"{counted(written.row_count, 'row')} to "
         said.append(f"{ran.job.name} wrote {what}{written.path} {took}.")
-    return said or [f"{ran.job.name} ended {took}."]
+    return said or [f"{ran.job.name} finished {took}."]

@@ -1,4 +1,4 @@
-"""How far the jobs of a run are, on stderr: only on a terminal, and only what takes over a second."""
+"""Progress of the jobs of a run, on stderr: only on a terminal, and only after a second."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AFTER_S = 1.0
 
 
 class RunProgress:
-    """One line: the job, its tasks, the rows that it has read, and how many a second."""
+    """One line: the job, its tasks, the rows that it has read, and rows per second."""
 
     def __init__(self, *, is_wanted: bool) -> None:
         self._is_shown = may_redraw(is_wanted=is_wanted)
@@ -36,13 +36,13 @@ class RunProgress:
         self.pause()
 
     def pause(self) -> None:
-        """Take the line away; the next call of show() brings it back."""
+        """Remove the line; the next call of show() restores it."""
         if self._bar is not None:
             self._bar[0].stop()
             self._bar = None
 
     def show(self, job: Job | None, step: Step | None) -> None:
-        """Say what is at work, None for Spark's own start, and how far it is."""
+        """Show the current job, None while Spark starts, and its progress."""
         if not self._is_shown:
             return
         if step is None:

@@ -1,4 +1,4 @@
-"""rmqctl plan show: a saved plan, as it would be applied."""
+"""rmqctl plan show: show a saved plan."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
 import time
@@ -15,15 +15,15 @@ Examples:
   rmqctl plan show plan.json -o wide
   rmqctl apply plan.json
 
-Shows what a plan says; no cluster is asked. A plan that was changed by hand is refused: its numbers were looked up
-for it."""
+Shows a plan without contacting a cluster. A plan that was edited manually is refused, because its numbers were read
+from the cluster."""
 
 
 def command(
     ctx: typer.Context,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The plan; - is stdin.", show_default=False)],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Plan file; - is stdin.", show_default=False)],
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.change.headings import headings
     from rmqctl.cli.change.listings import PLAN_COLUMNS, plan_listing
     from rmqctl.cli.input_file import read_input

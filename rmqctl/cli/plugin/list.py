@@ -1,4 +1,4 @@
-"""rmqctl plugin list: the plugins that there are, and what each brings."""
+"""rmqctl plugin list: the available plugins, and what each provides."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,22 +19,22 @@ Examples:
   rmqctl plugin list --plugin rooms_first -o wide
   rmqctl plugin list -o json | jq '.items[] | select(.state == "FAILED") | {plugin, error}'
 
-Plugins that are installed (entry points of the group "rmqctl"), those of the variable RMQCTL_PLUGINS, and files that
-are named here. Their code is run to see what they bring: codecs for --codec, strategies and site resolvers for
-whatif allocate, checks for diagnose, beside rmqctl's own strategies and checks, which are no plugin's.
+Lists installed plugins (entry points of the group "rmqctl"), those in the variable RMQCTL_PLUGINS, and the given files.
+Their code is run to find what they provide: codecs for --codec, strategies and site resolvers for whatif allocate,
+transforms for dlq replay, checks for diagnose. rmqctl's own strategies and checks are not listed.
 
-One that fails keeps its row, and the exit code is 8. Of two plugins that bring the same name both fail: other commands
-use neither. A name of rmqctl's own may be taken over (TAKES-OVER, with -o wide)."""
+A plugin that fails keeps its row, and the exit code is 8. If two plugins provide the same name, both fail and other
+commands use neither. A plugin may replace a name of rmqctl's own (OVERRIDES, with -o wide)."""
 
 
 def command(
     ctx: typer.Context,
     plugin: Annotated[
         list[str] | None,
-        typer.Option("--plugin", metavar="FILE", help="A plugin's file. May be repeated. Env: RMQCTL_PLUGINS."),
+        typer.Option("--plugin", metavar="FILE", help="Plugin to add. Repeatable. Env: RMQCTL_PLUGINS."),
     ] = None,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.plugin.inventory import take_inventory
 
     invocation = Invocation(ctx, needs_cluster=False)
@@ -43,7 +43,7 @@ def command(
 
 
 def to_listing(inventory: "Inventory") -> Listing:
-    """Make the listing of all plugins."""
+    """Return the listing of all plugins."""
     failures = [
         Failure(None, f"plugin {report.source.name}", error)
         for report in inventory.reports
@@ -66,7 +66,7 @@ def to_listing(inventory: "Inventory") -> Listing:
 
 
 def to_item(report: "PluginReport") -> dict[str, Any]:
-    """Return a plugin as JSON has it."""
+    """Return a plugin as a JSON item."""
     source = report.source
     brought = {key: None if names is None else list(names) for key, names in report.names.items()}
     reasons = {key: "NOT_LOADED" if report.hooks is None else "HOOK_FAILED" for key in brought if brought[key] is None}
@@ -107,7 +107,7 @@ COLUMNS = (
     Column("CHECKS", "checks", show=_names("checks")),
     Column("STATE", "state", is_alarm=lambda item: item["state"] != "OK"),
     Column("HOOKS", "hooks", show=_names("hooks"), is_wide=True),
-    Column("TAKES-OVER", "takesOver", show=_names("takesOver"), is_wide=True),
+    Column("OVERRIDES", "takesOver", show=_names("takesOver"), is_wide=True),
     Column("DISTRIBUTION", "distribution", is_wide=True),
     Column("VERSION", "version", is_wide=True),
     Column("PATH", "path", is_wide=True),

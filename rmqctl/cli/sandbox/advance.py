@@ -1,4 +1,4 @@
-"""rmqctl sandbox advance: let time pass in a sandbox at once."""
+"""rmqctl sandbox advance: advance the clock of a sandbox."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
 from typing import Annotated
@@ -16,9 +16,9 @@ Examples:
   rmqctl sandbox advance 2h
   rmqctl sandbox advance 72h --port 9876
 
-Its clock jumps forward, and stays ahead. All that falls due meanwhile happens, in order: delayed messages are
-delivered, old ones deleted, popped ones come back. Clients that are connected count as heard all the while; one that is
-cut off (rmqctl sandbox fault partition) is given up as if the time had passed."""
+The clock of the sandbox jumps forward and stays ahead. Everything that falls due happens, in order: delayed messages
+are delivered, expired messages are deleted, popped messages become visible. Connected clients count as sending
+heartbeats all the time; a partitioned client (rmqctl sandbox fault partition) expires."""
 
 # A jump over days is a second or two of work, for each broker.
 _TIMEOUT_S = 60.0
@@ -26,12 +26,14 @@ _TIMEOUT_S = 60.0
 
 def command(
     ctx: typer.Context,
-    duration: Annotated[str, typer.Argument(metavar="TIME", help="How far: 30s, 2h, 3d.", show_default=False)],
+    duration: Annotated[
+        str, typer.Argument(metavar="TIME", help="How far to advance: 30s, 2h, 3d.", show_default=False)
+    ],
     port: Annotated[
-        int | None, typer.Option("--port", metavar="PORT", help="Its name server's port.", show_default=False)
+        int | None, typer.Option("--port", metavar="PORT", help="Port of its name server.", show_default=False)
     ] = None,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.output.render import choose_columns, render
     from rmqctl.sandbox.control_messages import Advance, ClockReport
 

@@ -1,4 +1,4 @@
-"""Finds the sandbox that a command means, and asks it."""
+"""Finds the sandbox of a command, and sends requests to it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,19 @@ def find_sandbox(port: int | None) -> RunningSandbox:
     """Return the sandbox of a port, or the only one. Raises NotFoundError, UsageError when there are several."""
     found = find_running(port)
     if not found:
-        sentence = "No sandbox is running." if port is None else f"No sandbox runs on port {port}."
-        raise NotFoundError("Sandbox", "").reworded(sentence, hint="rmqctl sandbox up --detach starts one.")
+        sentence = "No sandbox is running." if port is None else f"No sandbox is running on port {port}."
+        raise NotFoundError("Sandbox", "").reworded(sentence, hint="Start one with rmqctl sandbox up --detach.")
     if len(found) > 1:
         ports = ", ".join(str(running.port) for running in found)
-        raise UsageError(f"Several sandboxes run, on ports {ports}.", hint="Choose one with --port.")
+        raise UsageError(f"Several sandboxes are running, on ports {ports}.", hint="Choose one with --port.")
     return found[0]
 
 
 def ask(running: RunningSandbox, question: Ask, kind: type[_T], timeout_s: float) -> _T:
-    """Ask a sandbox. Raises its own errors, UnreachableError, DeadlineError, RemoteProtocolError."""
+    """Send a request to a sandbox and return the answer.
+
+    Raises the errors of the sandbox, UnreachableError, DeadlineError, RemoteProtocolError.
+    """
     encoded = msgspec.Raw(msgspec.json.encode(question))
     line = ask_line(Path(running.socket), msgspec.json.encode(Question(encoded)), timeout_s)
     try:
@@ -39,9 +42,9 @@ def ask(running: RunningSandbox, question: Ask, kind: type[_T], timeout_s: float
         if reply.error is None and reply.version == VERSION:
             return msgspec.convert(reply.result, kind)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise RemoteProtocolError(f"The sandbox gave an answer that can't be read ({error}).") from None
+        raise RemoteProtocolError(f"The sandbox sent an unreadable answer ({error}).") from None
     if reply.error is None:
-        raise RemoteProtocolError(f"The sandbox answered in version {reply.version} of the control protocol.")
+        raise RemoteProtocolError(f"The sandbox uses version {reply.version} of the control protocol, not {VERSION}.")
     raise error_of(reply.error)
 
 

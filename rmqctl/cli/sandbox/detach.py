@@ -1,4 +1,4 @@
-"""Starts a sandbox in a process of its own that outlives the command."""
+"""Starts a sandbox in a separate process that outlives the command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TAIL_BYTES = 64 * 1024
 
 
 def start_detached(wanted: Wanted, timeout_s: float) -> SandboxStatus:
-    """Start it, wait until it answers. Raises what made it fail, DeadlineError when it did not come up in time."""
+    """Start a sandbox and wait until it answers. Raises its error, DeadlineError if it is not up in time."""
     descriptor, name = tempfile.mkstemp(prefix="sandbox-", suffix=".log", dir=state_folder())
     log = Path(name)
     with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
@@ -38,7 +38,7 @@ def start_detached(wanted: Wanted, timeout_s: float) -> SandboxStatus:
         log.unlink(missing_ok=True)
         raise
     log.replace(log_path(running.port))
-    # It is nobody's child from now on: Popen would complain of one that still runs.
+    # It is detached from now on; Popen would warn about a child that is still running.
     process.returncode = 0
     return status
 
@@ -49,7 +49,7 @@ def _command(wanted: Wanted) -> list[str]:
         "--as": wanted.plays, "--dir": wanted.directory,
     }  # fmt: skip
     given = [text for name, value in options.items() if value is not None for text in (name, str(value))]
-    # -P: nothing is imported from the folder that the user happens to be in.
+    # -P: nothing is imported from the current folder.
     return [sys.executable, "-P", "-m", "rmqctl", "sandbox", "up", *given, "-o", "json"]
 
 

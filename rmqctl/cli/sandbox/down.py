@@ -1,4 +1,4 @@
-"""rmqctl sandbox down: end a sandbox."""
+"""rmqctl sandbox down: stop a sandbox."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
 from typing import TYPE_CHECKING, Annotated
@@ -18,8 +18,8 @@ Examples:
   rmqctl sandbox down --port 9876
   rmqctl sandbox down --all
 
-Waits until it has ended and its ports are free. Where none runs, there is nothing to do. What a sandbox kept in its
---dir stays."""
+Waits until the sandbox has stopped and its ports are free. If none is running, there is nothing to do. Data in its
+--dir is kept."""
 
 _ANSWER_S = 2.0
 
@@ -27,11 +27,11 @@ _ANSWER_S = 2.0
 def command(
     ctx: typer.Context,
     port: Annotated[
-        int | None, typer.Option("--port", metavar="PORT", help="Its name server's port.", show_default=False)
+        int | None, typer.Option("--port", metavar="PORT", help="Port of its name server.", show_default=False)
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All sandboxes of this user.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Stop all sandboxes of this user.")] = False,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.sandbox.state_file import find_running
 
     from .control_client import find_sandbox
@@ -40,25 +40,25 @@ def command(
     timeout_s, with_notes = invocation.timeout_ms / 1000, invocation.display.with_notes
     found = find_running(port)
     if not found and with_notes:
-        to_stderr("No sandbox is running." if port is None else f"No sandbox runs on port {port}.")
+        to_stderr("No sandbox is running." if port is None else f"No sandbox is running on port {port}.")
     if len(found) > 1 and not every:
-        found = [find_sandbox(port)]  # says that there are several
+        found = [find_sandbox(port)]  # raises if there are several
     failure: RmqctlError | None = None
     for running in found:
         try:
             end_sandbox(running, timeout_s)
         except RmqctlError as error:
-            failure = failure or error  # the others are ended all the same
+            failure = failure or error  # the others are still stopped
             continue
         if with_notes:
-            to_stderr(printable(f"The sandbox at {running.namesrv} has ended."))
+            to_stderr(printable(f"The sandbox at {running.namesrv} has stopped."))
     if failure is not None:
         raise failure
     return 0
 
 
 def end_sandbox(running: "RunningSandbox", timeout_s: float) -> None:
-    """End one, and wait until it is gone. Raises DeadlineError."""
+    """Stop one, and wait until its process has ended. Raises DeadlineError."""
     import os
     import signal
     from types import NoneType
@@ -71,9 +71,9 @@ def end_sandbox(running: "RunningSandbox", timeout_s: float) -> None:
     try:
         ask(running, Shutdown(), NoneType, min(_ANSWER_S, timeout_s))
     except UnreachableError:
-        # It hangs, or ends already. Its file is locked by that process, so that the number is not another one's.
+        # It hangs, or is already stopping. That process locks its file, so its pid has not been reused.
         if wait_until_gone(running, 0):
             return
         os.kill(running.pid, signal.SIGTERM)
     if not wait_until_gone(running, timeout_s):
-        raise DeadlineError(f"The sandbox at {running.namesrv}", timeout_s, hint=f"kill -9 {running.pid} ends it.")
+        raise DeadlineError(f"The sandbox at {running.namesrv}", timeout_s, hint=f"Stop it with kill -9 {running.pid}.")

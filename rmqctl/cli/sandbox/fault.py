@@ -1,4 +1,4 @@
-"""rmqctl sandbox fault: let things go wrong in a sandbox."""
+"""rmqctl sandbox fault: inject faults into a sandbox."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
 from typing import Annotated, Any
@@ -19,50 +19,56 @@ Examples:
   rmqctl sandbox fault clear
 
 \b
-To requests of a code, or to any: the next one, --count N or --forever;
-at all servers, or at one with --broker, which may be namesrv:
-  answer REQUEST with CODE   answer with a code instead of doing it; --remark says why
+Faults of requests with a code, or of any request: the next one, --count N
+or --forever; on all servers, or on one with --broker, which can be namesrv:
+  answer REQUEST with CODE   answer with a code instead of executing it;
+                             --remark adds a text
   drop [REQUEST]             close the connection
-  silence [REQUEST]          neither do it nor answer
-  delay TIME [REQUEST]       do it later
-  corrupt [REQUEST]          do it, and answer with a frame that can't be read
-To brokers (all of them, or one with --broker):
-  refuse-writes, allow-writes    take or give the write permission; the routes tell of it
-  skew TIME ahead|behind         set its clock wrong; skew 0 sets it right
-  restart                        members and locks are forgotten; --lose-unflushed is a power cut
+  silence [REQUEST]          neither execute it nor answer
+  delay TIME [REQUEST]       execute it later
+  corrupt [REQUEST]          execute it, and answer with an unreadable frame
+Faults of brokers (all of them, or one with --broker):
+  refuse-writes, allow-writes    remove or restore the write permission, also
+                                 in routes
+  skew TIME ahead|behind         set the clock wrong; skew 0 corrects it
+  restart                        forget members and locks; --lose-unflushed
+                                 simulates a power cut
   stop, start
-To clients:
-  partition CLIENT_ID        what goes between it and the brokers is lost; connections stay open
-  heal [CLIENT_ID]           let it, or all, through again
-list shows what is in effect, clear makes everything as it should be.
+Faults of clients:
+  partition CLIENT_ID        drop all traffic between it and the brokers;
+                             connections stay open
+  heal [CLIENT_ID]           restore the traffic of one client, or of all
+list shows the active faults; clear removes all of them.
 
-REQUEST and CODE are numbers or RocketMQ's names (rmqctl explain). A client that is cut off still reaches the name
-server, where requests don't say whose they are; brokers give it up after 120 s."""
+REQUEST and CODE are numbers or RocketMQ's names (rmqctl explain). A partitioned client still reaches the name server,
+where requests carry no client id; brokers remove it after 120 s."""
 
 
 def command(
     ctx: typer.Context,
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="[FAULT...]", help="What shall go wrong.", show_default=False)
+        list[str] | None,
+        typer.Argument(metavar="[FAULT...]", help="Fault to inject. [default: list]", show_default=False),
     ] = None,
     count: Annotated[
-        int | None, typer.Option("--count", metavar="N", help="How many requests. [default: 1]", show_default=False)
+        int | None,
+        typer.Option("--count", metavar="N", help="Number of requests to affect. [default: 1]", show_default=False),
     ] = None,
-    forever: Annotated[bool, typer.Option("--forever", help="All requests from now on.")] = False,
+    forever: Annotated[bool, typer.Option("--forever", help="Affect all requests from now on.")] = False,
     broker: Annotated[
-        str | None, typer.Option("--broker", metavar="BROKER", help="Only at this one.", show_default=False)
+        str | None, typer.Option("--broker", metavar="BROKER", help="Only this broker, or namesrv.", show_default=False)
     ] = None,
     remark: Annotated[
-        str | None, typer.Option("--remark", metavar="TEXT", help="The answer's remark.", show_default=False)
+        str | None, typer.Option("--remark", metavar="TEXT", help="Remark of the answer.", show_default=False)
     ] = None,
     lose_unflushed: Annotated[
-        bool, typer.Option("--lose-unflushed", help="Lose what was not yet on the disk.")
+        bool, typer.Option("--lose-unflushed", help="Lose data that is not yet on disk.")
     ] = False,
     port: Annotated[
-        int | None, typer.Option("--port", metavar="PORT", help="The sandbox's name server's port.", show_default=False)
+        int | None, typer.Option("--port", metavar="PORT", help="Port of its name server.", show_default=False)
     ] = None,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.output.render import choose_columns, render
     from rmqctl.sandbox.control_messages import FaultReport
 
@@ -80,7 +86,7 @@ def command(
 
 
 def to_listing(report: Any) -> Listing:
-    """Make the listing of all that is in effect."""
+    """Return the listing of all active faults."""
     import msgspec
 
     return Listing(
@@ -88,7 +94,7 @@ def to_listing(report: Any) -> Listing:
         columns=_COLUMNS,
         items=msgspec.to_builtins(report.faults),
         name=lambda item: " ".join(str(item[key]) for key in ("fault", "request", "clientId") if item[key]),
-        empty="No fault is in effect.",
+        empty="No faults are active.",
     )
 
 
@@ -104,8 +110,8 @@ def _what(item: Item) -> str:
 
 def _left(item: Item) -> str:
     if item["struckCount"] is None:
-        return "-"  # no requests are counted
-    return "no end" if item["leftCount"] is None else str(item["leftCount"])
+        return "-"  # it does not count requests
+    return "unlimited" if item["leftCount"] is None else str(item["leftCount"])
 
 
 _COLUMNS = (
@@ -114,9 +120,9 @@ _COLUMNS = (
     Column(
         "REQUEST", "request", show=lambda item: item["request"] or ("any" if item["struckCount"] is not None else "-")
     ),
-    Column("WHAT", "answer", show=_what),
-    Column("STRUCK", "struckCount", is_number=True),
-    Column("LEFT", "leftCount", is_number=True, show=_left),
+    Column("DETAIL", "answer", show=_what),
+    Column("AFFECTED", "struckCount", is_number=True),
+    Column("REMAINING", "leftCount", is_number=True, show=_left),
     Column("REMARK", "remark", is_wide=True),
     Column("CODE", "requestCode", is_number=True, is_wide=True),
     Column("ANSWER-CODE", "answerCode", is_number=True, is_wide=True),

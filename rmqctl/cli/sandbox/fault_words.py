@@ -1,4 +1,4 @@
-"""Reads the words of `rmqctl sandbox fault` into what the sandbox is asked."""
+"""Parses the words of `rmqctl sandbox fault` into a request to the sandbox."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 from rmqctl.errors import UsageError
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.rules.durations import parse_duration_ms
-from rmqctl.rules.names import closest
+from rmqctl.rules.names import hint_for
 from rmqctl.sandbox.control_messages import (
     Ask,
     ChangeBroker,
@@ -26,7 +26,7 @@ _ANY = "any"
 
 
 class FaultOptions(Struct, frozen=True):
-    """The options beside the words; None and false when not given."""
+    """The options of the command; None or false if not given."""
 
     count: int | None = None
     forever: bool = False
@@ -42,28 +42,26 @@ class _Action(Struct, frozen=True):
 
 
 def parse_fault(words: Sequence[str], options: FaultOptions) -> Ask:
-    """Return what is asked. Raises UsageError, for options as well that do not belong to the action."""
+    """Return the request. Raises UsageError, also for options that the action does not accept."""
     name, *rest = words or ["list"]
     action = ACTIONS.get(name.lower())
     if action is None:
-        like = closest(name, ACTIONS)
-        hint = f"Did you mean {like[0]}?" if like else f"Known are {', '.join(ACTIONS)}."
-        raise UsageError(f"{name!r} is no fault.", hint=hint)
+        hint = hint_for(name, ACTIONS)
+        raise UsageError(f"Unknown fault {name!r}.", hint=hint)
     for option, default in zip(FaultOptions.__struct_fields__, FaultOptions.__struct_defaults__, strict=True):
         if getattr(options, option) != default and option not in action.options:
             raise UsageError(
-                f"--{option.replace('_', '-')} does not belong to {name}.", hint=f"rmqctl sandbox fault {action.usage}"
+                f"{name} does not accept --{option.replace('_', '-')}.",
+                hint=f"Write: rmqctl sandbox fault {action.usage}",
             )
     try:
         return action.read(rest, options)
     except _WordsError:
-        raise UsageError(
-            f"That is not how {name} is written.", hint=f"Write: rmqctl sandbox fault {action.usage}"
-        ) from None
+        raise UsageError(f"Invalid words after {name}.", hint=f"Write: rmqctl sandbox fault {action.usage}") from None
 
 
 class _WordsError(Exception):
-    """Too few words, too many, or others."""
+    """Too few words, too many, or invalid ones."""
 
 
 def _answer(words: Sequence[str], options: FaultOptions) -> Ask:
@@ -94,10 +92,10 @@ def _plan(
     effect: EffectName, request: str, options: FaultOptions, *, with_code: int | None = None, delay_ms: int = 0
 ) -> PlanFault:
     if options.forever and options.count is not None:
-        raise UsageError("--count and --forever can't be used together.")
+        raise UsageError("--count and --forever cannot be used together.")
     count = None if options.forever else 1 if options.count is None else options.count
     if count is not None and count < 1:
-        raise UsageError("--count begins at 1.")
+        raise UsageError("--count must be 1 or more.")
     code = None if request.lower() == _ANY else _code(request, RequestCode, "request")
     return PlanFault(
         effect, code=code, server=options.broker, count=count, with_code=with_code, remark=options.remark,
@@ -143,15 +141,14 @@ def _alone(question: Ask) -> Callable[[Sequence[str], FaultOptions], Ask]:
 
 
 def _code(text: str, codes: type[IntEnum], kind: str) -> int:
-    """Return a code from its number or RocketMQ's name; a number need not be known."""
+    """Return a code from its number or RocketMQ's name; a number may be unknown."""
     if text.isascii() and text.isdigit() and int(text) < 2**31:
         return int(text)
     wanted = text.upper()
     if wanted in codes.__members__:
         return codes[wanted].value
-    like = closest(wanted, codes.__members__)
-    hint = f"Did you mean {' or '.join(like)}?" if like else "rmqctl explain tells codes and their names."
-    raise UsageError(f"{text!r} is no {kind} code.", hint=hint)
+    hint = hint_for(wanted, codes.__members__, otherwise="Look up codes with rmqctl explain.")
+    raise UsageError(f"Unknown {kind} code {text!r}.", hint=hint)
 
 
 def _duration_ms(text: str) -> int:

@@ -17,7 +17,7 @@ from rmqctl.sandbox.control_messages import SandboxStatus
 def to_listing(
     statuses: Sequence[SandboxStatus], failures: Sequence[Failure] = (), notes: Sequence[str] = ()
 ) -> Listing:
-    """Make the listing of sandboxes that run."""
+    """Return the listing of running sandboxes."""
     return Listing(
         kind="SandboxStatus",
         columns=COLUMNS,
@@ -25,7 +25,7 @@ def to_listing(
         name=lambda item: str(item["namesrv"]),
         failures=failures,
         notes=notes,
-        empty="No sandbox is running: rmqctl sandbox up starts one.",
+        empty="No sandbox is running. Start one with rmqctl sandbox up.",
         sections=_sections,
     )
 
@@ -38,12 +38,12 @@ def _item(status: SandboxStatus) -> dict[str, Any]:
 
 def _sections(item: Item, is_wide: bool) -> list[Section]:
     facts = [
-        ("plays", f"RocketMQ {item['plays']}, cluster {item['clusterName']}"),
+        ("emulates", f"RocketMQ {item['plays']}, cluster {item['clusterName']}"),
         ("data", "in memory only" if item["dir"] is None else f"in {item['dir']}"),
         ("clock", _clock(item["clockAheadMs"])),
     ]
     if item["faultCount"] or item["partitionCount"]:
-        facts.append(("faults", f"{item['faultCount']} planned, cut off clients: {item['partitionCount']}"))
+        facts.append(("faults", f"{item['faultCount']} planned, partitioned clients: {item['partitionCount']}"))
     if is_wide:
         facts += [("process", str(item["pid"])), ("since", str(item["startTimestampIso"]))]
     columns = [column for column in _BROKERS if is_wide or not column.is_wide]
@@ -62,7 +62,7 @@ def _state(item: Item) -> str:
 
 COLUMNS = (
     Column("NAMESRV", "namesrv"),
-    Column("PLAYS", "plays"),
+    Column("RELEASE", "plays"),
     Column("CLUSTER", "clusterName"),
     Column("DIR", "dir"),
     Column("PID", "pid", is_number=True),
@@ -81,7 +81,7 @@ _BROKERS = (
     Column("GROUPS", "groupCount", is_number=True),
     Column("MEMBERS", "memberCount", is_number=True),
     Column("MESSAGES", "messageCount", is_number=True),
-    Column("WAITING", "heldCount", is_number=True),
+    Column("HELD", "heldCount", is_number=True),
     Column("PRODUCERS", "producerCount", is_number=True, is_wide=True, gives_way=True),
     Column("CONNECTIONS", "connectionCount", is_number=True, is_wide=True, gives_way=True),
     Column(

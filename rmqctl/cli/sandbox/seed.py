@@ -1,4 +1,4 @@
-"""rmqctl sandbox seed: fill a sandbox with a situation."""
+"""rmqctl sandbox seed: fill a sandbox with a scenario."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,28 +20,30 @@ Examples:
   rmqctl sandbox seed shop
   rmqctl sandbox seed stuck --port 9876
 
-The topics, groups, producers and consumers that a scenario makes live in the sandbox, until it ends."""
+The topics, groups, producers and consumers of a scenario run in the sandbox until it stops."""
 
-# What a scenario may take when --timeout does not say.
+# Deadline of a scenario without --timeout.
 _TIMEOUT_S = 60.0
 
 
 def command(
     ctx: typer.Context,
     scenario: Annotated[
-        str | None, typer.Argument(metavar="[SCENARIO]", help="The situation.", show_default=False)
+        str | None, typer.Argument(metavar="[SCENARIO]", help="Scenario to create.", show_default=False)
     ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="Show what there is.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List the scenarios.")] = False,
     port: Annotated[
-        int | None, typer.Option("--port", metavar="PORT", help="Its name server's port.", show_default=False)
+        int | None, typer.Option("--port", metavar="PORT", help="Port of its name server.", show_default=False)
     ] = None,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.output.render import choose_columns, render
 
     invocation = Invocation(ctx, needs_cluster=False)
     if listed == (scenario is not None):
-        raise UsageError("Name a scenario, or ask for the --list of them.", hint="rmqctl sandbox seed --list")
+        raise UsageError(
+            "Either SCENARIO or --list is required.", hint="List the scenarios with rmqctl sandbox seed --list."
+        )
     choose_columns(_COLUMNS if scenario is None else _MADE_COLUMNS, invocation.display)
     if scenario is None:
         return render(_scenarios(), invocation.display)
@@ -69,10 +71,10 @@ def _made(made: "Sequence[Made]") -> Listing:
     return Listing(kind="SeedReport", columns=_MADE_COLUMNS, items=items, name=lambda item: str(item["topic"]))
 
 
-_COLUMNS = (Column("SCENARIO", "scenario"), Column("WHAT", "summary"))
+_COLUMNS = (Column("SCENARIO", "scenario"), Column("DESCRIPTION", "summary"))
 _MADE_COLUMNS = (
     Column("TOPIC", "topic"),
     Column("GROUP", "group"),
     Column("MESSAGES", "messageCount", is_number=True),
-    Column("WHAT", "summary"),
+    Column("DESCRIPTION", "summary"),
 )

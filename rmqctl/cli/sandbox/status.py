@@ -1,4 +1,4 @@
-"""rmqctl sandbox status: which sandboxes run, and what is in them."""
+"""rmqctl sandbox status: the running sandboxes and their contents."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each.
 from typing import Annotated
@@ -15,17 +15,17 @@ Examples:
   rmqctl sandbox status --port 9876 -o wide
   rmqctl sandbox status -o json | jq '.items[].brokers[].memberCount'
 
-All sandboxes of this user, or the one whose name server has the port. WAITING are requests that the broker holds until
-a message comes. Counts leave out the topics and groups that RocketMQ makes for itself."""
+Shows all sandboxes of this user, or the one whose name server has the port. HELD counts requests that the broker holds
+until a message arrives. Counts exclude the topics and groups that RocketMQ creates for itself."""
 
 
 def command(
     ctx: typer.Context,
     port: Annotated[
-        int | None, typer.Option("--port", metavar="PORT", help="Its name server's port.", show_default=False)
+        int | None, typer.Option("--port", metavar="PORT", help="Port of its name server.", show_default=False)
     ] = None,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.output.render import choose_columns, render
     from rmqctl.sandbox.control_messages import AskStatus, SandboxStatus
     from rmqctl.sandbox.state_file import find_running

@@ -23,11 +23,11 @@ Examples:
   rmqctl sandbox up --dir ./sandbox-data
   ADDR=$(rmqctl sandbox up --port 0 --detach -o name)
 
-RocketMQ's own clients and tools use it unmodified. It is for trying things out and for tests, and no production
-broker: it knows no accounts, no slaves and no transactions.
+RocketMQ's own clients and tools work with it unmodified. It is for experiments and tests, not for production: it has
+no accounts, slaves or transactions.
 
-Without --detach it stays until Ctrl-C. The name server listens on --port, the first broker 1011 above it, each further
-one another 20 above. Data are kept in memory, and in --dir when one is given."""
+Without --detach it runs until Ctrl-C. The name server listens on --port, the first broker on the port 1011 above it,
+each further broker another 20 above. Data is kept in memory, and in --dir if given."""
 
 _LAST_PORT = 65_535
 _FIRST_BROKER, _NEXT_BROKER = 1011, 20
@@ -35,23 +35,23 @@ _FIRST_BROKER, _NEXT_BROKER = 1011, 20
 
 def command(
     ctx: typer.Context,
-    brokers: Annotated[int, typer.Option("--brokers", metavar="N", help="How many brokers, 1 to 26.")] = 1,
-    queues: Annotated[int, typer.Option("--queues", metavar="N", help="Queues of a topic that is made by a send.")] = 8,
+    brokers: Annotated[int, typer.Option("--brokers", metavar="N", help="Number of brokers, 1 to 26.")] = 1,
+    queues: Annotated[int, typer.Option("--queues", metavar="N", help="Queues of a topic that a send creates.")] = 8,
     directory: Annotated[
-        Path | None, typer.Option("--dir", metavar="DIR", help="Keep all data here.", show_default=False)
+        Path | None, typer.Option("--dir", metavar="DIR", help="Folder to store all data in.", show_default=False)
     ] = None,
     port: Annotated[
-        int, typer.Option("--port", metavar="PORT", help="The name server's port; 0 takes free ones.")
+        int, typer.Option("--port", metavar="PORT", help="Port of the name server; 0 uses free ports.")
     ] = 9876,
     listen: Annotated[
-        str, typer.Option("--listen", metavar="ADDR", help="The address that clients reach it at.")
+        str, typer.Option("--listen", metavar="ADDR", help="Address that clients connect to.")
     ] = "127.0.0.1",
     plays: Annotated[
-        str, typer.Option("--as", metavar="RELEASE", help="What it plays: 5.5.0, 5.4.0 or 4.9.7.")
+        str, typer.Option("--as", metavar="RELEASE", help="Release to emulate: 5.5.0, 5.4.0 or 4.9.7.")
     ] = "5.4.0",
-    detach: Annotated[bool, typer.Option("--detach", help="Run on in the background.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Run in the background.")] = False,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.cluster_memory import forget_cluster
     from rmqctl.cli.output.render import choose_columns, render
     from rmqctl.sandbox.standing import Wanted, check, stand
@@ -61,21 +61,21 @@ def command(
     invocation = Invocation(ctx, needs_cluster=False)
     choose_columns(COLUMNS, invocation.display)
     if not 0 <= port <= _LAST_PORT:
-        raise UsageError(f"--port {port} is no port.", hint=f"Ports are 1 to {_LAST_PORT}; 0 takes free ones.")
+        raise UsageError(f"Invalid --port {port}.", hint=f"Use 1 to {_LAST_PORT}, or 0 for free ports.")
     if port and port > _LAST_PORT - _FIRST_BROKER - _NEXT_BROKER * (max(brokers, 1) - 1):
         raise UsageError(
-            f"Port {port} leaves none for the brokers above it.",
-            hint=f"The first broker listens {_FIRST_BROKER} above it, each further one {_NEXT_BROKER} above.",
+            f"Port {port} leaves no ports for the brokers above it.",
+            hint=f"Use a lower one: the first broker is {_FIRST_BROKER} above it, each further {_NEXT_BROKER} more.",
         )
     folder = None if directory is None else directory.expanduser().absolute()
     wanted = check(Wanted(brokers=brokers, queues=queues, plays=plays, port=port, listen=listen, directory=folder))
     if not wanted.is_loopback:
         to_stderr(
-            printable(f"rmqctl: anyone who reaches {wanted.listen} can read and change all that is in this sandbox.")
+            printable(f"rmqctl: anyone who can reach {wanted.listen} can read and change everything in this sandbox.")
         )
 
     def show(status: "SandboxStatus") -> None:
-        # What was seen at this address before was another sandbox.
+        # Earlier sightings at this address belong to another sandbox.
         forget_cluster(status.namesrv)
         notes = _next_steps(status, is_detached=detach)
         render(to_listing([status], notes=notes), invocation.display)
@@ -98,19 +98,19 @@ def _next_steps(status: "SandboxStatus", *, is_detached: bool) -> list[str]:
         "  rmqctl cluster list",
         "  rmqctl sandbox fault --help",
     ]
-    return [*steps, f"rmqctl sandbox down --port {port} ends it." if is_detached else "Ctrl-C ends it."]
+    return [*steps, f"rmqctl sandbox down --port {port} stops it." if is_detached else "Ctrl-C stops it."]
 
 
 @contextlib.contextmanager
 def _logging_to_stderr() -> "Iterator[None]":
-    """Say what the sandbox warns of as rmqctl says things."""
+    """Write the sandbox's warnings to stderr in rmqctl's format."""
     import logging
 
     class Handler(logging.Handler):
-        """Writes a line for each."""
+        """Writes one line per warning."""
 
         def emit(self, record: logging.LogRecord) -> None:
-            """Write one."""
+            """Write one warning."""
             to_stderr(f"rmqctl: {printable(record.getMessage())}")
 
     logger = logging.getLogger("rmqctl.sandbox")

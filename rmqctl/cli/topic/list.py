@@ -32,27 +32,25 @@ Examples:
 
 \b
 Columns:
-  QUEUES     over all brokers; "6r/8w" when there are more to write than to read, or fewer
+  QUEUES     sum of all brokers; "6r/8w" if read and write counts differ
   TYPE       the attribute message.type, since 5.0
-  FINDINGS   what does not fit; a note says it in words
+  FINDINGS   inconsistencies; the notes explain them
 
-In patterns, * is any text and ? one character. Retry topics, dead letters and RocketMQ's own topics are shown when a
-pattern names them, and with --system."""
+In patterns, * matches any text and ? one character. Retry, dead-letter and system topics are shown only if a pattern
+matches them, or with --system."""
 
 
 def command(
     ctx: typer.Context,
     patterns: Annotated[
-        list[str] | None, typer.Argument(metavar="[PATTERN]...", help="Names, or patterns with * and ?.")
+        list[str] | None, typer.Argument(metavar="[PATTERN]...", help="Topics: names, or patterns with * and ?.")
     ] = None,
-    system: Annotated[
-        bool, typer.Option("--system", help="Also retry topics, dead letters and RocketMQ's own topics.")
-    ] = False,
+    system: Annotated[bool, typer.Option("--system", help="Also show retry, dead-letter and system topics.")] = False,
     with_stats: Annotated[
-        bool, typer.Option("--with-stats", help="Also messages, rate and last write: a request for each topic.")
+        bool, typer.Option("--with-stats", help="Also show messages, rate and last write; one request per topic.")
     ] = False,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.topics import fetch_topic_list
 
     invocation = Invocation(ctx)
@@ -71,7 +69,7 @@ _OF_A_NAMESPACE = ("*", f"{RETRY_PREFIX}*", f"{DLQ_PREFIX}*")
 
 
 def to_listing(topics: "TopicList", *, with_stats: bool = False) -> Listing:
-    """Make the listing of all topics."""
+    """Return the listing of all topics."""
     return Listing(
         kind="TopicList",
         columns=_columns(with_stats=with_stats),
@@ -79,13 +77,13 @@ def to_listing(topics: "TopicList", *, with_stats: bool = False) -> Listing:
         name=lambda item: str(item["topic"]),
         failures=topics.failures,
         notes=_notes(topics),
-        empty="No topics of users.",
+        empty="No user topics.",
     )
 
 
 def _notes(topics: "TopicList") -> list[str]:
     count = len(topics.topics)
-    notes = [f"{counted(count, 'topic')}{' in what was read' if topics.failures else ''}."]
+    notes = [f"{counted(count, 'topic')}{' in the part that was read' if topics.failures else ''}."]
     if topics.hidden_count:
         hidden = counted(topics.hidden_count, "retry, dead-letter or system topic", "is")
         notes.append(f"{hidden} not shown; --system shows them.")
@@ -96,22 +94,22 @@ def _notes(topics: "TopicList") -> list[str]:
 def _item(topic: "TopicSummary") -> dict[str, Any]:
     configs = list(topic.configs.values())
     reasons: dict[str, str] = {}
-    nobody = TopicFinding.NOT_ON_BROKER.value if topic.is_whole else "BROKER_UNREACHABLE"
+    unknown = TopicFinding.NOT_ON_BROKER.value if topic.is_whole else "BROKER_UNREACHABLE"
 
     def same(key: str, values: Sequence[Any]) -> Any:
-        """Return what all brokers say; a value on which they differ is none."""
+        """Return the value that all brokers report, None if they differ."""
         if values and all(value == values[0] for value in values):
             return values[0]
-        reasons[key] = "BROKERS_DIFFER" if values else nobody
+        reasons[key] = "BROKERS_DIFFER" if values else unknown
         return None
 
     message_type = same("messageType", [config.attributes.get("message.type") for config in configs])
     if message_type is None:
         reasons.setdefault("messageType", "NOT_SET")
-    hidden = None if topic.is_whole else nobody
+    hidden = None if topic.is_whole else unknown
     totals = {
-        "readQueueNums": total(((config.read_queue_count, "") for config in configs), hidden=hidden, nothing=nobody),
-        "writeQueueNums": total(((config.write_queue_count, "") for config in configs), hidden=hidden, nothing=nobody),
+        "readQueueNums": total(((config.read_queue_count, "") for config in configs), hidden=hidden, nothing=unknown),
+        "writeQueueNums": total(((config.write_queue_count, "") for config in configs), hidden=hidden, nothing=unknown),
     }
     reasons |= total_reasons(totals)
     item = {

@@ -1,4 +1,4 @@
-"""rmqctl topic route: where a topic's queues are, as every name server tells it."""
+"""rmqctl topic route: where a topic's queues are, as each name server reports it."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -26,17 +26,17 @@ Examples:
   rmqctl topic route orders -n 'ns1:9876;ns2:9876'
   rmqctl topic route orders -o json | jq '.items[] | .brokerAddrs'
 
-Every name server is asked. What they say differently stands in rows of its own, with the addresses of those that say
-it; clients work with the answer of any one of them.
+Every name server is asked. Different answers are shown in separate rows, with the name servers that report them; a
+client uses the answer of any one of them.
 
-A static topic has its logical queues in STATIC; READ and WRITE are the physical ones behind them."""
+For a static topic, STATIC lists the logical queues; READ and WRITE count the physical queues behind them."""
 
 
 def command(
     ctx: typer.Context,
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to show.", show_default=False)],
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.topic_route import fetch_route_report
 
     invocation = Invocation(ctx)
@@ -47,10 +47,10 @@ def command(
 
 
 def to_listing(report: "RouteReport") -> Listing:
-    """Make the listing of a topic's route."""
+    """Return the listing of a topic's route."""
     return Listing(
         kind="TopicRoute",
-        # Who says it is of interest when others say something else.
+        # Who reports a row matters only if name servers differ.
         columns=[
             replace(column, is_wide=report.is_agreed) if column.key == "nameServers" else column for column in _COLUMNS
         ],
@@ -107,22 +107,20 @@ def _notes(report: "RouteReport") -> list[str]:
         )
         text = f"{total_words(totals, 'read', 'queue')} to read, {total_words(totals, 'write')} to write"
         missing = [part.data.broker_name for part in report.parts if not part.name_servers]
-        lost = f", with those of {listed(missing)}, which no name server lists" if missing else ""
+        lost = f", including those of {listed(missing)}, which no name server lists" if missing else ""
         notes.append(f"Topic {report.topic}: {text}{lost}.")
     else:
-        notes.append(
-            f"Name servers differ about topic {report.topic}: each row has the addresses of those that say it."
-        )
-    notes += [f"Name server {address} has no route of {report.topic}." for address in report.without_route]
+        notes.append(f"Name servers differ about topic {report.topic}: each row shows the name servers that report it.")
+    notes += [f"Name server {address} has no route for {report.topic}." for address in report.without_route]
     for address, conf in report.order_confs.items():
         if conf is not None:
-            unseen = "" if address in report.order_in_route else "; it does not tell clients"
+            unseen = "" if address in report.order_in_route else "; clients do not receive it"
             notes.append(f"Order configuration at {address}: {conf}{unseen}.")
     if report.is_static:
         logical = max(
             (part.mapping.logical_queue_count for part in report.parts if part.mapping is not None), default=0
         )
-        notes.append(f"It is a static topic of {counted(logical, 'logical queue')}; clients see those.")
+        notes.append(f"It is a static topic of {counted(logical, 'logical queue')}; clients see only those.")
     found = {finding for part in report.parts for finding in part.findings}
     return notes + [f"{finding}: {TOPIC_FINDINGS[finding]}." for finding in sorted(found)]
 
@@ -155,7 +153,7 @@ _COLUMNS = (
     Column("MASTER", "masterAddr", is_alarm=lambda item: item["masterAddr"] is None),
     Column("SLAVES", "slaveAddrs", show=lambda item: ",".join(item["slaveAddrs"]) or "-", gives_way=True),
     Column("STATIC", "logicalQueueIds", show=_show_static, is_wide=True),
-    Column("SAID-BY", "nameServers", show=lambda item: ",".join(item["nameServers"])),
+    Column("REPORTED-BY", "nameServers", show=lambda item: ",".join(item["nameServers"])),
     Column(
         "FINDINGS",
         "findings",

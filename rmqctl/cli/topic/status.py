@@ -1,4 +1,4 @@
-"""rmqctl topic status: a topic queue by queue, and who consumes it."""
+"""rmqctl topic status: the queues of a topic, and the groups that consume it."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -29,20 +29,21 @@ Examples:
 
 \b
 Columns:
-  MIN, MAX     smallest offset that is left, next one to be written
-  MESSAGES     kept now
-  OLDEST       when the oldest message was stored, LAST-WRITE the newest
-  USE          what clients do with the queue by its broker's configuration
+  MIN, MAX     oldest available offset, next offset to be written
+  MESSAGES     number of available messages
+  OLDEST       store time of the oldest message
+  LAST-WRITE   store time of the newest message
+  USE          whether clients read and write it, by broker configuration
 
-The note "Consumed by" names groups with a member or a stored offset; one that not every broker names is named with the
-brokers that do."""
+The note "Consumed by" lists groups with a member or a stored offset. If only some brokers report a group, they are
+listed with it."""
 
 
 def command(
     ctx: typer.Context,
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to show.", show_default=False)],
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.topic_status import fetch_topic_status
 
     invocation = Invocation(ctx)
@@ -53,7 +54,7 @@ def command(
 
 
 def to_listing(status: "TopicStatus") -> Listing:
-    """Make the listing of a topic's queues."""
+    """Return the listing of a topic's queues."""
     return Listing(
         kind="TopicStatus",
         columns=_COLUMNS,
@@ -152,7 +153,7 @@ def _summary(status: "TopicStatus") -> dict[str, Any]:
     errors += [item.error.name for item in status.brokers if item.error is not None]
     if errors:
         last_at_ms = None  # a broker that is silent may have a newer one
-    # A broker without a row that does not tell may have queues too.
+    # A silent broker without a row may have queues too.
     rows = {row.mq.broker_name for row in status.queues}
     silent = [item.error.name for item in status.brokers if item.error is not None and item.broker_name not in rows]
     hidden = silent[0] if silent else None
@@ -207,30 +208,30 @@ _SHOWN_GROUPS = 10
 
 
 def _consumers(told: list[str], silent: list[str]) -> str:
-    """Say who consumes a topic, as far as brokers told."""
+    """Return a sentence on who consumes a topic, as far as brokers reported it."""
     if not silent:
         return f"Consumed by {listed(told, _SHOWN_GROUPS)}." if told else "No group consumes it."
-    untold = f"{', '.join(silent)} did not tell."
+    untold = f"{', '.join(silent)} did not report."
     if not told:
         return f"No group is known to consume it: {untold}"
     return f"Consumed by {listed(told, _SHOWN_GROUPS)}, and perhaps others: {untold}"
 
 
 def _unread(group: str, silent: list[str]) -> str:
-    """Say whose messages a retry topic holds that nobody is known to consume."""
-    start = f"It holds failed messages of group {group}; "
+    """Return a sentence on whose messages are in a retry topic without known members."""
+    start = f"It contains failed messages of group {group}; "
     if silent:
-        return f"{start}whether a member reads it is not known: {', '.join(silent)} did not tell."
-    return f"{start}no member subscribes to it, and no offset of it is stored."
+        return f"{start}whether a member reads it is unknown: {', '.join(silent)} did not report."
+    return f"{start}no member subscribes to it, and no offset is stored for it."
 
 
 def _words(item: "BrokerTopic") -> str:
-    """Say what a broker has and what its route has, side by side."""
+    """Return a broker's configuration and its route, side by side."""
     config, route = item.config, item.in_route
     has = "unknown" if item.error is not None else "does not have it"
     if config is not None:
         has = f"{config.read_queue_count}r/{config.write_queue_count}w {permission_words(config.perm)}"
-    told = "not named"
+    told = "not listed"
     if route is not None:
         told = f"{route.read_queue_count}r/{route.write_queue_count}w {permission_words(route.perm)}"
     if isinstance(item.error, NotRegisteredError):

@@ -1,1 +1,1 @@
-"""Commands that try changes out before anybody makes them."""
+"""The commands that simulate changes before they are made."""

@@ -1,4 +1,4 @@
-"""rmqctl whatif allocate: who would get which queue."""
+"""rmqctl whatif allocate: show which client would get which queue."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 HELP = """\b
 Examples:
-  rmqctl whatif allocate my-group                                # as it is, and as its strategy would have it
+  rmqctl whatif allocate my-group                                # current shares, and those of its strategy
   rmqctl whatif allocate my-group --add-clients 2                # two more clients
   rmqctl whatif allocate my-group --remove-clients 10.0.0.7@41#9
   rmqctl whatif allocate my-group --queues +4 --add-brokers 1
@@ -24,15 +24,22 @@ Examples:
   rmqctl whatif allocate --spec group.json -o json
 
 \b
-Strategies: averagely (RocketMQ's default), circle, consistent-hash, config, machine-room, machine-room-nearby,
-pop-share; of rmqctl itself sticky (least movement) and lag-weighted (equal work); RocketMQ's names as well (AVG).
---spec reads one group or a list of them:
-  {"strategy": "averagely", "options": {"virtualNodes": 10, "rooms": [], "queues": [], "siteOf": "-",
-   "inner": "averagely", "popShareQueueNum": 0, "weights": [], "custom": {}},
-   "queues": [{"topic": "T", "brokerName": "broker-a", "queueId": 0}], "clients": ["c1", "c2"]}
+Strategies: averagely (RocketMQ's default), circle, consistent-hash,
+config, machine-room, machine-room-nearby, pop-share; rmqctl's own: sticky
+(least movement) and lag-weighted (equal work). RocketMQ's names are accepted
+as well (AVG).
 
-Every topic is shared among all clients of the group, as RocketMQ does it, and by the order of names: clients sort by
-their ids. Options under "custom" are for a plugin's strategy. Nothing is changed anywhere."""
+\b
+--spec reads one group or a list of groups:
+  {"strategy": "averagely",
+   "options": {"virtualNodes": 10, "rooms": [], "queues": [], "siteOf": "-",
+     "inner": "averagely", "popShareQueueNum": 0, "weights": [],
+     "custom": {}},
+   "queues": [{"topic": "T", "brokerName": "broker-a", "queueId": 0}],
+   "clients": ["c1", "c2"]}
+
+As in RocketMQ, each topic is shared among all clients of the group, and shares depend on the order of names: clients
+are sorted by id. Options under "custom" are for a plugin's strategy. Nothing is changed."""
 
 
 def command(
@@ -42,60 +49,68 @@ def command(
         list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic. May be repeated.")
     ] = None,
     strategy: Annotated[
-        list[str] | None, typer.Option("--strategy", metavar="STRATEGY", help="Share by it. May be repeated.")
+        list[str] | None, typer.Option("--strategy", metavar="STRATEGY", help="Strategy to simulate. May be repeated.")
     ] = None,
     compare: Annotated[
-        str | None, typer.Option("--compare", metavar="STRATEGIES", help="A row for each, or for all.")
+        str | None,
+        typer.Option("--compare", metavar="STRATEGIES", help="Strategies to compare, separated by commas, or all."),
     ] = None,
     spec: Annotated[
-        str | None, typer.Option("--spec", metavar="FILE", help="Groups described in JSON; - reads stdin.")
+        str | None, typer.Option("--spec", metavar="FILE", help="File with groups in JSON; - for stdin.")
     ] = None,
-    brokers: Annotated[int | None, typer.Option("--brokers", metavar="N", help="A group of a size.")] = None,
+    brokers: Annotated[
+        int | None, typer.Option("--brokers", metavar="N", help="Simulate a group on this number of brokers.")
+    ] = None,
     queues: Annotated[
         list[str] | None,
-        typer.Option("--queues", metavar="N|+N|-N|=N", help="Queues at each broker; with a sign, a change of them."),
+        typer.Option("--queues", metavar="N|+N|-N|=N", help="Queues per broker; with a sign, a change to them."),
     ] = None,
-    consumers: Annotated[int | None, typer.Option("--consumers", metavar="N", help="Its clients.")] = None,
+    consumers: Annotated[
+        int | None, typer.Option("--consumers", metavar="N", help="Clients of the group to simulate.")
+    ] = None,
     add_clients: Annotated[
-        list[str] | None, typer.Option("--add-clients", metavar="N|ID", help="Clients that come. May be repeated.")
+        list[str] | None, typer.Option("--add-clients", metavar="N|ID", help="Clients to add. May be repeated.")
     ] = None,
     remove_clients: Annotated[
         list[str] | None,
-        typer.Option("--remove-clients", metavar="ID|N", help="Clients that go; a number takes the last ones."),
+        typer.Option("--remove-clients", metavar="ID|N", help="Clients to remove; a number removes the last ones."),
     ] = None,
     add_brokers: Annotated[
         list[str] | None,
-        typer.Option("--add-brokers", metavar="N|NAME", help="Brokers that come, with as many queues as others."),
+        typer.Option("--add-brokers", metavar="N|NAME", help="Brokers to add, with as many queues as the others."),
     ] = None,
     remove_broker: Annotated[
         list[str] | None,
-        typer.Option("--remove-brokers", "--remove-broker", metavar="NAME", help="A broker that goes. Repeatable."),
+        typer.Option("--remove-brokers", "--remove-broker", metavar="NAME", help="Broker to remove. May be repeated."),
     ] = None,
     virtual_nodes: Annotated[
-        int | None, typer.Option("--virtual-nodes", metavar="N", help="For consistent-hash.")
+        int | None, typer.Option("--virtual-nodes", metavar="N", help="Virtual nodes of consistent-hash.")
     ] = None,
     room: Annotated[
-        list[str] | None, typer.Option("--room", metavar="ROOM", help="For machine-room. May be repeated.")
+        list[str] | None, typer.Option("--room", metavar="ROOM", help="Room of machine-room. May be repeated.")
     ] = None,
     site_of: Annotated[
         str | None,
-        typer.Option("--site-of", metavar="SIGN|NAME", help="For machine-room-nearby: rooms end at it, or a plugin's."),
+        typer.Option(
+            "--site-of", metavar="SIGN|NAME", help="For machine-room-nearby: sign that ends a room, or a resolver."
+        ),
     ] = None,
     inner: Annotated[
-        str | None, typer.Option("--inner", metavar="STRATEGY", help="What machine-room-nearby and pop-share share by.")
+        str | None,
+        typer.Option("--inner", metavar="STRATEGY", help="Inner strategy of machine-room-nearby and pop-share."),
     ] = None,
     pop_share: Annotated[
-        int | None, typer.Option("--pop-share", metavar="N", help="For pop-share: popShareQueueNum.")
+        int | None, typer.Option("--pop-share", metavar="N", help="popShareQueueNum of pop-share.")
     ] = None,
     sample: Annotated[
         str | None,
-        typer.Option("--sample", metavar="TIME", help="How long to count messages that come. [default: 1s]"),
+        typer.Option("--sample", metavar="TIME", help="How long to count new messages. [default: 1s]"),
     ] = None,
     plugin: Annotated[
         list[str] | None, typer.Option("--plugin", metavar="FILE", help="A plugin with strategies or site resolvers.")
     ] = None,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.results import not_found
     from rmqctl.cli.output.render import choose_columns, render
     from rmqctl.cli.output.waiting import Waiting
@@ -111,7 +126,7 @@ def command(
     choose_columns(COLUMNS, invocation.display)
     require_one_source("allocate", group, spec, brokers, consumers)
     if group is None and (topic or sample):
-        raise UsageError(f"{'--topic' if topic else '--sample'} is for a running group.")
+        raise UsageError(f"{'--topic' if topic else '--sample'} needs a running group.", hint="Name it as GROUP.")
     manager = load_plugins(plugin or ())
     size, queue_change = queue_words(queues or ())
     changes = Changes(
@@ -127,11 +142,12 @@ def command(
     words, custom = strategy_words(strategy or (), compare), strategies(manager)
     require_known(words, custom)
     if spec is not None and size is not None:
-        raise UsageError(f"--queues {size} is for a group of a size; of a described one it is +N, -N or =N.")
+        raise UsageError(f"--queues {size} cannot be used with --spec.", hint="Use +N, -N or =N to change its queues.")
     failures: Sequence[Failure] = ()
     if group is not None:
         if size is not None:
-            raise UsageError(f"--queues {size} is for a group of a size; of a running one it is +N, -N or =N.")
+            sentence = f"--queues {size} cannot be used with a running group."
+            raise UsageError(sentence, hint="Use +N, -N or =N to change its queues.")
         name = invocation.full_name(group)
         scene, failures = read_group(
             invocation, name, topic or (), sample_s=sample_time_s(sample), may_be_empty=bool(changes.add_clients)

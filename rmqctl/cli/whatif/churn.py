@@ -1,4 +1,4 @@
-"""rmqctl whatif churn: what moves when clients restart, with protection mode and without."""
+"""rmqctl whatif churn: show which queues move when clients restart, with and without protection mode."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -26,20 +26,25 @@ Examples:
   rmqctl whatif churn my-group --client 10.0.0.7@41#9 --times 20    # one client flaps
   rmqctl whatif churn --brokers 5 --queues 2 --consumers 3 --every 30s --down 10s --protection 20s --protection 5m
 
-\b
-With protection mode a client that comes counts only when it has been there for some time; until then it gets no queue,
-and nothing moves for its sake. RocketMQ has none: the first row is how it behaves.
-  SHARES    how often queues got other owners
-  MOVES     how many queues did, in all
-  TWICE     of these, how many had an owner that goes on: it may still consume what the next one consumes already
-  MOST      the most queues that one client had
-  UNOWNED   queues times seconds that nobody consumed
+In protection mode, a new client counts only after the protection time. Until then it gets no queue, and no queue moves
+because of it. RocketMQ has no protection mode: the first row shows how it behaves.
 
-Everybody is taken to see everything at once; real clients are up to 20 s late, each at its own time."""
+\b
+Columns:
+  PROTECTION  protection time; none: without protection mode
+  SHARES      number of times that queues got other owners
+  MOVES       queues that got another owner, in total
+  DUP-MOVES   of these, moves from an owner that is still running: for a while
+              both may consume the same messages
+  MOST        largest number of queues that one client had
+  UNOWNED     time without an owner, summed over all queues
+  DURATION    time until the last change
+
+The simulation assumes that all clients react immediately; real clients lag by up to 20 s, each at its own time."""
 
 _EVERY_MS, _DOWN_MS, _PROTECTION_MS = 30_000, 10_000, 60_000
 _MOST_EVENTS = 10_000
-# All queues are shared again up to three times for a restart; so many queues and clients take about a minute.
+# A restart shares all queues up to three times; this many queues and clients take about a minute.
 _MOST_WORK = 50_000_000
 
 
@@ -50,29 +55,39 @@ def command(
         list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic. May be repeated.")
     ] = None,
     client: Annotated[
-        list[str] | None, typer.Option("--client", metavar="ID", help="Only this one restarts. May be repeated.")
+        list[str] | None, typer.Option("--client", metavar="ID", help="Restart only this client. May be repeated.")
     ] = None,
     every: Annotated[
-        str | None, typer.Option("--every", metavar="TIME", help="From one restart to the next. [default: 30s]")
+        str | None, typer.Option("--every", metavar="TIME", help="Time from one restart to the next. [default: 30s]")
     ] = None,
     down: Annotated[
-        str | None, typer.Option("--down", metavar="TIME", help="How long a client is away. [default: 10s]")
+        str | None, typer.Option("--down", metavar="TIME", help="How long a client is down. [default: 10s]")
     ] = None,
-    times: Annotated[int, typer.Option("--times", metavar="N", help="How often each restarts.")] = 1,
+    times: Annotated[int, typer.Option("--times", metavar="N", help="Number of restarts of each client.")] = 1,
     protection: Annotated[
         list[str] | None,
-        typer.Option("--protection", metavar="TIME", help="A row for it. May be repeated. [default: 60s]"),
+        typer.Option(
+            "--protection", metavar="TIME", help="Protection time to simulate. May be repeated. [default: 60s]"
+        ),
     ] = None,
-    same_ids: Annotated[bool, typer.Option("--same-ids", help="Clients come back with the id that they had.")] = False,
-    strategy: Annotated[str | None, typer.Option("--strategy", metavar="STRATEGY", help="Share by it.")] = None,
+    same_ids: Annotated[bool, typer.Option("--same-ids", help="Clients restart with the same id.")] = False,
+    strategy: Annotated[
+        str | None, typer.Option("--strategy", metavar="STRATEGY", help="Strategy to simulate.")
+    ] = None,
     spec: Annotated[
-        str | None, typer.Option("--spec", metavar="FILE", help="A group described in JSON; - reads stdin.")
+        str | None, typer.Option("--spec", metavar="FILE", help="File with a group in JSON; - for stdin.")
     ] = None,
-    brokers: Annotated[int | None, typer.Option("--brokers", metavar="N", help="A group of a size.")] = None,
-    queues: Annotated[int | None, typer.Option("--queues", metavar="N", help="Its queues at each broker.")] = None,
-    consumers: Annotated[int | None, typer.Option("--consumers", metavar="N", help="Its clients.")] = None,
+    brokers: Annotated[
+        int | None, typer.Option("--brokers", metavar="N", help="Simulate a group on this number of brokers.")
+    ] = None,
+    queues: Annotated[
+        int | None, typer.Option("--queues", metavar="N", help="Queues per broker of the group to simulate.")
+    ] = None,
+    consumers: Annotated[
+        int | None, typer.Option("--consumers", metavar="N", help="Clients of the group to simulate.")
+    ] = None,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.admin.results import not_found
     from rmqctl.cli.output.render import choose_columns, render
     from rmqctl.cli.output.waiting import Waiting
@@ -90,7 +105,7 @@ def command(
     given_ms = [_time_ms("--protection", text, 0) for text in protection or ()] or [_PROTECTION_MS]
     protections_ms = list(dict.fromkeys([0, *given_ms]))
     if every_ms == 0 or times < 1:
-        raise UsageError("--every 0 and --times 0 let nothing happen.")
+        raise UsageError("--every and --times must be greater than 0.")
     if strategy is not None:
         require_known([strategy], {})
     failures: Sequence[Failure] = ()
@@ -100,7 +115,7 @@ def command(
     else:
         found = read_spec(spec) if spec is not None else [shaped(brokers, queues, consumers)]
         if len(found) > 1:
-            raise UsageError(f"The description has {len(found)} groups; churn takes one.")
+            raise UsageError(f"--spec has {len(found)} groups; churn simulates only one.")
         question = found[0]
     ids = sort_client_ids(set(question.scene.client_ids))
     for client_id in client or ():
@@ -110,7 +125,7 @@ def command(
     going = [client_id for client_id in ids if not client or client_id in client]
     if len(going) * times > _MOST_EVENTS:
         raise UsageError(
-            f"{len(going) * times} restarts are more than {_MOST_EVENTS}.", hint="Name some with --client."
+            f"{len(going) * times} restarts are more than {_MOST_EVENTS}.", hint="Select clients with --client."
         )
     size = len(question.scene.queues) + len(ids)
     if 3 * len(going) * times * len(protections_ms) * size > _MOST_WORK:
@@ -118,7 +133,7 @@ def command(
             f"{counted(len(going) * times, 'restart')} of a group with {counted(len(question.scene.queues), 'queue')}"
         )
         raise UsageError(
-            f"{count} and {counted(len(ids), 'client')} would take too long.", hint="Name some with --client."
+            f"{count} and {counted(len(ids), 'client')} would take too long.", hint="Select clients with --client."
         )
     events = restarts(going, every_ms=every_ms, down_ms=down_ms, times=times, new_ids=not same_ids)
     name = own_strategy(question) if strategy is None else strategy
@@ -138,7 +153,7 @@ def _time_ms(option: str, text: str | None, default_ms: int) -> int:
 def to_listing(
     churns: "Sequence[Churn]", scene: "Scene", strategy: str, failures: "Sequence[Failure]" = (), *, is_own: bool
 ) -> Listing:
-    """Make the listing, a row for each time of protection."""
+    """Make the listing, one row per protection time."""
     import msgspec
 
     live = scene.live
@@ -154,14 +169,14 @@ def to_listing(
 
 
 def _notes(scene: "Scene", strategy: str, *, is_own: bool) -> "Iterator[str]":
-    """Say what stands for what is not known, or can't be simulated."""
+    """Say what is assumed for unknown values, and what cannot be simulated."""
     live = scene.live
     if live is not None and is_own and len(live.strategies) != 1:
-        told = f"share by {', '.join(sorted(live.strategies))}" if live.strategies else "don't say how they share"
-        yield f"The members {told}: {strategy} is taken for all of them."
+        told = f"use {', '.join(sorted(live.strategies))}" if live.strategies else "do not report their strategy"
+        yield f"The members {told}: {strategy} is simulated for all of them."
     doubled = sorted({client_id for client_id in scene.client_ids if scene.client_ids.count(client_id) > 1})
     if doubled:
-        yield f"Of clients with one id only one is simulated: {', '.join(doubled[:3])}."
+        yield f"Clients that share an id are simulated as one: {', '.join(doubled[:3])}."
 
 
 def _show_time(key: str) -> Any:
@@ -176,7 +191,7 @@ _COLUMNS = (
     Column("PROTECTION", "protectionMs", show=_show_protection),
     Column("SHARES", "shareCount", is_number=True),
     Column("MOVES", "moveCount", is_number=True),
-    Column("TWICE", "twiceCount", is_number=True),
+    Column("DUP-MOVES", "twiceCount", is_number=True),
     Column("MOST", "mostQueues", is_number=True),
     Column("UNOWNED", "unownedMs", show=_show_time("unownedMs"), is_number=True),
     Column("DURATION", "durationMs", show=_show_time("durationMs"), is_number=True),

@@ -1,4 +1,4 @@
-"""rmqctl whatif expiry: how long messages that hang wait until they are sent back."""
+"""rmqctl whatif expiry: show how long stuck messages wait until they are sent back."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -17,42 +17,47 @@ if TYPE_CHECKING:
 
 HELP = """\b
 Examples:
-  rmqctl whatif expiry                                   # 20 messages of one queue hang at once
+  rmqctl whatif expiry                                   # 20 messages of one queue are stuck
   rmqctl whatif expiry --messages 40 --consume-timeout 5m
-  rmqctl whatif expiry my-group                          # what its clients have in hand now
+  rmqctl whatif expiry my-group                          # messages in flight at its clients now
   rmqctl whatif expiry my-group -o json | jq '.items[] | {headOffset, laterMs}'
 
-RocketMQ's client looks every consumeTimeout (15 min), from its own start on, at the first 16 messages in hand of each
-queue, and sends back those that are older than consumeTimeout. So a message waits for up to twice that, behind others
-for longer. An exact timer, as that of `rmqctl consume run`, sends each back when its time is over.
+Every consumeTimeout (15 min), counted from its start, RocketMQ's client checks the first 16 messages in flight of each
+queue and sends back those that are older than consumeTimeout. So a message waits up to twice that time, and longer
+behind others. An exact timer, as in `rmqctl consume run`, sends back each message when its time is over.
 
 \b
 Columns:
-  EXACT      how long a message waits with an exact timer
-  ROCKETMQ   how long it waits by RocketMQ's look; without a group: at the best, on average, at the worst
-  IN-HAND    how long the client has had it, at least;  NEXT-LOOK: time until the client looks next
-  SENT-BACK-IN   time until the client's look sends it back; a range where its age leaves open which look that is
+  EXACT         how long a message waits with an exact timer
+  ROCKETMQ      how long it waits with RocketMQ's client; without a group: in
+                the best case, on average, in the worst case
+  LATER-BY      difference between the two
+  IN-HAND       how long the client has been processing it, at least
+  NEXT-LOOK     time until the client's next check
+  SENT-BACK-IN  time until a check of the client sends it back; a range if its
+                age does not determine which check
 
-Messages that are consumed in order are never sent back. Nothing is changed; with a group it is watched for 10 s."""
+Messages that are consumed in order are never sent back. A group is watched for 10 s (--for). Nothing is changed."""
 
 _TIMEOUT_MS = 900_000
 
 
 def command(
     ctx: typer.Context,
-    group: Annotated[
-        str | None, typer.Argument(metavar="[GROUP]", help="A group that runs.", show_default=False)
-    ] = None,
+    group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="A running group.", show_default=False)] = None,
     messages: Annotated[
-        int, typer.Option("--messages", metavar="N", min=1, max=1000, help="Messages of one queue that hang at once.")
+        int,
+        typer.Option("--messages", metavar="N", min=1, max=1000, help="Messages of one queue that are stuck together."),
     ] = 20,
     consume_timeout: Annotated[
         str | None,
-        typer.Option("--consume-timeout", metavar="DURATION", help="The client's. Default: 15m, or its own."),
+        typer.Option(
+            "--consume-timeout", metavar="DURATION", help="consumeTimeout. Default: the client's own, or 15m."
+        ),
     ] = None,
     window: Annotated[str, typer.Option("--for", metavar="DURATION", help="Watch a group for this long.")] = "10s",
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     invocation = Invocation(ctx, needs_cluster=group is not None)
     timeout_ms = None if consume_timeout is None else duration_option_ms("--consume-timeout", consume_timeout)
     window_s = duration_option_ms("--for", window) / 1000
@@ -68,10 +73,10 @@ def command(
 
 
 def _model(count: int, timeout_ms: int) -> Listing:
-    """Compare the two for messages that begin to hang together: just before a look, and just after one."""
+    """Compare the two for messages that get stuck together: just before a check, and just after one."""
     from rmqctl.rules.expiry import expiry_waits
 
-    # A look comes 1 ms after they began at the best, and a whole consumeTimeout after that at the worst.
+    # In the best case a check follows 1 ms after the start, in the worst case a whole consumeTimeout after it.
     best, worst = (expiry_waits([0] * count, timeout_ms, first_ms) for first_ms in (1, timeout_ms))
     items = [
         {
@@ -93,7 +98,7 @@ def _model(count: int, timeout_ms: int) -> Listing:
 
 
 def to_listing(scan: "StuckScan", timeout_ms: int | None) -> Listing:
-    """Show what clients have in hand, and how long each would wait from its beginning on."""
+    """Make the listing of messages in flight, and how long each would wait in total."""
     from rmqctl.rules.stuck_queues import Motion
 
     resting = [each for each in scan.queues if each.watched.motion is Motion.RESTS and each.holder is not None]
@@ -104,7 +109,7 @@ def to_listing(scan: "StuckScan", timeout_ms: int | None) -> Listing:
         name=lambda item: f"{item['topic']}@{item['brokerName']}:{item['queueId']}",
         failures=scan.failures,
         extra={"group": scan.group, "state": scan.progress.state, "watchedMs": scan.watched_ms},
-        empty=f"No client of group {scan.group} had the same message in hand while it was watched.",
+        empty=f"No client of group {scan.group} had the same message in flight during the whole watch.",
     )
 
 
@@ -129,7 +134,7 @@ def _item(scan: "StuckScan", queue: "StuckQueue", timeout_ms: int | None) -> dic
     if settings is not None and settings.is_orderly:
         why, item["exactMs"] = "CONSUMED_IN_ORDER", None
     elif queue.verdict.source is AgeSource.REPORTED:
-        why = "EXACT_TIMER"  # rmqctl's own consumer, which does not look now and then
+        why = "EXACT_TIMER"  # rmqctl's own consumer, which does not check periodically
     elif now_ms is not None and started_at_ms is not None and wanted_ms and in_hand_ms is not None:
         look_in_ms = next_look_ms(started_at_ms, wanted_ms, now_ms) - now_ms
         (wait,) = expiry_waits([-in_hand_ms], wanted_ms, look_in_ms)
@@ -148,7 +153,7 @@ def _item(scan: "StuckScan", queue: "StuckQueue", timeout_ms: int | None) -> dic
 
 
 def _most_age_ms(queue: "StuckQueue", started_at_ms: int, now_ms: int) -> int:
-    """Return how long the head is in hand at most: since it was stored, the client began, and it took the queue."""
+    """Return how long the head is in flight at most: since it was stored, the client started and locked the queue."""
     held, stored_ms = queue.watched.last.held, queue.verdict.at_most_ms
     taken_at_ms = None if held is None else held.locked_at_ms
     held_ms = max(0, now_ms - max(started_at_ms, taken_at_ms or 0))

@@ -1,4 +1,4 @@
-"""The words of `whatif allocate` that say how to share."""
+"""The options of `whatif allocate` for queues and strategies."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from rmqctl.errors import UsageError
 from rmqctl.whatif.changes import QueueChange, parse_queue_change
 
-# Those that need to be told nothing.
+# The strategies that need no options.
 _ALL = ("averagely", "circle", "consistent-hash", "sticky", "lag-weighted")
 
 
 def queue_words(words: Iterable[str]) -> tuple[int | None, QueueChange | None]:
-    """Return how many queues brokers have, and how many more or fewer. Raises UsageError."""
+    """Return the number of queues per broker, and the change of that number. Raises UsageError."""
     size: int | None = None
     change: QueueChange | None = None
     for word in words:
@@ -35,7 +35,7 @@ def strategy_words(named: Sequence[str], compared: str | None) -> tuple[str, ...
     if compared is not None:
         parts = [part.strip() for part in compared.split(",") if part.strip()]
         if not parts:
-            raise UsageError("--compare names no strategy.", hint="Such as --compare averagely,circle, or all.")
+            raise UsageError("--compare names no strategy.", hint="Use for example --compare averagely,circle, or all.")
         words += [word for part in parts for word in (_ALL if part == "all" else [part])]
     return tuple(dict.fromkeys(words))
 
@@ -43,7 +43,7 @@ def strategy_words(named: Sequence[str], compared: str | None) -> tuple[str, ...
 def given_options(
     *, virtual_nodes: int | None, rooms: Sequence[str], site_of: str | None, inner: str | None, share_count: int | None
 ) -> dict[str, Any]:
-    """Return what was said of the strategies' options, by their names in a description."""
+    """Return the given options of strategies, by their names in a spec."""
     given = {
         "virtual_nodes": virtual_nodes, "rooms": tuple(rooms) or None, "site_of": site_of, "inner": inner,
         "share_count": share_count,

@@ -1,4 +1,4 @@
-"""rmqctl whatif readonly: taking write permission from a broker."""
+"""rmqctl whatif readonly: show what happens to failed messages when a broker loses its write permission."""
 
 # No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
 # the cluster is imported when the command runs, so that --help needs none of it.
@@ -10,6 +10,7 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import UsageError
+from rmqctl.rules.names import one_of
 
 if TYPE_CHECKING:
     from rmqctl.whatif.readonly import Effect, Readonly
@@ -24,23 +25,30 @@ Examples:
 
 \b
 Verdicts:
-  BLOCKS          a failed message of this broker could be put nowhere: its client tries it again every 5 s (in order
-                  every second) without end, and the queue's offset stands still
-  FINDS_ANOTHER   it would be put into the retry topic at RETRY-AT; in order, past the maximum, among the dead letters
-  NOT_AFFECTED    the group sends nothing there: BROADCASTING, POP, PULL, ORDERLY_ENDLESS (no maximum of retries, so
-                  that a message that fails blocks its queue anyway), or SEND_BACK_ACCEPTED
-  UNKNOWN         WHY says what is not known
+  BLOCKS         no broker would store a failed message of this broker: its
+                 client retries every 5 s (in order: every second) without
+                 end, and the queue's offset does not advance
+  FINDS_ANOTHER  it would be stored in the retry topic on RETRY-AT; in order,
+                 past the maximum of retries, in the dead-letter topic
+  NOT_AFFECTED   the group sends nothing to this broker: BROADCASTING, POP,
+                 PULL, ORDERLY_ENDLESS (no maximum of retries: a failed
+                 message blocks its queue anyway), or SEND_BACK_ACCEPTED
+  UNKNOWN        WHY shows what is unknown
 
 \b
-Two ways of taking the permission (--by):
-  brokerPermission   mqadmin updateBrokerConfig -k brokerPermission -v 4: the broker refuses failed messages that come
-                     back (CONSUMER_SEND_MSG_BACK), and name servers tell producers
-  wipeWritePerm      mqadmin wipeWritePerm: only name servers tell producers; failed messages still go back to the
-                     broker, and only what clients send past the maximum, in order, looks for another
+Two ways to remove the permission (--by):
+  brokerPermission  mqadmin updateBrokerConfig -k brokerPermission -v 4: the
+                    broker rejects messages that are sent back
+                    (CONSUMER_SEND_MSG_BACK), and name servers no longer route
+                    producers to it
+  wipeWritePerm     mqadmin wipeWritePerm: only name servers change their
+                    routes; the broker still accepts messages that are sent
+                    back. Only messages that clients send past the maximum, in
+                    order, need another broker
 
-Clients hear of either when they next ask for routes, every 30 s: until then the broker still stores what they send to
-it. Asked are the groups that consume topics of the broker, of which it stores offsets or knows members. Nothing is
-changed anywhere."""
+Clients notice either change when they next ask for routes, every 30 s; until then, the broker still stores the messages
+that they send to it. The command checks the groups that consume topics of the broker and have offsets or members there.
+Nothing is changed."""
 
 
 def command(
@@ -50,14 +58,14 @@ def command(
     ],
     patterns: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[GROUP]...", help="Only these; * and ? stand for any text.", show_default=False),
+        typer.Argument(metavar="[GROUP]...", help="Groups to check; * and ? are wildcards.", show_default=False),
     ] = None,
     by: Annotated[
         str | None,
         typer.Option("--by", metavar="WAY", help="brokerPermission or wipeWritePerm. [default: brokerPermission]"),
     ] = None,
 ) -> int:
-    """Run the command; its help is the registry's line and HELP."""
+    """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.whatif.readonly import Way
     from rmqctl.whatif.readonly_live import fetch_readonly
 
@@ -66,7 +74,7 @@ def command(
     try:
         way = Way.BROKER_PERMISSION if by is None else Way(by)
     except ValueError:
-        raise UsageError(f"--by {by!r} is no way of taking it.", hint=f"Known are {' and '.join(Way)}.") from None
+        raise UsageError(f"Unknown value for --by: {by!r}.", hint=one_of(Way)) from None
     names = [invocation.full_name(pattern) for pattern in patterns or ()]
     if not names and invocation.full_name("*") != "*":
         names = [invocation.full_name("*")]

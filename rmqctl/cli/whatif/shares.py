@@ -1,4 +1,4 @@
-"""How shares are shown: before and after, what moves, how even it is."""
+"""How shares are shown: before and after, which queues move, and how even the shares are."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
     from rmqctl.whatif.looks import Looks
     from rmqctl.whatif.outcome import Balance, ClientShare, Outcome, Spread
 
-# Of a long list people see so many rows; all of them with -o wide.
+# The number of rows shown of a long list; -o wide shows all.
 _SHOWN = 20
 
 
 def to_listing(
     trials: Sequence[Trial], failures: Sequence[Failure] = (), *, group_count: int = 1, with_shares: bool = True
 ) -> Listing:
-    """Make the listing of strategies that were tried: one in full, several in a row each.
+    """Make the listing of strategies that were tried: one in full, several with a row each.
 
-    Of `group_count` groups each has as many trials, in order. Rows need no shares: there can be millions of queues.
+    Each of `group_count` groups has the same number of trials, in order. Rows need no shares: there can be millions of
+    queues.
     """
     several = len(trials) > 1
     items = [_item(trial, with_shares=with_shares or not several) for trial in trials]
@@ -41,7 +42,7 @@ def to_listing(
     )
 
 
-# What differs from strategy to strategy; the rest is said once.
+# Concerns that differ by strategy; the others are shown once.
 _OF_ONE_STRATEGY = frozenset({
     "UNOWNED_QUEUES", "SHARED_QUEUES", "IDLE_CLIENTS", "CONSUMED_TWICE", "CONSUMED_TWICE_UNKNOWN",
     "MOVED_QUEUES_START_LAST", "ORDERLY_QUEUES_STALL", "ORDERLY_QUEUES_MOVE", "NEW_IDS_UNKNOWN",
@@ -49,7 +50,7 @@ _OF_ONE_STRATEGY = frozenset({
 
 
 def _notes(items: Sequence[Item], group_count: int) -> Iterator[str]:
-    """Yield what is worth saying, with the group and strategy where there are several."""
+    """Yield the concerns, with the group and strategy if there are several."""
     for index, item in enumerate(items):
         group = f"Group {index * group_count // len(items) + 1}: " if group_count > 1 else ""
         for concern in item["concerns"]:
@@ -79,14 +80,14 @@ def _item(trial: Trial, *, with_shares: bool) -> dict[str, Any]:
         "concerns": [{"code": concern.code, "text": concern.text} for concern in trial.concerns],
     }  # fmt: skip
     has_members = live is not None and bool(live.members or live.silent)
-    nobody = None if has_members else str((live and live.unseen_reason) or "NO_MEMBERS")
-    reasons = _reasons(item, outcome, looks, is_live=live is not None, nobody=nobody)
+    absence = None if has_members else str((live and live.unseen_reason) or "NO_MEMBERS")
+    reasons = _reasons(item, outcome, looks, is_live=live is not None, absence=absence)
     item["reasons"] = reasons | total_reasons(queues)
     return item
 
 
 def _shares(trial: Trial) -> dict[str, Any]:
-    """Return who has what, before and after."""
+    """Return the queues of each client, before and after."""
     outcome, live = trial.outcome, trial.scene.live
     return {
         "allocation": {client_id: _queues(share) for client_id, share in outcome.after.items()},
@@ -127,9 +128,9 @@ def _shares(trial: Trial) -> dict[str, Any]:
 
 
 def _reasons(
-    item: Mapping[str, Any], outcome: Outcome, looks: Looks | None, *, is_live: bool, nobody: str | None
+    item: Mapping[str, Any], outcome: Outcome, looks: Looks | None, *, is_live: bool, absence: str | None
 ) -> dict[str, str]:
-    """Say why a null is one."""
+    """Return the reason for each null."""
     reasons = _balance_reasons(outcome.balance)
     if not is_live:
         reasons = dict.fromkeys(reasons, "NOT_LIVE")
@@ -141,7 +142,7 @@ def _reasons(
         unknown = [move.reason for move in outcome.moved if move.reason is not None]
         reasons["duplicateRisk"] = str(unknown[0]) if is_live and unknown else "NOT_LIVE"
     if item["isAsComputed"] is None:
-        reasons["isAsComputed"] = (nobody or _why_not_compared(item, looks)) if is_live else "NOT_LIVE"
+        reasons["isAsComputed"] = (absence or _why_not_compared(item, looks)) if is_live else "NOT_LIVE"
     return reasons
 
 
@@ -187,10 +188,10 @@ def _queues(queues: Iterable[MessageQueue]) -> list[dict[str, Any]]:
 def _sections(item: Item, is_wide: bool) -> list[Section]:
     facts = [
         ("queues", _queue_facts(item)),
-        ("a client has", _spread_facts(item, "queueCount")),
+        ("queues per client", _spread_facts(item, "queueCount")),
     ]
     if item["group"] is not None:
-        facts += [("lag a client", _spread_facts(item, "lag")), ("msg/s a client", _spread_facts(item, "rate"))]
+        facts += [("lag per client", _spread_facts(item, "lag")), ("msg/s per client", _spread_facts(item, "rate"))]
         facts.append(("now", _real_facts(item)))
         risk = item["duplicateRisk"]
         facts.append(("consumed twice", "unknown" if risk is None else f"up to {counted(risk, 'message')}"))
@@ -223,8 +224,8 @@ def _part(title: str, shown: Sequence[object], every: Sequence[object]) -> str:
 
 
 def _queue_facts(item: Item) -> str:
-    parts = [f"{item['movedCount']} move"]
-    for key, word in (("addedQueues", "come"), ("removedQueues", "go"), ("unownedQueues", "without an owner")):
+    parts = [f"{item['movedCount']} moved"]
+    for key, word in (("addedQueues", "added"), ("removedQueues", "removed"), ("unownedQueues", "without an owner")):
         if item[key]:
             parts.append(f"{len(item[key])} {word}")
     return ", ".join(parts)
@@ -243,18 +244,18 @@ def _real_facts(item: Item) -> str:
     like = f"; looks like {', '.join(item['looksLike'])}" if item["looksLike"] else ""
     if item["isAsComputed"] is None:
         reason = item["reasons"]["isAsComputed"]
-        return f"{_UNCOMPARED.get(reason, f'whether anybody is there is not known ({reason})')}{like}"
+        return f"{_UNCOMPARED.get(reason, f'unknown whether there are members ({reason})')}{like}"
     if item["isAsComputed"]:
-        return f"as the group's strategy gives it{like}"
+        return f"as computed by the group's strategy{like}"
     return f"{counted(len(item['differingClientIds']), 'client')} with other queues than computed{like}"
 
 
 _UNCOMPARED = {
-    "CLIENT_SILENT": "not every client told what it holds",
-    "NO_MEMBERS": "nobody is there",
+    "CLIENT_SILENT": "not every client reported its queues",
+    "NO_MEMBERS": "no members",
     "NOT_SUBSCRIBED": "no member subscribes to it",
     "STRATEGIES_DIFFER": "by several strategies",
-    "STRATEGY_UNKNOWN": "by a strategy that can't be computed",
+    "STRATEGY_UNKNOWN": "by a strategy that cannot be computed",
 }
 
 
@@ -285,7 +286,7 @@ def _id_ranges(ids: Sequence[int]) -> str:
 
 
 def _names(client_ids: Sequence[str]) -> str:
-    return ",".join(client_ids) or "nobody"
+    return ",".join(client_ids) or "-"
 
 
 def _spread_column(heading: str, key: str, *, is_wide: bool = False, gives_way: bool = False) -> Column:
@@ -305,7 +306,7 @@ COLUMNS = (
     Column("QUEUES", "queueCount", show=show_total("queueCount"), is_number=True),
     Column("CLIENTS", "clientCount", is_number=True),
     Column("MOVE", "movedCount", is_number=True),
-    Column("TWICE", "duplicateRisk", is_number=True, is_alarm=lambda item: bool(item["duplicateRisk"])),
+    Column("DUPLICATES", "duplicateRisk", is_number=True, is_alarm=lambda item: bool(item["duplicateRisk"])),
     Column("IDLE", "idleCount", is_number=True, is_alarm=lambda item: bool(item["idleCount"])),
     Column("UNOWNED", "unownedCount", is_number=True, is_alarm=lambda item: bool(item["unownedCount"])),
     _spread_column("MIN", "queueCountMin"),
@@ -319,7 +320,7 @@ COLUMNS = (
 
 
 def _client_columns(*, with_topic: bool) -> tuple[Column, ...]:
-    """Return the columns of clients; their queues are told with the topic where the group has several."""
+    """Return the columns of clients; queues are shown with their topic if the group has several."""
 
     def queues(key: str) -> Callable[[Item], str]:
         return lambda item: _ranges(item[key], with_topic=with_topic)
@@ -332,9 +333,9 @@ def _client_columns(*, with_topic: bool) -> tuple[Column, ...]:
         Column(
             "MSG/S", "rate", is_number=True, show=lambda item: "-" if item["rate"] is None else _number(item["rate"])
         ),
-        Column("HAS", "queues", show=queues("queues")),
-        Column("GETS", "gained", show=queues("gained"), gives_way=True),
-        Column("GIVES", "lost", show=queues("lost"), gives_way=True),
+        Column("HOLDS", "queues", show=queues("queues")),
+        Column("GAINS", "gained", show=queues("gained"), gives_way=True),
+        Column("LOSES", "lost", show=queues("lost"), gives_way=True),
     )
 
 
@@ -344,5 +345,5 @@ _MOVED = (
     Column("Q", "queueId", is_number=True),
     Column("FROM", "before", show=lambda item: _names(item["before"])),
     Column("TO", "after", show=lambda item: _names(item["after"])),
-    Column("TWICE", "duplicateRisk", is_number=True),
+    Column("DUPLICATES", "duplicateRisk", is_number=True),
 )

@@ -1,4 +1,4 @@
-"""Where the group comes from that changes are tried on: a running one, a description, or a size."""
+"""The sources of a group to simulate: a running one, a spec, or a size."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _SAMPLE_S = 1.0
 def require_one_source(
     command: str, group: str | None, spec: str | None, brokers: int | None, consumers: int | None
 ) -> None:
-    """Raise UsageError unless the group comes from just one place."""
+    """Raise UsageError unless there is exactly one source of the group."""
     if sum([group is not None, spec is not None, brokers is not None or consumers is not None]) != 1:
         raise UsageError(
             "Name one group, or give --spec, or --brokers with --queues and --consumers.",
-            hint=f"rmqctl whatif {command} --brokers 5 --queues 2 --consumers 3",
+            hint=f"Run for example rmqctl whatif {command} --brokers 5 --queues 2 --consumers 3.",
         )
 
 
@@ -44,23 +44,24 @@ def read_group(
     """Read a running group. Raises NotFoundError without queues or clients, UsageError for a broadcasting one."""
     wanted = [invocation.full_name(topic) for topic in topics]
     if sample_s * 1000 >= invocation.timeout_ms:
-        sentence = f"Counting messages for {sample_s:g} s leaves no time to ask: all must be over in"
-        raise UsageError(f"{sentence} {invocation.timeout_ms / 1000:g} s.", hint="--timeout allows for more.")
+        sentence = f"Messages cannot be counted for {sample_s:g} s: the deadline of the command is"
+        raise UsageError(f"{sentence} {invocation.timeout_ms / 1000:g} s.", hint="Increase --timeout.")
     live = invocation.ask(lambda client: fetch_scene(client, group, wanted, sample_s=sample_s))
     scene = live.scene
     if scene.live is not None and scene.live.message_model == BROADCASTING:
-        raise UsageError(f"Group {group} broadcasts: every member reads all queues, so that none are shared.")
+        raise UsageError(f"Group {group} is broadcasting: every member reads all queues, so no queue is allocated.")
     if not scene.queues:
         if (parent := invocation.ask(lambda client: find_bound_topic(client, group))) is not None:
-            sentence = f"Group {group} consumes lite topics of {parent}, which are not shared out by queue."
+            sentence = f"Group {group} consumes lite topics of {parent}, which are not allocated by queue."
             raise RefusedError(sentence, hint="Each of its clients subscribes to lite topics by name (RIP-83).")
         sentence = f"Group {group} has no topic with queues to share."
-        error = NotFoundError("Topic", group).reworded(sentence, hint="rmqctl group subscriptions shows what it wants.")
+        hint = f"Show its topics with rmqctl group subscriptions {group}."
+        error = NotFoundError("Topic", group).reworded(sentence, hint=hint)
         raise not_found(error, untold_of(scene, live.failures))
     if not scene.client_ids and not may_be_empty:
         seen = "no members that brokers can see"
         sentence = f"Group {group} has {seen}{f' ({live.unseen_reason})' if live.state is GroupState.UNKNOWN else ''}."
-        hint = f"rmqctl whatif allocate {group} --add-clients N shows what N clients would get."
+        hint = f"Simulate N clients with rmqctl whatif allocate {group} --add-clients N."
         raise not_found(NotFoundError("Client", group).reworded(sentence, hint=hint), untold_of(scene, live.failures))
     return scene, live.failures
 
@@ -72,7 +73,7 @@ def untold_of(scene: Scene, failures: Sequence[Failure]) -> dict[str, RmqctlErro
 
 
 def read_spec(path: str) -> list[Question]:
-    """Read the groups of a description, `-` for stdin. Raises UsageError."""
+    """Read the groups of a spec, `-` for stdin. Raises UsageError."""
     return [
         Question(item.scene, item.strategy, item.options, item.site_of)
         for item in parse_spec(read_input("--spec", path))
@@ -80,9 +81,9 @@ def read_spec(path: str) -> list[Question]:
 
 
 def shaped(brokers: int | None, queue_count: int | None, consumers: int | None) -> Question:
-    """Return a group of a size. Raises UsageError."""
+    """Return a group of this size. Raises UsageError."""
     for option, value in (("--brokers", brokers), ("--queues", queue_count), ("--consumers", consumers)):
         if value is None:
-            hint = "Such as --brokers 5 --queues 2 --consumers 3."
-            raise UsageError(f"{option} is missing: a size is --brokers, --queues and --consumers.", hint=hint)
+            hint = "Use for example --brokers 5 --queues 2 --consumers 3."
+            raise UsageError(f"{option} is missing: use --brokers, --queues and --consumers together.", hint=hint)
     return Question(shape(brokers or 0, queue_count or 0, consumers or 0))

@@ -1,4 +1,4 @@
-"""ALO001: members share queues by different strategies."""
+"""ALO001: members use different allocation strategies."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from rmqctl.rules.words import by_value
     "ALO001",
     Severity.ERROR,
     "members use different allocation strategies",
-    meaning="Each member computes its own share alone. With different strategies the shares do not fit together: some "
-    "queues have several owners (each message is consumed by all of them), others have none.",
-    advice="Set one allocateMessageQueueStrategy for all members and restart those that differ.",
+    meaning="Each member computes its own share of the queues independently. With different strategies, the shares do "
+    "not match. Some queues have several owners, each of which consumes every message; other queues have no owner.",
+    advice="Set the same allocateMessageQueueStrategy for all members and restart those that differ.",
     needs=(Need.MEMBERS,),
 )
 def strategies_differ(facts: GroupFacts) -> Iterator[Symptom]:
@@ -27,7 +27,7 @@ def strategies_differ(facts: GroupFacts) -> Iterator[Symptom]:
     strategies = by_value(told.items())
     if len(strategies) > 1:
         yield Symptom(
-            f"Members share queues in different ways: {', '.join(strategies)}.",
+            f"Members use different allocation strategies: {', '.join(strategies)}.",
             tuple(
                 Evidence("allocateMessageQueueStrategy", name, client_id) for client_id, name in told.items() if name
             ),

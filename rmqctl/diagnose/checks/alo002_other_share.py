@@ -1,4 +1,4 @@
-"""ALO002: a member holds other queues than its strategy gives it."""
+"""ALO002: a member's queues differ from its computed share."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rmqctl.whatif.looks import compare_with_real
 @check(
     "ALO002",
     Severity.ERROR,
-    "a member holds other queues than its strategy gives it",
-    meaning="Every member computes its share from the list of queues and the list of members. One that holds another "
-    "share saw another list, cannot get a queue's lock, or no longer rebalances. What it lacks may be consumed by "
-    "no member (ALO003), and what it has too much by two (ALO004).",
-    advice="Compare the members that each broker names (MEM002) and look at the threads of that member "
-    "(RebalanceService): rmqctl group members GROUP -o wide.",
+    "a member's queues differ from its computed share",
+    meaning="Every member computes its share from the list of queues and the list of members. A member with a "
+    "different share saw other lists, cannot lock a queue, or no longer rebalances. Queues that it lacks may have no "
+    "owner (ALO003); queues that it has in excess may have two (ALO004).",
+    advice="Compare the members that each broker lists (MEM002): rmqctl group members GROUP -o wide. Then check the "
+    "RebalanceService thread of that member.",
     may_pass=True,
 )
 def other_share(facts: GroupFacts) -> Iterator[Symptom]:
@@ -37,20 +37,21 @@ def other_share(facts: GroupFacts) -> Iterator[Symptom]:
         if client_id not in reporting:
             continue
         due, held = computed.due(client_id), computed.members[client_id].held
-        # A retry topic is made at the first heartbeat, and members hear of it up to 30 s later.
+        # A retry topic is created at the first heartbeat; members discover it up to 30 s later.
         lacking = sorted(mq for mq in due - held if not mq.topic.startswith(RETRY_PREFIX))
         surplus = sorted(mq for mq in held - due if mq.topic in scene.topics)
         if lacking or surplus:
             parts = [f"lacks {_queues(lacking)}"] * bool(lacking)
-            parts += [f"holds {_queues(surplus)} of others"] * bool(surplus)
+            parts += [f"holds {_queues(surplus)} of other members"] * bool(surplus)
             yield Symptom(
-                f"{client_id} does not hold its share by {computed.strategy}: it {' and '.join(parts)}.",
+                f"{client_id} does not hold the share that {computed.strategy} assigns to it: "
+                f"it {' and '.join(parts)}.",
                 (
                     Evidence("queues", sorted(map(str, held)), client_id),
                     Evidence("computed", sorted(map(str, due)), "rmqctl"),
                 ),
                 command("whatif", "allocate", facts.group),
-                # The same queues at both looks: others are a rebalance that goes on.
+                # The same queues at both looks: other queues mean a rebalance in progress.
                 key=f"{client_id} {lacking} {surplus}",
             )
 

@@ -15,13 +15,13 @@ from rmqctl.rules.words import agreeing, counted, listed
     "ALO003",
     Severity.ERROR,
     "queues have no owner",
-    meaning="No member consumes these queues: their messages wait, and are deleted unread once their time is over.",
-    advice="See who should hold them: rmqctl whatif allocate GROUP. Common causes: a member that does not subscribe to "
-    "the topic (SUB002), different strategies (ALO001), a member that hangs in its rebalance.",
+    meaning="No member consumes these queues. Their messages wait and are deleted unread when the retention ends.",
+    advice="To find the member that should hold them: rmqctl whatif allocate GROUP. Common causes: a member that does "
+    "not subscribe to the topic (SUB002), different strategies (ALO001), a member whose rebalance hangs.",
     may_pass=True,
 )
 def unowned(facts: GroupFacts) -> Iterator[Symptom]:
-    """Look for readable queues that no member names among its own, or whose broker has no member connected."""
+    """Look for readable queues that no member reports as its own, or whose broker has no connected member."""
     for topic, brokers in facts.unserved_brokers.items():
         yield Symptom(
             f"No member is connected to {listed(brokers)}: the queues of {topic} there have no owner.",

@@ -16,13 +16,13 @@ from rmqctl.rules.words import agreeing, counted
     Severity.ERROR,
     "queues have several owners",
     meaning="Each owner consumes all messages of the queue, and their commits overwrite each other.",
-    advice="See who should hold them: rmqctl whatif allocate GROUP. Common causes: one client id used twice (MEM001), "
-    "different strategies (ALO001), brokers that name different members (MEM002).",
+    advice="To find the member that should hold them: rmqctl whatif allocate GROUP. Common causes: a client id that "
+    "is used twice (MEM001), different strategies (ALO001), brokers that list different members (MEM002).",
     needs=(Need.MEMBERS,),
     may_pass=True,
 )
 def several_owners(facts: GroupFacts) -> Iterator[Symptom]:
-    """Look for queues that more than one member names among its own."""
+    """Look for queues that more than one member reports as its own."""
     if not facts.is_online or facts.is_broadcasting:
         return
     by_topic: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
@@ -34,7 +34,7 @@ def several_owners(facts: GroupFacts) -> Iterator[Symptom]:
     for topic, queues in by_topic.items():
         yield Symptom(
             f"{len(queues)} of {counted(totals[topic], 'queue')} of {topic} {agreeing(len(queues), 'is')} "
-            "held by several members: each consumes all of their messages.",
+            "held by several members: each of them consumes all messages.",
             tuple(Evidence(queue, "held", client_id) for queue, client_ids in queues for client_id in client_ids),
             command("offset", "show", facts.group, "--topic", topic),
             topic,

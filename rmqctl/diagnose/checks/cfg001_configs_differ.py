@@ -1,4 +1,4 @@
-"""CFG001: brokers have different settings of the group."""
+"""CFG001: brokers have different settings for the group."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from rmqctl.rules.group_views import differing_fields
 @check(
     "CFG001",
     Severity.WARNING,
-    "brokers have different settings of the group",
-    meaning="Each broker has a copy of the group's configuration of its own, so what happens to a message depends on "
-    "where it is stored.",
-    advice="Compare them with rmqctl group config GROUP, and set one value everywhere with rmqctl group update.",
+    "brokers have different settings for the group",
+    meaning="Each broker has its own copy of the group's configuration. What happens to a message depends on the "
+    "broker that stores it.",
+    advice="Compare the settings with rmqctl group config GROUP, then set the same value on all brokers with rmqctl "
+    "group update.",
     needs=(Need.BROKERS,),
 )
 def configs_differ(facts: GroupFacts) -> Iterator[Symptom]:

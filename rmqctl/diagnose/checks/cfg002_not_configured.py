@@ -1,4 +1,4 @@
-"""CFG002: a broker has no configuration of the group."""
+"""CFG002: a broker has no configuration for the group."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from rmqctl.model.names import RETRY_PREFIX
 @check(
     "CFG002",
     Severity.WARNING,
-    "a broker has no configuration of the group",
-    meaning="A broker that creates groups by itself makes one at the first heartbeat. Where "
-    "autoCreateSubscriptionGroup is off, it accepts heartbeats without registering the member, and refuses pulls "
-    "(26 SUBSCRIPTION_GROUP_NOT_EXIST).",
-    advice="Create the group there: rmqctl group create GROUP --broker BROKER.",
+    "a broker has no configuration for the group",
+    meaning="A broker that creates groups automatically does so at the first heartbeat. With "
+    "autoCreateSubscriptionGroup=false, it accepts heartbeats without registering the member, and refuses pulls (26 "
+    "SUBSCRIPTION_GROUP_NOT_EXIST).",
+    advice="Create the group on that broker: rmqctl group create GROUP --broker BROKER.",
     needs=(Need.BROKERS,),
 )
 def not_configured(facts: GroupFacts) -> Iterator[Symptom]:
-    """Look for brokers that answered and do not know the group, of a group that others know."""
+    """Look for brokers that answered but do not know a group that other brokers know."""
     # Members send heartbeats to the brokers of their topics only.
     of_topics = {row.mq.broker_name for row in facts.rows if not row.mq.topic.startswith(RETRY_PREFIX)}
     for name, config in facts.configs.items():
         if config is None and (name in of_topics or not of_topics):
             yield Symptom(
-                f"{name} has no configuration of this group.",
+                f"{name} has no configuration for this group.",
                 (Evidence("subscriptionGroupConfig", "none", name),),
                 command("group", "config", facts.group),
                 key=name,

@@ -13,14 +13,15 @@ from rmqctl.rules.words import by_value, listed, who_has
 @check(
     "CFG004",
     Severity.INFO,
-    "C++ members and others cannot be reset together",
-    meaning="Brokers of 4.x, and later ones with useServerSideResetOffset=false, send members the offsets that they go "
-    "to. C++ clients read another format than all others, and a broker writes one of them for the whole group.",
-    advice="Stop the members before a reset, or set useServerSideResetOffset=true on brokers of 5.x.",
+    "C++ members and other members cannot be reset together",
+    meaning="Brokers of 4.x, and later ones with useServerSideResetOffset=false, reset a group by sending its members "
+    "the new offsets. C++ clients expect a different format than all other clients, and a broker sends only one "
+    "format to the whole group.",
+    advice="Stop the members before a reset, or set useServerSideResetOffset=true on 5.x brokers.",
     needs=(Need.BROKERS, Need.BACKLOG),
 )
 def resets_unread(facts: GroupFacts) -> Iterator[Symptom]:
-    """Compare the languages of members, where a broker does not reset by itself."""
+    """Compare the languages of members, where a broker does not reset offsets itself."""
     languages = by_value((each.client_id, language) for each in facts.members for language in each.languages)
     told = {
         name: settings.get("useServerSideResetOffset") == "true" for name, settings in facts.broker_settings.items()
@@ -28,8 +29,8 @@ def resets_unread(facts: GroupFacts) -> Iterator[Symptom]:
     if CPP not in languages or len(languages) == 1 or all(told.values()):
         return
     yield Symptom(
-        f"A reset would not reach all members: they are in {who_has(languages)}, and "
-        f"{listed(name for name, resets in told.items() if not resets)} sends them one format.",
+        f"A reset would not reach all members: they use {who_has(languages)}, but the "
+        f"reset of {listed(name for name, resets in told.items() if not resets)} has one format for all members.",
         (
             *(Evidence("language", listed(each.languages), each.client_id) for each in facts.members),
             *(Evidence("useServerSideResetOffset", resets, name) for name, resets in told.items()),

@@ -17,14 +17,14 @@ _LIMIT_MS = 1_000
     "CLK001",
     Severity.WARNING,
     "the brokers' clocks differ",
-    meaning="Each broker stores, delays and expires messages by its own clock. One point in time is then a different "
-    "one at each: for resets and searches by time, for timer messages (which name a time of their producer's clock), "
-    "for CONSUME_FROM_TIMESTAMP, and in every time that rmqctl shows of a message.",
+    meaning="Each broker stores, delays and expires messages by its own clock, so the same point in time differs "
+    "between brokers. This affects resets and searches by time, CONSUME_FROM_TIMESTAMP, and every message time that "
+    "rmqctl shows. It also affects timer messages, whose delivery time is set by the producer's clock.",
     advice="Synchronise the clocks of the brokers' hosts (NTP), in small steps. rmqctl doctor measures them.",
     needs=(Need.BROKERS, Need.CLOCKS),
 )
 def brokers_differ(facts: GroupFacts) -> Iterator[Symptom]:
-    """Compare each broker with the one in the middle; what is proven by the round trips counts."""
+    """Compare each broker's clock with the median one; only differences that the round trips prove count."""
     skews = facts.clocks.brokers
     middle = middle_clock(skews.values())
     of = next((name for name, skew in skews.items() if skew is middle), None)

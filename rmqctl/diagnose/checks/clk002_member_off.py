@@ -16,15 +16,16 @@ _INFO_MS = 1_000
     "CLK002",
     Severity.WARNING,
     "a member's clock is off",
-    meaning="Subscriptions are ordered by versions, which are times of the members' clocks: one that is fast overrules "
-    "the others, one that is slow cannot change the group's filter. CONSUME_FROM_TIMESTAMP starts at another message "
-    "than meant. Retry delays, timeouts of locks and of members are measured by one clock each, and stay right.",
-    advice="Synchronise the clock of the member's host (NTP), then restart the member: its versions stay as they are "
-    "until then.",
+    meaning="Subscriptions are ordered by version, which is a time of the member's own clock. A member whose clock is "
+    "ahead overrules the others; one whose clock is behind cannot change the group's filter. CONSUME_FROM_TIMESTAMP "
+    "starts at a different message than intended. Retry delays and the timeouts of locks and members each depend on a "
+    "single clock and are not affected.",
+    advice="Synchronise the clock of the member's host (NTP), then restart the member: its versions do not change "
+    "before that.",
     needs=(Need.MEMBERS, Need.CLOCKS),
 )
 def member_off(facts: GroupFacts) -> Iterator[Symptom]:
-    """Compare what is proven of each member's clock with the brokers'; it is off when it is outside of all of them."""
+    """Compare the proven bounds of each member's clock with those of all brokers' clocks."""
     for client_id, bounds in facts.clocks.off().items():
         off_ms = bounds.off_ms()
         if abs(off_ms) > _INFO_MS:

@@ -13,7 +13,7 @@ from rmqctl.rules.durations import short_duration
 from rmqctl.rules.member_clock import MAX_VERSION_MS
 from rmqctl.rules.words import listed
 
-# A difference that matters to who changes a filter by hand.
+# A difference that matters to a user who changes a filter manually.
 _LEAST_MS = 10_000
 
 
@@ -21,15 +21,15 @@ _LEAST_MS = 10_000
     "CLK003",
     Severity.INFO,
     "clocks order subscriptions wrongly",
-    meaning="A broker keeps the filter with the newest version, and a version is the time of the member's own clock. "
-    "A member whose clock is behind that of another one subscribes later and still has an older version: its filter "
-    "does not count until its clock has passed the other's version.",
+    meaning="A broker keeps the filter with the newest version, and a version is a time of the member's own clock. A "
+    "member whose clock is behind another one can subscribe later and still have an older version. Its filter has no "
+    "effect until its clock passes the other member's version.",
     advice="Synchronise the members' clocks, then restart the member whose version is too new (last, if all restart). "
     "A broker forgets the version when all members of the group have left it.",
     needs=(Need.MEMBERS, Need.CLOCKS),
 )
 def versions_misordered(facts: GroupFacts) -> Iterator[Symptom]:
-    """Compare the newest version of each topic with when the others subscribed, and with what their clocks show now."""
+    """Compare each topic's newest version with the times of the other subscriptions and with the clocks now."""
     clocks = facts.clocks.members
     for topic, by_client in facts.wanted().items():
         known = {name: item for name, item in by_client.items() if item.version_ms <= MAX_VERSION_MS}
@@ -44,8 +44,8 @@ def versions_misordered(facts: GroupFacts) -> Iterator[Symptom]:
         ]
         if overruled:
             yield Symptom(
-                f"{newest} subscribed to {topic} before {listed(overruled)}, and still has the newest version, "
-                "by its own clock: its filter counts.",
+                f"{newest} subscribed to {topic} before {listed(overruled)} but has the newest version, "
+                "by its own clock: its filter applies.",
                 subscriptions_as_evidence(topic, {name: known[name] for name in (newest, *overruled)}),
                 show_subscriptions(facts),
                 topic,
@@ -58,7 +58,7 @@ def versions_misordered(facts: GroupFacts) -> Iterator[Symptom]:
         if waits:
             differ = any(known[name].filter_key != known[newest].filter_key for name in waits)
             yield Symptom(
-                f"For {short_duration(max(waits.values()))} from now, no filter of {listed(waits)} for {topic} "
+                f"For the next {short_duration(max(waits.values()))}, no filter of {listed(waits)} for {topic} "
                 f"replaces that of {newest}.",
                 subscriptions_as_evidence(topic, {name: known[name] for name in (newest, *waits)}),
                 show_subscriptions(facts),
@@ -69,7 +69,7 @@ def versions_misordered(facts: GroupFacts) -> Iterator[Symptom]:
 
 
 def _is_later(item: Subscription, own: ClockBounds | None, newest: Subscription, other: ClockBounds | None) -> bool:
-    """Tell whether a version was surely set after a newer one, by our clock."""
+    """Return whether a version was certainly set after a newer one, by this machine's clock."""
     if own is None or own.high_ms is None or other is None or other.low_ms is None:
         return False
     return item.version_ms - own.high_ms > newest.version_ms - other.low_ms

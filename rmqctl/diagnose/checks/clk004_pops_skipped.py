@@ -1,4 +1,4 @@
-"""CLK004: a member's clock is so fast that it skips what it pops."""
+"""CLK004: a member's clock is so fast that it drops the messages that it pops."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _DEFAULT_INVISIBLE_MS = 60_000
 @check(
     "CLK004",
     Severity.ERROR,
-    "a member's clock is so fast that it skips what it pops",
-    meaning="A member compares its own clock with the broker's time of the pop. When it is further ahead than the "
-    "invisible time (popInvisibleTime), every message looks too old: the member drops it without calling the listener, "
-    "and it is popped again later.",
+    "a member's clock is so fast that it drops the messages that it pops",
+    meaning="A member compares its own clock with the broker's time of the pop. If its clock is ahead by more than "
+    "the invisible time (popInvisibleTime), every message appears expired. The member drops it without calling the "
+    "listener, and it is popped again later.",
     advice="Synchronise the clock of the member's host (NTP).",
     needs=(Need.MEMBERS, Need.CLOCKS),
 )

@@ -12,17 +12,17 @@ from rmqctl.rules.words import counted
 @check(
     "DLQ001",
     Severity.INFO,
-    "dead letters are kept",
-    meaning="Messages that failed more often than the group allows are in its dead-letter topic. They are deleted when "
-    "their retention is over.",
-    advice="See them with rmqctl dlq show GROUP; send them again with rmqctl dlq replay GROUP.",
+    "the group has dead letters",
+    meaning="Messages that failed more often than the group allows are in its dead-letter topic. They are deleted "
+    "when the retention ends.",
+    advice="Show them with rmqctl dlq show GROUP. Resend them with rmqctl dlq replay GROUP.",
     needs=(Need.BROKERS,),
 )
 def dead_letters(facts: GroupFacts) -> Iterator[Symptom]:
-    """Count what the brokers keep in the group's dead-letter topic."""
+    """Count the messages in the group's dead-letter topic."""
     if facts.dead_letter_count:
         yield Symptom(
-            f"{counted(facts.dead_letter_count, 'dead letter', 'is')} kept.",
+            f"The group has {counted(facts.dead_letter_count, 'dead letter')}.",
             (Evidence("deadLetterCount", facts.dead_letter_count, "brokers"),),
             command("dlq", "stats", facts.group),
         )

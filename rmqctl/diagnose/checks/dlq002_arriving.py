@@ -15,13 +15,14 @@ _RECENT_MS = 10 * 60_000
 @check(
     "DLQ002",
     Severity.WARNING,
-    "dead letters arrive",
-    meaning="Messages fail as often as the group allows, and are given up now: nothing delivers them again by itself.",
-    advice="Find out why they fail: rmqctl dlq show GROUP. Once that is corrected: rmqctl dlq replay GROUP --dry-run.",
+    "dead letters arrive now",
+    meaning="Messages have failed as often as the group allows and become dead letters now. Nothing redelivers them "
+    "automatically.",
+    advice="Find out why they fail: rmqctl dlq show GROUP. After the fix: rmqctl dlq replay GROUP --dry-run.",
     needs=(Need.BROKERS,),
 )
 def arriving(facts: GroupFacts) -> Iterator[Symptom]:
-    """Look at when the newest dead letter was stored, by the brokers' clocks."""
+    """Check when the newest dead letter was stored, by the brokers' clocks."""
     last_ms = facts.last_dead_letter_at_ms
     if not facts.dead_letter_count or last_ms is None:
         return

@@ -11,12 +11,12 @@ from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
 @check(
     "MEM001",
     Severity.ERROR,
-    "several connections of one client id",
-    meaning="Clients that share an id compute the same share: both consume the same queues, each message twice, and "
-    "the share that the second one is counted for is consumed by neither. A lost connection looks the same until the "
-    "broker drops it, after 2 minutes at most.",
-    advice="Give each client an instanceName of its own. Clients before 4.9.0 use the process id alone, which is often "
-    "the same in containers.",
+    "several connections use the same client id",
+    meaning="Clients with the same id compute the same share. Both consume the same queues, each message twice, and "
+    "neither consumes the share that is counted for the second client. A lost connection looks the same until the "
+    "broker drops it, after at most 2 minutes.",
+    advice="Give each client its own instanceName. Clients before 4.9.0 use only the process id, which is often the "
+    "same in containers.",
     may_pass=True,
 )
 def shared_id(facts: GroupFacts) -> Iterator[Symptom]:

@@ -12,15 +12,15 @@ from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
     "MEM002",
     Severity.ERROR,
     "a broker does not see a member",
-    meaning="Members ask any broker of a topic who shares it. One that does not see every member gives another list: "
-    "some queues then have two owners and some have none. Pulls of the unseen member are refused there "
-    "(24 SUBSCRIPTION_NOT_EXIST).",
-    advice="Look at the network between that client and the broker, and in its log for heartbeats that fail. A client "
-    "with an old route does not know a new broker for up to 30 s.",
+    meaning="Members ask any broker of a topic for the list of members. A broker that does not see every member "
+    "returns a different list, so some queues have two owners and some have none. It also refuses pulls of the member "
+    "that it does not see (24 SUBSCRIPTION_NOT_EXIST).",
+    advice="Check the network between that client and the broker, and the client's log for failed heartbeats. A "
+    "client with an old route does not know a new broker for up to 30 s.",
     may_pass=True,
 )
 def unseen(facts: GroupFacts) -> Iterator[Symptom]:
-    """Compare the brokers of each member's topics with those that name it (GET_CONSUMER_LIST_BY_GROUP)."""
+    """Compare the brokers of each member's topics with those that list it (GET_CONSUMER_LIST_BY_GROUP)."""
     for member in facts.members:
         if member.unseen_at:
             yield Symptom(

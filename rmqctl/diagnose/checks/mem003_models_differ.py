@@ -13,12 +13,12 @@ from rmqctl.diagnose.parts import differing
     "MEM003",
     Severity.ERROR,
     "members use different message models",
-    meaning="A member that broadcasts consumes every queue and keeps its offsets to itself; the others share the "
-    "queues among all members, so the share of the broadcasting one is not committed by anyone.",
-    advice="Use one message model per group; give the other members a group of their own.",
+    meaning="A broadcasting member consumes every queue and keeps its offsets locally. The others share the queues "
+    "among all members, so no member commits the share of the broadcasting one.",
+    advice="Use one message model per group. Move the other members to a separate group.",
 )
 def models_differ(facts: GroupFacts) -> Iterator[Symptom]:
-    """Compare the model that each member and each broker reports; a broker has that of who was heard last."""
+    """Compare the model that each member and each broker reports; a broker reports that of the last heartbeat."""
     told = {client_id: info.properties.get("messageModel") or None for client_id, info in facts.running.items()}
     at_brokers = {name: found.message_model or None for name, found in facts.connections.items() if found is not None}
     yield from differing(facts, "messageModel", "message models", told, at_brokers)

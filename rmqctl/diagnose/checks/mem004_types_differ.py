@@ -1,4 +1,4 @@
-"""MEM004: some members are pushed to, some pull, some pop."""
+"""MEM004: members use different consume types (push, pull, pop)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rmqctl.diagnose.parts import differing
 @check(
     "MEM004",
     Severity.WARNING,
-    "members consume by different types",
-    meaning="The broker keeps one consume type per group: that of the member that was heard last. Push, lite pull and "
-    "pop members treat failed messages and offsets differently, so what happens to a message depends on who gets it.",
-    advice="Use one type of consumer per group.",
+    "members use different consume types",
+    meaning="The broker keeps one consume type per group: that of the last heartbeat. Push, lite pull and pop members "
+    "treat failed messages and offsets differently. What happens to a message depends on the member that receives it.",
+    advice="Use one consumer type per group.",
 )
 def types_differ(facts: GroupFacts) -> Iterator[Symptom]:
     """Compare the consume type that each member and each broker reports."""

@@ -14,9 +14,9 @@ from rmqctl.rules.words import by_value, who_has
     "MEM005",
     Severity.INFO,
     "members use different client versions or libraries",
-    meaning="Different versions are normal during a deployment; afterwards some members were left out. Libraries of "
-    "different languages differ in how they retry, rebalance and clean up, and in what a reset does to them.",
-    advice="Finish the deployment; use one library per group.",
+    meaning="Different versions are normal during a deployment; afterwards, they mean that some members were left "
+    "out. Libraries of different languages differ in how they retry, rebalance, clean up and react to a reset.",
+    advice="Finish the deployment. Use one library per group.",
     needs=(Need.BROKERS,),
 )
 def versions_differ(facts: GroupFacts) -> Iterator[Symptom]:

@@ -16,8 +16,8 @@ from rmqctl.rules.words import by_value, who_has
     "MEM006",
     Severity.WARNING,
     "members have different settings",
-    meaning="Where a queue without an offset starts, when a message counts as stuck, and how often it is redelivered, "
-    "is decided by the member that holds the queue. With different settings, the outcome depends on who that is.",
+    meaning="The member that holds a queue decides where it starts without an offset, when a message counts as stuck, "
+    "and how often it is redelivered. With different settings, the outcome depends on which member that is.",
     advice="Give all members the same settings.",
     needs=(Need.MEMBERS,),
 )
@@ -46,7 +46,7 @@ def settings_differ(facts: GroupFacts) -> Iterator[Symptom]:
 
 
 def _retry_limits(facts: GroupFacts) -> dict[str, int | None]:
-    """Return how often each push member has a message redelivered, None where that is not known."""
+    """Return the retry limit of each push member, None where it is unknown."""
     if len({own.max_reconsume_times for own in facts.settings.values()}) == 1:
         return {}  # one default has another meaning for orderly members: MEM007
     types = facts.consume_types()

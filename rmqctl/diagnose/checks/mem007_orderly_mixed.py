@@ -14,8 +14,8 @@ from rmqctl.rules.words import listed
     Severity.ERROR,
     "only some members consume in order",
     meaning="The order within a queue is lost whenever a concurrent member holds it. While an orderly member holds "
-    "any queue's lock, brokers from 5.1.1 put the retries that concurrent members send among the dead letters.",
-    advice="Let all members of a group consume in the same way.",
+    "the lock of any queue, brokers from 5.1.1 on turn the retries of concurrent members into dead letters.",
+    advice="Make all members of a group consume the same way.",
     needs=(Need.MEMBERS,),
 )
 def orderly_mixed(facts: GroupFacts) -> Iterator[Symptom]:
@@ -25,7 +25,7 @@ def orderly_mixed(facts: GroupFacts) -> Iterator[Symptom]:
         in_order = listed(client_id for client_id, is_orderly in orderly.items() if is_orderly)
         yield Symptom(
             f"Only some members consume in order: {in_order}. While they hold a queue's lock, "
-            "brokers from 5.1.1 make dead letters of the others' retries.",
+            "brokers from 5.1.1 on turn the others' retries into dead letters.",
             tuple(Evidence("PROP_CONSUMEORDERLY", value, name) for name, value in orderly.items()),
             command("group", "members", facts.group, "-o", "wide"),
         )

@@ -15,19 +15,19 @@ from rmqctl.rules.words import counted, listed
     "MEM008",
     Severity.INFO,
     "members hold no queue",
-    meaning="A queue is consumed by one member. With more members than queues, the rest waits; it takes over when "
+    meaning="Each queue is consumed by one member. With more members than queues, the extra members wait until "
     "another one leaves.",
-    advice="Add queues to the topic, or run fewer members. When there are queues enough, ALO002 says who holds another "
-    "share than the strategy gives.",
+    advice="Add queues to the topic, or run fewer members. If there are enough queues, ALO002 shows which members "
+    "hold a share other than the computed one.",
     needs=(Need.MEMBERS,),
 )
 def idle(facts: GroupFacts) -> Iterator[Symptom]:
-    """Look for members that answered and hold nothing but retry queues."""
+    """Look for members that answered and hold only retry queues or nothing."""
     types = facts.consume_types()
     waiting = [
         client_id
         for client_id, info in facts.running.items()
-        # Only push consumers report all that they hold; those that broadcast hold every queue at once.
+        # Only push consumers report all that they hold; those that broadcast hold every queue.
         if types.get(client_id) == CONSUME_PASSIVELY
         and info.properties.get("messageModel") != BROADCASTING
         and all(mq.topic.startswith(RETRY_PREFIX) for mq, held in info.process_queues.items() if not held.dropped)

@@ -12,13 +12,13 @@ from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
     "MEM009",
     Severity.INFO,
     "a member does not report its state",
-    meaning="The broker passed the question on (GET_CONSUMER_RUNNING_INFO), and the member did not answer: it hangs, "
-    "cannot be reached, or its client library does not support the request. What it holds and wants is unknown.",
-    advice="Look at the member where it runs.",
+    meaning="The broker forwarded the request (GET_CONSUMER_RUNNING_INFO), but the member did not answer. It hangs, "
+    "cannot be reached, or its client library does not support the request. Its queues and subscriptions are unknown.",
+    advice="Check the member's process and log on its host.",
     needs=(),
 )
 def silent(facts: GroupFacts) -> Iterator[Symptom]:
-    """Name the members that did not answer."""
+    """Report the members that did not answer."""
     for client_id, reason in facts.silent.items():
         yield Symptom(
             f"{client_id} does not report its state: what it consumes is unknown.",

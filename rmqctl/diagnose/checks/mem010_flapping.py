@@ -1,4 +1,4 @@
-"""MEM010: members come and go all the time."""
+"""MEM010: members keep joining and leaving."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from rmqctl.rules.words import counted, listed
 @check(
     "MEM010",
     Severity.WARNING,
-    "members come and go all the time",
-    meaning="Each time a member joins or leaves, all queues are assigned again. Queues that move are pulled again, "
-    "and messages that were not committed are consumed twice.",
-    advice="Find out why processes end or lose their connections: crash loops, memory limits, health checks, a network "
-    "that closes idle connections. whatif churn shows what it costs.",
+    "members keep joining and leaving",
+    meaning="Whenever a member joins or leaves, all queues are reassigned. The new owner of a queue pulls it from the "
+    "committed offset, so messages that were not committed are consumed twice.",
+    advice="Find out why processes end or lose their connections: crash loops, memory limits, health checks, a "
+    "network that closes idle connections. whatif churn shows the cost.",
     needs=(Need.BROKERS, Need.MEMBERSHIP),
 )
 def flapping(facts: GroupFacts) -> Iterator[Symptom]:
-    """Look for ids that came back twice, and for those that joined and left while the group was watched (--for 1m)."""
+    """Look for ids that rejoined twice, or joined and left, while the group was watched (--for 1m)."""
     found = find_flapping(facts.memberships)
     if not found.is_seen:
         return
-    parts = [f"{name} came back {count} times" for name, count in found.returned.items()]
+    parts = [f"{name} rejoined {count} times" for name, count in found.returned.items()]
     if found.short_lived:
         parts.append(f"{counted(len(found.short_lived), 'member')} joined and left again: {listed(found.short_lived)}")
     yield Symptom(

@@ -13,9 +13,9 @@ from rmqctl.rules.words import agreeing, counted
     "OFF001",
     Severity.ERROR,
     "messages were deleted before the group read them",
-    meaning="The group's offset is below the smallest one that the broker still has: what lay between is gone. "
-    "Retention, or a full disk, was faster than the group.",
-    advice="Send them again from their source. To see how long others have: rmqctl offset show GROUP -o wide.",
+    meaning="The group's offset is below the smallest offset that the broker still has. The messages in between are "
+    "deleted: retention or a full disk was faster than the group.",
+    advice="Resend them from their source. To see the time left for other messages: rmqctl offset show GROUP -o wide.",
     needs=(Need.BROKERS,),
 )
 def lost(facts: GroupFacts) -> Iterator[Symptom]:

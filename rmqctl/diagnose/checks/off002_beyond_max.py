@@ -13,9 +13,9 @@ from rmqctl.rules.words import counted
     "OFF002",
     Severity.ERROR,
     "an offset is beyond the end of its queue",
-    meaning="The topic was deleted and created again, the broker lost data, or a reset was wrong. The broker corrects "
-    "the member that pulls there (21 PULL_OFFSET_MOVED), which then skips or repeats messages.",
-    advice="Set the offset where the group should go on: rmqctl offset reset GROUP --dry-run.",
+    meaning="The topic was deleted and recreated, the broker lost data, or a reset was wrong. The broker corrects a "
+    "member that pulls there (21 PULL_OFFSET_MOVED). The member then skips messages or consumes them again.",
+    advice="Set the offset from which the group should continue: rmqctl offset reset GROUP --dry-run.",
     needs=(Need.BROKERS,),
 )
 def beyond_max(facts: GroupFacts) -> Iterator[Symptom]:
@@ -25,7 +25,7 @@ def beyond_max(facts: GroupFacts) -> Iterator[Symptom]:
             queues = counted(topic.beyond_max_count, "queue")
             yield Symptom(
                 f"The offset is beyond the end of {queues} of {topic.topic}: "
-                "clients restart there from an offset of their own.",
+                "members continue there from a different offset.",
                 (Evidence("queuesBeyondMax", topic.beyond_max_count, topic.topic),),
                 command("offset", "show", facts.group, "--topic", topic.topic),
                 topic.topic,

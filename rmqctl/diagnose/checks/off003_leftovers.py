@@ -1,4 +1,4 @@
-"""OFF003: offsets are stored of queues that do not exist."""
+"""OFF003: offsets are stored for queues that do not exist."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from rmqctl.rules.words import agreeing, counted, listed
 @check(
     "OFF003",
     Severity.INFO,
-    "offsets are stored of queues that do not exist",
-    meaning="A topic was deleted or made smaller. When it is created again, the group starts from the old offset "
-    "instead of where its members say.",
-    advice="Delete them: rmqctl offset delete GROUP --topic TOPIC --dry-run.",
+    "offsets are stored for queues that do not exist",
+    meaning="A topic was deleted or its queue count was reduced. When the queues are created again, the group starts "
+    "from the old offset and ignores the members' consumeFromWhere.",
+    advice="Delete these offsets: rmqctl offset delete GROUP --topic TOPIC --dry-run.",
     needs=(Need.BROKERS,),
 )
 def leftovers(facts: GroupFacts) -> Iterator[Symptom]:
-    """Name the stored offsets of queues that no route has."""
+    """Report the stored offsets of queues that are not in any route."""
     if not facts.has_leftovers:
         return
     queues = [str(mq) for mq in facts.leftovers]
     if len(queues) == 1:
-        sentence = f"An offset is stored of a queue that does not exist: {queues[0]}."
+        sentence = f"An offset is stored for a queue that does not exist: {queues[0]}."
     elif queues:
         count = counted(len(queues), "queue")
-        sentence = f"Offsets are stored of {count} that {agreeing(len(queues), 'does')} not exist: {listed(queues)}."
+        sentence = f"Offsets are stored for {count} that {agreeing(len(queues), 'does')} not exist: {listed(queues)}."
     else:
-        sentence = "Offsets are stored of queues that do not exist."
+        sentence = "Offsets are stored for queues that do not exist."
     yield Symptom(
         sentence,
         tuple(

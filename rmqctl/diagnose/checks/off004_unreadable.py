@@ -13,13 +13,13 @@ from rmqctl.rules.readable_queues import describe_unreadable
     "OFF004",
     Severity.WARNING,
     "messages are in queues that no consumer can read",
-    meaning="The topic has more write queues than read queues, or was made smaller before the group had read all of "
-    "it. No member is assigned those queues, and no lag counts their messages.",
+    meaning="The topic has more write queues than read queues, or its queue count was reduced before the group had "
+    "read everything. No member is assigned these queues, and no lag counts their messages.",
     advice="Raise readQueueNums until they are read, for example: mqadmin updateTopic -t TOPIC -r COUNT.",
     needs=(Need.BROKERS,),
 )
 def unreadable(facts: GroupFacts) -> Iterator[Symptom]:
-    """Compare the queues that hold messages with readQueueNums."""
+    """Compare the queues that contain messages with readQueueNums."""
     for topic in facts.topics:
         if topic.unreadable_count:
             yield Symptom(

@@ -14,12 +14,13 @@ from rmqctl.model.group import GroupState
     "OFF005",
     Severity.WARNING,
     "messages wait, and no broker sees a member",
-    meaning="Nothing consumes the group's topics. What is not read within the retention is deleted.",
-    advice="Start its consumers, or delete the group if it is not used any more: rmqctl group delete GROUP --dry-run.",
+    meaning="No member consumes the group's topics. Messages that are not read within the retention are deleted.",
+    advice="Start the group's consumers, or delete the group if it is no longer used: rmqctl group delete GROUP "
+    "--dry-run.",
     needs=(Need.BROKERS,),
 )
 def no_members(facts: GroupFacts) -> Iterator[Symptom]:
-    """Look for lag of a group that no broker sees members of."""
+    """Look for lag of a group in which no broker sees members."""
     found = waiting(facts)
     if found is not None and facts.state is GroupState.EMPTY:
         words, evidence = found

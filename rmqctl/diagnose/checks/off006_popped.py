@@ -13,18 +13,18 @@ from rmqctl.rules.words import counted
     "OFF006",
     Severity.INFO,
     "popped messages are in flight",
-    meaning="A pop moves the group's offset at once. Messages that members hold are not part of the lag until their "
-    "invisible time is over.",
-    advice="Add them to the lag when you judge how far the group has come.",
+    meaning="A pop moves the group's offset immediately. Popped messages are not part of the lag until their "
+    "invisible time ends.",
+    advice="Add them to the lag to judge the group's progress.",
     needs=(Need.MEMBERS,),
 )
 def popped(facts: GroupFacts) -> Iterator[Symptom]:
-    """Sum up what members say that they popped and did not acknowledge."""
+    """Sum the messages that members report as popped and not acknowledged."""
     counts = {client_id: sum(info.pop_unacked.values()) for client_id, info in facts.running.items()}
     total = sum(counts.values())
     if total:
         yield Symptom(
-            f"{counted(total, 'message')} popped and not acknowledged: LAG does not count them.",
+            f"{counted(total, 'message', 'is')} popped but not acknowledged: LAG does not count them.",
             tuple(Evidence("popUnackedCount", count, client_id) for client_id, count in counts.items() if count),
             command("group", "members", facts.group, "-o", "wide"),
         )

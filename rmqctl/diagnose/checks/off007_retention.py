@@ -13,7 +13,7 @@ from rmqctl.rules.words import counted
 
 # Of the retention: 7 h of the 72 h that brokers keep messages by default.
 _PART = 0.1
-# On a full disk nothing is kept for sure. What is younger is consumed in a moment.
+# On a full disk no message is certain to be kept. Younger ones are consumed in a moment.
 _LEAST_AGE_MS = 60_000
 
 
@@ -21,14 +21,14 @@ _LEAST_AGE_MS = 60_000
     "OFF007",
     Severity.WARNING,
     "unread messages are about to be deleted",
-    meaning="The oldest unread message is older than nine tenths of the broker's retention (fileReservedTime), or its "
-    "disk is so full that files are deleted at any age. Brokers delete whole files, read or not.",
-    advice="Let the group catch up before that, or raise fileReservedTime: rmqctl offset show GROUP -o wide shows the "
-    "time left of each queue. To keep the messages: rmqctl message find TOPIC.",
+    meaning="The oldest unread message is older than nine tenths of the broker's retention (fileReservedTime). Or the "
+    "broker's disk is so full that files are deleted at any age. Brokers delete whole files, read or not.",
+    advice="Let the group catch up in time, or raise fileReservedTime. The time left per queue: rmqctl offset show "
+    "GROUP -o wide. To keep the messages: rmqctl message find TOPIC.",
     needs=(Need.BROKERS,),
 )
 def retention(facts: GroupFacts) -> Iterator[Symptom]:
-    """Compare ages with the retention. A group that will have read everything in time is fine."""
+    """Compare message ages with the retention, except where a group will have read everything in time."""
     if facts.is_broadcasting:
         return
     motions = motion_of_queues(facts)
@@ -40,16 +40,16 @@ def retention(facts: GroupFacts) -> Iterator[Symptom]:
     losing = {each.topic for each in facts.topics if each.lost}
     for topic, rows in by_topic.items():
         if topic in losing and not facts.is_online:
-            continue  # OFF001 and OFF005 tell of it
+            continue  # OFF001 and OFF005 report it
         left_ms = min(left for left, _ in rows)
         lag = sum(row.lag or 0 for _, row in rows)
-        when = f"may be deleted in {short_duration(left_ms)}" if left_ms > 0 else "may be deleted at the next cleaning"
+        when = f"may be deleted in {short_duration(left_ms)}" if left_ms > 0 else "may be deleted at the next cleanup"
         yield Symptom(
             f"The oldest of {counted(lag, 'unread message')} in {counted(len(rows), 'queue')} of {topic} {when}.",
             tuple(Evidence("retentionLeftMs", left, str(row.mq)) for left, row in rows),
             command("offset", "show", facts.group, "--topic", topic, "-o", "wide"),
             topic,
-            # Nobody misses what a group without members does not read, until it has some again.
+            # A group without members misses nothing until a member joins again.
             severity=Severity.ERROR if left_ms <= 0 and facts.is_online else None,
         )
 
@@ -60,7 +60,7 @@ def _is_near(row: QueueProgress, left_ms: int) -> bool:
 
 
 def _is_in_time(row: QueueProgress, left_ms: int, motion: QueueMotion | None) -> bool:
-    """Tell whether the queue's messages will have been read by then, at the rate of both readings."""
+    """Return whether the queue's messages will have been read by then, at the rate of both readings."""
     if motion is None or row.lag is None:
         return False
     done_tps = motion.per_second(motion.watched.advance or 0)

@@ -1,4 +1,4 @@
-"""OFF008: members that begin with the last offset consume old messages."""
+"""OFF008: members that start at the last offset consume old messages."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _MARGIN_MS = 600_000
     "OFF008",
     Severity.INFO,
     "members set to CONSUME_FROM_LAST_OFFSET consume messages from before their start",
-    meaning="consumeFromWhere counts only where the broker has no offset of the group. A stored offset always wins, "
-    "however old. Without one, a broker answers 0 for a queue that begins at 0 and is in memory.",
-    advice="To skip what is there: rmqctl offset reset GROUP --topic TOPIC --to-latest --dry-run.",
+    meaning="consumeFromWhere applies only where the broker has no offset for the group. A stored offset always wins, "
+    "however old. Without one, a broker returns 0 for a queue that starts at 0 and is in memory.",
+    advice="To skip these messages: rmqctl offset reset GROUP --topic TOPIC --to-latest --dry-run.",
 )
 def stored_wins(facts: GroupFacts) -> Iterator[Symptom]:
-    """Compare when the first unread messages were stored with when the members started."""
+    """Compare the times at which the first unread messages were stored with the start of the members."""
     starts = [own.started_at_ms for own in facts.settings.values() if own.started_at_ms is not None]
     if not starts_last(facts) or len(starts) < len(facts.settings):
         return
@@ -35,14 +35,14 @@ def stored_wins(facts: GroupFacts) -> Iterator[Symptom]:
         if row.lag and is_old and not row.mq.topic.startswith(RETRY_PREFIX):
             by_topic.setdefault(row.mq.topic, []).append(row)
     for topic, rows in by_topic.items():
-        # Of a queue that does not begin at 0, the broker answers no offset but a stored one.
+        # For a queue that does not start at 0, the broker returns only stored offsets.
         why = "a stored offset wins over consumeFromWhere"
         if all(row.min_offset == 0 for row in rows):
-            why += "; without one, the broker answers 0 for a queue that begins at 0"
+            why += "; without one, the broker returns 0 for a queue that starts at 0"
         age_ms = max(row.time_lag_ms or 0 for row in rows)
         yield Symptom(
-            f"The group consumes messages from before its members started in {counted(len(rows), 'queue')} of "
-            f"{topic}, stored up to {short_duration(age_ms)} ago, though all begin with LAST_OFFSET: {why}.",
+            f"In {counted(len(rows), 'queue')} of {topic}, the group consumes messages from before its members started "
+            f"(stored up to {short_duration(age_ms)} ago), although all use LAST_OFFSET: {why}.",
             tuple(Evidence("consumerOffset", row.consumer_offset, str(row.mq)) for row in rows),
             command("offset", "reset", facts.group, "--topic", topic, "--to-latest", "--dry-run"),
             topic,

@@ -1,4 +1,4 @@
-"""OFF009: members that begin with the last offset skip messages of queues that are new to the group."""
+"""OFF009: members that start at the last offset skip messages of queues that are new to the group."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from rmqctl.rules.words import counted, listed
     "OFF009",
     Severity.WARNING,
     "messages of queues that are new to the group are skipped (CONSUME_FROM_LAST_OFFSET)",
-    meaning="The group consumed other queues of the topic before. In these it has no offset, and its members begin at "
-    "the end: what producers sent before a member took the queue is not consumed.",
-    advice="Reset these queues: rmqctl offset reset GROUP --topic TOPIC --queue BROKER:ID --to-earliest --dry-run. For "
-    "the next time: CONSUME_FROM_FIRST_OFFSET, or add queues before producers use them.",
+    meaning="The group consumed other queues of the topic before. It has no offset in these queues, so its members "
+    "start at their end. Messages that producers sent before a member took the queue over are not consumed.",
+    advice="Reset these queues: rmqctl offset reset GROUP --topic TOPIC --queue BROKER:ID --to-earliest --dry-run. "
+    "Next time, use CONSUME_FROM_FIRST_OFFSET, or add queues before producers use them.",
 )
 def last_skips(facts: GroupFacts) -> Iterator[Symptom]:
-    """Look for queues with messages and without an offset, of topics in which the group has offsets."""
+    """Look for queues with messages but without an offset, in topics where the group has offsets."""
     if not starts_last(facts):
         return
     consumed = {row.mq.topic for row in facts.rows if row.consumer_offset is not None}
@@ -34,8 +34,8 @@ def last_skips(facts: GroupFacts) -> Iterator[Symptom]:
         count = sum((row.max_offset or 0) - (row.min_offset or 0) for row in rows)
         does = "skip" if all(row.client_ids for row in rows) else "will skip"
         yield Symptom(
-            f"Members {does} up to {counted(count, 'message')} in {counted(len(rows), 'queue')} of {topic} without an "
-            f"offset of the group: they begin at the end (LAST_OFFSET). {listed(row.mq for row in rows)}.",
+            f"Members {does} up to {counted(count, 'message')} in {counted(len(rows), 'queue')} of {topic}: the group "
+            f"has no offset there, and members start at the end (LAST_OFFSET). {listed(row.mq for row in rows)}.",
             tuple(Evidence("messageCount", (row.max_offset or 0) - (row.min_offset or 0), str(row.mq)) for row in rows),
             command("offset", "show", facts.group, "--topic", topic),
             topic,
@@ -43,10 +43,10 @@ def last_skips(facts: GroupFacts) -> Iterator[Symptom]:
 
 
 def _is_skipped(facts: GroupFacts, row: QueueProgress) -> bool:
-    """Tell whether the broker answers for sure that it has no offset of the queue.
+    """Return whether the broker certainly has no offset for the queue.
 
-    Of one that begins at 0 it answers 0 while its first message is in memory (ConsumerManageProcessor). There the
-    holder's own word decides: it has no position where it was answered that there is no offset.
+    For a queue that starts at 0 it returns 0 while the first message is in memory (ConsumerManageProcessor). The
+    holder's report decides then: a holder without a position has received the answer that no offset exists.
     """
     if row.reasons.get("consumerOffset") is not Unknown.NEVER_COMMITTED:
         return False

@@ -1,4 +1,4 @@
-"""OFF010: a member of a broadcasting group is behind, which no lag shows."""
+"""OFF010: a member of a broadcasting group is behind, which brokers do not show as lag."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, co
 from rmqctl.diagnose.motions import by_topic_and_member
 from rmqctl.rules.words import counted
 
-# Less is caught up with before anybody has typed a command.
+# A smaller backlog is consumed before a user has typed a command.
 _LEAST = 1_000
 
 
@@ -17,9 +17,10 @@ _LEAST = 1_000
     "OFF010",
     Severity.WARNING,
     "a member of a broadcasting group is far behind and does not move",
-    meaning="Members of a broadcasting group keep their offsets themselves: brokers show no lag. By its own word this "
-    "member has not consumed at least 1,000 messages. One that moves catches up, which is only worth knowing.",
-    advice="Look at that member: its threads, its log. Others are not affected, and none takes its place.",
+    meaning="Members of a broadcasting group store their offsets locally, so brokers show no lag. By its own report, "
+    "this member is at least 1,000 messages behind. If its position moves, it is catching up, and the finding is only "
+    "INFO.",
+    advice="Check that member's threads and log. Other members are not affected, and none of them replaces it.",
     needs=(Need.BROKERS, Need.MEMBERS, Need.MOTION),
 )
 def broadcast_lag(facts: GroupFacts) -> Iterator[Symptom]:
@@ -33,8 +34,8 @@ def broadcast_lag(facts: GroupFacts) -> Iterator[Symptom]:
             continue
         moves = any(_moves(each) for each in motions)
         yield Symptom(
-            f"{client_id} is {counted(total, 'message')} behind in {counted(len(behind), 'queue')} of {topic} by its "
-            f"own position, and {'moves on' if moves else 'does not move'}. Brokers show no lag of it.",
+            f"By its own position, {client_id} is {counted(total, 'message')} behind in {counted(len(behind), 'queue')}"
+            f" of {topic} and {'moves' if moves else 'does not move'}. Brokers show no lag for it.",
             tuple(Evidence("behind", f"{queue} {count}", client_id) for queue, count in behind.items()),
             command("group", "members", facts.group, "-o", "wide"),
             topic,
@@ -49,6 +50,6 @@ def _behind(motion: QueueMotion) -> int:
 
 
 def _moves(motion: QueueMotion) -> bool:
-    """Tell whether the member went on; of a queue that it took in between, that is not known, and assumed."""
+    """Return whether the member's position moved; assumed for a queue assigned to it between the readings."""
     first, last = motion.watched.first.commit_offset, motion.watched.last.commit_offset
     return last is not None and (first is None or last != first)

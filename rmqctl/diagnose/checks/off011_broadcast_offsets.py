@@ -15,9 +15,9 @@ from rmqctl.rules.words import counted
     "OFF011",
     Severity.INFO,
     "brokers store offsets of a broadcasting group, which no member uses",
-    meaning="The group consumed in clustering mode before. Members that broadcast neither read nor change these "
-    "offsets, so lag that other tools compute from them only grows.",
-    advice="Delete them when the group stays a broadcasting one: rmqctl offset delete GROUP --topic TOPIC --dry-run.",
+    meaning="The group consumed in clustering mode before. Broadcasting members neither read nor change these "
+    "offsets, so the lag that other tools compute from them only grows.",
+    advice="If the group stays in broadcasting mode, delete them: rmqctl offset delete GROUP --topic TOPIC --dry-run.",
 )
 def broadcast_offsets(facts: GroupFacts) -> Iterator[Symptom]:
     """Look for stored offsets where every member broadcasts."""
@@ -30,8 +30,8 @@ def broadcast_offsets(facts: GroupFacts) -> Iterator[Symptom]:
             by_topic.setdefault(row.mq.topic, {})[str(row.mq)] = row.consumer_offset
     for topic, stored in by_topic.items():
         yield Symptom(
-            f"Brokers store offsets of {counted(len(stored), 'queue')} of {topic}, though every member broadcasts and "
-            "none uses them.",
+            f"Brokers store offsets of {counted(len(stored), 'queue')} of {topic}, but every member broadcasts and "
+            "none of them uses these offsets.",
             tuple(Evidence("consumerOffset", offset, queue) for queue, offset in stored.items()),
             command("offset", "delete", facts.group, "--topic", topic, "--dry-run"),
             topic,

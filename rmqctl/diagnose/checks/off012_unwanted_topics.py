@@ -12,21 +12,21 @@ from rmqctl.model.names import RETRY_PREFIX
 @check(
     "OFF012",
     Severity.INFO,
-    "offsets are stored of a topic that no member subscribes to",
+    "offsets are stored for a topic that no member subscribes to",
     meaning="The group consumed the topic before. Its lag there grows, and no member consumes it. A member that "
-    "subscribes to the topic again starts from the old offset, not from where it says.",
-    advice="If the topic is given up: rmqctl offset delete GROUP --topic TOPIC --dry-run. Otherwise find the members "
-    "that should subscribe to it.",
+    "subscribes to the topic again starts from the old offset and ignores its consumeFromWhere.",
+    advice="If the group no longer needs the topic: rmqctl offset delete GROUP --topic TOPIC --dry-run. Otherwise, "
+    "find the members that should subscribe to it.",
 )
 def unwanted_topics(facts: GroupFacts) -> Iterator[Symptom]:
-    """Compare the topics of which offsets are stored with what members and brokers name."""
+    """Compare the topics with stored offsets with those that members and brokers report."""
     if not facts.running or facts.silent or any(facts.proxied.values()) or facts.silent_proxies:
         return
     named = {*facts.wanted(), *facts.filtered()}
     for topic in sorted(facts.stored_topics - named):
         if not topic.startswith(RETRY_PREFIX):
             yield Symptom(
-                f"Offsets are stored of {topic}, to which no member subscribes.",
+                f"Offsets are stored for {topic}, but no member subscribes to it.",
                 tuple(Evidence("subscriptions", sorted(facts.wanted()), client_id) for client_id in facts.running),
                 command("offset", "show", facts.group, "--topic", topic),
                 topic,

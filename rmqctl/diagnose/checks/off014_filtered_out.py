@@ -11,10 +11,10 @@ from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, co
 @check(
     "OFF014",
     Severity.INFO,
-    "the lag counts messages that the members' filter leaves out",
-    meaning="A broker counts every message as lag until members pull past it, whatever its tag. What the filter leaves "
-    "out is never consumed, and does not wait for the listener.",
-    advice="Do not judge the listener by this lag. Where nothing is consumed that should be, compare the tags of "
+    "the lag includes messages that the members' filter leaves out",
+    meaning="A broker counts every message as lag until members pull past it, whatever its tag. Messages that the "
+    "filter leaves out are never consumed and do not wait for the listener.",
+    advice="Do not judge the listener by this lag. If expected messages are not consumed, compare the tags of "
     "producers with the subscription: rmqctl message find TOPIC shows them.",
     needs=(Need.BROKERS, Need.MEMBERS, Need.BACKLOG),
 )
@@ -28,7 +28,7 @@ def filtered_out(facts: GroupFacts) -> Iterator[Symptom]:
         lag = sum(row.lag or 0 for row in facts.rows if row.mq.topic == topic)
         expression = next(iter(wanted[topic].values())).expression
         yield Symptom(
-            f"The filter {expression!r} leaves out {skipped} of {sample.count} messages that were sampled of the lag "
+            f"The filter {expression!r} leaves out {skipped} of {sample.count} messages sampled from the lag "
             f"({lag}) of {topic}.",
             (
                 Evidence("sampledCount", sample.count, topic),

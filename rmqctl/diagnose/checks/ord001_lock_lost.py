@@ -1,4 +1,4 @@
-"""ORD001: a member consumes in order and does not have the lock of a queue that it holds."""
+"""ORD001: an orderly member does not have the lock of a queue that it holds."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rmqctl.rules.words import counted, listed
     "ORD001",
     Severity.ERROR,
     "an orderly member has lost the lock of a queue",
-    meaning="A member that consumes in order consumes a queue only while it has the queue's lock at the broker, which "
-    "it renews every 20 s. Without it the member does not consume the queue. Another client has the lock, or one that "
-    "left without giving it back (for 60 s), or the broker does not answer.",
-    advice="Look for clients of the group that hang or do not leave, and at the network to the broker. When no client "
-    "has it, the lock is free 60 s after its last renewal.",
+    meaning="An orderly member consumes a queue only while it has the queue's lock at the broker, which it renews "
+    "every 20 s. Without the lock, it does not consume the queue. Another client has the lock, a client left without "
+    "releasing it (it expires after 60 s), or the broker does not answer.",
+    advice="Look for clients of the group that hang or do not shut down, and check the network to the broker. If no "
+    "client has the lock, it is free 60 s after its last renewal.",
     needs=(Need.MEMBERS,),
     may_pass=True,
 )

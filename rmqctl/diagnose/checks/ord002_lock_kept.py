@@ -1,4 +1,4 @@
-"""ORD002: an orderly member gave a queue up and keeps its lock."""
+"""ORD002: an orderly member keeps the lock of a queue that was revoked from it."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from rmqctl.rules.words import counted, listed
 @check(
     "ORD002",
     Severity.WARNING,
-    "an orderly member does not let go of a queue",
-    meaning="The queue belongs to another member now. The old one still has a message of it in its listener and keeps "
-    "the lock until that returns, so no other member consumes the queue.",
-    advice="Look at what the listener of the member does with its message (a thread dump), or restart that member.",
+    "an orderly member does not release the lock of a queue",
+    meaning="The queue is assigned to another member now. The old one still has a message of it in its listener and "
+    "keeps the lock until the listener returns. Until then, no other member consumes the queue.",
+    advice="Find out what the listener of that member does with its message (thread dump), or restart the member.",
     needs=(Need.MEMBERS,),
     may_pass=True,
 )
 def lock_kept(facts: GroupFacts) -> Iterator[Symptom]:
-    """Look for dropped queues whose unlocking was tried in vain (ProcessQueueInfo.tryUnlockTimes)."""
+    """Look for revoked queues that the member failed to unlock (ProcessQueueInfo.tryUnlockTimes)."""
     for client_id, info in facts.running.items():
         kept = sorted(mq for mq, each in info.process_queues.items() if each.dropped and each.unlock_tries > 0)
         if kept:
             yield Symptom(
-                f"{client_id} gave up {counted(len(kept), 'queue')} and keeps the lock, because its listener has "
-                f"not returned: {listed(kept)}.",
+                f"{counted(len(kept), 'queue', 'was')} revoked from {client_id}, which keeps the lock because its "
+                f"listener has not returned: {listed(kept)}.",
                 tuple(
                     Evidence("tryUnlockTimes", info.process_queues[mq].unlock_tries, f"{client_id} {mq}") for mq in kept
                 ),

@@ -9,7 +9,7 @@ from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, co
 from rmqctl.rules.durations import short_duration
 from rmqctl.rules.words import counted
 
-# The broker looks each second; a broker that was just started first waits for its timers.
+# The broker checks every second; after a start, it first waits for its timers.
 _LATE_MS = 60_000
 
 
@@ -17,19 +17,19 @@ _LATE_MS = 60_000
     "POP001",
     Severity.WARNING,
     "a broker does not redeliver popped messages",
-    meaning="What a member pops and does not acknowledge is redelivered by the broker when its invisible time is over "
-    "(PopReviveService). This broker is late with that: such messages stay away, and no lag counts them. That concerns "
-    "every popping group of the broker.",
-    advice="Look into the broker's pop.log, at its disk, and at its setting reviveInterval.",
+    meaning="When the invisible time ends, the broker redelivers popped messages that are not acknowledged "
+    "(PopReviveService). This broker is late: such messages are not redelivered yet, and no lag counts them. All "
+    "popping groups of the broker are affected.",
+    advice="Check the broker's pop.log, its disk, and its setting reviveInterval.",
     needs=(Need.BROKERS, Need.BACKLOG),
 )
 def not_redelivered(facts: GroupFacts) -> Iterator[Symptom]:
-    """Look at how long the oldest record of each broker's revive queues is due."""
+    """Check how long the oldest record in each broker's revive queues is overdue."""
     for name, found in facts.unrevived.items():
         if found.overdue_ms >= _LATE_MS:
             yield Symptom(
                 f"{name} is {short_duration(found.overdue_ms)} late to redeliver popped messages "
-                f"({counted(found.record_count, 'record')} of pops in its revive queues).",
+                f"({counted(found.record_count, 'pop record')} in its revive queues).",
                 (
                     Evidence("unrevivedCount", found.record_count, name),
                     Evidence("overdueMs", found.overdue_ms, name),

@@ -1,4 +1,4 @@
-"""PRG001: a member has had the same message in hand for too long."""
+"""PRG001: a member has had the same message in flight for too long."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _DOES: Mapping[Why, str] = {
     Why.BLOCKED_IN_ORDER: "consumes in order and has not finished {message} for at least {time}",
     Why.LOCAL_RETRY: "has failed on {message} for at least {time}, and no broker stores it for a retry",
 }
-_HAS = "has had {message} in hand for at least {time}"
+_HAS = "has had {message} in flight for at least {time}"
 
 
 @check(
     "PRG001",
     Severity.ERROR,
     "a message is stuck at the head of a queue",
-    meaning="A queue's offset cannot pass a message that is not finished. What follows it may be "
-    "processed, but is not committed: a crash, or the next rebalance, redelivers it.",
-    advice="See the message and the thread: rmqctl clean-expired GROUP. Fix what the listener waits for; to free the "
+    meaning="The offset of a queue cannot move past an unfinished message. Messages behind it may be processed but "
+    "are not committed: a crash or the next rebalance redelivers them.",
+    advice="Show the message and the thread: rmqctl clean-expired GROUP. Fix what the listener waits for. To free the "
     "queue: rmqctl clean-expired GROUP --older-than 1m --dry-run.",
     needs=(Need.BROKERS, Need.MEMBERS, Need.MOTION),
 )
@@ -38,7 +38,7 @@ def stuck_head(facts: GroupFacts) -> Iterator[Symptom]:
             message=f"the message at offset {worst.head_offset} of {worst.mq}", time=short_duration(worst.in_hand_ms)
         )
         behind = max(0, (worst.watched.last.max_offset or 0) - (worst.head_offset or 0) - 1)
-        more = f"; {counted(len(motions) - 1, 'more queue')} of {topic} as well" if len(motions) > 1 else ""
+        more = f"; {counted(len(motions) - 1, 'more queue', 'is')} stuck in {topic}" if len(motions) > 1 else ""
         busy = " All threads of the member are in the listener." if worst.is_exhausted else ""
         yield Symptom(
             f"{client_id} {what}; {counted(behind, 'message')} {'is' if behind == 1 else 'are'} behind it{more}.{busy}",

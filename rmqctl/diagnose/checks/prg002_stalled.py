@@ -1,4 +1,4 @@
-"""PRG002: messages are unread, and the member that holds the queue takes none."""
+"""PRG002: messages are unread, and the member that holds the queue consumes none."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from rmqctl.rules.words import counted
 @check(
     "PRG002",
     Severity.ERROR,
-    "a member holds queues and takes no messages from them",
-    meaning="The member has nothing in hand, and pulls nothing though messages are unread. It was paused (suspend), "
+    "a member holds queues but consumes no messages from them",
+    meaning="The member has no messages in flight and pulls none although some are unread. It is paused (suspend), "
     "its pulls fail, or its pull thread is dead. No other member consumes the queues while it holds them.",
-    advice="Resume the member, or restart it: its queues go to the others. Its log names pulls that fail.",
+    advice="Resume the member, or restart it: its queues are assigned to the others. Its log shows pulls that fail.",
     needs=(Need.BROKERS, Need.MEMBERS, Need.MOTION),
     may_pass=True,
 )
 def stalled(facts: GroupFacts) -> Iterator[Symptom]:
-    """Look for queues that idle at both readings, for another reason than their filter or a broker that refuses."""
+    """Look for queues that are idle at both readings, not because of their filter or a broker that refuses pulls."""
     idle = [each for each in facts.motions if _is_stalled(facts, each)]
     for (topic, client_id), motions in by_topic_and_member(idle).items():
         unread = sum(each.watched.last.behind or 0 for each in motions)
@@ -31,10 +31,10 @@ def stalled(facts: GroupFacts) -> Iterator[Symptom]:
         fails = (
             "it is paused, its pulls fail, or it lacks the lock" if is_orderly else "it is paused, or its pulls fail"
         )
-        why = "it does not pull any more" if stopped else fails
+        why = "it no longer pulls" if stopped else fails
         yield Symptom(
             f"{client_id} holds {counted(len(motions), 'queue')} of {topic} with {counted(unread, 'unread message')} "
-            f"and takes none: {why}.",
+            f"but consumes none: {why}.",
             tuple(Evidence("position", f"{each.mq} {each.watched.last.next_offset}", client_id) for each in motions),
             command("clean-expired", facts.group, "--topic", topic),
             topic,

@@ -1,4 +1,4 @@
-"""PRG003: a group's position goes back."""
+"""PRG003: a group's position moves backwards."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from rmqctl.diagnose.motions import by_topic_and_member
 from rmqctl.rules.stuck_queues import client_now_ms
 from rmqctl.rules.words import counted
 
-# Clients commit each 5 s. What they finished before this is committed.
+# Clients commit every 5 s: messages that were finished earlier than this are committed.
 _COMMITTED_MS = 15_000
 
 
 @check(
     "PRG003",
     Severity.WARNING,
-    "the group's position goes back",
+    "the group's position moves backwards",
     meaning="An offset was smaller at the second reading, or is behind the position of a member that has been quiet. "
-    "Members commit each 5 s, so another process writes offsets of this group. After the next rebalance or restart, "
+    "Members commit every 5 s, so another process writes offsets of this group. After the next rebalance or restart, "
     "messages are consumed again from there.",
-    advice="Find who else commits for this group: a second application with its name, a script, a tool that copies "
-    "offsets. While a reset is in progress the same is seen: rmqctl offset history GROUP.",
+    advice="Find the other process that commits for this group: a second application with its name, a script, a tool "
+    "that copies offsets. A reset in progress looks the same: rmqctl offset history GROUP.",
     needs=(Need.BROKERS, Need.MEMBERS, Need.MOTION),
     may_pass=True,
 )
@@ -33,9 +33,9 @@ def rewound(facts: GroupFacts) -> Iterator[Symptom]:
     back = {id(each): amount for each in facts.motions if (amount := _back(facts, each)) > 0}
     for (topic, client_id), motions in by_topic_and_member(each for each in facts.motions if id(each) in back).items():
         worst = max(motions, key=lambda each: back[id(each)])
-        more = f", others of {topic} in {counted(len(motions) - 1, 'queue')}" if len(motions) > 1 else ""
+        more = f" (also in {counted(len(motions) - 1, 'other queue')} of {topic})" if len(motions) > 1 else ""
         yield Symptom(
-            f"The offset of {worst.mq} went back by {counted(back[id(worst)], 'message')}{more}, "
+            f"The offset of {worst.mq} moved back by {counted(back[id(worst)], 'message')}{more} "
             f"while {client_id} holds it. A reset in progress looks the same.",
             tuple(
                 Evidence(
@@ -53,16 +53,16 @@ def rewound(facts: GroupFacts) -> Iterator[Symptom]:
 
 
 def _back(facts: GroupFacts, motion: QueueMotion) -> int:
-    """Return by how many messages a position went back, 0 for none."""
+    """Return by how many messages a position moved back, 0 if it did not."""
     first, last = motion.watched.first, motion.watched.last
     stored = (first.consumer_offset or 0) - (last.consumer_offset or 0) if last.consumer_offset is not None else 0
     return max(-(motion.watched.advance or 0), stored, _uncommitted(facts, motion))
 
 
 def _uncommitted(facts: GroupFacts, motion: QueueMotion) -> int:
-    """Return by how much the stored offset is behind the member's own, 0 for what it may not have committed yet.
+    """Return how far the stored offset is behind the member's position, 0 where the next commit may still be due.
 
-    A member that filters passes messages without consuming them: then its position moves, or what it passed is new.
+    A filter lets a member pass messages without consuming them: its position moves, or those messages are new.
     """
     first, last = motion.watched.first, motion.watched.last
     held, position = last.held, last.commit_offset

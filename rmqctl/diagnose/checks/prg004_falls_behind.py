@@ -15,14 +15,15 @@ from rmqctl.rules.words import counted
     "PRG004",
     Severity.WARNING,
     "messages arrive faster than the group consumes them",
-    meaning="The lag grows though members consume. What is unread when the retention is over is deleted.",
-    advice="When all threads are busy (PRG006), make the listener faster, or add threads or members, up to the number "
-    "of queues. A single hot queue is SKW003's. A longer --for gives steadier rates.",
+    meaning="The lag grows although members consume. Messages that are still unread when the retention ends are "
+    "deleted.",
+    advice="If all threads are busy (PRG006), make the listener faster, or add threads or members, up to the number "
+    "of queues. For a single hot queue, see SKW003. A longer --for gives steadier rates.",
     needs=(Need.BROKERS, Need.MEMBERS, Need.MOTION),
     may_pass=True,
 )
 def falls_behind(facts: GroupFacts) -> Iterator[Symptom]:
-    """Compare what arrives with how far the members' own positions come, where the head is at least 30 s old."""
+    """Compare the arrival rate with the progress of the members' positions, where the head is at least 30 s old."""
     for topic, growth in growing_topics(facts).items():
         soon = (
             f" At this rate the oldest reaches the retention in about {short_duration(growth.retention_in_ms)}."
@@ -30,7 +31,7 @@ def falls_behind(facts: GroupFacts) -> Iterator[Symptom]:
             else ""
         )
         yield Symptom(
-            f"{topic} gets {growth.put_tps:.0f} msg/s, the group consumes {growth.done_tps:.0f} msg/s: "
+            f"{topic} receives {growth.put_tps:.0f} msg/s, but the group consumes {growth.done_tps:.0f} msg/s: "
             f"{counted(growth.behind, 'unread message')}, the oldest {short_duration(growth.age_ms)} old.{soon}",
             (
                 Evidence("putTps", round(growth.put_tps, 1), topic),

@@ -19,15 +19,15 @@ _MIB_BYTES = 1 << 20
     "PRG005",
     Severity.INFO,
     "flow control keeps a member from pulling",
-    meaning="The member has as many messages in hand as its limits allow, and pulls when some are finished. That is "
-    "usual while it catches up. By SPAN, the first and the last message in hand are too far apart: while the first is "
-    "unfinished, its queue is not pulled, though most between them are done.",
-    advice="By SPAN: find the message with rmqctl clean-expired GROUP. By count or size: the listener is the "
-    "bottleneck; higher limits (pullThresholdForQueue and others) only take more memory.",
+    meaning="The member has as many messages in flight as its limits allow, and pulls again when some are finished. "
+    "That is usual while it catches up. With SPAN, the first and the last message in flight are too far apart. The "
+    "queue is not pulled until the first one is finished, although most messages in between are done.",
+    advice="With SPAN: find the message with rmqctl clean-expired GROUP. With a limit of count or size: the listener "
+    "is the bottleneck; higher limits (pullThresholdForQueue and others) only use more memory.",
     needs=(Need.MEMBERS,),
 )
 def flow_control(facts: GroupFacts) -> Iterator[Symptom]:
-    """Compare what each member has in hand with its limits (DefaultMQPushConsumerImpl.pullMessage)."""
+    """Compare the messages in flight at each member with its limits (DefaultMQPushConsumerImpl.pullMessage)."""
     resting = {(each.mq, each.client_id) for each in facts.motions if each.watched.motion is Motion.RESTS}
     settings = facts.settings
     for client_id, info in facts.running.items():
@@ -38,7 +38,7 @@ def flow_control(facts: GroupFacts) -> Iterator[Symptom]:
             by_span = [mq for mq, hold in holds.items() if hold is Hold.SPAN and (mq, client_id) in resting]
             shown = by_span or list(holds)
             limits = listed(dict.fromkeys(holds[mq] for mq in shown))
-            why = "its first message does not end" if by_span else "it pulls as fast as its listener consumes"
+            why = "its first message is not finished" if by_span else "it pulls as fast as its listener consumes"
             yield Symptom(
                 f"{client_id} does not pull {counted(len(shown), 'queue')} of {topic} ({limits}): {why}. "
                 f"{listed(shown)}.",

@@ -1,4 +1,4 @@
-"""PRG006: all threads of a member consume, and messages wait for them."""
+"""PRG006: all threads of a member are busy, and messages wait for them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ _NEAR = 0.9
 @check(
     "PRG006",
     Severity.INFO,
-    "the consume threads of a member are busy all the time",
-    meaning="By its counts of the last minute the member's listener runs on all its threads, and messages in hand wait "
-    "for one. The listener, not RocketMQ, sets the pace. It is a warning where the lag grows (PRG004).",
-    advice="Make the listener faster, or raise consumeThreadMin and consumeThreadMax together, or add members, up to "
-    "the number of queues.",
+    "a member's consume threads are busy all the time",
+    meaning="By its counters of the last minute, the member's listener runs on all its threads, and messages in "
+    "flight wait for a thread. The listener, not RocketMQ, sets the pace. The finding is a WARNING where the lag "
+    "grows (PRG004).",
+    advice="Make the listener faster, raise consumeThreadMin and consumeThreadMax together, or add members, up to the "
+    "number of queues.",
     needs=(Need.MEMBERS,),
 )
 def threads_busy(facts: GroupFacts) -> Iterator[Symptom]:
-    """Compute the least number of threads that the time in the listener takes (consumeRT x calls)."""
+    """Compute the least number of threads that the time in the listener requires (consumeRT x calls)."""
     growing, settings = growing_topics(facts), facts.settings
     for client_id, info in facts.running.items():
         threads = settings[client_id].thread_count
@@ -34,7 +35,7 @@ def threads_busy(facts: GroupFacts) -> Iterator[Symptom]:
         topics = {mq.topic for mq, held in info.process_queues.items() if not held.dropped and mq.topic in growing}
         yield Symptom(
             f"{client_id} kept at least {min(busy, threads):.1f} of its {counted(threads, 'thread')} busy over the "
-            f"last minute, and has {counted(in_hand, 'message')} in hand"
+            f"last minute, and has {counted(in_hand, 'message')} in flight"
             + (f"; the lag of {listed(sorted(topics))} grows." if topics else "."),
             (
                 Evidence("busyThreads", round(busy, 1), client_id),
@@ -48,7 +49,7 @@ def threads_busy(facts: GroupFacts) -> Iterator[Symptom]:
 
 
 def busy_threads(info: RunningInfo) -> float:
-    """Return how many threads were in the listener on average, at least: batches may be smaller than they may be."""
+    """Return the least average number of threads in the listener: batches may be smaller than their limit."""
     text = info.properties.get("consumeMessageBatchMaxSize", "1")
     batch = int(text) if text.isascii() and text.isdigit() else 1
     return sum(

@@ -1,4 +1,4 @@
-"""PRG007: a member will send back a message that its listener still works on."""
+"""PRG007: a member will send back a message that its listener is still processing."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ _NEAR = 0.8
 @check(
     "PRG007",
     Severity.WARNING,
-    "a message in consumption is about to be redelivered",
-    meaning="A member that does not consume in order sends a message back when its listener has had it for longer than "
-    "consumeTimeout. It is redelivered 10 s later while the listener still works on it: it is processed twice.",
-    advice="Raise consumeTimeout above what a message takes, or let the listener end earlier. To see the thread: "
-    "rmqctl clean-expired GROUP.",
+    "a message that is still being processed is about to be redelivered",
+    meaning="A member that does not consume in order sends a message back when its listener has had it for longer "
+    "than consumeTimeout. The message is redelivered 10 s later while the listener is still processing it, so it is "
+    "processed twice.",
+    advice="Raise consumeTimeout above the processing time of a message, or make the listener return earlier. To see "
+    "the thread: rmqctl clean-expired GROUP.",
     needs=(Need.BROKERS, Need.MEMBERS, Need.MOTION),
 )
 def consume_timeout(facts: GroupFacts) -> Iterator[Symptom]:
@@ -39,8 +40,8 @@ def consume_timeout(facts: GroupFacts) -> Iterator[Symptom]:
         worst = max(motions, key=lambda each: each.in_hand_ms)
         yield Symptom(
             f"The listener of {client_id} has had the message at offset {worst.head_offset} of {worst.mq} for at least "
-            f"{short_duration(worst.in_hand_ms)} of {short_duration(limit_ms)} (consumeTimeout): the client sends "
-            f"{counted(len(motions), 'such message')} of {topic} back, to be processed again.",
+            f"{short_duration(worst.in_hand_ms)} of {short_duration(limit_ms)} (consumeTimeout). The client then sends "
+            f"{counted(len(motions), 'such message')} of {topic} back for redelivery.",
             (
                 Evidence("consumeTimeoutMs", limit_ms, client_id),
                 *(Evidence("inConsumptionMs", each.in_hand_ms, f"{client_id} {each.mq}") for each in motions),
@@ -52,7 +53,7 @@ def consume_timeout(facts: GroupFacts) -> Iterator[Symptom]:
 
 
 def _is_near(motion: QueueMotion, limit_ms: int | None) -> bool:
-    """Tell a message that the listener has, near the limit. One that waits for a thread is not sent back."""
+    """Return whether the listener has had the message for almost the limit; one that waits is not sent back."""
     verdict = motion.verdict
     if verdict is None or verdict.at_least_ms is None or not limit_ms or verdict.at_least_ms < _NEAR * limit_ms:
         return False

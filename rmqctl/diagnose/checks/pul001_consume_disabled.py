@@ -1,4 +1,4 @@
-"""PUL001: a broker refuses the group's pulls altogether."""
+"""PUL001: a broker refuses all pulls of the group."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, co
     "PUL001",
     Severity.ERROR,
     "a broker refuses the group's pulls (consumeEnable=false)",
-    meaning="The group's configuration on that broker forbids consuming. Members stay connected and hold their queues; "
-    "each pull is refused (16 NO_PERMISSION), and the lag grows.",
-    advice="If that is not intended: rmqctl group update GROUP --consume.",
+    meaning="The group's configuration on that broker forbids consuming. Members stay connected and hold their "
+    "queues, but each pull is refused (16 NO_PERMISSION) and the lag grows.",
+    advice="If this is not intended: rmqctl group update GROUP --consume.",
     needs=(Need.BROKERS,),
 )
 def consume_disabled(facts: GroupFacts) -> Iterator[Symptom]:
-    """Look at consumeEnable (SubscriptionGroupConfig)."""
+    """Check consumeEnable (SubscriptionGroupConfig)."""
     for name, config in facts.configs.items():
         if config is not None and not config.consume_enable:
             yield Symptom(

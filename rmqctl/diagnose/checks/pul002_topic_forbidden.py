@@ -12,13 +12,13 @@ from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, co
     "PUL002",
     Severity.ERROR,
     "a broker forbids the group to read a topic",
-    meaning="5.x brokers keep a list of topics that a group may not read (UPDATE_AND_GET_GROUP_FORBIDDEN). Pulls of "
-    "them are refused.",
+    meaning="5.x brokers keep a list of topics that a group may not read (UPDATE_AND_GET_GROUP_FORBIDDEN). They "
+    "refuse pulls of these topics.",
     advice="`rmqctl group config GROUP` shows the list. Request 353 changes it; mqadmin has no command for it.",
     needs=(Need.BROKERS,),
 )
 def topic_forbidden(facts: GroupFacts) -> Iterator[Symptom]:
-    """Look at the forbidden topics of the group's configuration; those that no member wants are INFO."""
+    """Check the forbidden topics in the group's configuration; topics that no member wants are INFO."""
     wanted = {*facts.wanted(), *facts.filtered(), *(topic.topic for topic in facts.topics)}
     for name, config in facts.configs.items():
         forbidden = config.forbidden_topics if config is not None else ()
@@ -28,7 +28,7 @@ def topic_forbidden(facts: GroupFacts) -> Iterator[Symptom]:
         ):
             if topics:
                 yield Symptom(
-                    f"{name} forbids it to read {', '.join(topics)}.",
+                    f"{name} forbids the group to read {', '.join(topics)}.",
                     tuple(Evidence("forbiddenTopics", topic, name) for topic in topics),
                     command("group", "config", facts.group),
                     key=name,

@@ -13,9 +13,9 @@ from rmqctl.model.group import BROADCASTING
     "PUL003",
     Severity.ERROR,
     "a broker refuses broadcasting (consumeBroadcastEnable=false)",
-    meaning="The group's configuration on that broker does not allow broadcasting, and its members broadcast. Each "
+    meaning="The group's configuration on that broker does not allow broadcasting, but its members broadcast. Each "
     "pull is refused (16 NO_PERMISSION).",
-    advice="Allow it: rmqctl group update GROUP --broadcast; or let the members use CLUSTERING.",
+    advice="Allow it: rmqctl group update GROUP --broadcast. Or set the members to CLUSTERING.",
     needs=(Need.BROKERS,),
 )
 def broadcast_disabled(facts: GroupFacts) -> Iterator[Symptom]:

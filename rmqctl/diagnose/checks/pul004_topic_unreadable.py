@@ -1,4 +1,4 @@
-"""PUL004: a topic may not be read at a broker."""
+"""PUL004: a topic is not readable at a broker."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from rmqctl.rules.words import listed
     Severity.WARNING,
     "a topic has no read permission at a broker",
     meaning="The topic's permission at that broker does not include reading. Its queues there are not in the route "
-    "that members share, so what they hold is not consumed.",
-    advice="If that is not intended, give the permission back: mqadmin updateTopicPerm -t TOPIC -p 6.",
+    "that members share, so their messages are not consumed.",
+    advice="If this is not intended, restore the permission: mqadmin updateTopicPerm -t TOPIC -p 6.",
     needs=(Need.BROKERS,),
 )
 def topic_unreadable(facts: GroupFacts) -> Iterator[Symptom]:
-    """Look at the permission in the routes of subscribed topics (PermName.PERM_READ)."""
+    """Check the permission in the routes of subscribed topics (PermName.PERM_READ)."""
     for topic, names in facts.closed_brokers.items():
         yield Symptom(
-            f"{topic} may not be read at {listed(names)}: what is stored there is not consumed.",
+            f"{topic} is not readable at {listed(names)}: messages stored there are not consumed.",
             tuple(Evidence("perm", "not readable", name) for name in names),
             command("topic", "status", topic),
             topic,

@@ -13,13 +13,13 @@ from rmqctl.rules.words import counted, listed
     "PXY001",
     Severity.INFO,
     "members are connected through a proxy",
-    meaning="A proxy pops messages for its members, and no broker sees them. Their queues, positions and settings are "
-    "not known to brokers: checks of members say nothing of them.",
-    advice="Judge the group by its lag. Metrics of the proxy and logs of the members tell the rest.",
+    meaning="A proxy pops messages for its members, and no broker sees them. Brokers do not know their queues, "
+    "positions and settings, so checks of members cannot cover them.",
+    advice="Judge the group by its lag. The proxy's metrics and the members' logs show the rest.",
     needs=(Need.MEMBERS,),
 )
 def behind_proxy(facts: GroupFacts) -> Iterator[Symptom]:
-    """Name what proxies that were asked (--proxy) answer to GET_CONSUMER_CONNECTION_LIST."""
+    """Report the members that the proxies (--proxy) return for GET_CONSUMER_CONNECTION_LIST."""
     for address, found in facts.proxied.items():
         if found is None:
             continue

@@ -15,13 +15,14 @@ from rmqctl.rules.words import listed
     "PXY002",
     Severity.WARNING,
     "messages wait, and neither a broker nor a proxy sees a member",
-    meaning="Proxies tell each other who is connected to them, so one that answers speaks for all of the cluster. "
-    "Nothing consumes the group's topics; what is not read within the retention is deleted.",
-    advice="Start the group's consumers. Ask proxies without heartbeat synchronisation as well: --proxy for each.",
+    meaning="Proxies share their lists of connected clients, so the answer of one proxy covers the whole cluster. No "
+    "member consumes the group's topics. Messages that are not read within the retention are deleted.",
+    advice="Start the group's consumers. Also ask each proxy that does not synchronise heartbeats: one --proxy for "
+    "each.",
     needs=(Need.BROKERS,),
 )
 def no_member_anywhere(facts: GroupFacts) -> Iterator[Symptom]:
-    """Look for lag of a group that no broker and none of the proxies that were asked (--proxy) sees members of."""
+    """Look for lag of a group in which no broker and none of the asked proxies (--proxy) sees members."""
     found = waiting(facts)
     has_none = bool(facts.proxied) and not any(facts.proxied.values()) and not facts.silent_proxies
     if found is not None and facts.state is GroupState.UNKNOWN and has_none:

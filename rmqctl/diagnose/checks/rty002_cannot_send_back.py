@@ -1,4 +1,4 @@
-"""RTY002: a broker does not take failed messages back."""
+"""RTY002: a broker does not accept failed messages that are sent back."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rmqctl.rules.retry_places import HINDRANCES, Hindrance, blocks_retries
     "RTY002",
     Severity.WARNING,
     "failed messages cannot be sent back",
-    meaning="A client sends a message that failed back to its broker. When that broker refuses, the client sends a "
-    "new message to the group's retry topic at any broker. When that fails too, it consumes the message again every "
-    "5 s, and the offset of its queue stays before it.",
+    meaning="A client sends a failed message back to its broker. If that broker refuses it, the client sends a new "
+    "message to the group's retry topic at any broker. If that fails too, the client consumes the message again every "
+    "5 s, and the offset of its queue does not move past it.",
     advice="Restore the master, the write permission of the broker (brokerPermission) or of the retry topic, or the "
-    "group's configuration there.",
+    "group's configuration on that broker.",
     needs=(Need.BROKERS, Need.MEMBERS),
 )
 def cannot_send_back(facts: GroupFacts) -> Iterator[Symptom]:
@@ -28,12 +28,12 @@ def cannot_send_back(facts: GroupFacts) -> Iterator[Symptom]:
     for name, place in facts.retry_places.items():
         hindrance = place.hindrance
         if hindrance is None or hindrance is Hindrance.NO_RETRY_QUEUES or not facts.registered(name):
-            continue  # RTY001 is of a broker without retry queues
+            continue  # RTY001 reports a broker without retry queues
         if blocks_retries(facts.retry_places, name) is None:
             severity, outcome = Severity.INFO, "its client sends it to another broker as a new message"
         else:
             severity = Severity.ERROR if fails else Severity.WARNING
-            outcome = "its client tries it again every 5 s, and its queue does not move on"
+            outcome = "its client retries it every 5 s, and its queue does not move"
         yield Symptom(
             f"{name} {HINDRANCES[hindrance]}. When a message from there fails, {outcome}.",
             (Evidence("hindrance", str(hindrance), name),),

@@ -1,4 +1,4 @@
-"""RTY003: the group's retry topic is not at a broker where members are."""
+"""RTY003: the group's retry topic is missing at a broker with members."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from rmqctl.model.names import RETRY_PREFIX
     "RTY003",
     Severity.WARNING,
     "the retry topic is missing at a broker",
-    meaning="A broker creates the group's retry topic with the first heartbeat of a member, and registers it at the "
-    "name servers. Without it members do not read from that broker what failed: such messages wait.",
-    advice="Look whether the topic was deleted; the next heartbeat or failed message creates it again. A broker that "
+    meaning="A broker creates the group's retry topic at the first heartbeat of a member and registers it at the name "
+    "servers. Without it, members do not read failed messages from that broker: these messages wait.",
+    advice="Check whether the topic was deleted; the next heartbeat or failed message recreates it. A broker that "
     "cannot reach a name server does not register it.",
     may_pass=True,
 )
@@ -28,7 +28,8 @@ def no_retry_topic(facts: GroupFacts) -> Iterator[Symptom]:
         if place.is_topic_writable is None and has_queues and facts.registered(name):
             topic = RETRY_PREFIX + facts.group
             yield Symptom(
-                f"{topic} is not at {name}, where members are registered: what fails there is not read again.",
+                f"{topic} is missing at {name}, where members are registered: "
+                "messages that fail there are not redelivered.",
                 (Evidence("route", "not registered", topic), Evidence("retryQueueNums", place.retry_queue_count, name)),
                 command("topic", "route", topic),
                 topic=topic,

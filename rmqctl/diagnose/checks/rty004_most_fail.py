@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
 
-# What fails now and then is what retries are for.
+# Retries are meant for occasional failures.
 _SHARE = 0.5
 _LEAST_TPS = 0.2
 
@@ -16,9 +16,10 @@ _LEAST_TPS = 0.2
     "RTY004",
     Severity.WARNING,
     "most messages fail",
-    meaning="The members' listeners failed on more messages in the last minute than they finished. Each failure is "
-    "stored once more and delivered again later, and becomes a dead letter in the end.",
-    advice="Look in the members' logs for what their listeners throw. To stop the retries meanwhile, stop the members.",
+    meaning="In the last minute, the members' listeners failed on more messages than they finished. Each failed "
+    "message is stored once more, redelivered later, and finally becomes a dead letter.",
+    advice="Check the members' logs for exceptions of their listeners. To stop the retries meanwhile, stop the "
+    "members.",
     needs=(Need.MEMBERS,),
 )
 def most_fail(facts: GroupFacts) -> Iterator[Symptom]:
@@ -30,7 +31,7 @@ def most_fail(facts: GroupFacts) -> Iterator[Symptom]:
     failed_tps = sum(failed.values())
     if failed_tps >= _LEAST_TPS and failed_tps > _SHARE * (failed_tps + ok_tps):
         yield Symptom(
-            f"{failed_tps:.3g} messages a second fail, and {ok_tps:.3g} are consumed.",
+            f"{failed_tps:.3g} messages per second fail, and {ok_tps:.3g} are consumed.",
             tuple(Evidence("consumeFailedTPS", round(tps, 3), name) for name, tps in failed.items() if tps),
             command("group", "members", facts.group, "-o", "wide"),
         )

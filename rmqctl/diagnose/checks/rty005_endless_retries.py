@@ -1,4 +1,4 @@
-"""RTY005: an orderly member tries a message again that fails, without an end."""
+"""RTY005: an orderly member retries a failing message without limit."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rmqctl.rules.words import listed
     "RTY005",
     Severity.ERROR,
     "an orderly member retries a message without limit",
-    meaning="Unless maxReconsumeTimes is set, a member that consumes in order has no limit of retries: a message that "
-    "always fails keeps its queue for ever, and everything behind it waits.",
+    meaning="Unless maxReconsumeTimes is set, an orderly member has no retry limit. A message that always fails "
+    "blocks its queue forever, and everything behind it waits.",
     advice="Set maxReconsumeTimes in the members, or skip the message: rmqctl offset reset GROUP --to-offset.",
     needs=(Need.MEMBERS,),
 )
@@ -33,7 +33,7 @@ def endless_retries(facts: GroupFacts) -> Iterator[Symptom]:
         )
         if own.is_orderly and limit == NO_LIMIT and failing:
             yield Symptom(
-                f"{client_id} consumes in order and fails on {listed(failing)}: it tries the same messages again "
+                f"{client_id} consumes in order and fails on {listed(failing)}: it retries the same messages "
                 "without limit.",
                 tuple(
                     Evidence("consumeFailedTPS", round(info.statuses[each].consume_failed_tps, 3), client_id)

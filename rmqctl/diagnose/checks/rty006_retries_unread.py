@@ -13,14 +13,14 @@ from rmqctl.rules.words import counted
 @check(
     "RTY006",
     Severity.WARNING,
-    "messages to be retried wait, and no member reads them",
-    meaning="Messages that failed are in the group's retry topic. Push members subscribe to it; members that pull or "
-    "broadcast, and those of the gRPC clients, do not. What is not read within the retention is deleted.",
-    advice="Start a push consumer of the group for a while, or read the messages: rmqctl message tail TOPIC.",
+    "failed messages wait for a retry, and no member reads them",
+    meaning="Failed messages are in the group's retry topic. Push members subscribe to it; members that pull or "
+    "broadcast, and members with gRPC clients, do not. Messages that are not read within the retention are deleted.",
+    advice="Start a push consumer of the group temporarily, or read the messages: rmqctl message tail TOPIC.",
     needs=(Need.BROKERS,),
 )
 def retries_unread(facts: GroupFacts) -> Iterator[Symptom]:
-    """Look for unread messages of a retry topic that neither a broker nor a member names as subscribed to or held."""
+    """Look for unread messages in a retry topic that no broker or member reports as subscribed or held."""
     topic = RETRY_PREFIX + facts.group
     count = sum(each.waiting_count for each in facts.topics if each.topic == topic)
     if not count or not facts.is_online:

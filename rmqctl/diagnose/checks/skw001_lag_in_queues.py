@@ -10,7 +10,7 @@ from rmqctl.diagnose.skew import standing_out
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.rules.words import listed
 
-# Less is caught up with before anybody has typed a command.
+# A smaller backlog is consumed before a user has typed a command.
 _LEAST = 1_000
 _FACTOR = 5.0
 
@@ -19,8 +19,8 @@ _FACTOR = 5.0
     "SKW001",
     Severity.WARNING,
     "lag is concentrated in a queue",
-    meaning="A queue has at least five times the lag of the topic's other queues on average. Its owner is slow or "
-    "stuck, or most messages go to that queue (SKW003).",
+    meaning="A queue has at least five times the average lag of the topic's other queues. Its owner is slow or stuck, "
+    "or most messages go to that queue (SKW003).",
     advice="Look for a stuck message first: rmqctl clean-expired GROUP. Then compare the members' rates.",
     needs=(Need.BROKERS,),
 )

@@ -18,9 +18,10 @@ _FACTOR = 5.0
     "SKW002",
     Severity.WARNING,
     "lag is concentrated at a broker",
-    meaning="The typical queue (the median) of one broker has at least five times the lag of the other brokers' "
-    "queues. That broker answers pulls slowly, or the members that hold its queues are slow.",
-    advice="Look at the broker: rmqctl broker show BROKER; then at who holds its queues: rmqctl offset show GROUP.",
+    meaning="The median queue of one broker has at least five times the lag of the other brokers' queues. That broker "
+    "answers pulls slowly, or the members that hold its queues are slow.",
+    advice="Check the broker: rmqctl broker show BROKER. Then check the members that hold its queues: rmqctl offset "
+    "show GROUP.",
     needs=(Need.BROKERS,),
 )
 def lag_at_brokers(facts: GroupFacts) -> Iterator[Symptom]:

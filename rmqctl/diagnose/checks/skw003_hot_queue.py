@@ -19,13 +19,13 @@ _FACTOR = 5.0
     "SKW003",
     Severity.WARNING,
     "most messages go to one queue",
-    meaning="A queue is consumed by one member, so a hot queue is as fast as that member, however many there are. "
-    "Common causes: a selector that maps most keys to one queue, or a broker that producers avoid.",
-    advice="Look at how producers choose queues (MessageQueueSelector); more members do not help.",
+    meaning="Each queue is consumed by one member, so a hot queue is only as fast as that member, however many "
+    "members there are. Common causes: a selector that maps most keys to one queue, or a broker that producers avoid.",
+    advice="Check how producers choose queues (MessageQueueSelector). More members do not help.",
     needs=(Need.BROKERS, Need.RATES),
 )
 def hot_queue(facts: GroupFacts) -> Iterator[Symptom]:
-    """Compare how many messages each queue gets per second with the mean of the others."""
+    """Compare the messages per second of each queue with the mean of the others."""
     rates: dict[str, dict[str, float]] = {}
     for mq, rate in (facts.put_rates or {}).items():
         if not mq.topic.startswith(RETRY_PREFIX):

@@ -17,16 +17,16 @@ _LEAST_DIFFERENCE = 3
     "SKW004",
     Severity.INFO,
     "members hold uneven numbers of queues",
-    meaning="Each topic is shared out alone, and the first members in the order of their ids get the rest of each "
-    "division. Over many topics with few queues those pile up on the same members.",
-    advice="Use queue counts that the number of members divides, or see what another strategy gives: "
-    "rmqctl whatif allocate GROUP --compare all.",
+    meaning="Each topic is shared out separately, and the first members in the order of their ids get the remainder "
+    "of each division. Over many topics with few queues, the remainders pile up on the same members.",
+    advice="Use queue counts that are divisible by the number of members, or compare other strategies: rmqctl whatif "
+    "allocate GROUP --compare all.",
     needs=(Need.MEMBERS,),
 )
 def queues_per_member(facts: GroupFacts) -> Iterator[Symptom]:
     """Compare how many queues of all topics each member holds."""
     if facts.is_broadcasting or facts.is_popping or len({frozenset(by) for by in facts.wanted().values()}) > 1:
-        return  # with other topics (SUB002) come other shares
+        return  # members with different topics (SUB002) have different shares
     counts = {
         client_id: sum(
             not held.dropped and not mq.topic.startswith(RETRY_PREFIX)
@@ -34,7 +34,7 @@ def queues_per_member(facts: GroupFacts) -> Iterator[Symptom]:
         )
         for client_id in sorted(facts.holders())
     }
-    # Members without a queue are MEM008's.
+    # MEM008 reports members without a queue.
     some = {client_id: count for client_id, count in counts.items() if count}
     if not some:
         return

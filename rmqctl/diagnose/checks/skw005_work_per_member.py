@@ -19,8 +19,8 @@ _LEAST_TPS = 10.0
     Severity.INFO,
     "members consume at uneven rates",
     meaning="One member consumed at least five times as many messages per second as the others on average, by its own "
-    "count of the last minute. The others are slow, idle, or hold queues that get few messages.",
-    advice="Compare the members: rmqctl group members GROUP; and their queues: rmqctl offset show GROUP.",
+    "counters of the last minute. The others are slow, idle, or hold queues that receive few messages.",
+    advice="Compare the members: rmqctl group members GROUP. Compare their queues: rmqctl offset show GROUP.",
     needs=(Need.MEMBERS,),
 )
 def work_per_member(facts: GroupFacts) -> Iterator[Symptom]:

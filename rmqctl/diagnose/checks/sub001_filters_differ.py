@@ -14,10 +14,10 @@ from rmqctl.rules.words import by_value, listed, who_has
     "SUB001",
     Severity.ERROR,
     "members filter a topic differently",
-    meaning="A broker keeps one filter per topic and group: the one with the newest version. It filters the pulls of "
-    "every member by it, so messages that another member wants are skipped and never delivered.",
-    advice="Give every member the same expression, and deploy all of them. Until then the newest member's filter "
-    "decides; `rmqctl group subscriptions GROUP -o wide` shows who wants what.",
+    meaning="A broker keeps one filter per topic and group: the one with the newest version. It applies that filter "
+    "to the pulls of every member, so messages that another member wants are skipped and never delivered.",
+    advice="Give every member the same expression, and deploy all of them. Until then, the filter of the newest "
+    "member applies; `rmqctl group subscriptions GROUP -o wide` shows each member's filter.",
 )
 def filters_differ(facts: GroupFacts) -> Iterator[Symptom]:
     """Compare the expressions of members that select by the same type."""

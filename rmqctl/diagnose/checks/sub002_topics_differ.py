@@ -1,4 +1,4 @@
-"""SUB002: a topic is subscribed to by a part of the members only."""
+"""SUB002: only some members subscribe to a topic."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from rmqctl.rules.words import counted, listed
     "SUB002",
     Severity.ERROR,
     "only some members subscribe to a topic",
-    meaning="A heartbeat names all topics of its member, and the broker drops every topic of the group that it does "
-    "not name. Members with other topics drop each other's: pulls are refused (24 SUBSCRIPTION_NOT_EXIST) until the "
-    "next heartbeat. Each topic is shared among all members, so the queues of those that do not subscribe are not "
-    "consumed.",
-    advice="Let every member of a group subscribe to the same topics, or use one group per set of topics.",
+    meaning="A heartbeat lists all topics of its member, and the broker drops every other topic of the group. Members "
+    "with different topics drop each other's: pulls are refused (24 SUBSCRIPTION_NOT_EXIST) until the next heartbeat. "
+    "Each topic is shared among all members, so the queues of members that do not subscribe are not consumed.",
+    advice="Subscribe all members of a group to the same topics, or use one group per set of topics.",
 )
 def topics_differ(facts: GroupFacts) -> Iterator[Symptom]:
-    """Compare the topics of members."""
+    """Compare the topics that members subscribe to."""
     every = sorted(client_id for client_id, info in facts.running.items() if info.subscriptions)
     for topic, by_client in facts.wanted().items():
         lacking = [client_id for client_id in every if client_id not in by_client]

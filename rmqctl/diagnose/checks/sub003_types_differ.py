@@ -1,4 +1,4 @@
-"""SUB003: members select from one topic by different types of expression."""
+"""SUB003: members filter one topic by different expression types."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from rmqctl.rules.words import by_value, who_has
     "SUB003",
     Severity.ERROR,
     "members use tags and SQL92 for one topic",
-    meaning="A broker keeps one expression per topic and group, whatever its type: the newest decides for all "
+    meaning="A broker keeps one expression per topic and group, whatever its type: the newest one applies to all "
     "members. Messages that the others want are skipped and never delivered.",
-    advice="Give every member the same type and the same expression.",
+    advice="Give every member the same expression type and the same expression.",
 )
 def types_differ(facts: GroupFacts) -> Iterator[Symptom]:
-    """Compare the types of expressions."""
+    """Compare the expression types of members."""
     for topic, by_client in facts.wanted().items():
         types = by_value((client_id, item.expression_type) for client_id, item in by_client.items())
         if len(types) > 1:
             yield Symptom(
-                f"Members select from {topic} by different types of expression: {who_has(types)}.",
+                f"Members filter {topic} by different expression types: {who_has(types)}.",
                 tuple(
                     Evidence(topic, f"{item.expression_type} {item.expression}", client_id, item.version_ms)
                     for client_id, item in by_client.items()

@@ -1,4 +1,4 @@
-"""SUB004: a broker filters by another expression than all members have."""
+"""SUB004: a broker filters by an expression that no member has."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from rmqctl.rules.times import iso_time
     "SUB004",
     Severity.ERROR,
     "a broker filters by an expression that no member has",
-    meaning="The broker keeps the expression with the newest version. When a member with a fast clock, or one that "
-    "left, set a newer one, the members' own never takes effect there: their messages are skipped and never delivered.",
-    advice="Restart the members once their clocks are right: a subscription gets the time of its start as version. "
-    "A version from the future (SUB006) lasts until all members have left that broker.",
+    meaning="The broker keeps the expression with the newest version. If a member with a fast clock, or one that "
+    "left, set a newer one, the members' own expression never applies there. Their messages are skipped and never "
+    "delivered.",
+    advice="Restart the members once their clocks are right: the version of a subscription is the time at which its "
+    "member started. A version from the future (SUB006) remains until all members have left that broker.",
     may_pass=True,
 )
 def broker_filter(facts: GroupFacts) -> Iterator[Symptom]:
@@ -47,5 +48,5 @@ def broker_filter(facts: GroupFacts) -> Iterator[Symptom]:
 
 
 def _version(subscription: Subscription) -> str:
-    """Return a version as a time; those that are none (Go's are ns) as they are."""
+    """Return a version as a time, or unchanged when it cannot be one in ms (Go clients use ns)."""
     return iso_time(subscription.version_ms) or str(subscription.version_ms)

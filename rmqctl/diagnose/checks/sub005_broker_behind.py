@@ -1,4 +1,4 @@
-"""SUB005: a broker holds an older subscription than a member, and refuses its pulls."""
+"""SUB005: a broker has an older subscription than a member, and refuses its pulls."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rmqctl.rules.words import listed
 @check(
     "SUB005",
     Severity.ERROR,
-    "a broker holds an older subscription than its members",
-    meaning="The broker refuses a pull whose subscription is newer than its own (25 SUBSCRIPTION_NOT_LATEST). That "
-    "ends with the member's next heartbeat, within 30 s; when it lasts, heartbeats do not reach that broker.",
-    advice="Look in the member's log for heartbeats that fail, and at the network between it and the broker.",
+    "a broker has an older subscription than its members",
+    meaning="The broker refuses a pull whose subscription is newer than its own (25 SUBSCRIPTION_NOT_LATEST). The "
+    "member's next heartbeat ends that within 30 s. If it persists, heartbeats do not reach that broker.",
+    advice="Check the member's log for failed heartbeats, and the network between it and the broker.",
     may_pass=True,
 )
 def broker_behind(facts: GroupFacts) -> Iterator[Symptom]:
@@ -32,7 +32,7 @@ def broker_behind(facts: GroupFacts) -> Iterator[Symptom]:
             }
             if ahead:
                 yield Symptom(
-                    f"{broker_name} holds an older subscription to {topic} than {listed(ahead)}: "
+                    f"{broker_name} has an older subscription to {topic} than {listed(ahead)}: "
                     "it refuses their pulls (25 SUBSCRIPTION_NOT_LATEST).",
                     (
                         Evidence(topic, held.expression, broker_name, held.version_ms),

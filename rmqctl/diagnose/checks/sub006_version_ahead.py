@@ -1,4 +1,4 @@
-"""SUB006: a subscription's version lies in the future."""
+"""SUB006: a subscription's version is in the future."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from rmqctl.rules.durations import short_duration
 from rmqctl.rules.member_clock import MAX_VERSION_MS
 from rmqctl.rules.words import listed
 
-# A minute of difference between clocks is common, and orders nothing wrongly that people do by hand.
+# Clocks commonly differ by a minute, which is too little to misorder manual changes.
 _AHEAD_MS = 60_000
 
 
 @check(
     "SUB006",
     Severity.WARNING,
-    "a subscription's version lies in the future",
-    meaning="A version is the clock of the member that subscribed, in ms. A broker keeps the newest: until that time "
-    "has come, no other member can change the filter of the topic, whatever it subscribes to.",
+    "a subscription's version is in the future",
+    meaning="A version is the time in ms by the clock of the member that subscribed. A broker keeps the newest "
+    "version: until that time, no other member can change the filter of the topic, whatever it subscribes to.",
     advice="Correct the clock of that member's host and restart the member. Go clients use ns: do not mix them with "
-    "others in one group. A broker forgets the version when all members of the group have left it.",
+    "other clients in one group. A broker forgets the version when all members of the group have left it.",
 )
 def version_ahead(facts: GroupFacts) -> Iterator[Symptom]:
     """Compare versions with the brokers' clock, or with this machine's where that is not known."""
@@ -36,7 +36,7 @@ def version_ahead(facts: GroupFacts) -> Iterator[Symptom]:
         newest_ms = max(item.version_ms for item in ahead.values())
         is_in_ns = newest_ms > MAX_VERSION_MS
         if is_in_ns and len(ahead) == len(holders):
-            continue  # all members count in ns, as Go clients do: they order each other rightly
+            continue  # all members use ns, as Go clients do: their order is right
         by = (
             "is not in ms, and no other member can set a newer one"
             if is_in_ns

@@ -16,10 +16,10 @@ _BEFORE_START_MS = 86_400_000
 @check(
     "SUB007",
     Severity.WARNING,
-    "a member's subscription has a version from the past",
-    meaning="A broker replaces a filter only by one with a newer version. A member whose version is older than its own "
-    "start (by more than a day) never changes what the broker filters by.",
-    advice="Look at the member's clock and at the client library: versions are ms since 1970, set at each subscribe.",
+    "a subscription's version is older than its member",
+    meaning="A broker replaces a filter only by one with a newer version. A member whose version is older than its "
+    "own start (by more than a day) never changes the broker's filter.",
+    advice="Check the clock and the client library of the member: versions are ms since 1970, set at each subscribe.",
     needs=(Need.MEMBERS,),
 )
 def version_behind(facts: GroupFacts) -> Iterator[Symptom]:

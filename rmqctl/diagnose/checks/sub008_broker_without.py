@@ -15,7 +15,7 @@ from rmqctl.rules.words import listed
     Severity.ERROR,
     "a broker does not know a topic that the members subscribe to",
     meaning="The broker refuses every pull of that topic (24 SUBSCRIPTION_NOT_EXIST). It learns topics from "
-    "heartbeats; one of a member with other topics removes them (SUB002).",
+    "heartbeats; a heartbeat of a member with other topics removes them (SUB002).",
     advice="Look for a member that subscribes to other topics, or for heartbeats that do not reach the broker.",
     may_pass=True,
 )

@@ -14,10 +14,10 @@ from rmqctl.rules.words import counted, listed
 @check(
     "VER001",
     Severity.WARNING,
-    "known defects of a client's version",
+    "the client version has known defects",
     meaning="The client library of these members has defects that later releases fixed, and the members' settings or "
-    "brokers make them matter. It is a warning when this group is sure to be hit, else worth knowing.",
-    advice="Upgrade the client; the evidence has the advice and the source of each defect (-o wide).",
+    "brokers make them relevant. The finding is a WARNING if this group is certain to be affected, otherwise INFO.",
+    advice="Upgrade the client. The evidence contains the advice and the source for each defect (-o wide).",
 )
 def client_defects(facts: GroupFacts) -> Iterator[Symptom]:
     """Look up each member's language, version and settings in the table of defects."""

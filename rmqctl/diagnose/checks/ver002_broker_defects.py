@@ -14,10 +14,10 @@ from rmqctl.rules.words import listed
 @check(
     "VER002",
     Severity.WARNING,
-    "known defects of a broker's version",
-    meaning="These brokers have a defect that later releases fixed, and what the group does makes it matter. It is a "
-    "warning when this group is sure to be hit, else worth knowing.",
-    advice="Upgrade the brokers; the evidence has the advice and the source of the defect (-o wide).",
+    "the broker version has known defects",
+    meaning="These brokers have a defect that later releases fixed, and the group's use of them makes it relevant. "
+    "The finding is a WARNING if this group is certain to be affected, otherwise INFO.",
+    advice="Upgrade the brokers. The evidence contains the advice and the source for the defect (-o wide).",
     needs=(Need.BROKERS,),
 )
 def broker_defects(facts: GroupFacts) -> Iterator[Symptom]:

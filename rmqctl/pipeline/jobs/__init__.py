@@ -1,4 +1,4 @@
-"""The jobs of `pipeline run`, a file each. Their names stand here, so that nobody needs to import them to know them."""
+"""The jobs of `pipeline run`, one file each. Their names are listed here, so that listing them imports no job."""
 
 from __future__ import annotations
 
@@ -6,33 +6,32 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from rmqctl.errors import UsageError
-from rmqctl.rules.names import closest
+from rmqctl.rules.names import hint_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rmqctl.pipeline.job import Job
 
-# In the order in which one makes sense after the other.
+# In the order in which they are usually run.
 JOBS = {
-    "read": "A stretch of topics into Parquet or a table, or shown.",
-    "snapshot": "The offsets of all groups, now or as recorded, into the table offset_snapshots.",
-    "lag": "How groups do, judged by their snapshots: verdicts, trends, stuck queues, skew, owners.",
-    "dlq-report": "Dead letters by group, origin, tag, reason and time.",
-    "audit": "Produced, stored and consumed in windows of 10 minutes: duplicates, losses, latency.",
-    "fleet-whatif": "Every group of the last snapshot with other strategies and sizes.",
+    "read": "Read a range of messages, and write them to Parquet or a table, or show them.",
+    "snapshot": "Write the offsets of all groups, current or recorded, to the table offset_snapshots.",
+    "lag": "Judge groups by their snapshots: health, trends, stuck queues, skew, owners.",
+    "dlq-report": "Count dead letters by group, origin, tag, reason and time.",
+    "audit": "Compare produced, stored and consumed messages in windows of 10 minutes: duplicates, losses, latency.",
+    "fleet-whatif": "Try other strategies and sizes on every group of the last snapshot.",
 }
 
 
 def load_jobs(names: Iterable[str]) -> list[Job]:
-    """Return jobs by their names, in this order. Raises UsageError for one that there is not, and one given twice."""
+    """Return jobs by name, in the given order. Raises UsageError for an unknown name, and for a repeated one."""
     jobs: list[Job] = []
     for name in names:
         if name not in JOBS:
-            like = closest(name, JOBS)
             raise UsageError(
-                f"There is no job {name!r}.",
-                hint=f"Did you mean {like[0]}?" if like else f"Known are {', '.join(JOBS)}.",
+                f"Unknown job {name!r}.",
+                hint=hint_for(name, JOBS),
             )
         if any(job.name == name for job in jobs):
             raise UsageError(f"The job {name} is named twice.")

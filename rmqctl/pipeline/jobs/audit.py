@@ -1,4 +1,4 @@
-"""audit: messages produced, stored and consumed, in windows of ten minutes: duplicates, losses, latency."""
+"""The job `audit`: messages produced, stored and consumed in windows of 10 minutes; duplicates, losses, latency."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from rmqctl.rules.wildcards import is_pattern
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# What was stored a little before and after the windows is read as well: clocks of producers and brokers differ, and a
-# producer tries again for some seconds.
+# Messages stored shortly before and after the windows are read as well: clocks of producers and brokers differ, and a
+# producer retries for some seconds.
 _MARGIN_MS = 600_000
-# Windows that ended later than this before now are open: clients write traces some seconds late, 5.x up to 5 s.
+# Windows that ended less than this long ago are open: clients write traces some seconds late, 5.x up to 5 s.
 _OPEN_MS = 300_000
-# So long after the groups' offsets traces are read, so that what was passed by then has been traced by then.
+# Traces are read this long after the groups' offsets, so that messages before those offsets have been traced.
 _TRACES_AFTER_S = 10.0
 
 
 def _hours(options: JobOptions) -> tuple[int, int]:
-    """Return the whole hours that are audited, the last one may not be over; by default the last whole one and this."""
+    """Return the range of whole hours to audit; by default the last complete hour and the current one."""
     since_ms = floor_hour_ms(options.time_ms("since", options.now_ms - HOUR_MS))
     until_ms = min(options.time_ms("until", options.now_ms), options.now_ms)
     if until_ms <= since_ms:
@@ -47,7 +47,7 @@ def _hours(options: JobOptions) -> tuple[int, int]:
 def _check(options: JobOptions) -> None:
     wild = [topic for topic in options.topics if is_pattern(topic)]
     if wild:
-        raise UsageError(f"The job audit takes topics by their names, not {wild[0]}.")
+        raise UsageError(f"The job audit does not support topic patterns like {wild[0]}.", hint="Name each topic.")
     _hours(options)
 
 
@@ -63,10 +63,10 @@ def _run(spark: SparkSession, options: JobOptions) -> Outcome:
 
 
 def audit(spark: SparkSession, options: JobOptions, *, traces_after_s: float = _TRACES_AFTER_S) -> Outcome:
-    """Read topics and traces, write the table where there is a folder for it, and say what was found.
+    """Read topics and traces, write the table when a folder is given, and return what was found.
 
-    Offsets of groups are asked first, and traces read `traces_after_s` seconds later or more: a message that a group
-    has passed without a trace is lost only if its trace has had the time to come.
+    Group offsets are read first, and traces at least `traces_after_s` seconds later: a message before a group's offset
+    that has no trace counts as lost only if its trace had time to arrive.
     """
     from rmqctl.pipeline import audit_rows as rows
     from rmqctl.pipeline import trace_rows
@@ -113,7 +113,7 @@ def audit(spark: SparkSession, options: JobOptions, *, traces_after_s: float = _
         delivered = rows.deliveries_by_message(_full_groups(spark, trace_rows.deliveries(records), found))
         audited = keep(rows.audited_messages(stored, published, delivered, span))
         pairs = keep(rows.audited_pairs(audited, groups))
-        # Few rows, that are looked at several times: in one part.
+        # Few rows that are read several times: in one partition.
         windows = keep(rows.windows(audited, pairs).coalesce(1))
         written = () if options.tables is None else _write(windows, options, span.held_since_ms)
         outcome = audit_outcome(windows, rows.samples(audited, pairs, options.limit or SHOWN_COUNT), options, span)
@@ -138,19 +138,19 @@ def _read(
 
 
 def _client_names(topics: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the names under which clients trace topics or groups, without a namespace, with the full ones."""
+    """Return pairs of the name that clients write into traces, without a namespace, and the full name."""
     return [(name.partition("%")[2] if name.find("%") > 0 else name, name) for name in topics]
 
 
 def _renamed(frame: DataFrame, names: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+    from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
     others = [name for name in frame.columns if name != "topic"]
     return frame.join(F.broadcast(names), "topic").select(F.col("full_topic").alias("topic"), *others)
 
 
 def _full_groups(spark: SparkSession, deliveries: DataFrame, found: Found) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+    from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
     full = _client_names({group for _, group, _ in found.groups})
     names = spark.createDataFrame([pair for pair in full if pair[0] != pair[1]], "consumer_group string, full string")
@@ -160,9 +160,9 @@ def _full_groups(spark: SparkSession, deliveries: DataFrame, found: Found) -> Da
 
 
 def _write(windows: DataFrame, options: JobOptions, held_since_ms: int) -> tuple[Written, ...]:
-    """Replace the hours that brokers still hold whole: one that they have begun to delete would only get smaller."""
+    """Replace the hours that brokers still retain completely; a partly deleted hour would only lose rows."""
     from pyspark.sql import Observation
-    from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+    from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
     path = table_path(options.tables, AUDIT)
     hour_ms = F.floor(F.unix_millis("window_start") / F.lit(HOUR_MS)) * HOUR_MS
@@ -185,7 +185,7 @@ JOB = Job(
         Field("state", "STATE"),
         Field("count", "COUNT", Kind.NUMBER),
         Field("distinctCount", "DISTINCT", Kind.NUMBER, is_wide=True),
-        Field("duplicateCount", "TWICE", Kind.NUMBER),
+        Field("duplicateCount", "DUPLICATES", Kind.NUMBER),
         Field("lostCount", "LOST", Kind.NUMBER),
         Field("waitingCount", "WAITING", Kind.NUMBER),
         Field("failedCount", "FAILED", Kind.NUMBER),

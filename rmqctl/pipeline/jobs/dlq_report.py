@@ -1,4 +1,4 @@
-"""dlq-report: dead letters by group, origin topic, tag, reason and time, with samples."""
+"""The job `dlq-report`: dead letters by group, origin topic, tag, reason and time, with samples."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from rmqctl.pipeline.retained import fetch_held_since, fetch_retained
 from rmqctl.pipeline.tables import DEAD_LETTERS, PARTITIONS, SCHEMAS, replace_partitions, table_path
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.wildcards import require_matching
-from rmqctl.rules.words import counted
+from rmqctl.rules.words import agreeing, counted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -36,7 +36,7 @@ _EXCERPT_LENGTH = 80
 
 
 class _Found(Struct, frozen=True):
-    """The dead-letter topics that hold something, of how many that can be read; `failures` are the others."""
+    """The dead-letter topics with messages, and how many topics could be read; `failures` are the others."""
 
     topics: tuple[str, ...]
     topic_count: int
@@ -62,13 +62,13 @@ async def _look(client: Client, options: JobOptions) -> None:
 
 
 async def _names(client: Client, patterns: Sequence[str]) -> tuple[str, ...]:
-    """Return the dead-letter topics of the groups that patterns pick, of all without one. Raises NotFoundError."""
+    """Return the dead-letter topics of the groups that match patterns, or of all groups. Raises NotFoundError."""
     groups = [name.removeprefix(DLQ_PREFIX) for name in await client.topic_names() if name.startswith(DLQ_PREFIX)]
     if patterns:
         try:
             groups = list(require_matching("Group", patterns, groups))
         except NotFoundError as error:
-            none_yet = "Brokers make it with the first dead letter of a group, so there may be none yet."
+            none_yet = "Brokers create it with the first dead letter of a group, so it may not exist yet."
             hint = None if error.suggestions else none_yet
             kind = "The dead-letter topic of"
             raise NotFoundError(kind, error.wanted, suggestions=error.suggestions, hint=hint) from None
@@ -90,7 +90,7 @@ async def _ask(client: Client, options: JobOptions) -> _Found:
 
 
 def _run(spark: SparkSession, options: JobOptions) -> Outcome:
-    from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+    from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
     from rmqctl.pipeline import dead_letters as rows
 
@@ -149,7 +149,7 @@ async def _asked(access: Access, question: Any) -> Any:
 def _read(
     spark: SparkSession, access: Access, topics: Sequence[str], schema: str, since_ms: int, until_ms: int, now_ms: int
 ) -> DataFrame:
-    """Return the messages of the whole hours around a time: the table has whole hours only."""
+    """Return the messages of the whole hours around a time range, because the table has only whole hours."""
     given = options_of(access) | {"topic": ",".join(topics)}
     if since_ms > 0:
         given["startingOffsets"] = str(iso_time(floor_hour_ms(since_ms)))
@@ -159,9 +159,9 @@ def _read(
 
 
 def _write(letters: DataFrame, options: JobOptions, held_since_ms: int) -> tuple[Written, ...]:
-    """Replace the hours that brokers still hold whole: one that they have begun to delete would only get smaller."""
+    """Replace the hours that brokers still retain completely; a partly deleted hour would only lose rows."""
     from pyspark.sql import Observation
-    from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+    from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
     path, partitions = table_path(options.tables, DEAD_LETTERS), PARTITIONS[DEAD_LETTERS]
     hour_ms = F.floor(F.col("store_ms") / F.lit(HOUR_MS)) * HOUR_MS
@@ -175,7 +175,7 @@ def _write(letters: DataFrame, options: JobOptions, held_since_ms: int) -> tuple
 async def _last_results(
     client: Client, items: Sequence[Mapping[str, Any]], trace_topic: str
 ) -> dict[tuple[str, str], str | None]:
-    """Return what the group's listener last made of each sample, by the traces of its group; None where none tells."""
+    """Return the last consume result of each sample according to its group's traces, None when it is unknown."""
     if await find_route(client, trace_topic) is None:
         return {}
     keys = {(item["group"], item["sample"]["msgId"]) for item in items}
@@ -195,7 +195,7 @@ async def _last_results(
 
 
 def safe_text(body: bytes) -> str:
-    """Return the start of a body as text that does no harm where it is shown: one line, nothing but what prints."""
+    """Return the start of a body as text that is safe to display: one line of printable characters."""
     text = "".join(sign if sign.isprintable() else "·" for sign in body.decode(errors="replace"))
     return text if len(text) <= _EXCERPT_LENGTH else text[:_EXCERPT_LENGTH] + "…"
 
@@ -268,8 +268,7 @@ def _nothing(
     whose = f" of {' '.join(options.groups)}" if options.groups else ""
     when = " in that time" if options.since is not None or options.until is not None else ""
     if found.topic_count:
-        verb = "holds" if found.topic_count == 1 else "hold"
-        why = f"{counted(found.topic_count, 'dead-letter topic')} {verb} none{' of it' if when else ''}"
+        why = f"{counted(found.topic_count, 'dead-letter topic', 'was')} checked"
     else:
         why = "no group has a dead-letter topic"
     note = f"There are no dead letters{whose}{when}: {why}."
@@ -283,22 +282,22 @@ def _notes(
 ) -> list[str]:
     letters, groups = counted(facts["deadLetterCount"], "dead letter"), counted(facts["groupCount"], "group")
     topics = f"{facts['filledTopicCount']} of {counted(facts['topicCount'], 'dead-letter topic')}"
-    notes = [f"{letters} of {groups}; {topics} {'holds' if facts['filledTopicCount'] == 1 else 'hold'} any."]
+    notes = [f"{letters} of {groups}; {topics} {agreeing(facts['filledTopicCount'], 'has')} messages."]
     if facts["twice"]:
         first = facts["twice"][0]
         places = " and ".join(f"{at['brokerName']}:{at['queueId']} {at['queueOffset']}" for at in first["places"][:2])
         notes.append(
-            f"{counted(facts['twiceCount'], 'message')} became a dead letter of the same group more than once, such as"
-            f" {first['originMsgId']} of {first['group']} ({first['count']} times: {places}):"
-            " whoever sends them again should send each once."
+            f"{counted(facts['twiceCount'], 'message')} became a dead letter of the same group more than once, for"
+            f" example {first['originMsgId']} of {first['group']} ({first['count']} times: {places})."
+            " Replay each of them only once."
         )
     if options.tables is not None and found.held_since_ms:
         notes.append(
-            f"Brokers hold everything since {facts['heldSinceIso']} only: hours that began before stay in the table as"
-            " they are."
+            f"Brokers retain all dead letters only since {facts['heldSinceIso']}: hours that started before that stay"
+            " unchanged in the table."
         )
     if len(items) < row_count:
-        notes.append(f"Shown are {len(items)} of {counted(row_count, 'row')}, those with the most dead letters.")
+        notes.append(f"Showing {len(items)} of {counted(row_count, 'row')}, those with the most dead letters.")
     return notes
 
 
@@ -312,8 +311,8 @@ JOB = Job(
         Field("reason", "REASON"),
         Field("count", "COUNT", Kind.NUMBER),
         Field("messageCount", "MESSAGES", Kind.NUMBER, is_wide=True),
-        Field("mostReconsumeTimes", "TRIES", Kind.NUMBER),
-        Field("maxReconsumeTimes", "MAX", Kind.NUMBER, is_wide=True),
+        Field("mostReconsumeTimes", "RECONSUMED", Kind.NUMBER),
+        Field("maxReconsumeTimes", "MAX-RECONSUME", Kind.NUMBER, is_wide=True),
         Field("firstStoreTimestamp", "FIRST", Kind.TIME, is_wide=True),
         Field("lastStoreTimestamp", "LAST", Kind.TIME, gives_way=True),
         Field("lastResult", "RESULT", is_wide=True),

@@ -1,4 +1,4 @@
-"""fleet-whatif: every group of the last snapshot with other strategies and sizes."""
+"""The job `fleet-whatif`: tries other strategies and sizes on every group of the last snapshot."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from rmqctl.whatif.trying import require_known
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
-# Whoever has not been seen for a day is not tried unless --since says so.
+# Groups without a snapshot within a day are not tried, unless --since is given.
 _DAY_MS = 86_400_000
 _WORST_COUNT = 3
 _SKIPPED_COUNT = 20
-# Tasks for each of a shuffle's: the few large groups are most of the work, and fall where they fall.
+# Tasks per shuffle partition: the few large groups are most of the work, and are placed by chance.
 _TASKS_EACH = 4
 
 
@@ -65,7 +65,7 @@ def _changes(options: JobOptions) -> list[NamedChange]:
 
 
 def _span(options: JobOptions) -> tuple[int, int | None]:
-    """Return from when and until when snapshots count, in epoch ms; without an end the newest do."""
+    """Return the time range of snapshots in epoch ms; without an end it includes the newest ones."""
     until_ms = None if options.until is None else options.time_ms("until", options.now_ms)
     since_ms = options.time_ms("since", max(0, (options.now_ms if until_ms is None else until_ms) - _DAY_MS))
     if until_ms is not None and since_ms > until_ms:
@@ -88,7 +88,7 @@ def _run(spark: SparkSession, options: JobOptions) -> Outcome:
     task_count = min(_TASKS_EACH * int(spark.conf.get("spark.sql.shuffle.partitions") or 1), len(latest))
     results = try_groups(groups_with_queues(rows, task_count), strategies, changes).persist()
     try:
-        # Now, once: two branches of one plan would each begin with it.
+        # Compute it here, once: otherwise two branches of one plan would each compute it.
         row_count = results.count()
         _write(spark, results, hours, options)
         written = Written(table_path(options.tables, ALLOC_WHATIF), row_count)
@@ -102,7 +102,7 @@ def _within(table: DataFrame, options: JobOptions) -> DataFrame:
 
     since_ms, until_ms = _span(options)
     found = table.where(F.col("snapshot_ts") >= F.timestamp_millis(F.lit(since_ms)))
-    # Whole days are left unread; dt is of the snapshot's time in UTC.
+    # Skips files of other days; dt is the day of the snapshot in UTC.
     found = found.where(F.col("dt") >= (iso_time(since_ms) or "")[:10])
     if until_ms is None:
         return found
@@ -115,7 +115,8 @@ def _latest(snapshots: DataFrame, options: JobOptions) -> list[Row]:
     if not found:
         since_ms, until_ms = _span(options)
         until = "" if until_ms is None else f" and until {iso_time(until_ms)}"
-        error = NotFoundError("Snapshot", "", hint="--since goes back further; rmqctl pipeline run snapshot takes one.")
+        hint = "Use an earlier --since, or take a snapshot with rmqctl pipeline run snapshot."
+        error = NotFoundError("Snapshot", "", hint=hint)
         raise error.reworded(f"No snapshot was taken since {iso_time(since_ms)}{until}.")
     if not options.groups:
         return found
@@ -186,7 +187,7 @@ def _summary(row: Mapping[str, Any], worst: Sequence[Mapping[str, Any]]) -> dict
 
 
 def _skipped(rows: Sequence[Row], count: int) -> list[dict[str, Any]]:
-    """Return why groups were skipped: a reason each, how many groups, and the first of them in words."""
+    """Return why groups were skipped: for each reason, the number of groups and the first of them."""
     by_code: dict[str, list[Row]] = {}
     for row in rows:
         by_code.setdefault(row.skip_code, []).append(row)
@@ -204,8 +205,8 @@ def _skipped(rows: Sequence[Row], count: int) -> list[dict[str, Any]]:
 
 def _notes(facts: Mapping[str, Any], skipped: Sequence[Row]) -> tuple[str, ...]:
     notes = [
-        "Clients that held no queue are in no snapshot: a group that has such clients was tried without them.",
-        "Imbalance is how often the most that a client has is what one must have: 1 is as even as can be.",
+        "Snapshots do not record clients without queues: groups were tried without such clients.",
+        "Imbalance is the maximum per client divided by the smallest possible maximum; 1 is as even as possible.",
     ]
     if skipped:
         what = f"{counted(len(skipped), 'group')} of {facts['groupCount']} could not be tried"

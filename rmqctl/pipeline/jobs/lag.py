@@ -1,4 +1,4 @@
-"""lag: how groups do, judged by their snapshots: verdicts, trends, stuck queues, skew, owners; as a page, too."""
+"""The job `lag`: judges groups by their snapshots (health, trends, stuck queues, skew, owners); also as a page."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ _WINDOW_MS = HOUR_MS
 _LEAST_WINDOW_MS = 60_000
 _DAY_MS = 24 * HOUR_MS
 _ROWS = 20
-# Groups that are drawn on the page, and those in its table.
+# Numbers of groups that are plotted on the page, and listed in its table.
 _DRAWN, _LISTED = 10, 200
 _BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 _HOUR = re.compile(r"/dt=(\d{4}-\d\d-\d\d)/hr=(\d{1,2})/")
 
 
 class Span(NamedTuple):
-    """What is looked at: windows from `since_ms` to `until_ms`, whole; the last window ends at `end_ms`.
+    """The examined time: whole windows from `since_ms` to `until_ms`; the last window ends at `end_ms`.
 
-    `now_ms` is up to when something could have been heard: the last sample, or the end that was asked for.
+    `now_ms` is the latest time at which there could be a sample: that of the last one, or the requested end.
     """
 
     since_ms: int
@@ -57,12 +57,12 @@ class Span(NamedTuple):
     now_ms: int
 
     def begun_with(self, oldest_ms: int, length_ms: int) -> Span:
-        """Return what is left of it when it begins with the window, and the hour, of a sample."""
+        """Return the span without the windows and hours before the oldest sample."""
         return self._replace(since_ms=max(self.since_ms, _floor_ms(oldest_ms, max(length_ms, HOUR_MS))))
 
 
 class Seen(NamedTuple):
-    """How many rows and moments there are, and the first of them; None where there are none."""
+    """The numbers of rows and moments, and the oldest moment, or None without rows."""
 
     row_count: int
     moment_count: int
@@ -70,7 +70,7 @@ class Seen(NamedTuple):
 
 
 def window_ms(options: JobOptions) -> int:
-    """Return how long a window is. Raises UsageError where it does not fit into hours, nor hours into it."""
+    """Return the length of a window. Raises UsageError unless it divides an hour, or is whole hours."""
     if options.window is None:
         return _WINDOW_MS
     try:
@@ -81,17 +81,16 @@ def window_ms(options: JobOptions) -> int:
     fits = is_whole and (HOUR_MS % found == 0 or found % HOUR_MS == 0)
     if not fits:
         raise UsageError(
-            f"--window {options.window} is neither a part of an hour nor whole hours.",
-            hint="Such as 5m, 15m, 1h, 6h or 1d; at least 1m.",
+            f"--window {options.window} neither divides an hour nor is a whole number of hours.",
+            hint="Use at least 1m, for example 5m, 15m, 1h, 6h or 1d.",
         )
     return found
 
 
 def span_of(options: JobOptions, newest_ms: int) -> Span:
-    """Return what to look at: up to the newest sample, and 24 hours or a window back, unless options say otherwise.
+    """Return the time to examine: by default 24 hours, or one window if longer, up to the newest sample.
 
-    It is widened to whole windows and whole hours, so that what the table holds of them is replaced by as much.
-    Raises UsageError.
+    It is widened to whole windows and hours, so that complete parts of the table are replaced. Raises UsageError.
     """
     length_ms = window_ms(options)
     end_ms = options.time_ms("until", newest_ms + 1)
@@ -108,7 +107,7 @@ def _floor_ms(at_ms: int, unit_ms: int) -> int:
 
 
 def newest_hours(paths: Iterable[str]) -> list[tuple[str, int]]:
-    """Return the hours that files of a table are in, newest first."""
+    """Return the hours of a table's files, newest first."""
     found = (_HOUR.search(path) for path in paths)
     return sorted({(match[1], int(match[2])) for match in found if match is not None}, reverse=True)
 
@@ -133,7 +132,7 @@ def _judge(spark: SparkSession, options: JobOptions) -> Outcome:
     table = read_table(spark, table_path(options.tables, OFFSET_SNAPSHOTS), SCHEMAS[OFFSET_SNAPSHOTS])
     newest_ms = _newest_ms(table)
     if newest_ms is None:
-        return Outcome(row_count=0, notes=("There are no snapshots; rmqctl pipeline run snapshot takes one.",))
+        return Outcome(row_count=0, notes=("There are no snapshots. Take one with rmqctl pipeline run snapshot.",))
     span = span_of(options, newest_ms)
     rows = taken_between(table, span.since_ms, span.until_ms)
     seen = _seen(rows)
@@ -153,11 +152,11 @@ def _judge(spark: SparkSession, options: JobOptions) -> Outcome:
     last = chosen(taken_between(table, span.end_ms - length_ms, span.end_ms))
     last_facts = window_facts(last, last_window, last_tasks).toArrow()
     written = []
-    # While Spark writes the table, the report is made here.
-    with ThreadPoolExecutor(1) as beside:
+    # The report is made here while Spark writes the table.
+    with ThreadPoolExecutor(1) as background:
         writing = None
         if not (options.groups or options.topics):
-            writing = beside.submit(_write, trend_rows(rows, all_windows, tasks), options)
+            writing = background.submit(_write, trend_rows(rows, all_windows, tasks), options)
         queues = last_facts.to_pylist()
         groups = group_rows(queues)
         facts = _facts(span, seen, newest_ms, length_ms, groups)
@@ -178,10 +177,10 @@ def _judge(spark: SparkSession, options: JobOptions) -> Outcome:
 
 @contextmanager
 def _batches_by_rows(spark: SparkSession) -> Iterator[None]:
-    """Have batches for Python end by their number of rows alone.
+    """Limit batches for Python only by their number of rows.
 
-    By default Spark adds up the bytes of a batch after each of its rows, to stay below 64 MB; ours have 2 MB, and all
-    of it costs a third of a task's time.
+    By default Spark sums the bytes of a batch after each of its rows, to stay below 64 MB. Our batches have 2 MB, and
+    the sums cost a third of a task's time.
     """
     before = spark.conf.get(_BATCH_BYTES, None)
     spark.conf.set(_BATCH_BYTES, str(2**31 - 1))
@@ -195,8 +194,8 @@ def _batches_by_rows(spark: SparkSession) -> Iterator[None]:
 
 
 def _newest_ms(table: DataFrame) -> int | None:
-    """Return when the newest snapshot was taken, reading no more than the newest hour that has one."""
-    from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+    """Return when the newest snapshot was taken; reads only the newest hour that has one."""
+    from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
     for dt, hr in newest_hours(table.inputFiles()):
         rows = table.where((F.col("dt") == dt) & (F.col("hr") == hr))
@@ -216,7 +215,7 @@ def _seen(rows: DataFrame) -> Seen:
 
 
 def _chosen(rows: DataFrame, options: JobOptions) -> Callable[[DataFrame], DataFrame]:
-    """Return what leaves of rows those of the groups and topics that were asked for. Raises NotFoundError."""
+    """Return a function that keeps the rows of the selected groups and topics. Raises NotFoundError."""
     from pyspark.sql import functions as F  # noqa: N812
 
     wanted = {}
@@ -298,12 +297,12 @@ def _notes(options: JobOptions, most_count: int, more_count: int) -> list[str]:
     if most_count < Settings().least_count:
         window = short_duration(window_ms(options))
         notes.append(
-            f"No queue has more than {counted(most_count, 'snapshot')} in the last {window}; take a longer --window."
+            f"No queue has more than {counted(most_count, 'snapshot')} in the last {window}; use a longer --window."
         )
     if options.groups or options.topics:
-        notes.append("Hours of the table lag_trend are of all groups, so these did not replace any.")
+        notes.append("The table lag_trend was not written, because its hours must have all groups and topics.")
     if more_count > 0:
-        notes.append(f"{counted(more_count, 'group')} more; --limit shows them.")
+        notes.append(f"{counted(more_count, 'group')} more; show them with --limit.")
     return notes
 
 

@@ -1,4 +1,4 @@
-"""read: a stretch of topics into Parquet or a table; without either it is shown."""
+"""The job `read`: reads a range of messages, and writes them to Parquet or a table, or shows them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
 _SHOWN_COUNT = 20
-# The source's options as the command line calls them.
+# The options of the source by their names on the command line.
 _FLAGS = {
     "startingOffsets": "--since", "endingOffsets": "--until", "consumerGroup": "--group", "tags": "--tag",
     "topic": "--topic",
 }  # fmt: skip
-# Values that hardly ever come twice: dictionaries of them, and comparisons of whole bodies, are a quarter of the time
-# that Parquet takes, and given up or of no use in the end.
+# Values that hardly ever repeat. Dictionaries of them, and comparisons of whole bodies, cost a quarter of the time for
+# Parquet, and are abandoned or useless in the end.
 _UNIQUE = ("body", "queue_offset", "commit_log_offset", "msg_id", "uniq_key", "body_crc")
 _PARQUET = {f"parquet.enable.dictionary#{name}": "false" for name in _UNIQUE}
 _PARQUET["parquet.column.statistics.enabled#body"] = "false"
@@ -37,7 +37,7 @@ _FLAG = re.compile(rf"(?:[Tt]he option )?\b({'|'.join(_FLAGS)})\b")
 
 
 def source_options(access: Access, options: JobOptions) -> dict[str, str]:
-    """Return the options of format("rocketmq") for what a run was told."""
+    """Return the options of format("rocketmq") for the options of a run."""
     given = {
         "topic": ",".join(options.topics),
         "startingOffsets": options.since,
@@ -50,7 +50,7 @@ def source_options(access: Access, options: JobOptions) -> dict[str, str]:
 
 
 def shown(row: Row) -> dict[str, Any]:
-    """Return a message as it stands in JSON; a body that is no UTF-8 stands under `bodyBase64` only."""
+    """Return a message as in JSON; a body that is not UTF-8 is only in `bodyBase64`."""
     body: bytes = bytes(row.body) if row.body is not None else b""
     try:
         text: str | None = body.decode()
@@ -80,11 +80,13 @@ def _frame(spark: SparkSession, options: JobOptions) -> DataFrame:
 
 def _check(options: JobOptions) -> None:
     if options.to is not None and options.to_table is not None:
-        raise UsageError("--to and --to-table exclude each other.")
+        raise UsageError("--to and --to-table cannot be combined.")
     if options.overwrite and options.to is None and options.to_table is None:
-        raise UsageError("--overwrite is for what --to or --to-table names.")
+        raise UsageError("--overwrite requires --to or --to-table.")
     if len(options.groups) > 1:
-        raise UsageError("The job read takes one --group: the one whose offsets --since group or --until group mean.")
+        raise UsageError(
+            "The job read accepts only one --group.", hint="Name the group whose offsets --since or --until group uses."
+        )
     try:
         read_source_options(source_options(options.cluster(), options), options.now_ms)
     except UsageError as error:
@@ -102,14 +104,14 @@ async def _look(client: Client, options: JobOptions) -> None:
 
 def _run(spark: SparkSession, options: JobOptions) -> Outcome:
     from pyspark.sql import Observation
-    from pyspark.sql import functions as F  # noqa: N812 -- as everybody calls it
+    from pyspark.sql import functions as F  # noqa: N812 -- the usual alias
 
     frame = _frame(spark, options)
     if options.to is None and options.to_table is None:
         wanted = frame.withColumn("store_ms", F.unix_millis("store_ts"))
         limit = options.limit or _SHOWN_COUNT
-        rows = wanted.limit(limit + 1).collect()  # one more tells whether there is more
-        note = f"Shown are at most {limit} messages; --to writes all."
+        rows = wanted.limit(limit + 1).collect()  # one more, to see whether there are more
+        note = f"Showing at most {limit} messages; write all with --to."
         return Outcome(rows=[shown(row) for row in rows[:limit]], notes=(note,), is_cut=len(rows) > limit)
     if options.to_table is not None:
         _require_lasting(spark, options.to_table)
@@ -127,12 +129,12 @@ def _run(spark: SparkSession, options: JobOptions) -> Outcome:
 
 
 def _require_lasting(spark: SparkSession, table: str) -> None:
-    """Refuse a catalog in memory, which would forget the table with this session. Raises UsageError."""
+    """Raise UsageError for a catalog in memory, which would lose the table at the end of this session."""
     is_elsewhere = spark.conf.get(f"spark.sql.catalog.{table.partition('.')[0]}", None) is not None
     if not is_elsewhere and spark.conf.get("spark.sql.catalogImplementation", "in-memory") == "in-memory":
         raise UsageError(
-            f"--to-table {table}: this session's catalog is in memory and would forget it.",
-            hint="Name a catalog with --conf (spark.sql.catalogImplementation=hive), or write with --to DIR.",
+            f"--to-table {table} would be lost: the catalog of this session is in memory.",
+            hint="Set a catalog with --conf (spark.sql.catalogImplementation=hive), or write with --to DIR.",
         )
 
 

@@ -1,4 +1,4 @@
-"""The job `snapshot`: the offsets of all groups at one moment, or those of recordings, into a table."""
+"""The job `snapshot`: writes the offsets of all groups at one moment, or those of recordings, to a table."""
 
 from __future__ import annotations
 
@@ -48,39 +48,40 @@ _LIMIT = 20
 
 
 def check(options: JobOptions) -> None:
-    """Raise UsageError for options that don't go together."""
+    """Raise UsageError for options that cannot be combined."""
     if options.run_id is not None:
         check_run_id(options.run_id)
         if options.recordings:
             raise UsageError(
-                "--run-id does not go with --recording.", hint="Each sample of a recording is a run with its own id."
+                "--run-id and --recording cannot be combined.",
+                hint="Omit --run-id: each sample of a recording is a run with its own id.",
             )
 
 
 async def look(client: Client, options: JobOptions) -> None:
-    """Make sure that the groups are there, and somebody answers."""
+    """Make sure that the groups exist, and that the cluster answers."""
     if asks_cluster(options):
         await require_groups(client, options.groups)
 
 
 def asks_cluster(options: JobOptions) -> bool:
-    """Tell whether the cluster is asked: not for what recordings hold."""
+    """Return whether the job asks the cluster; recordings do not need it."""
     return not options.recordings
 
 
 def run(spark: SparkSession, options: JobOptions) -> Outcome:
-    """Take a snapshot, or put recordings in, and then merge hours where that is wanted.
+    """Take a snapshot or import recordings, and then merge hours when requested.
 
-    A run that stands in the table already is left as it is; `overwrite` puts a new one in its place. Without access to
-    a cluster and without recordings it only merges. Raises UsageError for what Spark Connect can't do, and what asking
-    the cluster raises.
+    A run that is already in the table stays unchanged; `overwrite` replaces it. Without access to a cluster and without
+    recordings, it only merges. Raises UsageError for what Spark Connect does not support, and the errors of the
+    cluster.
     """
     path = table_path(options.tables, OFFSET_SNAPSHOTS)
     files = TableFiles.of(spark, path)
     if options.compact and files is None:
         raise UsageError(
-            "Spark Connect can't merge the table's files: it gives no way to delete any.",
-            hint="Run it with --compact in a session of its own (--master), or leave --compact out.",
+            "--compact is not supported with Spark Connect, which cannot delete files.",
+            hint="Use --master instead of --remote, or omit --compact.",
         )
     if options.recordings:
         outcome = _take_recordings(spark, path, options)
@@ -94,9 +95,10 @@ def run(spark: SparkSession, options: JobOptions) -> Outcome:
         done = compact(spark, files, path, options.now_ms)
         facts = {**outcome.facts, "mergedHourCount": done.hour_count, "mergedFileCount": done.file_count}
         if done.hour_count:
-            note = f"{counted(done.file_count, 'file')} of {counted(done.hour_count, 'hour')} became one an hour."
+            files_of_hours = f"{counted(done.file_count, 'file')} of {counted(done.hour_count, 'hour')}"
+            note = f"{files_of_hours} were merged into one per hour."
         else:
-            note = "No hour that is over has more than one file, so none was merged."
+            note = "No past hour has more than one file, so nothing was merged."
         outcome = replace(outcome, facts=facts, notes=(*outcome.notes, note))
     return outcome
 
@@ -106,21 +108,21 @@ def _take_snapshot(
 ) -> Outcome:
     at = Run(options.run_id or default_run_id(options.now_ms), options.now_ms)
     place = Place(hour_of(at.at_ms), at.run_id)
-    # An id that is a time can only stand in that time's hour; any other can stand anywhere.
+    # An id that is a time can only be in that hour; any other id can be in any hour.
     found = find_run(spark, path, at.run_id, None if options.run_id else place.hour)
     if found and not options.overwrite:
-        note = f"Run {at.run_id} stands in the table already: nothing was asked, and nothing written."
-        return Outcome(facts={"runId": at.run_id, "isThere": True}, notes=(f"{note} --overwrite takes it anew.",))
+        note = f"Run {at.run_id} is already in the table, so no snapshot was taken."
+        return Outcome(facts={"runId": at.run_id, "isThere": True}, notes=(f"{note} Replace it with --overwrite.",))
     stale = [each for each in found if each != place]
     if stale and files is None:
         raise UsageError(
-            f"Run {at.run_id} stands in another hour or in a merged part, where Spark Connect can't take it out.",
-            hint="Give another --run-id, or run it in a session of its own (--master).",
+            f"Run {at.run_id} is in another hour or a merged part, from which Spark Connect cannot remove it.",
+            hint="Use another --run-id, or --master instead of --remote.",
         )
     fleet = _ask(access, options)
     rows = [row for group in fleet.groups for row in progress_rows(group, at, at.run_id, fleet.clusters)]
     written: tuple[Written, ...] = ()
-    notes = [] if rows else ["No group has offsets or a subscription: nothing was written, and nothing replaced."]
+    notes = [] if rows else ["No group has offsets or a subscription, so nothing was written or replaced."]
     if rows:
         write_rows(spark, path, rows)
         written = (Written(path, len(rows)),)
@@ -147,7 +149,7 @@ def _take_snapshot(
 
 def _ask(access: Access, options: JobOptions) -> FleetProgress:
     async def ask() -> FleetProgress:
-        # A fleet takes longer than the time that there is for one command; each attempt keeps to it.
+        # Reading a fleet takes longer than the timeout of a command, which limits each attempt instead.
         async with await access.connect(open_ended=True) as client:
             return await fetch_fleet_progress(client, options.groups, options.topics)
 
@@ -175,7 +177,8 @@ def _take_recordings(spark: SparkSession, path: str, options: JobOptions) -> Out
     if new_count < len(samples):
         notes.append(f"Already in the table: {len(samples) - new_count} of {counted(len(samples), 'sample')}.")
     if partial_count:
-        notes.append(f"{counted(partial_count, 'sample', 'is')} not whole: not all brokers or members answered then.")
+        partial = counted(partial_count, "sample", "is")
+        notes.append(f"{partial} incomplete: some brokers or members did not answer then.")
     return Outcome(
         rows=most_behind(sums, options.limit or _LIMIT),
         row_count=len(sums),
@@ -193,9 +196,9 @@ def _take_recordings(spark: SparkSession, path: str, options: JobOptions) -> Out
 
 
 def read_samples(options: JobOptions) -> Iterator[RecordedSample]:
-    """Yield the samples of all recordings, of the groups that are wanted; each with all its topics, as it is one run.
+    """Yield the samples of the selected groups in all recordings; each with all its topics, because it is one run.
 
-    Raises NotFoundError, and UsageError with the line that is wrong or for wanted groups that no recording has.
+    Raises NotFoundError for a missing file, and UsageError for an invalid line or for groups that no recording has.
     """
     recorded_groups: set[str] = set()
     for name in options.recordings:
@@ -208,13 +211,14 @@ def read_samples(options: JobOptions) -> Iterator[RecordedSample]:
         except FileNotFoundError:
             raise NotFoundError("File", name) from None
         except OSError as error:
-            raise UsageError(f"{name} can't be read: {error.strerror}.") from None
+            raise UsageError(f"Cannot read {name}: {error.strerror}.") from None
     lacking = [wanted for wanted in options.groups if not matching([wanted], recorded_groups)]
-    require_fit("The recording", "group", recorded_groups, lacking, hint="Name groups of the recording, or none.")
+    hint = "Name groups of the recording, or omit --group."
+    require_fit("The recording", "group", recorded_groups, lacking, hint=hint)
 
 
 def _last_sums(samples: Iterable[RecordedSample]) -> list[dict[str, Any]]:
-    """Sum up each group as its last sample shows it."""
+    """Summarise each group by its last sample."""
     last: dict[tuple[str, str], RecordedSample] = {}
     for recorded in sorted(samples, key=lambda each: each.sample.at_ms):
         last[recorded.cluster or "", recorded.sample.group] = recorded

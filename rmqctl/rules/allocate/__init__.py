@@ -1,6 +1,6 @@
-"""Who gets which queue: RocketMQ's strategies and two of our own, each for a whole group in one pass.
+"""Allocation of queues to clients: RocketMQ's strategies and two of our own, each for a whole group in one pass.
 
-All take sorted queues and sorted client ids, as clients sort them before they share.
+All accept sorted queues and sorted client ids, because clients sort them before they allocate.
 """
 
 from __future__ import annotations

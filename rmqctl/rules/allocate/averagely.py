@@ -12,8 +12,8 @@ from .base import Assignment, check
 def allocate_averagely(queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> Assignment:
     """Give each client a run of neighbouring queues (AllocateMessageQueueAveragely).
 
-    The first n % k clients get one more. An id that stands twice takes the share of its first place, and that of its
-    second place is nobody's. Raises AllocationError.
+    The first n % k clients get one more. A duplicate id gets the share of its first place; the share of its second
+    place has no owner. Raises AllocationError.
     """
     check(queues, client_ids)
     size, over = divmod(len(queues), len(client_ids))

@@ -1,4 +1,4 @@
-"""Queues by configuration: every client takes what it was told, whoever else has it."""
+"""Allocation by configuration: every client gets its configured queues, even if others have them too."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from .base import AllocationError, Assignment
 
 
 def allocate_by_config(
-    queues: Sequence[MessageQueue],  # noqa: ARG001 - the class does not look at them either
+    queues: Sequence[MessageQueue],  # noqa: ARG001 - RocketMQ's class ignores them too
     client_ids: Sequence[str],
     *,
     configured: Sequence[MessageQueue] | Mapping[str, Sequence[MessageQueue]],
 ) -> Assignment:
     """Give every client the configured queues, unchecked (AllocateMessageQueueByConfig).
 
-    A mapping has each client's own; who is not in it gets nothing. Raises AllocationError for a client that there is
-    not.
+    A mapping has the queues by client; a client that is missing in it gets nothing. Raises AllocationError for a client
+    that does not exist.
     """
     if isinstance(configured, Mapping):
         known = set(client_ids)
         for client_id in configured:
             if client_id not in known:
-                raise AllocationError(f"Queues are configured for client {client_id}, which is none of the group's.")
+                raise AllocationError(f"Queues are configured for client {client_id}, which is not in the group.")
         return {client_id: list(configured.get(client_id, ())) for client_id in client_ids}
     return {client_id: list(configured) for client_id in client_ids}

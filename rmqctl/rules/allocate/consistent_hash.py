@@ -1,4 +1,4 @@
-"""Each queue belongs to the next client on a ring of hashes, so that most queues stay when a client comes or goes."""
+"""Each queue belongs to the next client on a ring of hashes, so that most queues stay when a client joins or leaves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def allocate_by_consistent_hash(
 ) -> Assignment:
     """Give each queue to the first client at or behind its hash (AllocateMessageQueueConsistentHash).
 
-    Each client stands on the ring `virtual_nodes` times; without any, nobody gets anything. Raises AllocationError.
+    Each client is on the ring `virtual_nodes` times; with 0, no client gets a queue. Raises AllocationError.
     """
     check(queues, client_ids)
     if virtual_nodes < 0:
@@ -29,7 +29,7 @@ def allocate_by_consistent_hash(
         return assignment
     ring = sorted(owners)
     shares = [assignment[owners[node]] for node in ring]
-    shares.append(shares[0])  # behind the last node comes the first one
+    shares.append(shares[0])  # after the last node the ring continues with the first one
     for queue in queues:
         # MessageQueue.toString()
         text = f"MessageQueue [topic={queue[0]}, brokerName={queue[1]}, queueId={queue[2]}]"
@@ -38,11 +38,11 @@ def allocate_by_consistent_hash(
 
 
 def _ring(client_ids: Sequence[str], virtual_nodes: int) -> dict[int, str]:
-    """Return who owns which place (ConsistentHashRouter.addNode)."""
+    """Return the client at each place of the ring (ConsistentHashRouter.addNode)."""
     owners: dict[int, str] = {}
     node_counts: dict[str, int] = {}
     for client_id in client_ids:
-        # An id that stands twice gets twice as many nodes, numbered on.
+        # A duplicate id gets twice as many nodes, numbered consecutively.
         first = node_counts.get(client_id, 0)
         for number in range(first, first + virtual_nodes):
             place = _hash(f"{client_id}-{number}")
@@ -55,5 +55,5 @@ def _ring(client_ids: Sequence[str], virtual_nodes: int) -> dict[int, str]:
 
 
 def _hash(text: str) -> int:
-    """Return the first four bytes of the MD5 (ConsistentHashRouter.MD5Hash); no secret depends on it."""
+    """Return the first four bytes of the MD5 (ConsistentHashRouter.MD5Hash); not used for security."""
     return int.from_bytes(md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()[:4])

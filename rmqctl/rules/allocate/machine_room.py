@@ -1,4 +1,4 @@
-"""Sharing by site: the queues of chosen rooms only, or each room's queues among its own clients first."""
+"""Allocation by site: only the queues of chosen rooms, or each room's queues among its own clients first."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ SiteOf = Callable[[str], str | None]
 def allocate_by_machine_room(
     queues: Sequence[MessageQueue], client_ids: Sequence[str], *, rooms: Collection[str]
 ) -> Assignment:
-    """Share the queues of brokers that are called ROOM@NAME, for the rooms given (AllocateMessageQueueByMachineRoom).
+    """Allocate the queues of brokers named ROOM@NAME, for the given rooms (AllocateMessageQueueByMachineRoom).
 
-    Queues of all other brokers are nobody's. A client gets a run of p // k of the p queues; what is over is dealt out
-    from the end of the list. Raises AllocationError.
+    Queues of all other brokers have no owner. A client gets a run of p // k of the p queues; the remaining queues, at
+    the end of the list, are dealt out one by one. Raises AllocationError.
     """
     check(queues, client_ids)
     chosen = [queue for queue in queues if _room(queue.broker_name) in rooms]
@@ -34,7 +34,7 @@ def allocate_by_machine_room(
 
 
 def _room(broker_name: str) -> str | None:
-    # As Java splits: what is empty at the end is no part.
+    # As in Java's split, empty parts at the end do not count.
     parts = broker_name.rstrip(_SEPARATOR).split(_SEPARATOR)
     return parts[0] if len(parts) == 2 else None
 
@@ -43,10 +43,10 @@ def allocate_nearby(
     queues: Sequence[MessageQueue], client_ids: Sequence[str], *, inner: Allocate, broker_site: SiteOf,
     client_site: SiteOf,
 ) -> Assignment:  # fmt: skip
-    """Share each room's queues among the room's clients, those of rooms without clients among all of them.
+    """Allocate each room's queues to the room's clients, those of rooms without clients to all clients.
 
-    (AllocateMachineRoomNearby.) `inner` shares in each case; `broker_site` tells the room of a broker by its name,
-    `client_site` that of a client by its id. Raises AllocationError for one that has no room.
+    `inner` allocates in each case; `broker_site` returns the room of a broker name, `client_site` the room of a client
+    id. Raises AllocationError for a broker or client without a room. Source: AllocateMachineRoomNearby.
     """
     check(queues, client_ids)
     queues_by_room: dict[str, list[MessageQueue]] = {}
@@ -67,10 +67,10 @@ def allocate_nearby(
 def _site(site_of: SiteOf, kind: str, name: str) -> str:
     site = site_of(name)
     if not site:
-        raise AllocationError(f"Nothing tells in which room {kind} {name} is.")
+        raise AllocationError(f"The room of {kind} {name} is unknown.")
     return site
 
 
 def site_before(separator: str) -> SiteOf:
-    """Return a resolver that reads the room from the front of a name: IDC1 of IDC1-broker-a."""
+    """Return a resolver that reads the room from the start of a name: IDC1 from IDC1-broker-a."""
     return lambda name: name.partition(separator)[0]

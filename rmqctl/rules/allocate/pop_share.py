@@ -1,4 +1,4 @@
-"""What a popping client may read: its own queues and those of the next clients, or all of them."""
+"""The queues that a popping client may read: its own and those of the next clients, or all of them."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from rmqctl.model.queue import MessageQueue
 
 from .base import Allocate, Assignment, check
 
-# Stands for all queues of a broker (QueueId in PopMessageRequestHeader).
+# Means all queues of a broker (QueueId in PopMessageRequestHeader).
 ALL_QUEUES = -1
 
 
 def all_pop_all(client_count: int, share_count: int) -> bool:
-    """Tell whether everyone pops from all queues, so that it does not matter who asks."""
+    """Tell whether every client pops from all queues, so that it does not matter which one asks."""
     return share_count <= 0 or share_count >= client_count - 1
 
 
 def whole_brokers(queues: Sequence[MessageQueue]) -> list[MessageQueue]:
-    """Return what stands for all queues of each broker."""
+    """Return one entry for each broker that means all of its queues."""
     return [MessageQueue(*broker, ALL_QUEUES) for broker in dict.fromkeys(queue[:2] for queue in queues)]
 
 
 def allocate_for_pop(
     queues: Sequence[MessageQueue], client_ids: Sequence[str], *, inner: Allocate, share_count: int
 ) -> Assignment:
-    """Give each client its own share and those of the `share_count` clients behind it, as brokers do.
+    """Give each client its own share and those of the next `share_count` clients, as brokers do.
 
-    (QueryAssignmentProcessor.allocate4Pop.) With a share count that is not positive, or with no more clients than
-    share a queue, everyone pops from all: queue id -1 stands for all queues of a broker. With fewer queues than
-    clients each has one queue. Raises AllocationError.
+    With a share count that is not positive, or with no more clients than share a queue, every client pops from all
+    queues: queue id -1 means all queues of a broker. With fewer queues than clients each client has one queue. Raises
+    AllocationError. Source: QueryAssignmentProcessor.allocate4Pop.
     """
     check(queues, client_ids)
     client_count = len(client_ids)

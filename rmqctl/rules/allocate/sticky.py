@@ -1,4 +1,4 @@
-"""Equal numbers of queues with the least movement. RocketMQ has no such strategy; operators can compare."""
+"""Equal numbers of queues with the least movement. RocketMQ does not have this strategy; it is for comparison."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .base import Assignment, check, sort_client_ids, sort_queues
 def allocate_sticky(
     queues: Sequence[MessageQueue], client_ids: Sequence[str], *, previous: Mapping[str, Sequence[MessageQueue]]
 ) -> Assignment:
-    """Leave queues with who had them, as far as nobody gets more than one queue above another; deal out the rest.
+    """Leave queues with their owners, while no client has more than one queue above another; deal out the rest.
 
-    Movement is the least that such a balance allows: who held most keeps the larger shares. Depends on no order: of
-    what two clients held, the first in order keeps it. Raises AllocationError.
+    Movement is the least that such a balance allows: the clients that held most keep the larger shares. The result is
+    independent of order: a queue held by two clients stays with the first id in sort order. Raises AllocationError.
     """
     check(queues, client_ids)
     ids, ordered = sort_client_ids(set(client_ids)), sort_queues(set(queues))
@@ -26,7 +26,7 @@ def allocate_sticky(
         held[client_id] = [queue for queue in sort_queues(set(previous.get(client_id, ()))) if queue in free]
         free.difference_update(held[client_id])
     size, over = divmod(len(ordered), len(ids))
-    # Sorting keeps the order of ids that held as many.
+    # The sort is stable: ids that held the same number keep their order.
     larger = set(sorted(ids, key=lambda client_id: -len(held[client_id]))[:over])
     limits = {client_id: size + (client_id in larger) for client_id in ids}
     for client_id, share in held.items():

@@ -1,4 +1,4 @@
-"""The table of strategies: their names here and at RocketMQ, and what each is told."""
+"""The table of strategies: their names here and in RocketMQ, and the options of each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.names import closest
+from rmqctl.rules.names import hint_for
 
 from .averagely import allocate_averagely, allocate_by_circle
 from .base import Allocate, AllocationError, Assignment, require_ids
@@ -21,15 +21,15 @@ from .machine_room import SiteOf, allocate_by_machine_room, allocate_nearby, sit
 from .pop_share import allocate_for_pop
 from .sticky import allocate_sticky
 
-# A plugin's strategy: as Allocate, and the options as they were given.
+# A plugin's strategy: like Allocate, plus the options as given.
 CustomStrategy = Callable[[Sequence[MessageQueue], Sequence[str], Mapping[str, Any]], Assignment]
 
 
 class Options(Struct, frozen=True):
-    """What strategies can be told beside queues and clients; each takes what concerns it.
+    """The options of strategies apart from queues and clients; each strategy uses its own.
 
-    `configured` are ByConfig's queues, `inner` what machine-room-nearby and pop-share share by, `weights` the work in
-    each queue, `previous` who had which. `custom` is for plugins' strategies.
+    `configured` are ByConfig's queues, `inner` is the strategy within machine-room-nearby and pop-share, `weights` the
+    work in each queue, `previous` the queues that each client had. `custom` is for plugins' strategies.
     """
 
     virtual_nodes: int = VIRTUAL_NODES
@@ -45,7 +45,7 @@ class Options(Struct, frozen=True):
 
 
 class Strategy(Struct, frozen=True):
-    """A strategy that can be run. `may_repeat`: by its nature a queue can have several owners, or none."""
+    """A strategy that can be run. `may_repeat`: by design, a queue can have several owners, or no owner."""
 
     name: str
     allocate: Allocate
@@ -65,19 +65,24 @@ def _for_pop(options: Options) -> Allocate:
 def _inner(options: Options) -> Allocate:
     name = _plain(options.inner)
     if name not in _INNER:
-        raise AllocationError(f"{options.inner!r} is no strategy to share by within another one.")
+        sentence = f"Strategy {options.inner!r} cannot be used within another strategy."
+        raise AllocationError(sentence, hint=hint_for(options.inner, sorted(_INNER)))
     return _BUILT_IN[name](options)
 
 
 def _configured(options: Options) -> Allocate:
     if not options.configured:
-        raise AllocationError("The strategy config needs to be told the queues.")
+        raise AllocationError(
+            "The strategy config needs the queues of each client.", hint='Use --spec with "options": {"queues": [...]}.'
+        )
     return partial(allocate_by_config, configured=options.configured)
 
 
 def _machine_room(options: Options) -> Allocate:
     if not options.rooms:
-        raise AllocationError("The strategy machine-room needs to be told the rooms.")
+        raise AllocationError(
+            "The strategy machine-room needs the rooms.", hint="Add --room ROOM; its brokers are named ROOM@NAME."
+        )
     return partial(allocate_by_machine_room, rooms=options.rooms)
 
 
@@ -119,32 +124,32 @@ _CLASSES = {
 
 
 def strategy_words() -> tuple[str, ...]:
-    """Return the names of the strategies that rmqctl brings along."""
+    """Return the names of the built-in strategies."""
     return tuple(_BUILT_IN)
 
 
 def canonical_name(name: str) -> str:
-    """Return what a strategy is called here, by any of its names; a name that nobody knows as it is."""
+    """Return rmqctl's name of a strategy from any of its names; an unknown name is returned unchanged."""
     return _canonical(name)[0]
 
 
 def strategy_of_class(class_name: str) -> str | None:
-    """Return the strategy that a class of RocketMQ's is, by its name without the package; None for another class."""
+    """Return the strategy of a RocketMQ class, by the class name without the package; None for other classes."""
     return _CLASSES.get(class_name)
 
 
 def class_of_strategy(name: str) -> str:
-    """Return the class of RocketMQ's that shares as a strategy does; its own name for one that RocketMQ has not."""
+    """Return the RocketMQ class of a strategy; the strategy's own name when RocketMQ does not have it."""
     return next((class_name for class_name, known in _CLASSES.items() if known == name), name)
 
 
 def find_strategy(
     name: str, options: Options | None = None, custom: Mapping[str, CustomStrategy] | None = None
 ) -> Strategy:
-    """Return a strategy by its name here, at RocketMQ (AVG, MACHINE_ROOM_NEARBY-AVG), or its class's name.
+    """Return a strategy by its name here, its name in RocketMQ (AVG, MACHINE_ROOM_NEARBY-AVG), or its class name.
 
-    `custom` are plugins' strategies, which go before ours. Raises AllocationError for a name that there is not, and
-    for options that it lacks.
+    `custom` are plugins' strategies, which precede ours. Raises AllocationError for an unknown name, and for missing
+    options.
     """
     options, custom = options or Options(), custom or {}
     if name in custom:
@@ -152,10 +157,7 @@ def find_strategy(
     canonical, inner = _canonical(name)
     if canonical not in _BUILT_IN:
         known = [*_BUILT_IN, *custom]
-        like = closest(name, known)
-        raise AllocationError(
-            f"There is no strategy {name!r}. " + (f"Did you mean {like[0]}?" if like else f"Known: {', '.join(known)}.")
-        )
+        raise AllocationError(f"Unknown strategy {name!r}.", hint=hint_for(name, known))
     if inner is not None:
         options = replace(options, inner=inner)
     allocate = _BUILT_IN[canonical](options)
@@ -176,7 +178,7 @@ def _run_custom(
 
 
 def _canonical(name: str) -> tuple[str, str | None]:
-    """Return our name, and what it shares by within a room where RocketMQ's name says that."""
+    """Return our name, and the inner strategy where RocketMQ's name contains it."""
     outer, dash, inner = name.partition("-")
     if dash and outer == "MACHINE_ROOM_NEARBY":
         return _NEARBY, inner

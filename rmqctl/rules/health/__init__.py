@@ -1,12 +1,12 @@
-"""How a queue and a group are doing, judged by samples of their offsets over a window of time.
+"""The health of a queue and a group, judged by samples of their offsets over a window of time.
 
-Samples become facts (`facts_of`), and facts a verdict (`judge`). Facts are plain numbers that window functions compute
-as well: who has millions of samples in tables makes the same facts there, and takes only the verdict from here. All
-times are epoch ms of one clock; where it is set back the samples interleave, and a step back can be taken for one
-ahead, or the other way round.
+Samples become facts (`facts_of`), and facts a verdict (`judge`). Facts are plain numbers that SQL window functions can
+compute as well: with millions of samples in tables, compute the facts there, and only the verdict here. All times are
+epoch ms of one clock. If the clock is set back, samples interleave, and steps of offsets can be seen in the wrong
+direction.
 
-The rules are those of Burrow (linkedin/Burrow, core/internal/evaluator/caching.go); `judge` says where they differ for
-RocketMQ.
+The rules are those of Burrow (linkedin/Burrow, core/internal/evaluator/caching.go); `judge` describes where they differ
+for RocketMQ.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a window of samples shows of a queue, in numbers that a window function can compute too."""
+"""The facts about a queue in a window of samples, as numbers that an SQL window function can compute too."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from .observation import Observation, in_order, of_one_log
 
 
 class QueueFacts(Struct, frozen=True, kw_only=True):
-    """What is seen in a window. A sample is known when it tells how far behind the group is (`Observation.behind`).
+    """The facts in a window. A sample is known when it shows how far behind the group is (`Observation.behind`).
 
-    In SQL, over the samples that of_one_log() leaves, by at_ms; "known" is "where behind is not null":
+    In SQL, over the samples that of_one_log() returns, ordered by at_ms; "known" means "where behind is not null":
 
-    - `sample_count`, `known_count`: count(*); of the known.
+    - `sample_count`, `known_count`: count(*), and count(*) of the known.
     - `until_ms`: the end of the window. `first_ms`, `last_ms`: min and max of at_ms, of the known.
     - `behind_lowest`, `behind_last`: min and last of behind, of the known.
     - `has_lag_fallen`: bool_or(behind < lag(behind)), of the known. A fall of 1 counts, as in Burrow.
-    - `offset_last`, `offset_highest`, `has_moved`: last (no null) and max of consumer_offset, and min <> max, of the
+    - `offset_last`, `offset_highest`, `has_moved`: last (not null) and max of consumer_offset, and min <> max, of the
       known.
-    - `lost_highest`: max of greatest(0, min_offset - consumer_offset), of all but those beyond the end: as many
-      messages at once were deleted unread.
-    - `held_count`, `unheld_count`: samples that say that a member holds the queue, and that none does.
-    - `moved_at_ms`: max(at_ms) of the known that have another offset than the last, or are behind by 0: it stands still
-      with something to read since after that. `still_from_ms`: min(at_ms) of the known after it, None when nothing is
-      unread at the last.
-    - `last_timestamp_ms`: last that is known.
-    - `has_stored`: any consumer_offset is known. `is_beyond_max`, `is_none_stored`: of the last sample that tells
+    - `lost_highest`: max of greatest(0, min_offset - consumer_offset), of all samples not beyond the end: the most
+      deleted, unread messages in any sample.
+    - `held_count`, `unheld_count`: samples in which a member holds the queue, and in which no member does.
+    - `moved_at_ms`: max(at_ms) of the known that have another offset than the last, or are behind by 0: since then the
+      queue has not moved, with unread messages. `still_from_ms`: min(at_ms) of the known after that, None when the last
+      one has no unread messages.
+    - `last_timestamp_ms`: the last known one.
+    - `has_stored`: any consumer_offset is known. `is_beyond_max`, `is_none_stored`: of the last conclusive sample
       (behind is known, or the offset is beyond the end, or none is stored).
-    - `has_max_gone_back`: max_offset < the one before, anywhere in the window.
+    - `has_max_gone_back`: max_offset < the previous one, anywhere in the window.
     """
 
     sample_count: int
@@ -57,7 +57,7 @@ class QueueFacts(Struct, frozen=True, kw_only=True):
 
     @property
     def has_gone_back(self) -> bool:
-        """Whether the offset is below where it has been: it went back, and has not come as far again."""
+        """Whether the offset is below its highest: it went back, and has not caught up since."""
         return (
             self.offset_last is not None and self.offset_highest is not None and self.offset_last < self.offset_highest
         )
@@ -71,8 +71,8 @@ class QueueFacts(Struct, frozen=True, kw_only=True):
 def facts_of(observations: Collection[Observation], *, until_ms: int | None = None) -> QueueFacts:
     """Collect the facts of one queue; the order of the samples does not matter.
 
-    `until_ms` is the end of the window, or now: without it the window ends with its last sample, and it is not seen
-    that the sampling itself has stopped since.
+    `until_ms` is the end of the window, or now. Without it the window ends with its last sample, so it does not show
+    when the sampling itself has stopped.
     """
     ordered = in_order(observations)
     looks = of_one_log(ordered)
@@ -126,7 +126,7 @@ def _tells(look: Observation) -> bool:
 
 
 def _standing_still(known: Sequence[tuple[int, int, int | None]]) -> tuple[int | None, int | None]:
-    """Return when it was last seen elsewhere or with nothing to read, and since when it is seen to stand still."""
+    """Return when the queue last had another offset or no unread messages, and since when it has not moved."""
     still_from_ms: int | None = None
     for at_ms, behind, offset in reversed(known):
         if behind == 0 or offset != known[-1][2]:

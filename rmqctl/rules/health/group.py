@@ -1,4 +1,4 @@
-"""What the verdicts of all queues come to for their group."""
+"""The verdict on a group, from the verdicts on its queues."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORST_FIRST = tuple(Health)
 
 
 class GroupVerdict(Struct, frozen=True):
-    """A group is as its worst queue. `counts` has every verdict, also with 0; `worst` are the queues that decided."""
+    """A group is as healthy as its worst queues (`worst`). `counts` has every verdict, including those with 0."""
 
     health: Health
     counts: Mapping[Health, int]
@@ -23,12 +23,12 @@ class GroupVerdict(Struct, frozen=True):
 
 
 def worst_of(healths: Iterable[Health]) -> Health:
-    """Return the worst; UNKNOWN of none at all."""
+    """Return the worst of the verdicts, UNKNOWN without any."""
     return min(healths, key=WORST_FIRST.index, default=Health.UNKNOWN)
 
 
 def judge_group(verdicts: Mapping[MessageQueue, Verdict]) -> GroupVerdict:
-    """Judge a group by its queues; one of which no queue is known is UNKNOWN."""
+    """Judge a group by its queues; a group without known queues is UNKNOWN."""
     health = worst_of(verdict.health for verdict in verdicts.values())
     counted = Counter(verdict.health for verdict in verdicts.values())
     worst = tuple(sorted(mq for mq, verdict in verdicts.items() if verdict.health is health))

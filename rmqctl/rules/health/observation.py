@@ -1,4 +1,4 @@
-"""One look at a queue, and the order in which looks are judged."""
+"""One sample of a queue, and the order in which samples are judged."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from msgspec import Struct
 
 
 class Observation(Struct, frozen=True):
-    """A queue of a group at one moment; None is not known.
+    """A queue of a group at one moment; None means unknown.
 
-    `is_none_stored`: the broker says that no offset is stored, which is more than not to know it. `is_held`: whether a
-    member held the queue; False also where the group had no members, None where members don't tell (POP, behind a
-    proxy, or nobody asked them). `last_timestamp_ms` is when the last consumed message was stored (lastTimestamp of
-    OffsetWrapper), by the broker's clock; a broker's 0 is None here.
+    `is_none_stored`: the broker reports that no offset is stored, which is more than an unknown offset. `is_held`:
+    whether a member held the queue. It is False also when the group had no members, and None when members do not report
+    (POP, behind a proxy, or not asked). `last_timestamp_ms` is when the last consumed message was stored (lastTimestamp
+    of OffsetWrapper), by the broker's clock; a broker's 0 becomes None.
     """
 
     at_ms: int
@@ -28,11 +28,11 @@ class Observation(Struct, frozen=True):
 
     @property
     def behind(self) -> int | None:
-        """Messages from the stored offset to the end of the queue, those that were deleted unread among them.
+        """The number of messages from the stored offset to the end of the queue, including those deleted unread.
 
-        This is mqadmin's difference, not our `lag`, which leaves out what was deleted: a group that stands still must
-        not look as if it were catching up because its broker deletes what it has not read. None beyond the end. An
-        empty queue is 0 before anything is stored: wherever a consumer starts, there is nothing for it.
+        This is mqadmin's difference, not our `lag`, which leaves deleted messages out: a group that has stopped must
+        not seem to catch up because its broker deletes unread messages. None beyond the end. An empty queue is 0 even
+        without a stored offset: wherever a consumer starts, there are no messages for it.
         """
         if self.consumer_offset is None:
             is_empty = self.max_offset is not None and self.min_offset == self.max_offset
@@ -43,17 +43,17 @@ class Observation(Struct, frozen=True):
 
     @property
     def is_beyond_max(self) -> bool:
-        """Whether the stored offset is past the end: of a topic made anew, after a loss, or by a reset gone wrong."""
+        """Whether the stored offset is past the end: the topic was recreated, messages were lost, or a reset failed."""
         if self.consumer_offset is None or self.max_offset is None:
             return False
         return self.consumer_offset > self.max_offset
 
 
 def in_order(observations: Collection[Observation]) -> list[Observation]:
-    """Return one look a moment, oldest first, whatever the order that they come in.
+    """Return one observation per moment, oldest first, whatever their order is.
 
-    Of several at one moment only the one that knows more, then the one that is further, counts: offsets grow, so two
-    answers in the same ms must not look like a step back.
+    Of several at one moment, only the one that knows more, then the one with the higher offset, counts: offsets grow,
+    so two answers in the same ms must not seem to be a step back.
     """
     looks = list(observations)
     times_ms = [look.at_ms for look in looks]
@@ -64,9 +64,9 @@ def in_order(observations: Collection[Observation]) -> list[Observation]:
 
 
 def of_one_log(looks: Sequence[Observation]) -> Sequence[Observation]:
-    """Return the looks since the end of the queue last went back; all of them where it never did. They are in order.
+    """Return the observations since the end of the queue last went back, else all; `looks` are in order.
 
-    The topic was made anew then, or its broker lost messages: the same offset means another message since.
+    At that moment the topic was recreated, or its broker lost messages: since then, the same offset is another message.
     """
     start, end = 0, None
     for index, look in enumerate(looks):

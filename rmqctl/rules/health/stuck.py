@@ -1,4 +1,4 @@
-"""Queues that stand still though there is something to read, and since when."""
+"""Queues that do not move although they have unread messages, and since when."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _DEFAULTS = Settings()
 
 
 class Stuck(Struct, frozen=True):
-    """A queue that stands still. It is seen to since `since_ms`, and does so for `for_ms` at least.
+    """A queue that does not move: observed since `since_ms`, for at least `for_ms`.
 
-    It can have begun earlier, but not before `after_ms`: when it was last seen elsewhere or with nothing to read, or
-    when the last consumed message was stored; None where nothing tells.
+    It can have stopped earlier, but not before `after_ms`: when it last had another offset or no unread messages, or
+    when the last consumed message was stored; None when neither is known.
     """
 
     offset: int
@@ -25,17 +25,17 @@ class Stuck(Struct, frozen=True):
 
 
 def find_stuck(facts: QueueFacts, settings: Settings = _DEFAULTS) -> Stuck | None:
-    """Tell whether a queue has stood still for `stuck_ms` with messages to read, to its last known sample; else None.
+    """Return the queue as stuck if, up to its last known sample, it did not move for `stuck_ms`; else None.
 
-    The time counts from when there was something to read: an offset rests as long as nothing comes. One sample is no
-    proof, whatever `stuck_ms` is.
+    The time counts only while messages are unread: an offset rests when no messages arrive. A single sample never
+    proves it, whatever `stuck_ms` is.
     """
     since_ms, last_ms = facts.still_from_ms, facts.last_ms
     if since_ms is None or last_ms is None or facts.offset_last is None or facts.behind_last is None:
         return None
     if why_unknown(facts, settings) is not None or last_ms == since_ms or last_ms - since_ms < settings.stuck_ms:
         return None
-    # The broker's clock can be ahead of the one of the samples.
+    # The broker's clock can be ahead of the clock of the samples.
     bounds = [
         at_ms for at_ms in (facts.moved_at_ms, facts.last_timestamp_ms) if at_ms is not None and at_ms <= since_ms
     ]

@@ -1,4 +1,4 @@
-"""Where the lag of a queue is going: straight lines through its samples, by least squares."""
+"""The trend of a queue's lag: straight lines through its samples, by least squares."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .observation import Observation, in_order, of_one_log
 
 
 class Trend(Struct, frozen=True):
-    """What a queue gains and loses, in messages per second; None where less than two moments are known.
+    """The rates of a queue, in messages per second; None when fewer than two moments are known.
 
-    `slope` is of the lag (`Observation.behind`), so it is `produce` less `consume`. `consume` is below 0 where the
-    offset went back, and counts a skip as consumed. `eta_s`: until nothing is unread if it goes on so; 0 when nothing
-    is, None while the lag does not fall.
+    `slope` is the slope of the lag (`Observation.behind`), so it is `produce` minus `consume`. `consume` is below 0
+    when the offset went back, and counts skipped messages as consumed. `eta_s` is the time until no messages are unread
+    at this rate; 0 when none are, None while the lag does not fall.
     """
 
     slope_msgs_per_s: float | None
@@ -24,9 +24,9 @@ class Trend(Struct, frozen=True):
 
 
 def compute_trend(observations: Collection[Observation]) -> Trend:
-    """Draw the lines through all samples that have both offsets, however they are spaced; their order does not matter.
+    """Fit the lines through all samples that have both offsets; their order and spacing do not matter.
 
-    All sums are whole numbers, so that epoch ms lose no digits; in SQL, regr_slope over at_ms minus the first at_ms.
+    All sums are integers, so that epoch ms lose no digits; in SQL, use regr_slope over at_ms minus the first at_ms.
     """
     looks = [
         (look.at_ms, look.consumer_offset, look.max_offset)

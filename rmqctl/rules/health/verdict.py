@@ -1,4 +1,4 @@
-"""What a queue's facts come to: Burrow's five verdicts, and that it can't be said."""
+"""The verdict on a queue from its facts: one of Burrow's five, or UNKNOWN."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .facts import QueueFacts
 
 
 class Health(StrEnum):
-    """How a queue is doing, worst first, in the order of Burrow's rules. UNKNOWN hides nothing bad, and is no OK."""
+    """The health of a queue, worst first, in the order of Burrow's rules. UNKNOWN ranks between WARN and OK."""
 
     REWIND = "REWIND"
     STOP = "STOP"
@@ -24,7 +24,7 @@ class Health(StrEnum):
 
 
 class Cause(StrEnum):
-    """Which rule decided. The last seven are why it is UNKNOWN."""
+    """The rule that decided. The last seven explain UNKNOWN."""
 
     CAUGHT_UP = "CAUGHT_UP"
     WENT_BACK = "WENT_BACK"
@@ -52,11 +52,11 @@ _HEALTH = {
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """What is still fine, and how much must be seen.
+    """The limits of what is fine, and the least samples needed.
 
-    `lag_allowance`: so many messages behind are as good as none. Members store their offsets every 5 s, and a queue
-    that changes hands can be without a member for 20 s: a look shorter than `least_span_ms` can't tell "stands still"
-    from "not stored yet". `stuck_ms` is consumeTimeout's default.
+    `lag_allowance`: up to this many messages behind count as caught up. Members commit their offsets every 5 s, and a
+    queue that moves between members can be unowned for 20 s. A window shorter than `least_span_ms` therefore cannot
+    distinguish "does not move" from "not committed yet". `stuck_ms` is the default of consumeTimeout.
     """
 
     lag_allowance: int = 0
@@ -69,7 +69,7 @@ _DEFAULTS = Settings()
 
 
 class Verdict(Struct, frozen=True):
-    """How a queue is doing, which rule says so, and a short sentence with the numbers."""
+    """The health of a queue, the rule that decided, and a short sentence with the numbers."""
 
     health: Health
     cause: Cause
@@ -77,22 +77,22 @@ class Verdict(Struct, frozen=True):
 
 
 def judge(facts: QueueFacts, settings: Settings = _DEFAULTS) -> Verdict:
-    """Judge a queue by the first rule that holds.
+    """Judge a queue by the first rule that applies.
 
-    1. OK: ever no further behind than the allowance. As in Burrow, a group that stops or is sent back right after it
-       had caught up is OK until that leaves the window.
-    2. REWIND: the offset is below where it has been. Burrow calls every step back a rewind; here one that was made up
-       for is none, for orderly groups may step back, and a reset that is taken up shows the old offset for a moment.
-    3. STOP: nobody commits, for the whole window. Burrow compares the time of the last commit with the window;
-       RocketMQ's brokers don't tell that time. But a member stores the offset of each queue that it holds every 5 s,
-       moved or not: so nobody commits where no sample saw the queue held, at least `least_count` saw that it was not,
-       and the offset did not move. Where it is not known whether it was held it is STALL, which claims less.
-       lastTimestamp can't show it: the last commit is younger than that by nobody knows how much.
+    1. OK: at some moment, no further behind than the allowance. As in Burrow, a group that stops or is sent back right
+       after catching up is OK until that moment leaves the window.
+    2. REWIND: the offset is below its highest. Burrow calls every step back a rewind. Here a step back that was caught
+       up is ignored: orderly groups may step back, and applying a reset briefly shows the old offset.
+    3. STOP: no member commits, for the whole window. Burrow compares the time of the last commit with the window, but
+       RocketMQ's brokers do not report that time. A member commits the offset of each queue that it holds every 5 s,
+       moved or not. So no member commits when no sample saw the queue held, at least `least_count` samples saw it not
+       held, and the offset did not move. When it is unknown whether the queue was held, the verdict is STALL, which
+       claims less. lastTimestamp cannot show a stop: the last commit is later than that by an unknown time.
     4. STALL: the offset is the same in all samples.
-    5. WARN: it moves, and from no sample to the next the lag falls. Else OK.
+    5. WARN: the offset moves, but the lag never falls from one sample to the next. Else OK.
 
-    Before them come the reasons why nothing is known, and before the third that too little was seen. What Burrow calls
-    OK for want of samples is UNKNOWN here, and so is an offset beyond the end, whose lag would be below 0.
+    The reasons for UNKNOWN precede the first rule, and too few samples precede the third. What Burrow calls OK without
+    enough samples is UNKNOWN here, and so is an offset beyond the end, whose lag would be below 0.
     """
     cause = _cause(facts, settings)
     return Verdict(_HEALTH.get(cause, Health.UNKNOWN), cause, _sentence(cause, facts))
@@ -114,7 +114,7 @@ def _cause(facts: QueueFacts, settings: Settings) -> Cause:
 
 
 def why_unknown(facts: QueueFacts, settings: Settings) -> Cause | None:
-    """Return why nothing can be said of the queue as it is now, None where something can."""
+    """Return why the queue's present state is unknown, None when it is known."""
     if facts.sample_count == 0:
         return Cause.NO_SAMPLES
     if facts.is_beyond_max:
@@ -123,7 +123,7 @@ def why_unknown(facts: QueueFacts, settings: Settings) -> Cause | None:
         return Cause.NONE_STORED
     if facts.known_count == 0:
         return Cause.MAX_UNKNOWN if facts.has_stored else Cause.OFFSET_UNKNOWN
-    # Nothing was heard for longer than anything was seen: what was is no longer what is.
+    # Without a known sample for longer than the known ones span, they are out of date.
     if _silent_ms(facts) > max(facts.span_ms, settings.least_span_ms):
         return Cause.NOT_SEEN_LATELY
     return None
@@ -134,20 +134,20 @@ def _silent_ms(facts: QueueFacts) -> int:
 
 
 _SENTENCES = {
-    Cause.CAUGHT_UP: "it came to {lowest} behind in this window, and is {last} behind now",
+    Cause.CAUGHT_UP: "it got down to {lowest} behind in this window, and is {last} behind now",
     Cause.WENT_BACK: "its offset went back from {facts.offset_highest} to {facts.offset_last}",
     Cause.NOBODY_COMMITS: "no member held the queue, and its offset {facts.offset_last} did not move in {span};"
     " it is {last} behind",
     Cause.STANDS_STILL: "its offset {facts.offset_last} did not move in {span}; it is {last} behind",
     Cause.LAG_NEVER_FALLS: "its offset moves, but the lag did not fall in {span}; it is {last} behind",
     Cause.LAG_FALLS: "it consumes, and the lag fell at times; it is {last} behind",
-    Cause.NO_SAMPLES: "there are no samples of it",
+    Cause.NO_SAMPLES: "it has no samples",
     Cause.OFFSET_BEYOND_MAX: "the stored offset is beyond the end of the queue",
     Cause.NONE_STORED: "no offset is stored",
-    Cause.OFFSET_UNKNOWN: "no sample tells the stored offset",
-    Cause.MAX_UNKNOWN: "no sample tells both the stored offset and the end of the queue",
-    Cause.NOT_SEEN_LATELY: "nothing is known of the last {silent}, after {samples} in {span}",
-    Cause.TOO_FEW_SAMPLES: "it is {last} behind, and {samples} in {span} can't tell more",
+    Cause.OFFSET_UNKNOWN: "no sample shows the stored offset",
+    Cause.MAX_UNKNOWN: "no sample shows both the stored offset and the end of the queue",
+    Cause.NOT_SEEN_LATELY: "nothing is known about the last {silent}, after {samples} in {span}",
+    Cause.TOO_FEW_SAMPLES: "it is {last} behind, and {samples} in {span} do not show more",
 }
 
 
@@ -161,8 +161,8 @@ def _sentence(cause: Cause, facts: QueueFacts) -> str:
         silent=short_duration(_silent_ms(facts)),
     )
     if facts.lost_highest:
-        sentence += f"; up to {_messages(facts.lost_highest)} had been deleted before it read them"
-    return sentence + ("; only what is since the end of the queue went back counts" if facts.has_max_gone_back else "")
+        sentence += f"; up to {_messages(facts.lost_highest)} had been deleted unread"
+    return sentence + ("; only samples since the end of the queue went back count" if facts.has_max_gone_back else "")
 
 
 def _messages(count: int | None) -> str:

@@ -1,8 +1,8 @@
-"""What the sandbox's servers answer: one file a request code, named rNNN_name.py; the listing is what is served.
+"""The request handlers of the sandbox's servers: one file per request code, named rNNN_name.py.
 
-A handler file has `SERVER` ("broker" or "namesrv"), `handle(owner, request)`, and `SINCE_5 = True` where 4.9 answers
-that there is no such request. `handle` returns the answer, None when it answers later through `request.reply()`, or
-is a coroutine. It raises RefusalError to answer with an error code.
+A handler file has `SERVER` ("broker" or "namesrv"), `handle(owner, request)`, and `SINCE_5 = True` where 4.9 does not
+support the request. `handle` returns the answer, or None when it answers later through `request.reply()`, or is a
+coroutine. It raises RefusalError to answer with an error code.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FILE = re.compile(r"r(\d+)_\w+")
 
 
 def load(server: str, profile: Profile) -> dict[int, Handler]:
-    """Return the handlers of a kind of server, by request code."""
+    """Return the handlers of a server kind for a release, by request code."""
     handlers: dict[int, Handler] = {}
     for found in pkgutil.iter_modules(__path__):
         name = _FILE.fullmatch(found.name)

@@ -1,4 +1,4 @@
-"""SEND_MESSAGE: store a message; fields have their whole names (SendMessageProcessor)."""
+"""SEND_MESSAGE: store a message; fields have their full names (SendMessageProcessor)."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Store it and answer where."""
+    """Store it and return its position."""
     return send(broker, request)

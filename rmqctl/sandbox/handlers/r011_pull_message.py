@@ -1,4 +1,4 @@
-"""PULL_MESSAGE: messages of one queue, now or when some come (PullMessageProcessor)."""
+"""PULL_MESSAGE: messages of one queue, now or when some arrive (PullMessageProcessor)."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command | None:
-    """Answer what is there, or hold the request until something is."""
+    """Return the messages there are, or hold the request until some arrive."""
     return pull(broker, request)

@@ -13,7 +13,7 @@ from rmqctl.sandbox.send_checks import int32
 
 SERVER = BROKER
 
-# With this field the broker takes its own limit (MixAll.UNIQUE_MSG_QUERY_FLAG, defaultQueryMaxNum).
+# With this field the broker uses its own limit (MixAll.UNIQUE_MSG_QUERY_FLAG, defaultQueryMaxNum).
 _UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
 _UNIQUE_KEY_COUNT = 32
 # The one index type that is not the default (MessageConst.INDEX_TAG_TYPE).
@@ -21,7 +21,7 @@ _TAG_TYPE = "T"
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer the newest ones that fit, the oldest of them first."""
+    """Return the newest matches within the limit, oldest first."""
     is_unique = request.text(_UNIQUE_KEY_QUERY, "") == "true"
     limit = _UNIQUE_KEY_COUNT if is_unique else int32(request, "maxNum")
     limit = min(limit, broker.settings.number("maxMsgsNumBatch"))

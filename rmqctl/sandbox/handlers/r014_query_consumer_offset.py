@@ -12,9 +12,9 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer the offset; 0 for a group that is new to a queue which still begins there.
+    """Return the offset; 0 for a group without one when the queue still starts at 0.
 
-    5.x says so only where a message 0 is, 4.9 also of a queue or topic that there is not. Negative ones count as none.
+    5.x returns 0 only if message 0 exists, 4.9 also for a missing queue or topic. A negative offset counts as none.
     """
     is_5 = broker.profile.is_5
     group, topic = request.text("consumerGroup", "null"), request.text("topic")

@@ -12,7 +12,7 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Store whatever is given, backwards as well; 5.x wants a group and a topic that exist."""
+    """Store any offset, backwards as well; 5.x requires an existing group and topic."""
     if broker.profile.is_5:
         return _check_and_store(broker, request)
     group, topic = request.text("consumerGroup", "null"), request.text("topic", "null")

@@ -1,4 +1,4 @@
-"""UPDATE_AND_CREATE_TOPIC: make or change one topic (AdminBrokerProcessor.updateAndCreateTopic)."""
+"""UPDATE_AND_CREATE_TOPIC: create or change one topic (AdminBrokerProcessor.updateAndCreateTopic)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Check the name, then take what is asked for, numbers of queues and permissions as they come."""
+    """Check the name, then accept any numbers of queues and permissions."""
     update_topic(broker, read_topic(request, is_5=broker.profile.is_5))
     return ok(remark=UNSET_REMARK)

@@ -1,4 +1,4 @@
-"""UPDATE_AND_CREATE_TOPIC_LIST: make or change several topics (AdminBrokerProcessor.updateAndCreateTopicList)."""
+"""UPDATE_AND_CREATE_TOPIC_LIST: create or change several topics (AdminBrokerProcessor.updateAndCreateTopicList)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SINCE_5 = True
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Take them all; none where one has a bad name, and none where one is already as it shall be."""
+    """Apply all; none when one name is invalid, and none when one topic is already as requested."""
     request.require_body()
     update_topics(broker, [read_listed_topic(item) for item in request.json()["topicConfigList"]])
     return ok(remark=UNSET_REMARK)

@@ -13,7 +13,7 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer them; there are no static topics, whose tables are empty."""
+    """Return them; the tables of static topics are always empty."""
     table = broker.topics
     body = {"dataVersion": table.version.to_wire(broker.profile)}
     if not broker.profile.is_5:

@@ -13,7 +13,7 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Take what there is; names that there are not are passed over. The name server hears of permissions at once."""
+    """Apply known settings; ignore unknown names. Changed permissions are registered immediately."""
     values = parse_properties(request.command.body)
     if broker.settings.is_forbidden(values):
         raise RefusalError(ResponseCode.NO_PERMISSION, "Can not update config in black list.")

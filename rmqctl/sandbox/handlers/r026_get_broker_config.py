@@ -12,6 +12,6 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, _: Request) -> Command:
-    """Answer them as a properties file."""
+    """Return them as a properties file."""
     version = dumps(broker.settings.version.to_wire(broker.profile)).decode()
     return ok(broker.settings.to_properties(), version=version)

@@ -1,4 +1,4 @@
-"""GET_BROKER_RUNTIME_INFO: how the broker is doing (AdminBrokerProcessor.getBrokerRuntimeInfo)."""
+"""GET_BROKER_RUNTIME_INFO: the broker's state in figures (AdminBrokerProcessor.getBrokerRuntimeInfo)."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, _: Request) -> Command:
-    """Answer the table, all of it texts."""
+    """Return the table; all values are texts."""
     return ok_json({"table": runtime_info(broker)})

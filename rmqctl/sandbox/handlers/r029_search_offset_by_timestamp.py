@@ -1,4 +1,4 @@
-"""SEARCH_OFFSET_BY_TIMESTAMP: where a time stands in a queue (AdminBrokerProcessor.searchOffsetByTimestamp)."""
+"""SEARCH_OFFSET_BY_TIMESTAMP: the offset of a time in a queue (AdminBrokerProcessor.searchOffsetByTimestamp)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer an offset; 0 for a queue that there is not."""
+    """Return an offset; 0 for a queue that does not exist."""
     topic, queue_id, time_ms = request.text("topic"), request.number("queueId"), request.number("timestamp")
     is_upper = request.text("boundaryType", "").lower() == "upper"
     return ok(offset=search(broker, topic, queue_id, time_ms, is_upper=is_upper))

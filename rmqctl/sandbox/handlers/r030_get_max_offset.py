@@ -11,5 +11,5 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer it; 0 for a queue that there is not."""
+    """Return it; 0 for a queue that does not exist."""
     return ok(offset=broker.store.max_offset(request.text("topic"), request.number("queueId")))

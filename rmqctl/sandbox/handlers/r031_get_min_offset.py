@@ -11,6 +11,6 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer it; 0 for a queue that there is not."""
+    """Return it; 0 for a queue that does not exist."""
     offset = broker.store.min_offset(request.text("topic"), request.number("queueId"))
     return ok(offset=offset, remark="" if broker.profile.is_5 else None)

@@ -11,7 +11,7 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer the time; -1 where there is no message."""
+    """Return the time in ms, or -1 for a queue without messages."""
     queue = broker.store.find_queue(request.text("topic"), request.number("queueId"))
     first = None if queue is None else queue.entry(queue.min_offset)
     return ok(timestamp=-1 if first is None else first.stored_at_ms)

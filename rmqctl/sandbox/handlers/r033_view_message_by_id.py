@@ -12,7 +12,7 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer it; whose topic it is does not matter."""
+    """Return it, whatever its topic is."""
     offset = request.number("offset")
     message = broker.store.message_in_log(offset)
     if message is None:

@@ -1,4 +1,4 @@
-"""HEART_BEAT: a client names the groups that it produces and consumes for (ClientManageProcessor.heartBeat)."""
+"""HEART_BEAT: a client reports its producer and consumer groups (ClientManageProcessor.heartBeat)."""
 
 from __future__ import annotations
 

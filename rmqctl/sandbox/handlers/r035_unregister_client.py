@@ -11,12 +11,12 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Take this connection out of the groups that are named, whatever client id is given."""
+    """Remove this connection from the named groups; the client id is ignored."""
     producer_group, consumer_group = request.text("producerGroup", None), request.text("consumerGroup", None)
     if producer_group is not None:
         broker.producers.unregister(producer_group, request.channel)
     if consumer_group is not None:
-        # As with every look at a group's configuration, it is made.
+        # As with every read of a group's configuration, the group is created.
         broker.groups.find_or_create(consumer_group, may_create=broker.settings.flag("autoCreateSubscriptionGroup"))
         broker.consumers.unregister(consumer_group, request.channel)
     return ok()

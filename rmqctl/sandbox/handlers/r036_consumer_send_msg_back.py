@@ -1,4 +1,4 @@
-"""CONSUMER_SEND_MSG_BACK: a consumer wants a message again later, or never (SendMessageProcessor)."""
+"""CONSUMER_SEND_MSG_BACK: a consumer sends a message back for redelivery (SendMessageProcessor)."""
 
 from __future__ import annotations
 

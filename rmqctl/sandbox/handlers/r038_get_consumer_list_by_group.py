@@ -12,7 +12,7 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer the ids, one for each connection."""
+    """Return the ids, one per connection."""
     name = request.text("consumerGroup")
     group = broker.consumers.find(name)
     if group is None:

@@ -1,4 +1,4 @@
-"""LOCK_BATCH_MQ: a client takes queues of an orderly group for itself (AdminBrokerProcessor.lockBatchMQ)."""
+"""LOCK_BATCH_MQ: a client locks queues of an orderly group (AdminBrokerProcessor.lockBatchMQ)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer which of the queues the client holds now. There are no other replicas to ask (onlyThisBroker)."""
+    """Return the queues that the client now holds. onlyThisBroker is ignored: there are no other replicas."""
     group, client_id, queues = read_lock_request(request.json())
     return ok_json({"lockOKMQSet": broker.locks.lock(group, queues, client_id)})

@@ -1,4 +1,4 @@
-"""UNLOCK_BATCH_MQ: a client gives queues of an orderly group back (AdminBrokerProcessor.unlockBatchMQ)."""
+"""UNLOCK_BATCH_MQ: a client unlocks queues of an orderly group (AdminBrokerProcessor.unlockBatchMQ)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Free those that the client holds; other clients' stay as they are."""
+    """Unlock the queues that the client holds; those of other clients stay locked."""
     group, client_id, queues = read_lock_request(request.json())
     broker.locks.unlock(group, queues, client_id)
     return ok()

@@ -14,7 +14,7 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, _: Request) -> Command:
-    """Answer the table by topic@group; 5.x also says which topics a group has, and 5.5 how far they pulled."""
+    """Return the table by topic@group; 5.x adds the topics of each group, and 5.5 the pull offsets."""
     offsets = broker.offsets
     body: dict[str, Any] = {"offsetTable": _by_name(offsets.stored)}
     if broker.profile.is_5:

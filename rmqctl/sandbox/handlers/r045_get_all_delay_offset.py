@@ -11,7 +11,7 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer them; 5.x also names levels of which nothing was delivered yet."""
+    """Return them; 5.x includes levels without deliveries."""
     del request
     is_5 = broker.profile.is_5
     table = {"offsetTable": dict(sorted(broker.delays.offsets(also_waiting=is_5).items()))}

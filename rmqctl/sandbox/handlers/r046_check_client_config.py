@@ -15,7 +15,7 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Compile an expression; tags are always good."""
+    """Compile the expression; tags are always valid."""
     if not request.command.body and broker.profile.is_5:
         return ok()
     item = request.json().get("subscriptionData")

@@ -1,4 +1,4 @@
-"""PUT_KV_CONFIG: keep a value under a name space and a key (DefaultRequestProcessor.putKVConfig)."""
+"""PUT_KV_CONFIG: store a value under a namespace and a key (DefaultRequestProcessor.putKVConfig)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SERVER = NAME_SERVER
 
 
 def handle(name_server: NameServer, request: Request) -> Command:
-    """Keep it; any name space will do."""
+    """Store it, in any namespace."""
     namespace, key = request.text("namespace", None), request.text("key", None)
     if namespace is None or key is None:
         raise RefusalError(ResponseCode.SYSTEM_ERROR, "namespace or key is null")

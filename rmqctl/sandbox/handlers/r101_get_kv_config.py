@@ -12,7 +12,7 @@ SERVER = NAME_SERVER
 
 
 def handle(name_server: NameServer, request: Request) -> Command:
-    """Answer it."""
+    """Return it."""
     namespace, key = request.text("namespace", "null"), request.text("key", "null")
     value = name_server.key_values.get(namespace, {}).get(key)
     if value is None:

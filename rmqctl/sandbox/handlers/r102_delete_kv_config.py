@@ -1,4 +1,4 @@
-"""DELETE_KV_CONFIG: forget a key and its value (DefaultRequestProcessor.deleteKVConfig)."""
+"""DELETE_KV_CONFIG: delete a key and its value (DefaultRequestProcessor.deleteKVConfig)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ SERVER = NAME_SERVER
 
 
 def handle(name_server: NameServer, request: Request) -> Command:
-    """Forget it; one that there is not is no error."""
+    """Delete it; a missing key is not an error."""
     name_server.key_values.get(request.text("namespace", ""), {}).pop(request.text("key", ""), None)
     return ok()

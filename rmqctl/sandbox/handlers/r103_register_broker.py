@@ -1,4 +1,4 @@
-"""REGISTER_BROKER: a broker names itself and its topics (DefaultRequestProcessor.registerBroker)."""
+"""REGISTER_BROKER: a broker registers itself and its topics (DefaultRequestProcessor.registerBroker)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SERVER = NAME_SERVER
 
 
 def handle(name_server: NameServer, request: Request) -> Command:
-    """Take it in; the answer tells a slave its master, and everybody the order of ordered topics."""
+    """Register it; return its master to a slave, and the configuration of ordered topics to all."""
     told = read_registration(name_server.profile, request)
     if not name_server.register(told):
         raise RefusalError(ResponseCode.SYSTEM_ERROR, "register broker failed")

@@ -1,4 +1,4 @@
-"""UNREGISTER_BROKER: a broker goes (DefaultRequestProcessor.unregisterBroker)."""
+"""UNREGISTER_BROKER: a broker leaves (DefaultRequestProcessor.unregisterBroker)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SERVER = NAME_SERVER
 
 
 def handle(name_server: NameServer, request: Request) -> Command:
-    """Forget it; one that is not known is no error."""
+    """Remove it; an unknown broker is not an error."""
     if not name_server.profile.is_5:
         request.number("brokerId")
     name_server.unregister(request.text("clusterName", ""), request.text("brokerAddr", ""))

@@ -1,4 +1,4 @@
-"""GET_ROUTEINFO_BY_TOPIC: which brokers have a topic (ClientRequestProcessor.getRouteInfoByTopic)."""
+"""GET_ROUTEINFO_BY_TOPIC: the brokers of a topic (ClientRequestProcessor.getRouteInfoByTopic)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SERVER = NAME_SERVER
 
 
 def handle(name_server: NameServer, request: Request) -> Command:
-    """Answer the route in strict JSON, which every release reads."""
+    """Return the route in strict JSON, which every release reads."""
     topic = request.text("topic", "null")
     route = name_server.route(topic)
     if route is None:

@@ -11,7 +11,7 @@ SERVER = NAME_SERVER
 
 
 def handle(name_server: NameServer, _: Request) -> Command:
-    """Answer both tables."""
+    """Return both tables."""
     clusters: dict[str, list[str]] = {}
     for entry in name_server.brokers.values():
         clusters.setdefault(entry.cluster, []).append(entry.name)

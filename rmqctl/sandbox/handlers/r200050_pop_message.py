@@ -1,4 +1,4 @@
-"""POP_MESSAGE: messages that come back unless they are acknowledged (PopMessageProcessor)."""
+"""POP_MESSAGE: messages that are redelivered unless acknowledged (PopMessageProcessor)."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ SINCE_5 = True
 
 
 def handle(broker: Broker, request: Request) -> Command | None:
-    """Answer what there is, or hold the request until something is."""
+    """Return the messages there are, or hold the request until some arrive."""
     return pop(broker, request)

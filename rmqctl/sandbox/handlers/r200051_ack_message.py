@@ -13,5 +13,5 @@ SINCE_5 = True
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Take it out of its check-point."""
+    """Remove it from its check-point."""
     return acknowledge(broker, request)

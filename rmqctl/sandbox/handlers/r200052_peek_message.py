@@ -1,4 +1,4 @@
-"""PEEK_MESSAGE: what a pop would get (PeekMessageProcessor)."""
+"""PEEK_MESSAGE: the messages that a pop would get (PeekMessageProcessor)."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ SINCE_5 = True
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer it, and change nothing."""
+    """Return them without any change."""
     return peek(broker, request)

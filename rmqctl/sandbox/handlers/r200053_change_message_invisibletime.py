@@ -1,4 +1,4 @@
-"""CHANGE_MESSAGE_INVISIBLETIME: a popped message comes back at another time (ChangeInvisibleTimeProcessor)."""
+"""CHANGE_MESSAGE_INVISIBLETIME: a popped message is redelivered at another time (ChangeInvisibleTimeProcessor)."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ SINCE_5 = True
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer the message's new handle."""
+    """Return the message's new handle."""
     return change_invisible_time(broker, request)

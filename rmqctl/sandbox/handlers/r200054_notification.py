@@ -1,4 +1,4 @@
-"""NOTIFICATION: tells when a pop would get something (NotificationProcessor)."""
+"""NOTIFICATION: reports when a pop would get messages (NotificationProcessor)."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ SINCE_5 = True
 
 
 def handle(broker: Broker, request: Request) -> Command | None:
-    """Answer at once, or hold the request until there is something."""
+    """Answer immediately, or hold the request until there is a message."""
     return notification(broker, request)

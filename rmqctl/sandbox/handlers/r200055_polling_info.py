@@ -13,5 +13,5 @@ SINCE_5 = True
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer their number."""
+    """Return their number."""
     return polling_info(broker, request)

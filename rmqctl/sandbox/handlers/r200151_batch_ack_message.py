@@ -13,5 +13,5 @@ SINCE_5 = True
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Take them out of their check-points."""
+    """Remove them from their check-points."""
     return acknowledge_all(broker, request)

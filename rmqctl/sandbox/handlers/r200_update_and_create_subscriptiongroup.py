@@ -1,4 +1,4 @@
-"""UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: make or change a group's configuration (AdminBrokerProcessor)."""
+"""UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: create or change a group's configuration (AdminBrokerProcessor)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Take it; what is missing gets its default. 4.9 takes any name."""
+    """Apply it; missing fields get their defaults. 4.9 accepts any name."""
     if broker.profile.is_5 and not request.command.body:
         return ok()
     request.require_body()

@@ -12,7 +12,7 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer them, and which topics each may not read."""
+    """Return them, with the forbidden topics of each group."""
     table = broker.groups
     version = table.version.to_wire(broker.profile)
     if not broker.profile.is_5:

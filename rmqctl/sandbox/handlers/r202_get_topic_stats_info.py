@@ -13,7 +13,7 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer a table by queue."""
+    """Return the table by queue."""
     name = request.text("topic")
     topic = broker.topics.find(name)
     if topic is None:

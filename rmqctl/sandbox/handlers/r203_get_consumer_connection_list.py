@@ -1,4 +1,4 @@
-"""GET_CONSUMER_CONNECTION_LIST: a group's members and what they want (AdminBrokerProcessor)."""
+"""GET_CONSUMER_CONNECTION_LIST: a group's members and their subscriptions (AdminBrokerProcessor)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer every connection, and what the group is by whoever was heard last."""
+    """Return every connection, and the group's properties from the latest heartbeat."""
     name = request.text("consumerGroup")
     group = broker.consumers.find(name)
     if group is None:

@@ -13,7 +13,7 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer every connection."""
+    """Return every connection."""
     group = request.text("producerGroup")
     members = broker.producers.groups.get(group)
     if members is None:

@@ -1,4 +1,4 @@
-"""WIPE_WRITE_PERM_OF_BROKER: let clients send to a broker no more (wipeWritePermOfBroker)."""
+"""WIPE_WRITE_PERM_OF_BROKER: stop sends to a broker (wipeWritePermOfBroker)."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ SERVER = NAME_SERVER
 
 
 def handle(name_server: NameServer, request: Request) -> Command:
-    """Take the write bit of its topics, here only."""
+    """Clear the write bit of its topics, at this name server only."""
     return ok(wipeTopicCount=name_server.set_write_permission(request.text("brokerName", ""), is_writable=False))

@@ -12,7 +12,7 @@ SERVER = NAME_SERVER
 
 
 def handle(name_server: NameServer, _: Request) -> Command:
-    """Answer the list."""
+    """Return the list."""
     if name_server.profile.is_5 and not name_server.settings.flag("enableAllTopicList"):
         raise RefusalError(ResponseCode.SYSTEM_ERROR, "disable")
     return ok_json({"topicList": name_server.topic_names()})

@@ -1,4 +1,4 @@
-"""DELETE_SUBSCRIPTIONGROUP: forget a group's configuration (AdminBrokerProcessor.deleteSubscriptionGroup)."""
+"""DELETE_SUBSCRIPTIONGROUP: delete a group's configuration (AdminBrokerProcessor.deleteSubscriptionGroup)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Forget it, and its offsets where that is asked for; a group that there is not is no error."""
+    """Delete it, and its offsets on request; a missing group is not an error."""
     group = request.text("groupName")
     broker.groups.delete(group)
     if request.flag("cleanOffset" if broker.profile.is_5 else "removeOffset"):
         broker.offsets.delete(group=group)
     elif broker.profile.is_5_5:
-        # Asking whether it was a group of lite topics makes it again.
+        # Checking whether it was a group of lite topics creates it again.
         broker.groups.find_or_create(group, may_create=broker.settings.flag("autoCreateSubscriptionGroup"))
     if broker.profile.is_5:
         broker.stats.forget(group=group)

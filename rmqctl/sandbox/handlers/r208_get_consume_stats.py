@@ -1,4 +1,4 @@
-"""GET_CONSUME_STATS: how far a group has come (AdminBrokerProcessor.getConsumeStats)."""
+"""GET_CONSUME_STATS: a group's progress (AdminBrokerProcessor.getConsumeStats)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer a table by queue: of the topics that are listed, else of one, else of all with stored offsets.
+    """Return a table by queue: of the listed topics, or of one topic, or of all topics with stored offsets.
 
-    4.9 knows no list, and takes a group that is missing for one without offsets.
+    4.9 ignores the list, and treats a missing group as one without offsets.
     """
     is_5 = broker.profile.is_5
     group = request.text("consumerGroup") if is_5 else request.text("consumerGroup", "")
     topic, listed = request.text("topic", ""), request.text("topicList", "") if is_5 else ""
     if not is_blank(listed):
-        # Whether the group subscribes to them does not matter then.
+        # In this case the group's subscriptions are ignored.
         return ok_json(consume_stats(broker, group, sorted({name for name in listed.split(";") if name})))
     topics = broker.offsets.topics_of(group) if is_blank(topic) else [topic]
     return ok_json(consume_stats(broker, group, consumed_topics(broker, group, topics)))

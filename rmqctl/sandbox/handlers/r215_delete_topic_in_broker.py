@@ -1,4 +1,4 @@
-"""DELETE_TOPIC_IN_BROKER: forget a topic with its messages (AdminBrokerProcessor.deleteTopic)."""
+"""DELETE_TOPIC_IN_BROKER: delete a topic with its messages (AdminBrokerProcessor.deleteTopic)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Forget it; one that there is not is no error. The name server keeps it until it is told as well."""
+    """Delete it; a missing topic is not an error. The name server keeps it until its own request."""
     topic = request.text("topic", "")
     if not topic.strip() or not broker.profile.is_5:
         check_topic_name(broker.profile, topic)

@@ -1,4 +1,4 @@
-"""DELETE_TOPIC_IN_NAMESRV: forget a topic (RouteInfoManager.deleteTopic)."""
+"""DELETE_TOPIC_IN_NAMESRV: delete a topic (RouteInfoManager.deleteTopic)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ SERVER = NAME_SERVER
 
 
 def handle(name_server: NameServer, request: Request) -> Command:
-    """Forget it, in one cluster where one is named."""
+    """Delete it, in one cluster or in all."""
     name_server.delete_topic(request.text("topic", ""), request.text("clusterName", "") or None)
     return ok()

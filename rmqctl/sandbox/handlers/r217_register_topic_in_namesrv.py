@@ -1,4 +1,4 @@
-"""REGISTER_TOPIC_IN_NAMESRV: take the queues of one topic (RouteInfoManager.registerTopic)."""
+"""REGISTER_TOPIC_IN_NAMESRV: register the queues of one topic (RouteInfoManager.registerTopic)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SINCE_5 = True
 
 
 def handle(name_server: NameServer, request: Request) -> Command:
-    """Add it at the brokers that it names; nothing happens where one of them is not known."""
+    """Add it at the named brokers up to an unknown one; a new topic only if all are known."""
     queues = request.json().get("queueDatas") if request.command.body else None
     name_server.add_topic(request.text("topic", ""), queues or ())
     return ok()

@@ -1,4 +1,4 @@
-"""GET_KVLIST_BY_NAMESPACE: all keys of a name space (DefaultRequestProcessor.getKVListByNamespace)."""
+"""GET_KVLIST_BY_NAMESPACE: all keys of a namespace (DefaultRequestProcessor.getKVListByNamespace)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SERVER = NAME_SERVER
 
 
 def handle(name_server: NameServer, request: Request) -> Command:
-    """Answer them with their values."""
+    """Return them with their values."""
     namespace = request.text("namespace", "null")
     table = name_server.key_values.get(namespace)
     if table is None:

@@ -13,7 +13,7 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer where each queue goes. 4.9, and 5.x when it is told so, leaves it to the members to go there."""
+    """Return the target of each queue. Without useServerSideResetOffset (since 5.x), members reset themselves."""
     if broker.settings.flag("useServerSideResetOffset"):
         return reset_here(broker, request)
     return tell_members(broker, request)

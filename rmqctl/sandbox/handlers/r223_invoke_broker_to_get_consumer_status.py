@@ -15,5 +15,5 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Coroutine[Any, Any, Command]:
-    """Answer tables by client; who does not answer in time is left out."""
+    """Return tables by client, without clients that do not answer in time."""
     return members_offsets(broker, request)

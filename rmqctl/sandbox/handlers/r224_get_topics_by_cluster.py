@@ -12,7 +12,7 @@ SERVER = NAME_SERVER
 
 
 def handle(name_server: NameServer, request: Request) -> Command:
-    """Answer the list, empty for a cluster that there is not."""
+    """Return the list, empty for a cluster that does not exist."""
     if name_server.profile.is_5 and not name_server.settings.flag("enableTopicList"):
         raise RefusalError(ResponseCode.SYSTEM_ERROR, "disable")
     return ok_json({"topicList": name_server.topic_names(request.text("cluster", ""))})

@@ -1,4 +1,4 @@
-"""UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: make or change several groups' configurations (AdminBrokerProcessor)."""
+"""UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: create or change several groups' configurations (AdminBrokerProcessor)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SINCE_5 = True
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Take them, none where one has a bad name."""
+    """Apply all, or none when one name is invalid."""
     request.require_body()
     configs = [broker.groups.read(item) for item in request.json()["groupConfigList"]]
     for config in configs:

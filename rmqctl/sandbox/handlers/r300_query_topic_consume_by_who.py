@@ -11,7 +11,7 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer the groups that are online with the topic, and those that have offsets of it."""
+    """Return the groups that are online with the topic, and those that have offsets of it."""
     topic = request.text("topic") if broker.profile.is_5 else request.text("topic", "")
     online = {name for name, group in broker.consumers.groups.items() if topic in group.subscriptions}
     return ok_json({"groupList": online | set(broker.offsets.groups_of(topic))})

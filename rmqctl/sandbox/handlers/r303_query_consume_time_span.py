@@ -1,4 +1,4 @@
-"""QUERY_CONSUME_TIME_SPAN: the age of what a group gets next (AdminBrokerProcessor.queryConsumeTimeSpan)."""
+"""QUERY_CONSUME_TIME_SPAN: the age of a group's next messages (AdminBrokerProcessor.queryConsumeTimeSpan)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer a list of queues."""
+    """Return a list of queues."""
     name, group = request.text("topic"), request.text("group", "null")
     topic = broker.topics.find(name)
     if topic is None:

@@ -11,7 +11,7 @@ SERVER = NAME_SERVER
 
 
 def handle(name_server: NameServer, _: Request) -> Command:
-    """Answer them, and one broker to ask for more."""
+    """Return them, and the address of a broker that has more."""
     brokers = name_server.brokers.values()
     names = {entry.cluster for entry in brokers} | {entry.name for entry in brokers}
     address = next((address for entry in brokers for address in entry.addresses.values()), None)

@@ -1,4 +1,4 @@
-"""GET_SYSTEM_TOPIC_LIST_FROM_BROKER: the names that are the broker's own (TopicValidator.getSystemTopicSet)."""
+"""GET_SYSTEM_TOPIC_LIST_FROM_BROKER: the names of system topics (TopicValidator.getSystemTopicSet)."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, _: Request) -> Command:
-    """Answer them, also those of topics that there are not."""
+    """Return them, including names of topics that do not exist."""
     return ok_json({"topicList": sorted(broker.topics.system_names)})

@@ -1,4 +1,4 @@
-"""CLEAN_EXPIRED_CONSUMEQUEUE: forget queues whose messages are all gone (cleanExpiredConsumerQueue)."""
+"""CLEAN_EXPIRED_CONSUMEQUEUE: delete queues without messages left (cleanExpiredConsumerQueue)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, _: Request) -> Command:
-    """Forget them: they count from 0 again."""
+    """Delete them: they count from 0 again."""
     broker.store.drop_gone_queues(broker.topics.is_system)
     return ok()

@@ -1,4 +1,4 @@
-"""GET_CONSUMER_RUNNING_INFO: what a client says of itself (AdminBrokerProcessor.getConsumerRunningInfo)."""
+"""GET_CONSUMER_RUNNING_INFO: a client's own report (AdminBrokerProcessor.getConsumerRunningInfo)."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Coroutine[Any, Any, Command | None]:
-    """Hand the request on as it is, and the client's answer back."""
+    """Forward the request to the client, and return the client's answer."""
     return relay(broker, request, request.fields, request.command.body)

@@ -12,12 +12,12 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer offsets by queue. Naming groups to filter out deletes their offsets."""
+    """Return offsets by queue. Naming groups to filter out deletes their offsets."""
     topic = _topic(broker, request)
     compared, dropped = request.text("compareGroup", "null"), request.text("filterGroups", "")
     return ok_json({"correctionOffsets": correction(broker, topic, compared, dropped)})
 
 
 def _topic(broker: Broker, request: Request) -> str:
-    """Return the topic, whose absence is only noticed where there are offsets to compare it with."""
+    """Return the topic; a missing field is an error only when there are stored offsets to compare."""
     return str(request.text("topic") if broker.offsets.stored else request.text("topic", ""))

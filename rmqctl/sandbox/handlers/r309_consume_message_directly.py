@@ -15,5 +15,5 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Coroutine[Any, Any, Command | None]:
-    """Hand the request on with the message, and the client's answer back; nothing is committed."""
+    """Forward the request with the message, and return the client's answer; nothing is committed."""
     return consume_directly(broker, request)

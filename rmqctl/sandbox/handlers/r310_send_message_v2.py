@@ -1,4 +1,4 @@
-"""SEND_MESSAGE_V2: store a message; fields have names of one letter (SendMessageProcessor)."""
+"""SEND_MESSAGE_V2: store a message; fields have one-letter names (SendMessageProcessor)."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Store it and answer where."""
+    """Store it and return its position."""
     return send(broker, request)

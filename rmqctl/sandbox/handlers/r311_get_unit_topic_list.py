@@ -12,5 +12,5 @@ SERVER = NAME_SERVER
 
 
 def handle(name_server: NameServer, _: Request) -> Command:
-    """Answer the list."""
+    """Return the list."""
     return ok_json({"topicList": name_server.unit_topics(wanted=UNIT)})

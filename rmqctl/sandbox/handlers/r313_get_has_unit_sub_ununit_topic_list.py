@@ -1,4 +1,4 @@
-"""GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: topics that units subscribe to, of no unit (getHasUnitSubUnUnitTopicList)."""
+"""GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: non-unit topics that units subscribe to (getHasUnitSubUnUnitTopicList)."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ SERVER = NAME_SERVER
 
 
 def handle(name_server: NameServer, _: Request) -> Command:
-    """Answer the list."""
+    """Return the list."""
     return ok_json({"topicList": name_server.unit_topics(wanted=UNIT_SUBSCRIBED, unwanted=UNIT)})

@@ -1,4 +1,4 @@
-"""CLONE_GROUP_OFFSET: give a group the offsets of another (AdminBrokerProcessor.cloneGroupOffset)."""
+"""CLONE_GROUP_OFFSET: copy a group's offsets to another group (AdminBrokerProcessor.cloneGroupOffset)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer SUCCESS, whether anything was cloned or not. A group that is missing is called null, as in Java."""
+    """Return SUCCESS, whether anything was cloned or not. A missing group field becomes "null", as in Java."""
     source, target = request.text("srcGroup", "null"), request.text("destGroup", "null")
     clone(broker, source, target, request.text("topic", ""), is_offline=request.flag("offline"))
     return ok()

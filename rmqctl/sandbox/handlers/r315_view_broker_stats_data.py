@@ -1,4 +1,4 @@
-"""VIEW_BROKER_STATS_DATA: one counter of the last minute, hour and day (AdminBrokerProcessor.ViewBrokerStatsData)."""
+"""VIEW_BROKER_STATS_DATA: a counter over the last minute, hour and day (AdminBrokerProcessor.ViewBrokerStatsData)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SPANS_S = {"statsMinute": MINUTE_S, "statsHour": HOUR_S, "statsDay": DAY_S}
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer sums and rates; a counter that nothing was counted in is not there."""
+    """Return sums and rates; a counter exists only after its first count."""
     name, key = request.text("statsName", "null"), request.text("statsKey", "null")
     if not broker.stats.has(name, key):
         raise RefusalError(ResponseCode.SYSTEM_ERROR, f"The stats <{name}> <{key}> not exist")

@@ -1,4 +1,4 @@
-"""CLEAN_UNUSED_TOPIC: forget messages of topics that there are not (DefaultMessageStore.cleanUnusedTopic)."""
+"""CLEAN_UNUSED_TOPIC: delete messages of topics that do not exist (DefaultMessageStore.cleanUnusedTopic)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, _: Request) -> Command:
-    """Forget them."""
+    """Delete them."""
     for topic in [name for name in broker.store.queues if broker.topics.find(name) is None]:
         if not broker.topics.is_system(topic):
             broker.store.delete_topic(topic)

@@ -1,4 +1,4 @@
-"""GET_BROKER_CONSUME_STATS: how far all groups have come (AdminBrokerProcessor.fetchAllConsumeStatsInBroker)."""
+"""GET_BROKER_CONSUME_STATS: the progress of all groups (AdminBrokerProcessor.fetchAllConsumeStatsInBroker)."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer tables by group and topic; of ordered topics only when asked so."""
+    """Return tables by group and topic; on request, only of ordered topics."""
     return ok_json(broker_consume_stats(broker, ordered_only=request.flag("isOrder")))

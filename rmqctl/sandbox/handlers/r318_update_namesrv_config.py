@@ -13,7 +13,7 @@ SERVER = NAME_SERVER
 
 
 def handle(name_server: NameServer, request: Request) -> Command:
-    """Take what there is; names that there are not are passed over."""
+    """Apply known settings; ignore unknown names."""
     values = parse_properties(request.command.body)
     if name_server.profile.is_5:
         if name_server.settings.is_forbidden(values):

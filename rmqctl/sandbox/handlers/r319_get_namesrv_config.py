@@ -11,5 +11,5 @@ SERVER = NAME_SERVER
 
 
 def handle(name_server: NameServer, _: Request) -> Command:
-    """Answer them as a properties file."""
+    """Return them as a properties file."""
     return ok(name_server.settings.to_properties())

@@ -1,4 +1,4 @@
-"""SEND_BATCH_MESSAGE: store messages of one queue; whether it is a batch indeed says a field (SendMessageProcessor)."""
+"""SEND_BATCH_MESSAGE: store messages of one queue; a field marks a real batch (SendMessageProcessor)."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Store them and answer where."""
+    """Store them and return their positions."""
     return send(broker, request)

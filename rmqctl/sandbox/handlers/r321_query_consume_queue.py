@@ -1,4 +1,4 @@
-"""QUERY_CONSUME_QUEUE: what a queue knows of its messages (AdminBrokerProcessor.queryConsumeQueue)."""
+"""QUERY_CONSUME_QUEUE: the entries of a queue (AdminBrokerProcessor.queryConsumeQueue)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer entries from an index on, with a group's subscription when one is named."""
+    """Return entries from an index on, with the subscription of a group if one is named."""
     topic, group = request.text("topic"), request.text("consumerGroup", None)
     queue_id, index, count = (request.number(name, 0) for name in ("queueId", "index", "count"))
     queue = broker.store.find_queue(topic, queue_id)

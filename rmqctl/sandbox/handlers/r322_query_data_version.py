@@ -13,7 +13,7 @@ SERVER = NAME_SERVER
 
 
 def handle(name_server: NameServer, request: Request) -> Command:
-    """Answer it with the version that is known here; a broker whose topics are the same counts as heard."""
+    """Return it with the registered version; an unchanged version counts as a heartbeat."""
     cluster, address = request.text("clusterName", ""), request.text("brokerAddr", "")
     known = name_server.version_of(cluster, address)
     is_changed = known != read_version(name_server.profile, request.json())

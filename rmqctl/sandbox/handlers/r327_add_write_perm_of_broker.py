@@ -1,4 +1,4 @@
-"""ADD_WRITE_PERM_OF_BROKER: let clients send to a broker again (addWritePermOfBroker)."""
+"""ADD_WRITE_PERM_OF_BROKER: allow sends to a broker again (addWritePermOfBroker)."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ SERVER = NAME_SERVER
 
 
 def handle(name_server: NameServer, request: Request) -> Command:
-    """Give its topics read and write, here only."""
+    """Set read and write on its topics, at this name server only."""
     return ok(addTopicCount=name_server.set_write_permission(request.text("brokerName", ""), is_writable=True))

@@ -12,7 +12,7 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, _: Request) -> Command:
-    """Answer the table."""
+    """Return the table."""
     return ok_json({
         "data": {
             group: [producer_to_wire(channel, member) for channel, member in members.items()]

@@ -1,4 +1,4 @@
-"""DELETE_EXPIRED_COMMITLOG: forget at once what is kept long enough (executeDeleteFilesManually)."""
+"""DELETE_EXPIRED_COMMITLOG: delete expired messages immediately (executeDeleteFilesManually)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ SERVER = BROKER
 
 
 def handle(broker: Broker, _: Request) -> Command:
-    """Forget what is older than fileReservedTime."""
+    """Delete messages older than fileReservedTime."""
     broker.clean()
     return ok()

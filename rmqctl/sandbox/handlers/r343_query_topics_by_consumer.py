@@ -12,6 +12,6 @@ SINCE_5 = True
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer the list, empty for a group that there is not."""
+    """Return the list, empty for a group that does not exist."""
     topics = broker.offsets.topics_of(request.text("group", ""))
     return ok_json({"brokerAddr": broker.address, "topicList": topics})

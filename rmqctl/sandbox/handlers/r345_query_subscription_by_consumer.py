@@ -12,7 +12,7 @@ SINCE_5 = True
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer a group's subscription to a topic; none when nobody is online with it, or pulled with one lately."""
+    """Return a group's subscription to a topic, or none without online members and recent pulls."""
     group, topic = request.text("group"), request.text("topic")
     found = broker.consumers.find_subscription(group, topic)
     wire = None if found is None else found.to_wire()

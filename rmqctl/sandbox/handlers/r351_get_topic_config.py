@@ -13,7 +13,7 @@ SINCE_5 = True
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer its configuration."""
+    """Return its configuration."""
     name = request.text("topic")
     topic = broker.topics.find(name)
     if topic is None:

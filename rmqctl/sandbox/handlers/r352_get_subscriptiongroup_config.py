@@ -13,7 +13,7 @@ SINCE_5 = True
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer its configuration; as with RocketMQ the question makes a group that there is not."""
+    """Return its configuration; as in RocketMQ, the request creates a missing group."""
     may_create = broker.settings.flag("autoCreateSubscriptionGroup")
     config = broker.groups.find_or_create(request.text("group"), may_create=may_create)
     if config is None:

@@ -14,7 +14,7 @@ SINCE_5 = True
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Change it where that is asked for, and answer how it is now."""
+    """Change it on request, and return the current value."""
     group, topic = request.text("group"), request.text("topic", None)
     if "readable" in request.fields:
         broker.groups.set_readable(group, topic, request.flag("readable"))

@@ -1,4 +1,4 @@
-"""LITE_PULL_MESSAGE: messages of one queue, now or when some come (PullMessageProcessor, for lite pull consumers)."""
+"""LITE_PULL_MESSAGE: messages of one queue, now or when some arrive (PullMessageProcessor, lite pull consumers)."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ SINCE_5 = True
 
 
 def handle(broker: Broker, request: Request) -> Command | None:
-    """Answer what is there, or hold the request until something is."""
+    """Return the messages there are, or hold the request until some arrive."""
     return pull(broker, request)

@@ -1,4 +1,4 @@
-"""RECALL_MESSAGE: take back a message that waits for its time (RecallMessageProcessor)."""
+"""RECALL_MESSAGE: recall a message that waits for its time (RecallMessageProcessor)."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ SINCE_5 = True
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Take it back; refused unless recallMessageEnable says otherwise."""
+    """Recall it; refused unless recallMessageEnable is true."""
     return recall(broker, request)

@@ -1,4 +1,4 @@
-"""QUERY_ASSIGNMENT: which queues a client is to consume, and how (QueryAssignmentProcessor.queryAssignment)."""
+"""QUERY_ASSIGNMENT: the queues that a client is to consume, and how (QueryAssignmentProcessor.queryAssignment)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ SINCE_5 = True
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Answer the client's share."""
+    """Return the client's share."""
     request.require_body()
     return ok_json(query_assignment(broker, request.json()))

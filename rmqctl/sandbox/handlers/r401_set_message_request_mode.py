@@ -13,7 +13,7 @@ SINCE_5 = True
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Keep it; clients ask for it when they balance next."""
+    """Store it; clients read it at their next rebalance."""
     request.require_body()
     set_mode(broker, request.json())
     return ok()

@@ -1,4 +1,4 @@
-"""GET_ALL_MESSAGE_REQUEST_MODE: what was set for topics and groups (AdminBrokerProcessor.getAllMessageRequestMode)."""
+"""GET_ALL_MESSAGE_REQUEST_MODE: the modes set for topics and groups (AdminBrokerProcessor.getAllMessageRequestMode)."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ SINCE_5 = True
 
 
 def handle(broker: Broker, _: Request) -> Command:
-    """Answer the table."""
+    """Return the table."""
     return ok_json({"messageRequestModeMap": broker.request_modes.to_wire()})

@@ -13,7 +13,7 @@ SINCE_5 = True
 
 
 def handle(name_server: NameServer, request: Request) -> Command:
-    """Answer their addresses, none for a broker that is not known."""
+    """Return their addresses, none for an unknown broker."""
     cluster, name = request.text("clusterName", None), request.text("brokerName", None)
     entry = name_server.brokers.get(name or "")
     addresses = {} if entry is None else entry.addresses

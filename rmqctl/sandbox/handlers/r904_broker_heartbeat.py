@@ -1,4 +1,4 @@
-"""BROKER_HEARTBEAT: a broker is there (DefaultRequestProcessor.brokerHeartbeat)."""
+"""BROKER_HEARTBEAT: a broker is alive (DefaultRequestProcessor.brokerHeartbeat)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ SINCE_5 = True
 
 
 def handle(name_server: NameServer, request: Request) -> Command:
-    """Take note; a broker that never registered stays unknown."""
+    """Note it; an unregistered broker stays unknown."""
     name_server.touch(request.text("clusterName", ""), request.text("brokerAddr", ""))
     return ok()

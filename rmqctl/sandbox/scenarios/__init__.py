@@ -1,4 +1,4 @@
-"""Situations to fill a sandbox with, by name: `rmqctl sandbox seed NAME`."""
+"""The scenarios that fill a sandbox, by name: `rmqctl sandbox seed NAME`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .parts import dead_letters, disagreeing_group, healthy_group, offline_backl
 
 
 async def _shop(sandbox: Sandbox) -> list[Made]:
-    # The backlog goes first: it sets the brokers' clocks back, and orders go on coming once they have begun.
+    # The backlog is first: it sets the brokers' clocks back, and orders keep arriving once they have started.
     return [
         await offline_backlog(sandbox, "parcels", "shipping"),
         await healthy_group(sandbox, "stock", "warehouse"),
@@ -41,10 +41,10 @@ async def _stuck(sandbox: Sandbox) -> list[Made]:
 
 
 SCENARIOS = {
-    "shop": Scenario("all of the others together: what `rmqctl demo` shows", _shop),
-    "healthy": Scenario("two consumers that have read everything", _healthy),
-    "disagreeing": Scenario("three consumers, one slow, one with another subscription", _disagreeing),
-    "dead-letters": Scenario("a consumer that fails, and the dead letters that it left", _dead_letters),
-    "lagging": Scenario("a group that went away two hours ago, with a backlog", _lagging),
-    "stuck": Scenario("a consumer that never ends with one message", _stuck),
+    "shop": Scenario("all other scenarios together, as in `rmqctl demo`", _shop),
+    "healthy": Scenario("two consumers that are up to date", _healthy),
+    "disagreeing": Scenario("three consumers, one slow, one with a different subscription", _disagreeing),
+    "dead-letters": Scenario("a consumer that fails, and its dead letters", _dead_letters),
+    "lagging": Scenario("a group that went offline two hours ago, with a backlog", _lagging),
+    "stuck": Scenario("a consumer stuck on one message", _stuck),
 }

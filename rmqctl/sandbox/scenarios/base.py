@@ -1,4 +1,4 @@
-"""What a scenario is."""
+"""The type of scenarios."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rmqctl.sandbox.sandbox import Sandbox
 
 
 class Scenario(Struct, frozen=True):
-    """Something to fill a sandbox with. `run` tells what it made."""
+    """A situation to fill a sandbox with. `run` returns what it created."""
 
     summary: str
     run: Callable[[Sandbox], Awaitable[list[Made]]]

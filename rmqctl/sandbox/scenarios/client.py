@@ -1,4 +1,4 @@
-"""A scripted client of a sandbox: the bare protocol over TCP, just enough to play producers and consumers."""
+"""A scripted client of a sandbox: the bare protocol over TCP, just enough for producers and consumers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _CONNECT_TIMEOUT_S = 5.0
 # DefaultMQPushConsumer.consumerTimeoutMillisWhenSuspend, longer than any pull is held.
 _ANSWER_TIMEOUT_S = 30.0
 
-# What a request that the broker pushed is answered with; None where it wants no answer.
+# Returns the answer to a request from the broker, or None when it expects no answer.
 Pushed = Callable[[Command], Command | None]
 
 
 class ScriptedClient:
-    """One client instance with a connection to each server that it talks to."""
+    """One client instance with a connection to each server that it uses."""
 
     def __init__(self, clock: Clock, version: int, pushed: Pushed) -> None:
         self.clock = clock
@@ -35,8 +35,8 @@ class ScriptedClient:
         self._connecting = asyncio.Lock()
 
     async def ask(self, address: str, code: int, body: Any = b"", **fields: object) -> Command:
-        """Send a request and return its answer. Raises RmqctlError when the connection breaks, or none comes."""
-        # Several that ask at once share one connection: nobody would close the others.
+        """Send a request and return its answer. Raises RmqctlError when the connection breaks or no answer arrives."""
+        # Concurrent requests share one connection: further ones would never be closed.
         async with self._connecting:
             line = self._lines.get(address)
             if line is None or line.is_closed:
@@ -51,7 +51,7 @@ class ScriptedClient:
             raise DeadlineError(address, _ANSWER_TIMEOUT_S) from None
 
     async def ask_json(self, address: str, code: int, body: Any = b"", **fields: object) -> Any:
-        """Send a request; return the body of its answer, None when it was refused."""
+        """Send a request; return the decoded body of its answer, or None when it was refused."""
         answer = await self.ask(address, code, body, **fields)
         return loads(answer.body) if answer.code == ResponseCode.SUCCESS else None
 

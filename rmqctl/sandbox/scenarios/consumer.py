@@ -1,4 +1,4 @@
-"""A consumer of a scenario: heartbeats, rebalances, pulls, commits, and says of itself what a Java consumer would."""
+"""A consumer of a scenario: it heartbeats, rebalances, pulls, commits and reports like a Java consumer."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _SUSPEND = 2
 class Consumer:
     """One member of a group in clustering mode, on one topic and the group's retries.
 
-    `work_s` is how long a message takes; one whose body `sticks()` never ends, one whose body `fails()` is sent back.
-    `clock_ahead_ms` is how far the member's own clock is off, which its subscription's version shows.
+    `work_s` is the processing time of a message; one whose body `sticks()` never finishes, one whose body `fails()` is
+    sent back. `clock_ahead_ms` is the offset of the member's clock, visible in the version of its subscription.
     """
 
     def __init__(
@@ -79,10 +79,10 @@ class Consumer:
         return {broker.name: broker.address for broker in brokers if broker.is_running}
 
     def _address(self, queue: MessageQueue) -> str:
-        """Return the address of a queue's broker. Raises UnreachableError for one that is away."""
+        """Return the address of a queue's broker. Raises UnreachableError when the broker is stopped."""
         address = self._addresses().get(queue.broker_name)
         if address is None:
-            raise UnreachableError(queue.broker_name, "the broker is away")
+            raise UnreachableError(queue.broker_name, "the broker is stopped")
         return address
 
     def _subscriptions(self) -> list[dict[str, Any]]:
@@ -114,7 +114,7 @@ class Consumer:
             try:
                 await work()
             except RmqctlError:
-                pass  # the broker is away; it comes back or not
+                pass  # the broker is stopped; it may return
 
     async def _rebalance_loop(self) -> None:
         timer = None
@@ -169,7 +169,7 @@ class Consumer:
 
     async def _consume(self, queue: MessageQueue, held: HeldQueue) -> None:
         while True:
-            held.pulled_at_ms = self._now_ms()  # also where nothing comes (DefaultMQPushConsumerImpl.pullMessage)
+            held.pulled_at_ms = self._now_ms()  # even if nothing arrives (DefaultMQPushConsumerImpl.pullMessage)
             try:
                 answer = await self._pull(queue, held)
                 if answer.code == ResponseCode.SUCCESS:
@@ -177,7 +177,7 @@ class Consumer:
                     await self._work(queue, held)
             except RmqctlError:
                 answer = Command(ResponseCode.SYSTEM_ERROR)
-                held.cached.clear()  # what is not done is pulled again
+                held.cached.clear()  # unfinished messages are pulled again
             if "nextBeginOffset" not in answer.ext_fields:
                 await pause(self._clock, _RETRY_PAUSE_S)
                 continue
@@ -229,7 +229,7 @@ class Consumer:
                 queueId=queue.queue_id, commitOffset=held.position,
             )  # fmt: skip
         except RmqctlError:
-            return  # as when a client dies: the next one begins a little earlier
+            return  # as when a client dies: the next one starts a little earlier
         self.consumed_count += done_count
         held.done_count -= done_count
 

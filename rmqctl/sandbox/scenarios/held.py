@@ -1,4 +1,4 @@
-"""What a scripted consumer holds, and how it tells of it (ConsumerRunningInfo)."""
+"""The queues of a scripted consumer, and its report of them (ConsumerRunningInfo)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rmqctl.protocol.message import StoredMessage
 
 
 class HeldQueue:
-    """One queue of a consumer: messages that it has pulled and not finished, and where it stands."""
+    """One queue of a consumer: its position, and the messages that were pulled and not finished."""
 
     def __init__(self, position: int) -> None:
         self.position = position
@@ -18,11 +18,11 @@ class HeldQueue:
         self.pulled_at_ms = 0
         self.consumed_at_ms = 0
         self.failed_count = 0
-        # Of messages that are consumed, with their offsets not committed yet.
+        # The number of consumed messages whose offsets are not committed yet.
         self.done_count = 0
 
     def to_wire(self) -> dict[str, Any]:
-        """Return it as JSON has it (ProcessQueueInfo)."""
+        """Return it as JSON data (ProcessQueueInfo)."""
         offsets = [message.queue_offset for message in self.cached]
         return {
             "cachedMsgCount": len(offsets), "cachedMsgMaxOffset": max(offsets, default=0),
@@ -36,7 +36,7 @@ class HeldQueue:
 def running_info(
     queues: Mapping[MessageQueue, HeldQueue], subscriptions: list[dict[str, Any]], properties: dict[str, str]
 ) -> dict[str, Any]:
-    """Return what a consumer answers to GET_CONSUMER_RUNNING_INFO."""
+    """Return a consumer's answer to GET_CONSUMER_RUNNING_INFO."""
     failed: dict[str, int] = {}
     for queue, held in queues.items():
         failed[queue.topic] = failed.get(queue.topic, 0) + held.failed_count

@@ -1,4 +1,4 @@
-"""The situations that scenarios are made of. Each brings its topic and group, and leaves its clients as guests."""
+"""The parts of scenarios. Each creates its topic and group, and leaves its clients as guests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TICK_S = 0.1
 
 @asynccontextmanager
 async def _producing(sandbox: Sandbox, topic: str) -> AsyncIterator[Producer]:
-    """Make a topic, and have a producer for it."""
+    """Create a topic, and yield a producer for it."""
     producer = Producer(sandbox)
     producer.create_topic(topic, _QUEUE_COUNT)
     try:
@@ -33,20 +33,20 @@ async def _producing(sandbox: Sandbox, topic: str) -> AsyncIterator[Producer]:
 
 
 async def healthy_group(sandbox: Sandbox, topic: str, group: str, *, count: int = 200) -> Made:
-    """Bring two consumers that have read everything."""
+    """Add two consumers that are up to date."""
     async with _producing(sandbox, topic) as producer:
         for number in range(count):
             await producer.send(topic, f"{topic} {number}", tag="new", key=f"{topic}-{number}")
         consumers = [Consumer(sandbox, f"{group}-{name}", group, topic) for name in ("a", "b")]
         await _join(sandbox, consumers)
         is_done = await _consumed(sandbox, consumers, count)
-    return _made(topic, group, count, "two consumers have read everything", is_done=is_done)
+    return _made(topic, group, count, "two consumers are up to date", is_done=is_done)
 
 
 async def disagreeing_group(sandbox: Sandbox, topic: str, group: str, *, count: int = 240) -> Made:
-    """Bring three consumers: one quick, one slow, one with another subscription than the others."""
+    """Add three consumers: one fast, one slow, one with a different subscription."""
     async with _producing(sandbox, topic) as producer:
-        # Brokers keep the newest subscription, so the one whose clock is behind has no say.
+        # Brokers keep the newest subscription, so the one whose clock is behind is ignored.
         consumers = [
             Consumer(sandbox, f"{group}-a", group, topic, "paid || refunded"),
             Consumer(sandbox, f"{group}-b-slow", group, topic, "paid || refunded", work_s=1.0),
@@ -58,12 +58,12 @@ async def disagreeing_group(sandbox: Sandbox, topic: str, group: str, *, count: 
             await producer.send(topic, f'{{"order": {1000 + number}}}', tag=tag, key=f"order-{1000 + number}")
         sandbox.guests.append(Ticker(sandbox, topic, _TICK_S, lambda number: f'{{"order": {9000 + number}}}', "paid"))
         is_done = await _until(sandbox, lambda: _is_committed(sandbox, topic, group))
-    summary = "of three consumers one is slow, and one has another subscription"
+    summary = "three consumers: one is slow, one has a different subscription"
     return _made(topic, group, count, summary, is_done=is_done)
 
 
 async def dead_letters(sandbox: Sandbox, topic: str, group: str, *, count: int = 12) -> Made:
-    """Bring a consumer that fails on some messages until they are dead letters."""
+    """Add a consumer that fails on some messages until they are dead letters."""
     async with _producing(sandbox, topic) as producer:
         for number in range(count * 4):
             body = f'{{"payment": {number}, "card": "{"expired" if number % 4 == 0 else "ok"}"}}'
@@ -77,7 +77,7 @@ async def dead_letters(sandbox: Sandbox, topic: str, group: str, *, count: int =
 
 
 async def offline_backlog(sandbox: Sandbox, topic: str, group: str, *, count: int = 300) -> Made:
-    """Bring a group that read the first third and went away; its messages came over the last two hours."""
+    """Add a group that read the first third and went offline; its messages span the last two hours."""
     async with _producing(sandbox, topic) as producer:
         consumer = Consumer(sandbox, f"{group}-a", group, topic)
         is_done = False
@@ -88,12 +88,12 @@ async def offline_backlog(sandbox: Sandbox, topic: str, group: str, *, count: in
                 await consumer.start()
                 is_done = await _consumed(sandbox, [consumer], count // 3)
                 await consumer.aclose()
-    summary = f"away, and behind by {counted(count - count // 3, 'message')}"
+    summary = f"offline with a lag of {counted(count - count // 3, 'message')}"
     return _made(topic, group, count, summary, is_done=is_done)
 
 
 async def stuck_message(sandbox: Sandbox, topic: str, group: str, *, count: int = 80) -> Made:
-    """Bring a consumer that never ends with one message, so that its queue stands still."""
+    """Add a consumer that is stuck on one message, so that its queue stalls."""
     async with _producing(sandbox, topic) as producer:
         consumers = [
             Consumer(sandbox, f"{group}-{name}", group, topic, sticks=lambda body: "blocked" in body)
@@ -106,15 +106,13 @@ async def stuck_message(sandbox: Sandbox, topic: str, group: str, *, count: int 
             await producer.send(topic, f"{word} {number}", tag="invoice", key=f"invoice-{number}")
         waiting_count = len(range(blocked, count, queue_count))
         is_done = await _consumed(sandbox, consumers, count - waiting_count)
-    summary = "one message never gets done, and its queue waits behind it"
+    summary = "one message is stuck and blocks its queue"
     return _made(topic, group, count, summary, is_done=is_done)
 
 
 def _made(topic: str, group: str, count: int, summary: str, *, is_done: bool) -> Made:
-    """Tell what there is now; under a fault that someone planned it need not be what it should be."""
-    return Made(
-        topic, group, count, summary if is_done else f"did not get as far as it should within {_GIVE_UP_S:.0f} s"
-    )
+    """Return the result; under an injected fault it may be incomplete."""
+    return Made(topic, group, count, summary if is_done else f"incomplete after {_GIVE_UP_S:.0f} s")
 
 
 async def _join(sandbox: Sandbox, consumers: list[Consumer]) -> None:
@@ -124,7 +122,7 @@ async def _join(sandbox: Sandbox, consumers: list[Consumer]) -> None:
 
 
 async def _consumed(sandbox: Sandbox, consumers: list[Consumer], count: int) -> bool:
-    """Wait until the consumers have got through so many messages; tell whether they have."""
+    """Wait until the consumers have processed `count` messages; return whether they have."""
     return await _until(sandbox, lambda: sum(consumer.consumed_count for consumer in consumers) >= count)
 
 
@@ -136,7 +134,7 @@ def _is_committed(sandbox: Sandbox, topic: str, group: str) -> bool:
 
 
 async def _until(sandbox: Sandbox, is_done: Callable[[], bool]) -> bool:
-    """Wait for something, and tell whether it came; it doesn't under a fault that someone planned."""
+    """Wait for a condition; return whether it was met in time, which an injected fault can prevent."""
     give_up_at_s = sandbox.clock.monotonic_s() + _GIVE_UP_S
     while not is_done() and sandbox.clock.monotonic_s() < give_up_at_s:
         await pause(sandbox.clock, _POLL_S)

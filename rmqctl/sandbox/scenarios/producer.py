@@ -24,11 +24,11 @@ _LOOPBACK = bytes((127, 0, 0, 1))
 
 
 class SendRefusedError(Exception):
-    """A broker did not take a message."""
+    """A broker did not accept a message."""
 
 
 class Producer:
-    """Sends to the topics of one sandbox, round the brokers and their queues."""
+    """Sends to the topics of one sandbox, round robin over brokers and queues."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
@@ -36,7 +36,7 @@ class Producer:
         self._numbers = itertools.count()
 
     def create_topic(self, name: str, queue_count: int) -> None:
-        """Make a topic on all brokers."""
+        """Create a topic on all brokers."""
         for broker in self._sandbox.brokers.values():
             broker.topics.put(Topic(name, queue_count, queue_count))
 
@@ -45,14 +45,14 @@ class Producer:
         number = next(self._numbers)
         brokers = [broker for broker in self._sandbox.brokers.values() if broker.topics.find(topic)]
         if not brokers:
-            raise SendRefusedError(f"{topic}: no broker has it")
+            raise SendRefusedError(f"{topic}: no broker has this topic")
         broker = brokers[number % len(brokers)]
         return await self.send_to(broker, number // len(brokers), topic, body, tag=tag, key=key)
 
     async def send_to(
         self, broker: Broker, number: int, topic: str, body: str, *, tag: str | None = None, key: str | None = None
     ) -> Command:  # fmt: skip
-        """Send one message to a broker, to the queue that a number falls on."""
+        """Send one message to a broker, to queue `number` modulo its queues."""
         found = broker.topics.find(topic)
         queue_id = number % found.write_queue_count if found is not None else 0
         properties = {UNIQ_KEY: new_unique_key((_LOOPBACK, os.getpid() & 0xFFFF), broker.now_ms())}
@@ -75,7 +75,7 @@ class Producer:
 
 
 class Ticker:
-    """A guest that goes on sending messages at a steady pace."""
+    """A guest that sends messages at a steady pace."""
 
     def __init__(self, sandbox: Sandbox, topic: str, interval_s: float, make: Callable[[int], str], tag: str) -> None:
         self._producer = Producer(sandbox)
@@ -89,10 +89,10 @@ class Ticker:
             try:
                 await self._producer.send(self._topic, self._make(number), tag=self._tag)
             except (RmqctlError, SendRefusedError):
-                pass  # a fault that someone planned; the next one may come through
+                pass  # an injected fault; the next message may succeed
 
     async def aclose(self) -> None:
-        """Send no more."""
+        """Stop sending."""
         self._running.cancel()
         await asyncio.gather(self._running, return_exceptions=True)
         await self._producer.aclose()
@@ -100,7 +100,7 @@ class Ticker:
 
 @contextmanager
 def in_the_past(sandbox: Sandbox, seconds: float) -> Iterator[None]:
-    """Let the brokers' clocks be behind for a while, so that what is sent looks old, whoever sends it."""
+    """Set the brokers' clocks back for a while, so that all messages sent meanwhile look old."""
     before = {broker: broker.skew_ms for broker in sandbox.brokers.values()}
     for broker in before:
         broker.skew_ms -= round(seconds * 1000)

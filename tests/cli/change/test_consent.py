@@ -255,7 +255,7 @@ def test_the_same_file_a_second_time_does_not_call_its_own_work_the_groups(
     _saved(capsys, path, "offset", "skip", "G", "--topic", "T")
     for _ in range(2):
         result = call(capsys, "apply", str(path), "--yes")
-        assert (result.code, "further" in result.err) == (0, False)
+        assert (result.code, "advanced" in result.err) == (0, False)
     assert stored(sandbox) == {0: 10, 1: 10}
 
 

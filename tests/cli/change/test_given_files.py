@@ -177,7 +177,7 @@ def test_a_file_that_names_no_group(sandbox: ThreadedSandbox, capsys: Captured, 
     path = tmp_path / "offsets"
     path.write_text("T,0,5\n")
     result = call(capsys, "offset", "import", str(path), "--yes")
-    assert (result.code, result.err.splitlines()[0]) == (2, "rmqctl: The file names no group.")
+    assert (result.code, "name a group" in result.err.splitlines()[0]) == (2, True)
 
 
 def test_a_topic_that_a_file_does_not_have_is_not_passed_over(
@@ -188,7 +188,7 @@ def test_a_topic_that_a_file_does_not_have_is_not_passed_over(
     both_topics = ("--topic", "T", "--topic", "U", "--yes")
     for words in (("import", str(path), "--group", "G"), ("reset", "G", "--from-file", str(path))):
         result = call(capsys, "offset", *words, *both_topics)
-        assert (result.code, "The file is of topic T, not U." in result.err) == (2, True)
+        assert (result.code, "The file is for topic T, not U." in result.err) == (2, True)
     assert stored(sandbox) == {0: 6, 1: 6}
 
 
@@ -200,7 +200,7 @@ def test_a_queue_that_a_file_does_not_have_is_not_passed_over(
     words = ("offset", "reset", "G", "--from-file", str(path), "--yes")
     for queue in ("broker-a:1", "broker-z"):
         result = call(capsys, *words, "--queue", queue)
-        assert (result.code, f"The file is of queue T@broker-a:0, not {queue}." in result.err) == (2, True)
+        assert (result.code, f"The file is for queue T@broker-a:0, not {queue}." in result.err) == (2, True)
         assert stored(sandbox) == {0: 6, 1: 6}
     assert (call(capsys, *words, "--queue", "broker-a:0-1").code, stored(sandbox)) == (0, {0: 5, 1: 6})
 

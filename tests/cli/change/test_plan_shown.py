@@ -216,7 +216,7 @@ def test_a_plan_that_changes_nothing_needs_no_yes_and_leaves_no_trace(
         result = call(capsys, *words, *yes)
         assert result.code == 0
         assert "Nothing would be changed." in result.err
-        assert result.out.count("it is there already") == 2
+        assert result.out.count("already at the target") == 2
         shown = call(capsys, *words, *yes, "-o", "json")
         assert (shown.code, document(shown)["kind"]) == (0, "Plan")
         assert document(call(capsys, "offset", "history", "-o", "json"))["items"] == []
@@ -232,9 +232,9 @@ def test_a_plan_that_changes_nothing_needs_no_yes_and_leaves_no_trace(
         (("group", "update", "G*", "--retries", "3"), "GROUP G*: a change accepts no wildcards."),
         (("group", "delete", "G*"), "GROUP G*: a change accepts no wildcards."),
         (("offset", "skip", "G", "--topic", "T*"), "--topic T*: a change accepts no wildcards."),
-        (("offset", "reset", "G", "--topic", "T", "--by-duration", "2"), "'2' has no unit: write 2h, 2m or 2s"),
-        (("offset", "reset", "G", "--topic", "T", "--to-latest", "--wait-stable", "5"), "write 5h, 5m or 5s"),
-        (("offset", "skip", "G", "--timeout", "5"), "--timeout: '5' has no unit: write 5h, 5m or 5s"),
+        (("offset", "reset", "G", "--topic", "T", "--by-duration", "2"), "'2' has no unit: use 2h, 2m or 2s"),
+        (("offset", "reset", "G", "--topic", "T", "--to-latest", "--wait-stable", "5"), "use 5h, 5m or 5s"),
+        (("offset", "skip", "G", "--timeout", "5"), "--timeout: '5' has no unit: use 5h, 5m or 5s"),
     ],
 )
 def test_what_is_refused_before_the_cluster_is_asked(

@@ -155,7 +155,7 @@ def test_a_plan_is_never_written_over_anything(sandbox: ThreadedSandbox, capsys:
             path.mkdir()
         result = call(capsys, *BACK, "--plan", str(path))
         assert result.code == 2, name
-        assert "there already" in result.err or "no regular file" in result.err
+        assert "already exists" in result.err or "not a regular file" in result.err
     assert (tmp_path / "file").read_text() == "mine"
     assert (tmp_path / "link").is_symlink()
     assert not (tmp_path / "nowhere").exists()
@@ -167,7 +167,7 @@ def test_a_place_that_takes_no_file_is_said_in_a_sentence(
 ) -> None:
     result = call(capsys, *BACK, "--plan", str(tmp_path / name))
     assert result.code == 2
-    assert result.err.startswith("rmqctl: --plan ")
+    assert "--plan " in result.err.splitlines()[0]
 
 
 def test_words_that_are_no_text_do_no_harm(sandbox: ThreadedSandbox, capsys: Captured, tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_plan_that_was_edited_is_refused(sandbox: ThreadedSandbox, capsys: Cap
     for words in (("apply", str(path), "--yes"), ("plan", "show", str(path))):
         result = call(capsys, *words)
         assert (result.code, result.out) == (2, "")
-        assert "was changed since the plan was made" in result.err
+        assert "was edited after the plan was made" in result.err
     assert stored(sandbox) == {0: 6, 1: 6}
 
 
@@ -309,10 +309,10 @@ def test_changes_beyond_the_limit_are_never_left_out_silently(
 ) -> None:
     receipt = document(call(capsys, *BACK, "--yes", "-o", "json"))
     words = ("offset", "history", "--limit", "1", "-q", "-o", form)
-    assert "Only the newest" not in call(capsys, *words).err
+    assert "Only " not in call(capsys, *words).err
     assert call(capsys, "offset", "undo", receipt["id"], "--yes").code == 0
     cut = call(capsys, *words)
-    assert (cut.code, cut.err) == (0, "rmqctl: Only the newest 1 change is shown. --limit 2 shows older ones.\n")
+    assert (cut.code, cut.err) == (0, "rmqctl: Only 1 change is shown, newest first. Show more with --limit 2.\n")
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "x", "9" * 30])

@@ -92,37 +92,37 @@ def _file(tmp_path: Path, text: str) -> str:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ((), "Say what consumes."),
-        (("--print", "--exec", "true"), "Say what consumes."),
-        (("--print", "--handler", "a:b"), "Say what consumes."),
-        (("--handler", "listener"), "names no function"),
-        (("--handler", "listener:"), "names no function"),
-        (("--handler", ":f"), "names no function"),
-        (("--handler", "a.py:f()"), "names no function"),
-        (("--handler", "no_such_module_at_all:f"), "can't be loaded: ModuleNotFoundError"),
-        (("--handler", "/nowhere/at-all.py:f"), "There is no file"),
+        ((), "one of --handler, --exec and --print"),
+        (("--print", "--exec", "true"), "one of --handler, --exec and --print"),
+        (("--print", "--handler", "a:b"), "one of --handler, --exec and --print"),
+        (("--handler", "listener"), "Invalid --handler"),
+        (("--handler", "listener:"), "Invalid --handler"),
+        (("--handler", ":f"), "Invalid --handler"),
+        (("--handler", "a.py:f()"), "Invalid --handler"),
+        (("--handler", "no_such_module_at_all:f"), ": ModuleNotFoundError"),
+        (("--handler", "/nowhere/at-all.py:f"), "/nowhere/at-all.py does not exist"),
         (("--handler", "json:no_such"), "json has no function no_such"),
         (("--handler", "json:__name__"), "json has no function __name__"),
-        (("--handler", "decimal:Decimal"), "--handler: Decimal is a class: an object of it, or a function, is wanted."),
-        (("--handler", "glob:iglob"), "iglob takes (pathname, *, "),
-        (("--exec", ""), "there is no command ''"),
-        (("--exec", "no-such-command-at-all x"), "there is no command 'no-such-command-at-all'"),
-        (("--exec", "echo 'x"), "can't be read"),
+        (("--handler", "decimal:Decimal"), "--handler: Decimal is a class"),
+        (("--handler", "glob:iglob"), "(pathname, *, "),
+        (("--exec", ""), "Command '' does not exist"),
+        (("--exec", "no-such-command-at-all x"), "Command 'no-such-command-at-all' does not exist"),
+        (("--exec", "echo 'x"), "Invalid --exec"),
         (("--print", "--strategy", "nonsense"), "--strategy: "),
         (("--print", "--from", "someday"), "--from"),
         (("--print", "--for", "x"), "--for: "),
         (("--print", "--drain", "-1s"), "--drain: "),
         (("--print", "--protect", "1 parsec"), "--protect: "),
-        (("--print", "--consume-timeout", "0s"), "leaves no time"),
+        (("--print", "--consume-timeout", "0s"), "must be greater than 0"),
         (("--print", "--count", "0"), "--count"),
         (("--print", "--batch", "0"), "--batch"),
         (("--print", "--batch", "1025"), "--batch"),
         (("--print", "--workers", "0"), "--workers"),
         (("--print", "--max-reconsume-times", "-2"), "--max-reconsume-times"),
-        (("--print", TOPIC), "T is named twice"),
-        (("--print", "U:||"), "can't be subscribed to"),
-        (("--print", "-o", "json"), "one document"),
-        (("--print", "--sort", "keys"), "--sort needs all rows"),
+        (("--print", TOPIC), "T is given twice"),
+        (("--print", "U:||"), "Cannot subscribe to 'U:||'"),
+        (("--print", "-o", "json"), "-o json is not supported"),
+        (("--print", "--sort", "keys"), "--sort is not supported"),
         (("--print", "--columns", "nonsense"), "nonsense"),
     ],
     ids=" ".join,
@@ -137,8 +137,8 @@ def test_what_makes_no_sense_joins_nothing(words: tuple[str, ...], says: str, ca
     ("text", "says"),
     [
         ("def f(:", "SyntaxError"), ("import sys\nsys.exit(0)", "SystemExit"), ("1/0", "ZeroDivisionError"),
-        ("", "no function f"), ("raise KeyError('at import')", "can't be loaded: KeyError: 'at import'"),
-        ("class f: ...", "f is a class"), ("def f(messages): ...", "f takes (messages), and is called with (messages,"),
+        ("", "no function f"), ("raise KeyError('at import')", ": KeyError: 'at import'"),
+        ("class f: ...", "f is a class"), ("def f(messages): ...", "its parameters are (messages)"),
         ("def f(messages, context): yield", "f is a generator"),
         ("async def f(messages, context): yield", "f is a generator"),
     ],
@@ -249,7 +249,7 @@ def test_a_key_that_there_is_not_to_filter_by_ends_it_and_sends_nothing_back(
 ) -> None:
     _send(sandbox, "a", "b", "c")
     result = _consume(capsys, "--print", "--where", "bodi=a", code=2)
-    assert "There is no key 'bodi' to filter by." in result.err
+    assert "Unknown key 'bodi'" in result.err
     assert (_stored(sandbox) <= 0, _sent_back_count(sandbox)) == (True, 0)
 
 
@@ -432,8 +432,8 @@ def test_what_is_not_done_within_the_drain_is_named(sandbox: ThreadedSandbox, tm
     running.process.terminate()
     code, err = running.end()
     assert code == 8
-    assert "rmqctl: 1 message not acknowledged, and delivered again: " in err
-    assert "from 1 on." in err
+    assert "rmqctl: 1 message not acknowledged, " in err
+    assert "from offset 1." in err
     assert (_stored(sandbox), _member_count(sandbox)) == (1, 0)
 
 
@@ -447,8 +447,8 @@ def test_what_is_not_stored_at_the_end_is_named(sandbox: ThreadedSandbox, tmp_pa
     running.let_go()
     code, err = running.end()
     assert (code, "Left G: 1 consumed, 0 failed." in err) == (8, True)
-    said = "rmqctl: Not stored, and what was consumed since it was is delivered again: offset of T:0 at broker-a."
-    assert said in err.splitlines()
+    (said,) = [line for line in err.splitlines() if line.startswith("rmqctl: Not stored;")]
+    assert said.endswith(": offset of T:0 at broker-a.")
     assert (_stored(sandbox), _member_count(sandbox)) == (-1, 0)
 
 
@@ -479,7 +479,8 @@ def test_however_many_signals_come_it_says_what_was_not_stored(sandbox: Threaded
         select.select([], [], [], 0.1)
     code, err = running.end()
     assert (code, "Traceback" in err) == (130, False)
-    assert "rmqctl: Not stored, and what was consumed since it was is delivered again: offset of T:0" in err
+    assert "rmqctl: Not stored;" in err
+    assert ": offset of T:0" in err
     assert "1 message not acknowledged" in err
     assert _member_count(sandbox) == 0
 
@@ -615,7 +616,7 @@ def test_what_batches_came_to_is_said_at_the_end(sandbox: ThreadedSandbox, capsy
     text = f"def f(messages, context): return {answers}[messages[0].body]"
     result = _consume(capsys, "--handler", f"{_file(tmp_path, text)}:f", "--count", "4")
     assert "Left G: 1 consumed, 3 failed; batches: 1 EXCEPTION, 1 RETURNNULL, 1 FAILED." in result.err
-    assert "TypeError: the listener returned 7: a ConsumeStatus is wanted." in result.err
+    assert "TypeError: the listener returned 7" in result.err
 
 
 def test_workers_that_all_hang_are_told_of(sandbox: ThreadedSandbox, tmp_path: Path) -> None:
@@ -625,7 +626,7 @@ def test_workers_that_all_hang_are_told_of(sandbox: ThreadedSandbox, tmp_path: P
     running.await_listener()
     assert running.await_line("hang").startswith("rmqctl: The only worker hangs in the listener, beyond its time")
     running.let_go()
-    running.await_line("too late for its answer to count (TIME_OUT)")
+    running.await_line("too late for its result to count (TIME_OUT)")
     running.await_listener()
     running.let_go()
     running.process.terminate()
@@ -651,14 +652,14 @@ def test_a_thread_that_outlives_its_listener_is_named_and_holds_nothing(
     _send(sandbox, "a")
     process = _running(sandbox, tmp_path, _THREADING, "--count", "1")
     _, err = process.communicate(timeout=120)
-    assert "rmqctl: The program ends without waiting for 1 thread of the listener's own: mine." in err
+    assert "without waiting for 1 thread that the listener started: mine." in err
     assert (process.returncode, _stored(sandbox), _member_count(sandbox)) == (0, 1, 0)
 
 
 def test_messages_that_do_not_come_in_time_are_missed(sandbox: ThreadedSandbox, capsys: Captured) -> None:
     result = call(capsys, *RUN, "--print", "--count", "2", "--for", "300ms", "--yes")
     assert result.code == 6
-    assert "2 of 2 messages did not come within --for." in result.err
+    assert "2 of 2 messages did not arrive within --for." in result.err
 
 
 @pytest.mark.by_the_clock
@@ -666,4 +667,4 @@ def test_a_timeout_is_for_requests_and_ends_nothing(sandbox: ThreadedSandbox, ca
     """By the clock: --for must be longer than --timeout, of which each request gets a third: 100 ms to answer."""
     result = call(capsys, *RUN, "--print", "--timeout", "300ms", "--for", "1500ms", "--yes")
     assert result.code == 0
-    assert "can't be pulled" not in result.err
+    assert "Cannot pull" not in result.err

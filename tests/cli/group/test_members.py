@@ -131,7 +131,7 @@ def test_nobody_is_said_in_a_sentence_and_why_it_is_not_sure(capsys: Captured) -
     assert capsys.readouterr().err == "No broker sees a member of G.\n"
     cluster.brokers["broker-a"].groups[PROXY_GROUP] = Group({"proxy": running()})
     render(show_members(cluster), Display(format="plain"))
-    assert "it may have some behind a proxy" in capsys.readouterr().err
+    assert "there may be some behind a proxy" in capsys.readouterr().err
     assert _document(show_members(cluster), capsys)["stateReason"] == "BEHIND_PROXY"
     cluster.stop("broker-b")
     assert render(show_members(cluster), Display(format="plain")) == 8
@@ -147,6 +147,6 @@ def test_a_broker_that_did_not_answer_is_counted_with_a_question_mark(capsys: Ca
     assert [items[name]["untoldAt"] for name in ("c1", "c2")] == [["broker-b"], ["broker-b"]]
     assert [items[name]["unseenAt"] for name in ("c1", "c2")] == [[], []]
     render(show_members(cluster), Display(format="plain"))
-    assert [line.split()[3] for line in capsys.readouterr().out.splitlines()] == ["SEEN-BY", "1/2?", "1/2?"]
+    assert [line.split()[3] for line in capsys.readouterr().out.splitlines()] == ["REPORTED-BY", "1/2?", "1/2?"]
     render(show_members(healthy()), Display(format="plain"))
-    assert [line.split()[3] for line in capsys.readouterr().out.splitlines()] == ["SEEN-BY", "2/2", "2/2"]
+    assert [line.split()[3] for line in capsys.readouterr().out.splitlines()] == ["REPORTED-BY", "2/2", "2/2"]

@@ -86,4 +86,4 @@ def test_members_that_name_no_topic_are_not_called_nobody(capsys: Captured) -> N
     listing = show_subscriptions(cluster)
     assert (listing.extra["state"], _items(listing, capsys)) == ("ONLINE", [])
     render(listing, Display())
-    assert capsys.readouterr().err == "The members of G name no topic but its retry topic.\n"
+    assert capsys.readouterr().err == "The members of G subscribe to no topic except its retry topic.\n"

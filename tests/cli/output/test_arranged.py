@@ -89,7 +89,7 @@ def test_a_key_may_be_a_columns_or_only_the_items(capsys: Captured) -> None:
         assert caught.value.hint == "Did you mean count?"
     with pytest.raises(UsageError) as caught:
         render(made, Display(sort_keys=("zzz",)))
-    assert caught.value.hint == "Known are active, count, extra, name, tags."
+    assert caught.value.hint == "Use one of: active, count, extra, name, tags."
 
 
 def test_conditions_that_leave_nothing_say_so(capsys: Captured) -> None:

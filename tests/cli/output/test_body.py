@@ -180,14 +180,14 @@ def test_a_codecs_value_is_bounded_too() -> None:
 
 
 def test_options_that_can_not_be_are_refused() -> None:
-    with pytest.raises(UsageError, match="'pretty' is no way"):
+    with pytest.raises(UsageError, match="Invalid body format 'pretty'"):
         body_style("pretty", None, [], 1)
-    with pytest.raises(UsageError, match="can't be negative"):
+    with pytest.raises(UsageError, match="cannot be negative"):
         body_style("auto", None, [], -1)
-    with pytest.raises(UsageError, match="name one with --codec"):
+    with pytest.raises(UsageError, match="requires --codec"):
         body_style("auto", None, ["x.py"], 1)
     for mode in ("hex", "none"):
-        with pytest.raises(UsageError, match=f"--codec and --body {mode} can't be used together"):
+        with pytest.raises(UsageError, match=f"--codec and --body {mode} cannot be used together"):
             body_style(mode, "base64", [], 1)
 
 

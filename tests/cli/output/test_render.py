@@ -88,7 +88,7 @@ def test_formats_for_programs_have_no_notes(form: str, capsys: Captured) -> None
 def test_a_column_that_there_is_not_is_a_usage_error_before_anything_is_written(form: str, capsys: Captured) -> None:
     with pytest.raises(UsageError) as caught:
         render(listing(), Display(format=form, columns=("name", "cuont")))
-    assert (caught.value.sentence, caught.value.hint) == ("There is no column 'cuont'.", "Did you mean count?")
+    assert (caught.value.sentence, caught.value.hint) == ("Unknown column 'cuont'.", "Did you mean count?")
     assert capsys.readouterr() == ("", "")
 
 

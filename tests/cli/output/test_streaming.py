@@ -66,19 +66,19 @@ def test_hostile_text_is_harmless(capsys: Captured) -> None:
 
 @pytest.mark.parametrize("format_", ["json", "yaml", "markdown", "html"])
 def test_one_document_is_refused(format_: str) -> None:
-    with pytest.raises(UsageError, match="is one document") as caught:
+    with pytest.raises(UsageError, match="is not supported") as caught:
         _stream(format=format_)
-    assert caught.value.hint == "Use -o jsonl: one JSON item a line."
+    assert "-o jsonl" in str(caught.value.hint)
 
 
 def test_an_order_is_refused() -> None:
-    with pytest.raises(UsageError, match="--sort needs all rows"):
+    with pytest.raises(UsageError, match="--sort is not supported"):
         _stream(sort_keys=("n",))
 
 
 def test_a_condition_on_what_there_is_not_is_a_mistake() -> None:
     stream = _stream(conditions=(parse_condition("nmae=a"),))
-    with pytest.raises(UsageError, match="There is no key 'nmae'") as caught:
+    with pytest.raises(UsageError, match="Unknown key 'nmae'") as caught:
         stream.write([{"name": "a", "n": 1}])
     assert caught.value.hint == "Did you mean name?"
 

@@ -21,39 +21,39 @@ _NOWHERE = ("-n", "127.0.0.1:1")
 @pytest.mark.parametrize(
     ("words", "sentence", "hint"),
     [
-        (["red", "--topic", "T"], "There is no job 'red'.", "Did you mean read?"),
-        (["sort", "--topic", "T"], "There is no job 'sort'.", f"Known are {', '.join(JOBS)}."),
+        (["red", "--topic", "T"], "Unknown job 'red'.", "Did you mean read?"),
+        (["sort", "--topic", "T"], "Unknown job 'sort'.", f"Use one of: {', '.join(JOBS)}."),
         (["read", "read", "--topic", "T"], "The job read is named twice.", None),
         (["read"], "The job read needs --topic.", None),
         (
             ["read", "--topic", "T", "--html", "x"],
-            "--html means nothing to read.", "rmqctl pipeline run --help tells whose it is.",
+            "--html is not supported by read.", "rmqctl pipeline run --help",
         ),
         (
             ["read", "--topic", "T", "--since", "soon"],
-            "--since: 'soon' is no time: write 2026-11-21T10:00Z",
-            "It also takes earliest, latest, group or JSON.",
+            "--since: invalid time 'soon': use 2026-11-21T10:00Z",
+            "earliest, latest, group or JSON.",
         ),
-        (["read", "--topic", "T", "--since", "group"], "--since is group: --group must say which.", None),
-        (["read", "--topic", "T", "--to", "a", "--to-table", "b"], "--to and --to-table exclude each other.", None),
-        (["read", "--topic", "T", "--overwrite"], "--overwrite is for what --to or --to-table names.", None),
+        (["read", "--topic", "T", "--since", "group"], "--since is group, but --group", None),
+        (["read", "--topic", "T", "--to", "a", "--to-table", "b"], "--to and --to-table cannot be combined.", None),
+        (["read", "--topic", "T", "--overwrite"], "--overwrite requires --to", None),
         (["read", "--topic", "T", "--limit", "0"], "--limit must be 1 or more.", None),
         (
             ["read", "--topic", "T", "--master", "local", "--remote", "sc://h:1"],
-            "--master and --remote exclude each other.", None,
+            "--master and --remote cannot be used together.", None,
         ),
         (
             ["read", "--topic", "T", "--conf", "memory=4g"],
-            "--conf 'memory=4g' is no KEY=VALUE of Spark.", "Such as spark.executor.memory=4g.",
+            "--conf expects spark.KEY=VALUE, not 'memory=4g'.", "Write, for example, spark.executor.memory=4g.",
         ),
-        (["read", "--topic", "T", "--columns", "nope"], "There is no column 'nope'.", None),
+        (["read", "--topic", "T", "--columns", "nope"], "Unknown column 'nope'.", None),
         (
             ["read", "lag", "--topic", "T", "--tables", "d", "-o", "csv"],
-            "-o csv is for the rows of one job.", "Use -o json, or run one at a time.",
+            "-o csv requires a single job.", "Use -o json, or run one job at a time.",
         ),
         (
             ["read", "lag", "--topic", "T", "--tables", "d", "--sort", "topic"],
-            "--columns, --sort and --where are for the rows of one job.", None,
+            "--columns, --sort and --where require a single job.", None,
         ),
     ],
 )  # fmt: skip
@@ -63,7 +63,8 @@ def test_wrong_words_are_refused(capsys: Captured, words: list[str], sentence: s
     said = done.err.splitlines()
     assert said[0].startswith(f"rmqctl: {sentence}")
     if hint is not None:
-        assert said[1:] == [f"        {hint}"]
+        assert len(said) == 2
+        assert hint in said[1]
 
 
 def test_without_pyspark_it_says_what_to_install_before_anybody_is_asked(capsys: Captured) -> None:
@@ -72,7 +73,8 @@ def test_without_pyspark_it_says_what_to_install_before_anybody_is_asked(capsys:
         pytest.fail("these tests run where PySpark is not installed")
     done = call(capsys, "-n", closed_address(), "pipeline", "run", "read", "--topic", "T")
     assert (done.code, done.out) == (2, "")
-    assert done.err == "rmqctl: PySpark is not installed.\n        In a checkout of rmqctl: pip install '.[spark]'.\n"
+    assert done.err.startswith("rmqctl: PySpark is not installed.\n")
+    assert "pip install '.[spark]'" in done.err
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -113,7 +115,7 @@ def test_a_package_that_can_t_be_written(capsys: Captured, tmp_path: Path) -> No
     (tmp_path / "file").write_text("")
     done = call(capsys, "pipeline", "package", str(tmp_path / "file"))
     assert (done.code, done.out) == (1, "")
-    assert done.err == f"rmqctl: {tmp_path / 'file'} can't be written: File exists.\n"
+    assert done.err == f"rmqctl: Cannot write {tmp_path / 'file'}: File exists.\n"
 
 
 @pytest.mark.parametrize(

@@ -47,18 +47,18 @@ def test_without_a_sandbox_the_others_are_not_found(argv: tuple[str, ...], capsy
     assert (result.code, result.out) == (5, "")
     sentence, hint = result.err.splitlines()
     assert sentence == (
-        "rmqctl: No sandbox is running." if "--port" not in argv else "rmqctl: No sandbox runs on port 9876."
+        "rmqctl: No sandbox is running." if "--port" not in argv else "rmqctl: No sandbox is running on port 9876."
     )
-    assert hint == "        rmqctl sandbox up --detach starts one."
+    assert "rmqctl sandbox up --detach" in hint
 
 
 def test_without_a_sandbox_status_is_empty_and_down_has_nothing_to_do(capsys: Captured) -> None:
     result = call(capsys, "sandbox", "status")
     assert (result.code, result.out) == (0, "")
-    assert result.err == "No sandbox is running: rmqctl sandbox up starts one.\n"
+    assert result.err.startswith("No sandbox is running.")
     assert json.loads(call(capsys, "sandbox", "status", "-o", "json").out)["items"] == []
     assert call(capsys, "sandbox", "down") == (0, "", "No sandbox is running.\n")
-    assert call(capsys, "sandbox", "down", "--port", "1") == (0, "", "No sandbox runs on port 1.\n")
+    assert call(capsys, "sandbox", "down", "--port", "1") == (0, "", "No sandbox is running on port 1.\n")
     assert call(capsys, "sandbox", "down", "-q") == (0, "", "")
 
 
@@ -97,7 +97,7 @@ def test_several_sandboxes_are_told_apart_by_their_ports(sandbox: Standing, caps
         for argv in (["fault", "list"], ["down"], ["advance", "1s"]):
             result = call(capsys, "sandbox", *argv)
             assert (result.code, result.out) == (2, "")
-            assert "Several sandboxes run, on ports " in result.err
+            assert "Several sandboxes are running, on ports " in result.err
             assert "--port" in result.err
         assert call(capsys, "sandbox", "fault", "list", "--port", port).code == 0
 
@@ -149,9 +149,11 @@ def test_every_kind_of_fault_can_be_set_and_all_is_cleared(sandbox: Standing, ca
     assert call(capsys, "sandbox", "status", "-o", "wide").code == 0
     table = call(capsys, "sandbox", "fault").out
     assert "1m30s behind" in table
-    assert "no end" in table
+    assert "unlimited" in table
     result = call(capsys, "sandbox", "fault", "clear")
-    assert (result.code, result.out, result.err) == (0, "", "Everything was set right.\nNo fault is in effect.\n")
+    assert (result.code, result.out) == (0, "")
+    assert result.err.startswith("All faults were cleared")
+    assert result.err.endswith("\nNo faults are active.\n")
     assert _faults(capsys, "list") == []
     assert sandbox.call(lambda inner: all(broker.is_running for broker in inner.brokers.values()))
     assert sandbox.call(lambda inner: [broker.skew_ms for broker in inner.brokers.values()]) == [0, 0]
@@ -160,12 +162,14 @@ def test_every_kind_of_fault_can_be_set_and_all_is_cleared(sandbox: Standing, ca
 def test_brokers_are_restarted(sandbox: Standing, capsys: Captured) -> None:
     result = call(capsys, "sandbox", "fault", "restart", "--lose-unflushed")
     assert result.err.splitlines() == [
-        "broker-a was started again, without what was not flushed.",
-        "broker-b was started again, without what was not flushed.",
-        "No fault is in effect.",
+        "broker-a was restarted; unflushed data was lost.",
+        "broker-b was restarted; unflushed data was lost.",
+        "No faults are active.",
     ]
     call(capsys, "sandbox", "fault", "stop", "--broker", "broker-a")
-    assert call(capsys, "sandbox", "fault", "start").err.splitlines()[:2] == ["broker-a runs.", "broker-b runs."]
+    assert call(capsys, "sandbox", "fault", "start").err.splitlines()[:2] == [
+        "broker-a is running.", "broker-b is running.",
+    ]  # fmt: skip
     assert call(capsys, "cluster", "list", "-n", sandbox.addr, "-q").code == 0
 
 
@@ -174,10 +178,10 @@ def test_brokers_are_restarted(sandbox: Standing, capsys: Captured) -> None:
     [
         ("stop --broker broker-c", 5, "Broker broker-c does not exist."),
         ("drop --broker brokr-a", 5, "Server brokr-a does not exist."),
-        ("partition c --broker namesrv", 2, "A client can't be cut off from the name server"),
-        ("heal c", 5, "A partition of c does not exist."),
-        ("explode", 2, "'explode' is no fault."),
-        ("list --columns fault,what", 2, "There is no column 'what'."),
+        ("partition c --broker namesrv", 2, "A client cannot be cut off from the name server"),
+        ("heal c", 5, "A partition of client c does not exist."),
+        ("explode", 2, "Unknown fault 'explode'."),
+        ("list --columns fault,what", 2, "Unknown column 'what'."),
     ],
 )
 def test_mistakes(words: str, code: int, sentence: str, sandbox: Standing, capsys: Captured) -> None:
@@ -191,8 +195,8 @@ def test_a_partition_of_a_client_that_nobody_knows_says_so(sandbox: Standing, ca
     result = call(capsys, "sandbox", "fault", "partition", "who\x1b[31m")
     assert result.code == 0
     assert "\x1b" not in result.out + result.err
-    assert "No broker knows a client of that id yet." in result.err
-    assert call(capsys, "sandbox", "fault", "heal").err.startswith("who\\x1b[31m is let through again.\n")
+    assert "No broker knows a client with this id yet." in result.err
+    assert call(capsys, "sandbox", "fault", "heal").err.startswith("who\\x1b[31m is no longer cut off.\n")
 
 
 # Time
@@ -217,7 +221,7 @@ def test_time_is_let_pass(sandbox: Standing, capsys: Captured) -> None:
 def test_a_time_that_is_none_is_a_mistake(sandbox: Standing, capsys: Captured) -> None:
     result = call(capsys, "sandbox", "advance", "yesterday")
     assert result.code == 2
-    assert "'yesterday' is no duration" in result.err
+    assert "invalid duration 'yesterday'" in result.err
 
 
 # Scenarios
@@ -235,7 +239,7 @@ def test_a_scenario_is_run_in_the_sandbox(sandbox: Standing, capsys: Captured) -
     result = call(capsys, "sandbox", "seed", "lagging")
     assert (result.code, result.err) == (0, "")
     assert result.out.splitlines()[1].split(maxsplit=3) == [
-        "parcels", "shipping", "300", "away, and behind by 200 messages"
+        "parcels", "shipping", "300", "offline with a lag of 200 messages"
     ]  # fmt: skip
     status = json.loads(call(capsys, "sandbox", "status", "-o", "json").out)
     assert sum(broker["messageCount"] for broker in status["items"][0]["brokers"]) > 0

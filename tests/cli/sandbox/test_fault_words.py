@@ -59,30 +59,30 @@ def test_what_is_asked(words: str, options: FaultOptions, asked: Ask) -> None:
 @pytest.mark.parametrize(
     ("words", "options", "sentence", "hint"),
     [
-        ("anwser 11 with 2", _NONE, "'anwser' is no fault.", "Did you mean answer?"),
-        ("\x1b[31m", _NONE, "is no fault.", "Known are answer,"),
-        ("answer", _NONE, "That is not how answer is written.", "answer REQUEST with CODE"),
-        ("answer 11 as 2", _NONE, "That is not how answer is written.", "answer REQUEST with CODE"),
-        ("answer 11 with 2 3", _NONE, "That is not how answer is written.", "answer REQUEST with CODE"),
-        ("answer PULL_MESAGE with 2", _NONE, "'PULL_MESAGE' is no request code.", "Did you mean PULL_MESSAGE"),
-        ("answer 11 with SYSTEM_BUSI", _NONE, "'SYSTEM_BUSI' is no response code.", "Did you mean SYSTEM_BUSY"),
-        ("answer 11 with -1", _NONE, "'-1' is no response code.", "rmqctl explain"),
-        ("drop 99999999999", _NONE, "is no request code.", "rmqctl explain"),
-        ("drop 11 12", _NONE, "That is not how drop is written.", "drop [REQUEST]"),
-        ("drop", FaultOptions(count=0), "--count begins at 1.", ""),
-        ("drop", FaultOptions(count=2, forever=True), "can't be used together.", ""),
-        ("drop", FaultOptions(remark="r"), "--remark does not belong to drop.", "drop [REQUEST]"),
-        ("heal", FaultOptions(broker="b"), "--broker does not belong to heal.", "heal [CLIENT_ID]"),
-        ("stop", FaultOptions(lose_unflushed=True), "--lose-unflushed does not belong to stop.", "stop"),
-        ("delay", _NONE, "That is not how delay is written.", "delay TIME"),
-        ("delay soon", _NONE, "'soon' is no duration", ""),
-        ("skew", _NONE, "That is not how skew is written.", "ahead|behind"),
-        ("skew 2h later", _NONE, "That is not how skew is written.", "ahead|behind"),
-        ("skew tomorrow", _NONE, "'tomorrow' is no duration", ""),
-        ("partition", _NONE, "That is not how partition is written.", "CLIENT_ID"),
-        ("heal a b", _NONE, "That is not how heal is written.", "CLIENT_ID"),
-        ("restart broker-a", _NONE, "That is not how restart is written.", "--broker"),
-        ("clear all", _NONE, "That is not how clear is written.", "clear"),
+        ("anwser 11 with 2", _NONE, "Unknown fault 'anwser'.", "Did you mean answer?"),
+        ("\x1b[31m", _NONE, "Unknown fault ", "Use one of: answer,"),
+        ("answer", _NONE, "Invalid words after answer.", "answer REQUEST with CODE"),
+        ("answer 11 as 2", _NONE, "Invalid words after answer.", "answer REQUEST with CODE"),
+        ("answer 11 with 2 3", _NONE, "Invalid words after answer.", "answer REQUEST with CODE"),
+        ("answer PULL_MESAGE with 2", _NONE, "Unknown request code 'PULL_MESAGE'.", "Did you mean PULL_MESSAGE"),
+        ("answer 11 with SYSTEM_BUSI", _NONE, "Unknown response code 'SYSTEM_BUSI'.", "Did you mean SYSTEM_BUSY"),
+        ("answer 11 with -1", _NONE, "Unknown response code '-1'.", "rmqctl explain"),
+        ("drop 99999999999", _NONE, "Unknown request code ", "rmqctl explain"),
+        ("drop 11 12", _NONE, "Invalid words after drop.", "drop [REQUEST]"),
+        ("drop", FaultOptions(count=0), "--count must be 1 or more.", ""),
+        ("drop", FaultOptions(count=2, forever=True), "cannot be used together.", ""),
+        ("drop", FaultOptions(remark="r"), "drop does not accept --remark.", "drop [REQUEST]"),
+        ("heal", FaultOptions(broker="b"), "heal does not accept --broker.", "heal [CLIENT_ID]"),
+        ("stop", FaultOptions(lose_unflushed=True), "stop does not accept --lose-unflushed.", "stop"),
+        ("delay", _NONE, "Invalid words after delay.", "delay TIME"),
+        ("delay soon", _NONE, "invalid duration 'soon'", ""),
+        ("skew", _NONE, "Invalid words after skew.", "ahead|behind"),
+        ("skew 2h later", _NONE, "Invalid words after skew.", "ahead|behind"),
+        ("skew tomorrow", _NONE, "invalid duration 'tomorrow'", ""),
+        ("partition", _NONE, "Invalid words after partition.", "CLIENT_ID"),
+        ("heal a b", _NONE, "Invalid words after heal.", "CLIENT_ID"),
+        ("restart broker-a", _NONE, "Invalid words after restart.", "--broker"),
+        ("clear all", _NONE, "Invalid words after clear.", "clear"),
     ],
 )
 def test_mistakes_are_told_with_the_way_to_write_it(
@@ -103,5 +103,5 @@ def test_the_help_names_every_action() -> None:
 
 
 def test_a_client_without_a_name_is_none() -> None:
-    with pytest.raises(UsageError, match="not how partition is written"):
+    with pytest.raises(UsageError, match="Invalid words after partition"):
         parse_fault(["partition", ""], _NONE)

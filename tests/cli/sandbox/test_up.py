@@ -68,7 +68,7 @@ def test_in_the_foreground_it_runs_until_a_signal(
         assert "broker-b" in out.read()
         notes = err.read().splitlines()
     assert notes[:2] == ["Try next, in another terminal:", f"  export NAMESRV_ADDR={address}"]
-    assert notes[-1] == "Ctrl-C ends it."
+    assert notes[-1].startswith("Ctrl-C ")
     assert not _is_open(address)
     assert _left(tmp_path) == []
 
@@ -93,7 +93,7 @@ def test_down_ends_one_in_the_foreground_as_well(capsys: Captured, tmp_path: Pat
     with _foreground("-o", "name", "--as", "4.9.7") as (process, out, err):
         address = out.readline().strip()
         result = call(capsys, "sandbox", "down")
-        assert (result.code, result.out, result.err) == (0, "", f"The sandbox at {address} has ended.\n")
+        assert (result.code, result.out, result.err) == (0, "", f"The sandbox at {address} has stopped.\n")
         assert process.wait(120) == 0
         assert out.read() + err.read() == ""
     assert _left(tmp_path) == []
@@ -113,8 +113,9 @@ def test_in_the_background_it_stays_until_it_is_told_to_end(capsys: Captured, tm
         again = call(capsys, "sandbox", "up", "--port", port, *more)
         assert (again.code, again.out) == (6, "")
         sentence, hint = again.err.splitlines()
-        assert sentence == f"rmqctl: 127.0.0.1:{port}: another program listens there."
-        assert hint == (f"        A sandbox runs there: rmqctl sandbox down --port {port}. --port 0 takes free ports.")
+        assert sentence == f"rmqctl: 127.0.0.1:{port}: another program is listening on this port."
+        assert f"rmqctl sandbox down --port {port}" in hint
+        assert "--port 0" in hint
     assert call(capsys, "sandbox", "down", "--port", port).code == 0
     assert not _is_open(item["namesrv"])
     assert not _is_open(item["brokers"][0]["brokerAddr"])
@@ -166,9 +167,9 @@ def test_one_that_hangs_is_told_to_end_by_a_signal(
         )
         result = call(capsys, "sandbox", "down", "--all", "--timeout", "60s")
     assert (result.code, result.out) == (6, "")
-    assert f"The sandbox at {other} has ended." in result.err
+    assert f"The sandbox at {other} has stopped." in result.err
     assert "no answer within 60.0 s" in result.err
-    assert f"kill -9 {item['pid']} ends it." in result.err
+    assert f"kill -9 {item['pid']}" in result.err
     os.kill(item["pid"], signal.SIGCONT)
     assert call(capsys, "sandbox", "down").code == 0
     assert _left(tmp_path) == [], [path.read_text() for path in (tmp_path / "runtime").glob("*.log")]
@@ -212,28 +213,27 @@ def test_a_port_of_another_program_is_told_with_a_way_out(more: tuple[str, ...],
         if result.code == 2:
             pytest.skip("the system gave a port above which there are none")
     assert (result.code, result.out) == (6, "")
-    assert result.err.splitlines() == [
-        f"rmqctl: {address}: another program listens there.",
-        "        --port 0 takes free ports.",
-    ]
+    error, hint = result.err.splitlines()
+    assert error == f"rmqctl: {address}: another program is listening on this port."
+    assert "--port 0" in hint
     assert closed_address() != address
 
 
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [
-        (["--as", "4.8.0"], "The sandbox can't play '4.8.0'."),
-        (["--brokers", "0"], "A sandbox has 1 to 26 brokers, not 0."),
-        (["--brokers", "27"], "A sandbox has 1 to 26 brokers, not 27."),
-        (["--queues", "0"], "A topic has 1 to 1024 queues, not 0."),
-        (["--port", "65000"], "Port 65000 leaves none for the brokers above it."),
-        (["--port", "-1"], "--port -1 is no port."),
-        (["--port", "0", "--listen", "0.0.0.0"], "--listen 0.0.0.0 stands for every address"),
-        (["--port", "0", "--listen", "::"], "--listen :: stands for every address"),
-        (["--port", "0", "--listen", "0"], "--listen 0 stands for every address"),
-        (["--port", "0", "--listen", "::ffff:0.0.0.0"], "--listen ::ffff:0.0.0.0 stands for every address"),
-        (["--port", "0", "--listen", "a..b"], "--listen a..b is no address of this machine."),
-        (["--port", "0", "--columns", "brokr"], "There is no column 'brokr'."),
+        (["--as", "4.8.0"], "Unknown RocketMQ release '4.8.0'."),
+        (["--brokers", "0"], "A sandbox can have 1 to 26 brokers, not 0."),
+        (["--brokers", "27"], "A sandbox can have 1 to 26 brokers, not 27."),
+        (["--queues", "0"], "A topic can have 1 to 1024 queues, not 0."),
+        (["--port", "65000"], "Port 65000 leaves no ports for the brokers above it."),
+        (["--port", "-1"], "Invalid --port -1."),
+        (["--port", "0", "--listen", "0.0.0.0"], "--listen 0.0.0.0 means all addresses"),
+        (["--port", "0", "--listen", "::"], "--listen :: means all addresses"),
+        (["--port", "0", "--listen", "0"], "--listen 0 means all addresses"),
+        (["--port", "0", "--listen", "::ffff:0.0.0.0"], "--listen ::ffff:0.0.0.0 means all addresses"),
+        (["--port", "0", "--listen", "a..b"], "--listen a..b is not an address of this machine."),
+        (["--port", "0", "--columns", "brokr"], "Unknown column 'brokr'."),
     ],
 )
 @pytest.mark.parametrize("more", [[], ["--detach"]], ids=["foreground", "detached"])
@@ -251,9 +251,9 @@ def test_an_address_that_others_reach_is_warned_of(capsys: Captured) -> None:
     result = call(capsys, "sandbox", "up", "--port", "0", "--listen", "192.0.2.1", "-q")
     assert (result.code, result.out) == (6, "")
     warning, error, hint = result.err.splitlines()
-    assert warning == "rmqctl: anyone who reaches 192.0.2.1 can read and change all that is in this sandbox."
+    assert warning.startswith("rmqctl: anyone who can reach 192.0.2.1 ")
     assert error.startswith("rmqctl: 192.0.2.1:0: ")
-    assert hint.strip() == "--listen takes an address of this machine."
+    assert "--listen" in hint
 
 
 def _status(capsys: Captured) -> dict[str, Any]:

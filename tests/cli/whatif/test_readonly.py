@@ -166,7 +166,7 @@ def test_groups_are_picked_by_name_and_pattern(capsys: Captured) -> None:
     document = _document(capsys, "elsewhere", "finds")
     assert set(_verdicts(document)) == {"finds"}
     sentences = {concern["code"]: concern["text"] for concern in document["concerns"]}
-    assert sentences["NOT_CONSUMING"] == "Consuming nothing of broker-a: elsewhere."
+    assert sentences["NOT_CONSUMING"] == "Groups that do not consume from broker-a: elsewhere."
     result = call(capsys, *_WORDS, "find")
     assert (result.code, result.out) == (5, "")
     assert result.err == "rmqctl: Group find does not exist.\n        Did you mean finds?\n"
@@ -183,7 +183,7 @@ def test_a_broker_that_does_not_exist_has_suggestions(capsys: Captured) -> None:
 def test_an_unknown_way_and_a_missing_broker_are_usage(capsys: Captured) -> None:
     result = call(capsys, *_WORDS, "--by", "force")
     assert (result.code, result.out) == (2, "")
-    assert "brokerPermission and wipeWritePerm" in result.err
+    assert "brokerPermission, wipeWritePerm" in result.err
     assert call(capsys, "whatif", "readonly").code == 2
 
 
@@ -197,7 +197,7 @@ def test_a_broker_that_is_read_only_and_alone_is_called_so(monkeypatch: pytest.M
         result = call(capsys, *_WORDS)
     assert (result.code, result.out) == (0, "")
     assert "No group consumes topics of broker-a." in result.err
-    assert "Broker broker-a is the only one of cluster C." in result.err
+    assert "Broker broker-a is the only broker of cluster C." in result.err
 
 
 def test_a_permission_that_the_name_server_took_is_told(cluster: Cluster, capsys: Captured) -> None:

@@ -53,7 +53,7 @@ def test_shares_are_those_of_the_class(case: dict[str, Any]) -> None:
 def test_the_class_by_config_has_none_to_give_before_it_is_told() -> None:
     (case,) = (case for case in CASES if case["id"] == "config-02-unset")
     assert set(case["result"].values()) == {None}
-    with pytest.raises(AllocationError, match="needs to be told the queues"):
+    with pytest.raises(AllocationError, match="needs the queues of each client"):
         find_strategy("CONFIG", _options(case))
 
 

@@ -112,8 +112,8 @@ def test_options_choose_rows(read: Read, placed: int, options: dict[str, str], w
 def test_mistakes_are_told(read: Read, placed: int) -> None:
     for topic, options, sentence in (
         ("SmokePlacet", {}, r"Topic SmokePlacet does not exist\.\nDid you mean SmokePlaced"),
-        (_PLACED, {"startingOffsets": '{"SmokePlaced": {"broker-a:0": 7}}'}, "1 offsets can't be read: SmokePlaced@b"),
-        (_PLACED, {"tag": "Aa"}, "'tag' is no option of format 'rocketmq'"),
+        (_PLACED, {"startingOffsets": '{"SmokePlaced": {"broker-a:0": 7}}'}, "Cannot read 1 offset: SmokePlaced@b"),
+        (_PLACED, {"tag": "Aa"}, "Unknown option 'tag' for format 'rocketmq'"),
     ):
         with pytest.raises(PySparkException, match=sentence):
             read(topic, **options).collect()
