@@ -46,13 +46,15 @@ test-all: compiled $(SPARK_VENV)/.ready
 check-spark: $(SPARK_VENV)/.ready
 	$(SPARK_BIN)/mypy
 
+PROSE := rmqctl plugins docs README.md CHANGELOG.md ARCHITECTURE.md
+
 check: $(VENV)/.ready docs
 	$(BIN)/ruff format --check rmqctl tests
 	$(BIN)/ruff check rmqctl tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/codespell rmqctl plugins docs README.md CHANGELOG.md ARCHITECTURE.md
-	$(BIN)/python -m tests.voice
+	$(BIN)/codespell $(PROSE)
+	$(BIN)/python -m tests.voice $(PROSE)
 
 format: $(VENV)/.ready
 	$(BIN)/ruff format rmqctl tests

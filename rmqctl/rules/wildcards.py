@@ -32,11 +32,8 @@ def require_matching(
         if matching([pattern], known, with_case=with_case):
             continue
         like = closest(pattern.replace("*", "").replace("?", ""), known)
-        if not is_pattern(pattern):
-            raise NotFoundError(kind, pattern, suggestions=like)
-        hint = f"Did you mean {' or '.join(like)}?" if like else None
-        error = NotFoundError(kind, pattern, suggestions=like, hint=hint)
-        raise error.reworded(f"No {kind.lower()} matches {pattern}.")
+        error = NotFoundError(kind, pattern, suggestions=like)
+        raise error.reworded(f"No {kind.lower()} matches {pattern}.") if is_pattern(pattern) else error
     return matching(patterns, known, with_case=with_case)
 
 

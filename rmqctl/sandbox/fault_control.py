@@ -81,7 +81,7 @@ class FaultControl:
         if name is None:
             return list(brokers.values())
         if name not in brokers:
-            raise NotFoundError("Broker", name, suggestions=closest(name, brokers), hint=hint_for(name, brokers))
+            raise NotFoundError("Broker", name, hint=hint_for(name, brokers))
         return [brokers[name]]
 
     async def _change(self, broker: Broker, ask: ChangeBroker) -> str:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.protocol.codes import response_code_name
-from rmqctl.rules.names import closest, hint_for
+from rmqctl.rules.names import hint_for
 
 from .channel import Channel
 from .partitions import Partitions, TraitsOf
@@ -191,5 +191,4 @@ class Faults:
 
     def _require(self, server: str | None) -> None:
         if server is not None and server not in self._watchers:
-            known = tuple(self._watchers)
-            raise NotFoundError("Server", server, suggestions=closest(server, known), hint=hint_for(server, known))
+            raise NotFoundError("Server", server, hint=hint_for(server, self._watchers))

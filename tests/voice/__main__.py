@@ -1,7 +1,7 @@
-"""Report phrases that the house voice has given up, in what people read: `python -m tests.voice [PATH...]`.
+"""Report phrases that the house style rejects, in text that people read: `python -m tests.voice PATH...`.
 
-Read are the strings and docstrings of Python files, the descriptions in JSON schemas, and Markdown outside code
-blocks. codespell checks single words by words.txt; this checks phrases by phrases.txt. Exit code 1 with findings.
+It reads strings and docstrings of Python files, descriptions in JSON schemas, and Markdown outside code blocks.
+codespell checks single words by words.txt; this checks phrases by phrases.txt. Exit code 1 with findings.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-PLACES = ("rmqctl", "plugins", "docs", "README.md", "CHANGELOG.md", "ARCHITECTURE.md")
 _SUFFIXES = (".py", ".json", ".md")
 
 
@@ -39,7 +38,7 @@ def prose_of(path: Path) -> Iterator[tuple[int, str]]:
 def _python_prose(tree: ast.AST) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
-            # The whole sentence: what a value stands for is one word.
+            # The whole sentence, with one word for each value.
             words = (str(each.value) if isinstance(each, ast.Constant) else "X" for each in node.values)
             yield node.lineno, "".join(words)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
@@ -70,19 +69,20 @@ def findings_in(paths: list[Path], phrases: list[tuple[re.Pattern[str], str]]) -
     for path in sorted(each for place in paths for each in ([place] if place.is_file() else place.rglob("*"))):
         if path.suffix not in _SUFFIXES or "/shipped/" in str(path):
             continue
-        seen = set()
-        for number, line in prose_of(path):
-            for pattern, instead in phrases:
-                for match in pattern.finditer(line):
-                    if (number, match.group()) not in seen:
-                        seen.add((number, match.group()))
-                        yield f"{path}:{number}: {match.group()!r}: write {instead}"
+        hits = (
+            (number, match.group(), instead)
+            for number, line in prose_of(path)
+            for pattern, instead in phrases
+            for match in pattern.finditer(line)
+        )
+        # Once each: a part of an f-string is a string, too.
+        yield from (f"{path}:{number}: {phrase!r}: write {instead}" for number, phrase, instead in dict.fromkeys(hits))
 
 
 if __name__ == "__main__":
     found = list(
         findings_in(
-            [Path(each) for each in sys.argv[1:] or PLACES],
+            [Path(each) for each in sys.argv[1:]],
             read_phrases(Path(__file__).with_name("phrases.txt").read_text(encoding="utf-8")),
         )
     )
