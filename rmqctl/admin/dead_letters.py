@@ -76,7 +76,7 @@ async def fetch_letter_list(client: Client, patterns: Sequence[str], *, since_ms
     none of them answers.
     """
     cluster = await fetch_cluster(client)
-    tables = await ask_all(cluster.brokers, lambda broker: fetch_all_configs(client, broker))
+    tables = await ask_all(cluster.brokers, lambda broker: _topics_once(client, broker))
     if not tables.ok:
         raise all_failed(tables.failed.values())
     if not tables.failed:
@@ -108,6 +108,11 @@ async def fetch_letter_list(client: Client, patterns: Sequence[str], *, since_ms
     rows = [GroupLetters(group, tuple(found)) for group, found in held.items()]
     shown = rows if patterns else [row for row in rows if any(each.count != 0 for each in row.held)]
     return LetterList(tuple(shown), (*failures, *slave_failures(client)), len(rows) - len(shown))
+
+
+async def _topics_once(client: Client, broker: Broker) -> dict[str, TopicConfig]:
+    """Return a broker's topics, read once for all groups."""
+    return await client.once(("topics", broker.broker_name), lambda: fetch_all_configs(client, broker))
 
 
 async def _pick(

@@ -35,7 +35,8 @@ from .results import Answers
 class GroupProgress(Struct, frozen=True):
     """A group's progress: rows sorted by queue, and the failures.
 
-    `member_count` counts the client ids on all brokers, None when unknown, because of `unseen_reason`. `consume_tps` is
+    `client_ids` are those seen on all brokers; `member_count` is their number, None when unknown, because of
+    `unseen_reason`. `consume_tps` is
     None when a broker did not answer. `notes` are sentences for people about what the numbers cannot show.
     `asked_topics` are the topics that the rows are limited to, empty for all. `unreadable` counts the messages in
     queues that no consumer can read; these queues have no rows. `hidden` is by topic why it may have queues without a
@@ -55,6 +56,7 @@ class GroupProgress(Struct, frozen=True):
     notes: tuple[str, ...]
     unreadable: Mapping[MessageQueue, int] = {}
     hidden: Mapping[str, Unknown] = {}
+    client_ids: frozenset[str] = frozenset()
 
     @property
     def hidden_anywhere(self) -> Unknown | None:
@@ -203,6 +205,7 @@ def conclude(group: str, reading: Reading) -> GroupProgress:
         notes=tuple(_notes(reading, is_broadcasting=is_broadcasting, is_pop=is_pop)),
         unreadable=reading.unreadable(),
         hidden=reading.hidden,
+        client_ids=frozenset(client_ids),
     )
 
 

@@ -15,6 +15,7 @@ from rmqctl.errors import RmqctlError, UsageError
 from .globals import RunState, global_params, version_param
 from .lazy import LazyGroup
 from .output.text import drop_rest, printable, to_stderr
+from .registry import COMMANDS, GROUPS
 
 _HELP = """Inspect and repair Apache RocketMQ consumer groups.
 
@@ -40,7 +41,7 @@ def run(argv: Sequence[str]) -> int:
 def _run_root(argv: Sequence[str]) -> int:
     if argv and argv[0] == "help":
         argv = [*argv[1:], "--help"]
-    state = RunState(as_json=_wants_json(argv))
+    state = RunState(as_json=_wants_json(argv), error_code=_error_code(argv))
     try:
         result = root().main(args=list(argv), prog_name="rmqctl", standalone_mode=False, obj=state)
         sys.stdout.flush()
@@ -83,6 +84,12 @@ def _wants_json(argv: Sequence[str]) -> bool:
     )
 
 
+def _error_code(argv: Sequence[str]) -> int | None:
+    """Return the exit code of errors before the command is known: 2 would be CRITICAL for a scheduler of checks."""
+    word = next((word for word in argv if word in COMMANDS or word in GROUPS), None)
+    return 3 if word == "check" else None
+
+
 def _usage_error(error: ClickException) -> UsageError:
     sentence = error.format_message()
     sentence = sentence if sentence.endswith((".", "?")) else f"{sentence}."
@@ -92,6 +99,7 @@ def _usage_error(error: ClickException) -> UsageError:
 
 def _report(error: RmqctlError, argv: Sequence[str], state: RunState) -> int:
     """Write the error that is being handled to stderr, as a sentence and a hint or as JSON; return its exit code."""
+    exit_code = error.exit_code if state.error_code is None else state.error_code
     if "--debug" in argv:
         import traceback
 
@@ -104,11 +112,11 @@ def _report(error: RmqctlError, argv: Sequence[str], state: RunState) -> int:
             "name": error.name,
             "message": error.sentence,
             "hint": error.hint,
-            "exitCode": error.exit_code,
+            "exitCode": exit_code,
         }
         to_stderr(json.dumps(document))
     else:
         to_stderr(f"rmqctl: {printable(error.sentence)}")
         if error.hint:
             to_stderr(f"        {printable(error.hint)}")
-    return error.exit_code
+    return exit_code

@@ -115,6 +115,8 @@ def _values(kind: str, current: str, line: _Line) -> list[str]:
     if kind in ("COLUMN", "COLUMN,"):
         head, comma, last = current.rpartition(",")
         return [f"{head}{comma}{word}" for word in _beginning(last, (line.command or {}).get("columns", ()))]
+    if kind == "FORMAT":
+        return _beginning(current, [*(line.command or {}).get("formats", ()), *_table()["values"][kind]])
     if kind in _table()["values"]:
         return _beginning(current, _table()["values"][kind])
     if kind == "CONTEXT":

@@ -23,7 +23,9 @@ _OF_OPTIONS = {
     "--context": "CONTEXT", "--tls-verify": "VERIFY", "--columns": "COLUMN,", "--sort": "COLUMN,", "--where": "COLUMN",
     "--broker": "BROKER", "--remove-brokers": "BROKER", "--queue": "BROKER", "--codec": "CODEC", "--body": "BODY",
     "--strategy": "STRATEGY", "--compare": "STRATEGY", "--inner": "STRATEGY", "--severity": "SEVERITY",
-    "--fail-on": "SEVERITY", "--only": "FINDING", "--set": "FIELD", "--id": "RECEIPT",
+    "--fail-on": "SEVERITY",
+    "--no-severity": "SEVERITY", "--warn-severity": "SEVERITY", "--only": "FINDING", "--set": "FIELD",
+    "--id": "RECEIPT",
 }  # fmt: skip
 _OF_COMMANDS = {("whatif readonly", "--by"): "WAY", ("dlq stats", "--by"): "LETTER_KEY"}
 # Arguments whose metavar does not name a kind: all arguments of the command, in order.
@@ -43,8 +45,8 @@ def make_table() -> str:
     """Return completion_words.json.
 
     `globals` maps an option to the kind of its value, null for a flag. `commands` maps a command to its options, the
-    kinds of its arguments (the last ends with ... if it repeats) and its columns. `values` maps a kind to its values,
-    unless they depend on the cluster.
+    kinds of its arguments (the last ends with ... if it repeats), its columns, and the formats that only it has.
+    `values` maps a kind to its values, unless they depend on the cluster.
     """
     globals_ = _options(global_params())
     names = set(globals_)
@@ -61,6 +63,8 @@ def make_table() -> str:
         columns: Any = getattr(module, "_COLUMNS", None) or getattr(module, "COLUMNS", ())
         keys = list(dict.fromkeys(column.key for column in columns))
         commands[words] = {"options": options, "arguments": arguments, "columns": keys}
+        if formats := getattr(module, "OWN_FORMATS", ()):
+            commands[words]["formats"] = formats
     values = {
         "FORMAT": FORMATS,
         "VERIFY": TLS_VERIFICATIONS,

@@ -58,10 +58,14 @@ _OPTIONS: dict[str, tuple[tuple[str, ...], str | None, str]] = {
 
 
 class RunState:
-    """What a run reports to the entry point, apart from its exit code: whether errors are written as JSON."""
+    """What a run reports to the entry point, apart from its exit code.
 
-    def __init__(self, *, as_json: bool) -> None:
+    `as_json`: whether errors are written as JSON. `error_code`: the exit code of every error, None for its own.
+    """
+
+    def __init__(self, *, as_json: bool, error_code: int | None = None) -> None:
         self.as_json = as_json
+        self.error_code = error_code
 
 
 def _store(ctx: Any, param: Any, value: Any) -> Any:

@@ -19,6 +19,11 @@ _HEADINGS = {
         "--topic --all-topics --queue --broker --group --client --since --until --key --id --tag --sql "
         "--property --contains --body-match --older-than --severity --only --all --with-retry"
     ),
+    "Limits": (
+        "--max-lag --warn-lag --max-time-lag --warn-time-lag --min-members --warn-members --max-dlq-growth "
+        "--warn-dlq-growth --dlq-window --no-severity --warn-severity"
+    ),
+    "Waiting": "--wait --stable-for",
     "Group settings": "--set --retry-queues --retries --consume --broadcast --orderly --notify",
     "Group to simulate": "--spec --brokers --queues --consumers",
     "Changes to simulate": (

@@ -79,8 +79,10 @@ class Display(Struct, frozen=True):
 class Invocation:
     """The global options of this run, with the context and the environment behind them."""
 
-    def __init__(self, ctx: Any, *, needs_cluster: bool = True) -> None:
+    def __init__(self, ctx: Any, *, needs_cluster: bool = True, own_formats: Sequence[str] = ()) -> None:
+        """Resolve the settings. `own_formats` are formats that only this command has, its default first."""
         self._given = given_globals(ctx)
+        self._own_formats = tuple(own_formats)
         self._context: ContextConfig | None = None
         self._is_context_named = False
         self._proxies: list[str] = []
@@ -111,9 +113,10 @@ class Invocation:
 
     def _display(self) -> Display:
         output = self._setting("output")
-        output = "table" if output is None else output
-        if output not in FORMATS:
-            hint = hint_for(output, FORMATS)
+        formats = (*self._own_formats, *FORMATS)
+        output = formats[0] if output is None else output
+        if output not in formats:
+            hint = hint_for(output, formats)
             raise UsageError(f"Invalid output format {output!r}.", hint=hint)
         return Display(
             format=output,
@@ -339,7 +342,7 @@ class Invocation:
     def of(self, context: ContextConfig) -> Invocation:
         """Return the same run for another context's cluster, without the options that belong to one cluster."""
         other = copy(self)
-        other._context = context  # noqa: SLF001 -- the same class
+        other._context, other._is_context_named = context, True  # noqa: SLF001 -- the same class
         other._given = {name: value for name, value in self._given.items() if name in _OF_ANY_CLUSTER}  # noqa: SLF001
         return other
 

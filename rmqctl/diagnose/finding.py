@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .facts import GroupFacts
+if TYPE_CHECKING:
+    from .facts import GroupFacts  # takes 25 ms, which a check of a lag does not need
 
 
 class Severity(StrEnum):

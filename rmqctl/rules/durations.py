@@ -54,3 +54,14 @@ def short_duration(duration_ms: int) -> str:
     if seconds < 86400:
         return f"{seconds // 3600}h{seconds % 3600 // 60:02}m"
     return f"{seconds // 86400}d{seconds % 86400 // 3600}h"
+
+
+def exact_duration(duration_ms: int) -> str:
+    """Return a duration, 0 or more, in all its units and without zeros, as people write it: 5m, 1m30s, 2h, 1500ms."""
+    if duration_ms % 1000:
+        return f"{duration_ms}ms"
+    parts = []
+    for unit in ("d", "h", "m", "s"):
+        count, duration_ms = divmod(duration_ms, _UNIT_MS[unit])
+        parts += [f"{count}{unit}"] * bool(count)
+    return "".join(parts) or "0s"

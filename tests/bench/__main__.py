@@ -91,6 +91,10 @@ def _cold(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
         ms = median([run.wall_s for run in a]) * 1000
         figure = f"{wall:.1f} times ({ms:.0f} ms), CPU {cpu:.1f} times"
         rows.append((f"offset show, whole process, beside mqadmin ({what})", figure, ">= 25 times", wall >= 25))
+    limits = ("--max-lag", "1000", "--max-time-lag", "1h", "--min-members", "0")
+    checks = [run_process(rmqctl("-n", cluster.namesrv, "check", "ColdGroup", *limits)).wall_s for _ in range(15)]
+    ms = median(checks) * 1000
+    rows.append(("check, whole process", f"{ms:.0f} ms", "< 300 ms", ms < 300))
     completion = ("complete-words", "--namesrv", cluster.namesrv, "offset", "show", "")
     for words in (("--help",), ("offset", "show", "--help"), completion):
         ms = median([run_process(rmqctl(*words)).wall_s for _ in range(15)]) * 1000
@@ -107,11 +111,19 @@ def _groups(cluster: Cluster) -> list[tuple[str, str, str, bool]]:
     what = f"group list, {many_groups.GROUP_COUNT} groups on two brokers"
     looks = [run_process(rmqctl("-n", cluster.namesrv, "diagnose", "--all", "--settle", "0s")) for _ in range(3)]
     looked_s, looked_mib = median([run.wall_s for run in looks]), max(run.rss_mib for run in looks)
+    check = rmqctl("-n", cluster.namesrv, "check", "*", "--min-members", "0")
+    checked_s = median([run_process(check).wall_s for _ in range(3)])
     diagnosed = f"diagnose --all, {many_groups.GROUP_COUNT} groups on two brokers"
     return [
         (what, f"{wall_s:.2f} s", "< 2 s", wall_s < 2),
         (f"{what}: beside one that asks for no ages", f"{ratio:.2f} times", "< 1.5 times", ratio < 1.5),
         (f"{what}: memory", f"{rss_mib:.0f} MiB", "< 120 MiB", rss_mib < 120),
+        (
+            f"check, a limit for each of {many_groups.GROUP_COUNT} groups",
+            f"{checked_s:.1f} s",
+            "< 20 s",
+            checked_s < 20,
+        ),
         (diagnosed, f"{looked_s:.1f} s", "< 20 s", looked_s < 20),
         (f"{diagnosed}: memory", f"{looked_mib:.0f} MiB", "< 200 MiB", looked_mib < 200),
     ]

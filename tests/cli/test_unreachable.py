@@ -57,7 +57,6 @@ _ASKING = {
     "consume run": ["my-group", "t", "--print", "--yes"],
     "message trace": ["0A0000010000A4B100000000000002F1"],
 }
-# The last one tells of what can't be reached as a result.
 _NOT_ASKING = {
     "offset history",
     "dlq status",
@@ -67,7 +66,9 @@ _NOT_ASKING = {
     "message decode-id",
     "plugin list",
     "completion",
+    # What can't be reached is their result: test_doctor.py, test_check.py.
     "doctor",
+    "check",
     "demo",
     "pipeline package",
     "pipeline run",  # asks nobody without PySpark: tests/spark/test_run.py

@@ -57,6 +57,8 @@ class Listing(Struct, frozen=True):
     `row_notes` returns notes on the rows that --where keeps. `headings` are printed before the table. `warnings` are
     sentences without which the rows would mislead: they are written to stderr in every format, also with -q.
 
+    `own_formats` return the result in formats that only this command has.
+
     With `sections`, tables show each item in full, section by section; their flag is whether all columns are shown.
     """
 
@@ -72,6 +74,7 @@ class Listing(Struct, frozen=True):
     headings: Sequence[str] = ()
     row_notes: Callable[[Sequence[Item]], Sequence[str]] | None = None
     sections: Callable[[Item, bool], Sequence[Section]] | None = None
+    own_formats: Mapping[str, Callable[[], str]] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:

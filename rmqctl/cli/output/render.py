@@ -29,28 +29,45 @@ _API_VERSION = "rmqctl/v1"
 
 def render(listing: Listing, display: Display) -> int:
     """Write a listing in the wanted format and return the exit code."""
+    columns, listing = _prepared(listing, display)
+    is_own = display.format in listing.own_formats
+    is_table = display.format in TABLE_FORMATS
+    if is_table and display.with_notes:
+        for heading in listing.headings:
+            note_to_stderr(printable(heading))
+    text = _text(listing, columns, display)
+    end_waiting()
+    sys.stdout.write(text)
+    sys.stdout.flush()
+    if is_table and display.with_notes:
+        for note in (*(listing.row_notes(listing.items) if listing.row_notes else ()), *listing.notes):
+            note_to_stderr(printable(note))
+    _warn(listing, display.findings.hints, with_failures=not is_own and display.format not in ("json", "yaml"))
+    return listing.exit_code
+
+
+def compose(listing: Listing, display: Display) -> str:
+    """Return a listing in the wanted format, for a file."""
+    columns, listing = _prepared(listing, display)
+    return _text(listing, columns, display)
+
+
+def _prepared(listing: Listing, display: Display) -> tuple[list[Column], Listing]:
+    """Return the columns to show, and the listing with the rows to show and all failures and warnings of the run."""
     columns = choose_columns(listing.columns, display)
     listing = _arranged(listing, display)
-    listing = replace(
+    return columns, replace(
         listing,
         failures=with_failures_of_run(listing.failures, display.findings.failures),
         warnings=(*listing.warnings, *(f"warning: {warning}" for warning in display.findings.warnings)),
     )
-    write = {"json": _json, "jsonl": _jsonl, "yaml": _yaml, "csv": _csv, "tsv": _tsv, "name": _names}.get(
-        display.format
-    )
-    if write is None and display.with_notes:
-        for heading in listing.headings:
-            note_to_stderr(printable(heading))
-    text = write(listing, columns, display) if write is not None else _table(listing, columns, display)
-    end_waiting()
-    sys.stdout.write(text)
-    sys.stdout.flush()
-    if write is None and display.with_notes:
-        for note in (*(listing.row_notes(listing.items) if listing.row_notes else ()), *listing.notes):
-            note_to_stderr(printable(note))
-    _warn(listing, display.findings.hints, with_failures=display.format not in ("json", "yaml"))
-    return listing.exit_code
+
+
+def _text(listing: Listing, columns: list[Column], display: Display) -> str:
+    if display.format in listing.own_formats:
+        return listing.own_formats[display.format]()
+    write = {"json": _json, "jsonl": _jsonl, "yaml": _yaml, "csv": _csv, "tsv": _tsv, "name": _names}
+    return write.get(display.format, _table)(listing, columns, display)
 
 
 def with_failures_of_run(own: Sequence[Failure], of_run: Sequence[Failure]) -> tuple[Failure, ...]:

@@ -1,0 +1,1 @@
+"""Gates: limits for groups, whether they hold, and for how long they must."""
