@@ -13,7 +13,7 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import NotFoundError, UsageError
-from rmqctl.rules.names import hint_for, one_of
+from rmqctl.rules.names import hint_for
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.words import agreeing, counted, listed
 
@@ -112,7 +112,7 @@ def command(
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.output.text import note_to_stderr
-    from rmqctl.diagnose.finding import TIMED_NEEDS
+    from rmqctl.diagnose.finding import TIMED_NEEDS, parse_severity
     from rmqctl.diagnose.look import Look, compare_looks, look_at
     from rmqctl.plugin.loader import all_checks, load_plugins
 
@@ -122,7 +122,8 @@ def command(
         from rmqctl.page.file import require_file
 
         require_file("--html", html)
-    least, failing = _severity("--severity", severity), _severity("--fail-on", fail_on)
+    least = None if severity is None else parse_severity("--severity", severity)
+    failing = None if fail_on is None else parse_severity("--fail-on", fail_on)
     sample_s, settle_s = seconds_option("--for", sample), seconds_option("--settle", settle)
     names = _names(invocation, groups or [], every=every)
     topics = [invocation.full_name(name) for name in topic or ()]
@@ -165,18 +166,6 @@ def _names(invocation: Invocation, groups: Sequence[str], *, every: bool) -> lis
             hint="Use rmqctl diagnose GROUP..., or rmqctl diagnose --all.",
         )
     return [invocation.full_name(group) for group in groups or ["*"]]
-
-
-def _severity(option: str, text: str | None) -> "Severity | None":
-    from rmqctl.diagnose.finding import SEVERITIES, Severity
-
-    if text is None:
-        return None
-    try:
-        return Severity(text.strip().upper())
-    except ValueError:
-        hint = one_of(str(each).lower() for each in SEVERITIES)
-        raise UsageError(f"Unknown severity {text!r} for {option}.", hint=hint) from None
 
 
 def _pick(checks: "Sequence[Check]", only: Sequence[str] | None, *, with_time: bool) -> "list[Check]":

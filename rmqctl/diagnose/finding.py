@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rmqctl.errors import UsageError
+from rmqctl.rules.names import one_of
+
 if TYPE_CHECKING:
     from .facts import GroupFacts  # takes 25 ms, which a check of a lag does not need
 
@@ -27,6 +30,15 @@ class Severity(StrEnum):
 
 
 SEVERITIES = tuple(Severity)  # the worst first
+
+
+def parse_severity(option: str, text: str) -> Severity:
+    """Return the severity that an option names, in any case. Raises UsageError for another word."""
+    try:
+        return Severity(text.strip().upper())
+    except ValueError:
+        hint = one_of(str(each).lower() for each in SEVERITIES)
+        raise UsageError(f"Unknown severity {text!r} for {option}.", hint=hint) from None
 
 
 class Need(StrEnum):

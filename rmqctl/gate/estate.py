@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from rmqctl.diagnose.finding import SEVERITIES, Severity
+from rmqctl.diagnose.finding import Severity, parse_severity
 from rmqctl.errors import UsageError
 from rmqctl.rules.durations import parse_duration_ms
 from rmqctl.rules.names import hint_for, one_of
@@ -49,13 +49,7 @@ def make_limits(given: Mapping[str, Any], name: Callable[[str], str]) -> Limits:
 
     def severity(key: str) -> Severity | None:
         value = given.get(key)
-        if value is None:
-            return None
-        try:
-            return Severity(str(value).strip().upper())
-        except ValueError:
-            hint = one_of(str(each).lower() for each in SEVERITIES)
-            raise UsageError(f"Unknown severity {value!r} for {name(key)}.", hint=hint) from None
+        return None if value is None else parse_severity(name(key), str(value))
 
     def threshold(read: Callable[[str], int | None], warning: str, critical: str) -> Threshold | None:
         found = Threshold(read(warning), read(critical))
