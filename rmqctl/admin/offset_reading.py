@@ -35,10 +35,9 @@ from .results import Answers
 class GroupProgress(Struct, frozen=True):
     """A group's progress: rows sorted by queue, and the failures.
 
-    `client_ids` are those seen on all brokers; `member_count` is their number, None when unknown, because of
-    `unseen_reason`. `consume_tps` is
-    None when a broker did not answer. `notes` are sentences for people about what the numbers cannot show.
-    `asked_topics` are the topics that the rows are limited to, empty for all. `unreadable` counts the messages in
+    `client_ids` are those seen on all brokers. `unseen_reason` is why there may be others although none was seen.
+    `consume_tps` is None when a broker did not answer. `notes` are sentences for people about what the numbers cannot
+    show. `asked_topics` are the topics that the rows are limited to, empty for all. `unreadable` counts the messages in
     queues that no consumer can read; these queues have no rows. `hidden` is by topic why it may have queues without a
     row; the key "" means topics whose names are unknown.
     """
@@ -46,7 +45,7 @@ class GroupProgress(Struct, frozen=True):
     group: str
     asked_topics: tuple[str, ...]
     state: GroupState
-    member_count: int | None
+    client_ids: frozenset[str]
     unseen_reason: Unknown | None
     message_model: str | None
     consume_type: str | None
@@ -56,7 +55,11 @@ class GroupProgress(Struct, frozen=True):
     notes: tuple[str, ...]
     unreadable: Mapping[MessageQueue, int] = {}
     hidden: Mapping[str, Unknown] = {}
-    client_ids: frozenset[str] = frozenset()
+
+    @property
+    def member_count(self) -> int | None:
+        """The number of client ids, None when unknown, because of `unseen_reason`."""
+        return None if self.state is GroupState.UNKNOWN else len(self.client_ids)
 
     @property
     def hidden_anywhere(self) -> Unknown | None:
@@ -195,7 +198,7 @@ def conclude(group: str, reading: Reading) -> GroupProgress:
         group=group,
         asked_topics=reading.asked_topics,
         state=state,
-        member_count=None if state is GroupState.UNKNOWN else len(client_ids),
+        client_ids=frozenset(client_ids),
         unseen_reason=unseen if state is GroupState.UNKNOWN else None,
         message_model=agreed(found.message_model for found in connected),
         consume_type=agreed(found.consume_type for found in connected),
@@ -205,7 +208,6 @@ def conclude(group: str, reading: Reading) -> GroupProgress:
         notes=tuple(_notes(reading, is_broadcasting=is_broadcasting, is_pop=is_pop)),
         unreadable=reading.unreadable(),
         hidden=reading.hidden,
-        client_ids=frozenset(client_ids),
     )
 
 

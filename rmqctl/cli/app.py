@@ -15,7 +15,7 @@ from rmqctl.errors import RmqctlError, UsageError
 from .globals import RunState, global_params, version_param
 from .lazy import LazyGroup
 from .output.text import drop_rest, printable, to_stderr
-from .registry import COMMANDS, GROUPS
+from .registry import COMMANDS, ERROR_CODES, GROUPS
 
 _HELP = """Inspect and repair Apache RocketMQ consumer groups.
 
@@ -85,9 +85,9 @@ def _wants_json(argv: Sequence[str]) -> bool:
 
 
 def _error_code(argv: Sequence[str]) -> int | None:
-    """Return the exit code of errors before the command is known: 2 would be CRITICAL for a scheduler of checks."""
-    word = next((word for word in argv if word in COMMANDS or word in GROUPS), None)
-    return 3 if word == "check" else None
+    """Return the exit code of errors until the command is resolved, for example of an unknown global option."""
+    words = (word for word in argv if word in COMMANDS or word in GROUPS)
+    return ERROR_CODES.get(next(words, ""))
 
 
 def _usage_error(error: ClickException) -> UsageError:

@@ -13,7 +13,7 @@ from typer.main import get_command
 from rmqctl.errors import UsageError
 
 from .globals import RunState, global_params
-from .registry import COMMANDS, GROUPS
+from .registry import COMMANDS, ERROR_CODES, GROUPS
 
 # Words of other tools, and the commands that correspond to them, the best first.
 _SYNONYMS = {
@@ -83,8 +83,8 @@ class LazyGroup(TyperGroup):
             where = f"See {ctx.command_path} --help."
             raise UsageError(f"Unknown command {words!r}.", hint=f"Did you mean {known}? {where}" if known else where)
         name, command, rest = super().resolve_command(ctx, args)
-        if isinstance(command, Command) and isinstance(state := ctx.find_root().obj, RunState):
-            state.error_code = command.error_code
+        if isinstance(state := ctx.find_root().obj, RunState):
+            state.error_code = ERROR_CODES.get(f"{self.prefix} {name}".strip())
         return name, command, rest
 
     def _like(self, word: str) -> str | None:
@@ -97,9 +97,7 @@ class LazyGroup(TyperGroup):
 
 
 class Command(TyperCommand):
-    """A command of the registry. `error_code`: the exit code of every error, None for the error's own."""
-
-    error_code: int | None = None
+    """A command of the registry."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the words of the usage line, without typer's braces around required ones."""
@@ -118,7 +116,5 @@ def load_command(name: str, module_name: str, summary: str) -> TyperCommand:
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command(name=name, cls=Command, help=f"{summary}\n\n{module.HELP}")(module.command)
     made = get_command(app)
-    if isinstance(made, Command):
-        made.error_code = getattr(module, "ERROR_CODE", None)
     made.params.extend(global_params())
     return cast("TyperCommand", made)

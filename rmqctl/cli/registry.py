@@ -22,6 +22,10 @@ GROUPS: dict[str, str] = {
     "sandbox": "Run an embedded RocketMQ for experiments and tests.",
 }
 
+# The exit code of every error of a command; others have the error's own. 2 is CRITICAL for a scheduler of checks, so
+# what no server answered, and a wrong command line, must not be 2.
+ERROR_CODES = {"check": 3}
+
 # words: (module with a function called `command`, summary)
 COMMANDS: dict[str, tuple[str, str]] = {
     "offset show": ("rmqctl.cli.offset.show", "Show a group's offsets, lag and owners per queue."),

@@ -28,6 +28,10 @@ class Severity(StrEnum):
     WARNING = "WARNING"
     INFO = "INFO"
 
+    def reaches(self, limit: Severity) -> bool:
+        """Return whether this is as bad as `limit`, or worse."""
+        return SEVERITIES.index(self) <= SEVERITIES.index(limit)
+
 
 SEVERITIES = tuple(Severity)  # the worst first
 
@@ -101,6 +105,11 @@ class Finding(Struct, frozen=True):
     def sentence(self) -> str:
         """The sentence of the symptom."""
         return self.symptom.sentence
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """What identifies it among a group's findings, in another look too."""
+        return self.code, self.symptom.key
 
 
 class Check(Struct, frozen=True):

@@ -254,8 +254,8 @@ def compare_looks(first: Look, second: Look) -> Look:
 
 
 def _confirmed(first: Diagnosis, second: Diagnosis) -> Diagnosis:
-    before = {_identity(finding) for finding in first.findings}
-    kept = [finding for finding in second.findings if finding.is_confirmed or _identity(finding) in before]
+    before = {finding.identity for finding in first.findings}
+    kept = [finding for finding in second.findings if finding.is_confirmed or finding.identity in before]
     codes = {finding.code for finding in kept}
     passed = [
         finding.code
@@ -272,10 +272,6 @@ def _confirmed(first: Diagnosis, second: Diagnosis) -> Diagnosis:
     )
 
 
-def _identity(finding: Finding) -> tuple[str, str]:
-    return finding.code, finding.symptom.key
-
-
 def sentences(facts: GroupFacts, checks: Sequence[Check], *prefixes: str) -> list[str]:
     """Return code and sentence of each finding of the checks with these code prefixes, worst first."""
     chosen = [check for check in checks if check.code.startswith(prefixes)]
@@ -284,5 +280,4 @@ def sentences(facts: GroupFacts, checks: Sequence[Check], *prefixes: str) -> lis
 
 def at_least(severity: Severity) -> Callable[[Finding], bool]:
     """Return a predicate for findings of this severity or worse."""
-    limit = SEVERITIES.index(severity)
-    return lambda finding: _weight(finding) <= limit
+    return lambda finding: finding.severity.reaches(severity)

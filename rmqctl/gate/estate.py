@@ -13,18 +13,18 @@ from rmqctl.errors import UsageError
 from rmqctl.rules.durations import parse_duration_ms
 from rmqctl.rules.names import hint_for, one_of
 
-from .limits import Limits, SeverityThreshold, Threshold
-from .readings import Target
+from .limits import GroupLimits, SeverityThreshold, Threshold
+from .readings import CheckTarget
 
 
-class Entry(Struct, frozen=True):
+class EstateEntry(Struct, frozen=True):
     """One group or pattern to check; `context`: None for the cluster of the command line."""
 
     context: str | None
-    target: Target
+    target: CheckTarget
 
 
-def make_limits(given: Mapping[str, Any], name: Callable[[str], str]) -> Limits:
+def make_limits(given: Mapping[str, Any], name: Callable[[str], str]) -> GroupLimits:
     """Return the limits from values by option, without dashes; `name` returns how errors call an option.
 
     Numbers are int, durations and severities text. Raises UsageError for an unusable value.
@@ -61,13 +61,13 @@ def make_limits(given: Mapping[str, Any], name: Callable[[str], str]) -> Limits:
 
     severities = SeverityThreshold(severity("warn-severity"), severity("no-severity"))
     window_ms, stable_for_ms = duration_ms("dlq-window"), duration_ms("stable-for")
-    return Limits(
+    return GroupLimits(
         lag=threshold(number, "warn-lag", "max-lag"),
         time_lag_ms=threshold(duration_ms, "warn-time-lag", "max-time-lag"),
         members=threshold(number, "warn-members", "min-members"),
         dead_letters=threshold(number, "warn-dlq-growth", "max-dlq-growth"),
         severity=None if severities == SeverityThreshold() else severities,
-        window_ms=Limits().window_ms if window_ms is None else window_ms,
+        window_ms=GroupLimits().window_ms if window_ms is None else window_ms,
         stable_for_ms=stable_for_ms or None,
     )
 
@@ -79,7 +79,7 @@ LIMIT_KEYS = (
 _KEYS = ("group", "topic", "context", *LIMIT_KEYS)
 
 
-def parse_estate(data: bytes, file: str) -> list[Entry]:
+def parse_estate(data: bytes, file: str) -> list[EstateEntry]:
     """Return the checks of a file. Raises UsageError for a file that is not one, in one sentence."""
     try:
         document = tomllib.loads(data.decode())
@@ -92,7 +92,7 @@ def parse_estate(data: bytes, file: str) -> list[Entry]:
     if not tables:
         raise UsageError(f"{file} has no checks.", hint=_EXAMPLE)
     _require_keys(defaults, _KEYS[1:], f"defaults of {file}")
-    entries: dict[tuple[str | None, str, tuple[str, ...]], Entry] = {}
+    entries: dict[tuple[str | None, str, tuple[str, ...]], EstateEntry] = {}
     for index, table in enumerate(tables, start=1):
         where = f"check {index} of {file}"
         _require_keys(table, _KEYS, where)
@@ -107,7 +107,7 @@ def parse_estate(data: bytes, file: str) -> list[Entry]:
 _EXAMPLE = 'Begin each check with [[check]], and name its group: group = "my-group".'
 
 
-def _entries(table: Mapping[str, Any], where: str) -> list[Entry]:
+def _entries(table: Mapping[str, Any], where: str) -> list[EstateEntry]:
     groups, topics = _names(table, "group", where), _names(table, "topic", where)
     if not groups:
         raise UsageError(f"{where} names no group.", hint=_EXAMPLE)
@@ -115,9 +115,9 @@ def _entries(table: Mapping[str, Any], where: str) -> list[Entry]:
     if not isinstance(context, str | None):
         raise UsageError(f"{where}: context must be text.")
     limits = make_limits(table, lambda key: f"{where}: {key}")
-    if limits == Limits(window_ms=limits.window_ms):
+    if limits == GroupLimits(window_ms=limits.window_ms):
         raise UsageError(f"{where} has no limit.", hint=one_of(LIMIT_KEYS))
-    return [Entry(context, Target(group, topics, limits)) for group in groups]
+    return [EstateEntry(context, CheckTarget(group, topics, limits)) for group in groups]
 
 
 def _names(table: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:

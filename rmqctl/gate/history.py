@@ -11,8 +11,8 @@ from rmqctl.diagnose.finding import command
 from rmqctl.rules.durations import exact_duration, short_duration
 from rmqctl.rules.totals import Total
 
-from .limits import GateStatus, Kind, LimitResult, Seen, judge_findings
-from .readings import GroupReport, Membership
+from .limits import GateStatus, LimitKind, LimitResult, judge_findings
+from .readings import Assignment, GroupReport
 
 # Clients ask for routes every 30 s, rebalance every 20 s, and send heartbeats every 30 s: a finding that lasts longer
 # is not the effect of a rebalance. rmqctl diagnose waits as long before it reads a group again.
@@ -27,10 +27,10 @@ class _Past(Struct, frozen=True):
     """
 
     ended_s: float
-    membership: Membership | None = None
+    assignment: Assignment | None = None
     stable_since_s: float | None = None
     broken: str = ""
-    seen_since_s: dict[Seen, float] = {}
+    seen_since_s: dict[tuple[str, str], float] = {}
 
 
 class History:
@@ -57,10 +57,8 @@ class History:
         past = self._past.get(key)
         seen_since_s = _seen_since(report, past, ended_s)
         report = replace(report, results=(*report.results, *_severity(report, seen_since_s, began_s)))
-        stable_since_s, broken = (
-            self._stability(report, past, began_s, ended_s) if is_whole else (None, "a part could not be read")
-        )
-        self._past[key] = _Past(ended_s, report.membership, stable_since_s, broken, seen_since_s)
+        stable_since_s, broken = self._stability(report, past, began_s, ended_s, is_whole=is_whole)
+        self._past[key] = _Past(ended_s, report.assignment, stable_since_s, broken, seen_since_s)
         wanted_ms = report.target.limits.stable_for_ms
         if wanted_ms is None or report.error is not None:
             return report
@@ -69,9 +67,11 @@ class History:
         return replace(report, results=(*report.results, result), broken=broken)
 
     def _stability(
-        self, report: GroupReport, past: _Past | None, began_s: float, ended_s: float
+        self, report: GroupReport, past: _Past | None, began_s: float, ended_s: float, *, is_whole: bool
     ) -> tuple[float | None, str]:
         """Return since when the group is stable, None if it is not, and why it was not before."""
+        if not is_whole:
+            return None, "a part could not be read"
         if report.error is not None:
             return None, "the group could not be read"
         if report.status is not GateStatus.OK:
@@ -81,23 +81,24 @@ class History:
         gap_s = began_s - past.ended_s
         if gap_s > self._longest_gap_s:
             return ended_s, f"the group was not read for {short_duration(round(gap_s * 1000))}"
-        if past.membership is not None and report.membership is not None and past.membership != report.membership:
-            is_joined = past.membership.client_ids != report.membership.client_ids
+        if past.assignment is not None and report.assignment is not None and past.assignment != report.assignment:
+            is_joined = past.assignment.client_ids != report.assignment.client_ids
             return ended_s, "members joined or left" if is_joined else "queues changed their owner"
         return past.stable_since_s if past.stable_since_s is not None else ended_s, past.broken
 
 
-def _seen_since(report: GroupReport, past: _Past | None, ended_s: float) -> dict[Seen, float]:
+def _seen_since(report: GroupReport, past: _Past | None, ended_s: float) -> dict[tuple[str, str], float]:
     before = {} if past is None else past.seen_since_s
-    return {finding: before.get(finding, ended_s) for finding in report.findings or ()}
+    keys = (finding.identity for finding in report.findings or ())
+    return {key: before.get(key, ended_s) for key in keys}
 
 
-def _severity(report: GroupReport, seen_since_s: dict[Seen, float], began_s: float) -> list[LimitResult]:
+def _severity(report: GroupReport, seen_since_s: dict[tuple[str, str], float], began_s: float) -> list[LimitResult]:
     threshold = report.target.limits.severity
     if report.findings is None or threshold is None:
         return []
     findings = [
-        replace(finding, is_confirmed=finding.is_confirmed or began_s - seen_since_s[finding] >= _CONFIRMED_S)
+        replace(finding, is_confirmed=finding.is_confirmed or began_s - seen_since_s[finding.identity] >= _CONFIRMED_S)
         for finding in report.findings
     ]
     return [judge_findings(report.group, findings, report.open_count, threshold)]
@@ -111,7 +112,7 @@ def _judge_stable(group: str, stable_ms: int | None, wanted_ms: int, broken: str
         words = f"stable for {short_duration(stable_ms)} (min {exact_duration(wanted_ms)})"
         words += f", since {broken}" if broken and not is_kept else ""
     return LimitResult(
-        Kind.STABLE,
+        LimitKind.STABLE,
         GateStatus.OK if is_kept else GateStatus.CRITICAL,
         words,
         Total(stable_ms or 0, stable_ms or 0, None),

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from rmqctl.diagnose.finding import SEVERITIES, Severity, command
+from rmqctl.diagnose.finding import SEVERITIES, Finding, Severity, command
 from rmqctl.rules.durations import exact_duration, short_duration
 from rmqctl.rules.totals import Total
 from rmqctl.rules.words import agreeing, counted, listed
@@ -36,7 +36,7 @@ def worst_status(statuses: Iterable[GateStatus]) -> GateStatus:
     return min(statuses, key=WORST_FIRST.index, default=GateStatus.OK)
 
 
-class Kind(StrEnum):
+class LimitKind(StrEnum):
     """What a result is about. READING: a group, or a part of its cluster, could not be read."""
 
     LAG = "lag"
@@ -67,7 +67,7 @@ class SeverityThreshold(Struct, frozen=True):
         return max((each for each in (self.warning, self.critical) if each is not None), key=SEVERITIES.index)
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class GroupLimits(Struct, frozen=True, kw_only=True):
     """The limits of a group; None: not checked. Lag in messages; dead letters are those of the last `window_ms`.
 
     `stable_for_ms`: how long all limits must be kept, without a change of the members and of the queues they hold.
@@ -94,7 +94,7 @@ class LimitResult(Struct, frozen=True):
     error's.
     """
 
-    kind: Kind
+    kind: LimitKind
     status: GateStatus
     sentence: str
     value: Total
@@ -104,21 +104,12 @@ class LimitResult(Struct, frozen=True):
     hint: str | None = None
 
 
-class Seen(Struct, frozen=True):
-    """A finding of a diagnosis. One that is not confirmed may be the effect of a rebalance."""
-
-    code: str
-    severity: Severity
-    key: str = ""
-    is_confirmed: bool = True
-
-
 def judge_lag(group: str, lag: Total, threshold: Threshold) -> LimitResult:
     """Judge the number of unread messages."""
     status = _judge_maximum(lag, threshold)
     words = f"lag {_amount(lag, str)}{_limit_words('max', str, status, threshold)}"
     shown = command("offset", "show", group, "--only-with-lag")
-    return LimitResult(Kind.LAG, status, words, lag, threshold.warning, threshold.critical, shown)
+    return LimitResult(LimitKind.LAG, status, words, lag, threshold.warning, threshold.critical, shown)
 
 
 def judge_time_lag(group: str, time_lag_ms: Total, threshold: Threshold) -> LimitResult:
@@ -127,7 +118,7 @@ def judge_time_lag(group: str, time_lag_ms: Total, threshold: Threshold) -> Limi
     limit = _limit_words("max", exact_duration, status, threshold)
     words = f"time lag {_amount(time_lag_ms, short_duration)}{limit}"
     shown = command("offset", "show", group, "--sort", "-timeLagMs")
-    return LimitResult(Kind.TIME_LAG, status, words, time_lag_ms, threshold.warning, threshold.critical, shown)
+    return LimitResult(LimitKind.TIME_LAG, status, words, time_lag_ms, threshold.warning, threshold.critical, shown)
 
 
 def judge_members(group: str, members: Total, threshold: Threshold) -> LimitResult:
@@ -135,7 +126,7 @@ def judge_members(group: str, members: Total, threshold: Threshold) -> LimitResu
     status = _judge_minimum(members, threshold)
     words = f"{_counted(members, 'member')}{_limit_words('min', str, status, threshold)}"
     shown = command("group", "members", group)
-    return LimitResult(Kind.MEMBERS, status, words, members, threshold.warning, threshold.critical, shown)
+    return LimitResult(LimitKind.MEMBERS, status, words, members, threshold.warning, threshold.critical, shown)
 
 
 def judge_dead_letters(group: str, letters: Total, window_ms: int, threshold: Threshold) -> LimitResult:
@@ -144,17 +135,20 @@ def judge_dead_letters(group: str, letters: Total, window_ms: int, threshold: Th
     window = exact_duration(window_ms)
     words = f"{_counted(letters, 'dead letter')} in {window}{_limit_words('max', str, status, threshold)}"
     shown = command("dlq", "show", group, "--since", window)
-    return LimitResult(Kind.DEAD_LETTERS, status, words, letters, threshold.warning, threshold.critical, shown)
+    return LimitResult(LimitKind.DEAD_LETTERS, status, words, letters, threshold.warning, threshold.critical, shown)
 
 
-def judge_findings(group: str, findings: Sequence[Seen], open_count: int, threshold: SeverityThreshold) -> LimitResult:
+def judge_findings(
+    group: str, findings: Sequence[Finding], open_count: int, threshold: SeverityThreshold
+) -> LimitResult:
     """Judge the findings of a diagnosis, of which `open_count` checks were inconclusive.
 
     One that may be the effect of a rebalance is a warning until it is confirmed.
     """
-    bad = [each for each in findings if _is_as_bad(each.severity, threshold.lowest)]
-    critical = [each for each in bad if each.is_confirmed and _is_as_bad(each.severity, threshold.critical)]
-    status = GateStatus.CRITICAL if critical else GateStatus.WARNING if bad else GateStatus.OK
+    bad = [each for each in findings if each.severity.reaches(threshold.lowest)]
+    limit = threshold.critical
+    is_critical = limit is not None and any(each.is_confirmed and each.severity.reaches(limit) for each in bad)
+    status = GateStatus.CRITICAL if is_critical else GateStatus.WARNING if bad else GateStatus.OK
     least = threshold.lowest.lower()
     if bad:
         codes = dict.fromkeys(f"{each.code}{'' if each.is_confirmed else ' (seen once)'}" for each in bad)
@@ -165,12 +159,8 @@ def judge_findings(group: str, findings: Sequence[Seen], open_count: int, thresh
         words += f" ({counted(open_count, 'check')} {agreeing(open_count, 'was')} inconclusive)"
     shown = command("diagnose", group, "--severity", least)
     return LimitResult(
-        Kind.SEVERITY, status, words, Total(len(bad), len(bad), None), threshold.warning, threshold.critical, shown
+        LimitKind.SEVERITY, status, words, Total(len(bad), len(bad), None), threshold.warning, threshold.critical, shown
     )
-
-
-def _is_as_bad(severity: Severity, limit: Severity | None) -> bool:
-    return limit is not None and SEVERITIES.index(severity) <= SEVERITIES.index(limit)
 
 
 def _judge_maximum(value: Total, threshold: Threshold) -> GateStatus:

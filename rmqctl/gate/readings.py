@@ -15,7 +15,6 @@ from rmqctl.admin.results import Answers, ask_all, merge_failures
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RmqctlError
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import GroupState
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.totals import Total, total
@@ -23,10 +22,9 @@ from rmqctl.rules.wildcards import is_pattern
 
 from .limits import (
     GateStatus,
-    Kind,
+    GroupLimits,
+    LimitKind,
     LimitResult,
-    Limits,
-    Seen,
     judge_dead_letters,
     judge_lag,
     judge_members,
@@ -37,7 +35,7 @@ from .limits import (
 if TYPE_CHECKING:
     # Imported when a limit needs them.
     from rmqctl.admin.dead_letters import GroupLetters, LetterList
-    from rmqctl.diagnose.finding import Check
+    from rmqctl.diagnose.finding import Check, Finding
     from rmqctl.diagnose.look import Diagnosis
 
 # More would only compete for the brokers' admin threads.
@@ -49,12 +47,12 @@ _SAMPLE_S = 2.0
 _Place = tuple[str, tuple[str, ...]]
 
 
-class Target(Struct, frozen=True):
+class CheckTarget(Struct, frozen=True):
     """Groups to check: a name or a pattern, the topics (empty: all), and the limits."""
 
     group: str
     topics: tuple[str, ...]
-    limits: Limits
+    limits: GroupLimits
 
     @property
     def is_selecting(self) -> bool:
@@ -62,7 +60,7 @@ class Target(Struct, frozen=True):
         return bool(self.topics) and is_pattern(self.group)
 
 
-class Membership(Struct, frozen=True):
+class Assignment(Struct, frozen=True):
     """The members of a group, and those that hold each queue."""
 
     client_ids: frozenset[str]
@@ -72,15 +70,15 @@ class Membership(Struct, frozen=True):
 class GroupReport(Struct, frozen=True):
     """The state of one group in one reading, and the limits that are already judged.
 
-    `findings`: None if the group was not diagnosed; `open_count`: how many checks were inconclusive. `membership`: None
+    `findings`: None if the group was not diagnosed; `open_count`: how many checks were inconclusive. `assignment`: None
     if it was not read. `error`: why the group could not be read at all. `broken`: why it was not stable all the time.
     """
 
     group: str
-    target: Target
+    target: CheckTarget
     results: tuple[LimitResult, ...] = ()
-    membership: Membership | None = None
-    findings: tuple[Seen, ...] | None = None
+    assignment: Assignment | None = None
+    findings: tuple[Finding, ...] | None = None
     open_count: int = 0
     error: RmqctlError | None = None
     broken: str = ""
@@ -92,7 +90,7 @@ class GroupReport(Struct, frozen=True):
 
 
 async def read_groups(
-    client: Client, targets: Sequence[Target], checks: Sequence[Check]
+    client: Client, targets: Sequence[CheckTarget], checks: Sequence[Check]
 ) -> tuple[list[GroupReport], list[Failure]]:
     """Read all groups of one cluster. Returns a report for each, and the parts that could not be read.
 
@@ -119,20 +117,20 @@ async def read_groups(
     return reports, failures
 
 
-def unread_groups(targets: Sequence[Target], error: RmqctlError) -> list[GroupReport]:
+def unread_groups(targets: Sequence[CheckTarget], error: RmqctlError) -> list[GroupReport]:
     """Return the reports of groups whose cluster could not be asked."""
     return [_unread(target.group, target, error) for target in targets]
 
 
-def _unread(group: str, target: Target, error: RmqctlError) -> GroupReport:
+def _unread(group: str, target: CheckTarget, error: RmqctlError) -> GroupReport:
     words = error.sentence.removesuffix(".")
-    result = LimitResult(Kind.READING, GateStatus.UNKNOWN, words, Total(None, 0, error.name), hint=error.hint)
+    result = LimitResult(LimitKind.READING, GateStatus.UNKNOWN, words, Total(None, 0, error.name), hint=error.hint)
     return GroupReport(group, target, (result,), error=error)
 
 
 async def _expand(
-    client: Client, targets: Sequence[Target]
-) -> tuple[dict[_Place, Target], list[GroupReport], list[Failure]]:
+    client: Client, targets: Sequence[CheckTarget]
+) -> tuple[dict[_Place, CheckTarget], list[GroupReport], list[Failure]]:
     """Return the groups to read, a report of each pattern without a match, and the brokers that were not asked."""
     wanted = {(target.group, target.topics): target for target in targets if not is_pattern(target.group)}
     reports: list[GroupReport] = []
@@ -151,17 +149,17 @@ async def _expand(
     return wanted, reports, list(failures.values())
 
 
-async def _read_progress(client: Client, place: _Place, target: Target) -> GroupProgress:
+async def _read_progress(client: Client, place: _Place, target: CheckTarget) -> GroupProgress:
     group, topics = place
     return conclude(group, await read_group(client, group, topics, only_consumed=target.is_selecting))
 
 
 def _without_unrelated(
-    wanted: Mapping[_Place, Target], progress: Answers[_Place, GroupProgress], reports: list[GroupReport]
-) -> dict[_Place, Target]:
+    wanted: Mapping[_Place, CheckTarget], progress: Answers[_Place, GroupProgress], reports: list[GroupReport]
+) -> dict[_Place, CheckTarget]:
     """Leave out groups that a pattern matched and that do not consume the topics; add a report if none is left."""
 
-    def is_unrelated(place: _Place, target: Target) -> bool:
+    def is_unrelated(place: _Place, target: CheckTarget) -> bool:
         error = progress.failed.get(place)
         return target.is_selecting and isinstance(error, NotFoundError) and error.kind == "Topic"
 
@@ -175,7 +173,7 @@ def _without_unrelated(
     return related
 
 
-async def _read_letters(client: Client, wanted: Mapping[_Place, Target]) -> Answers[_Place, LetterList]:
+async def _read_letters(client: Client, wanted: Mapping[_Place, CheckTarget]) -> Answers[_Place, LetterList]:
     places = [place for place, target in wanted.items() if target.limits.dead_letters is not None]
     if not places:
         return Answers({}, {})
@@ -190,7 +188,7 @@ async def _read_letters(client: Client, wanted: Mapping[_Place, Target]) -> Answ
 
 
 async def _diagnose(
-    client: Client, wanted: Mapping[_Place, Target], checks: Sequence[Check], failures: list[Failure]
+    client: Client, wanted: Mapping[_Place, CheckTarget], checks: Sequence[Check], failures: list[Failure]
 ) -> Answers[_Place, Diagnosis]:
     """Diagnose all groups that have the same topics together, so that they share the time of the sample."""
     by_topics: dict[tuple[str, ...], list[str]] = defaultdict(list)
@@ -218,7 +216,7 @@ async def _diagnose(
 
 def _report(
     group: str,
-    target: Target,
+    target: CheckTarget,
     progress: GroupProgress | None,
     letters: LetterList | None,
     diagnosis: Diagnosis | None,
@@ -226,9 +224,9 @@ def _report(
 ) -> GroupReport:
     limits = target.limits
     results: list[LimitResult] = []
-    membership = None
+    assignment = None
     if progress is not None:
-        membership = Membership(progress.client_ids, {row.mq: row.client_ids for row in progress.rows})
+        assignment = Assignment(progress.client_ids, {row.mq: row.client_ids for row in progress.rows})
         if limits.lag is not None:
             results.append(judge_lag(group, _lag(progress), limits.lag))
         if limits.time_lag_ms is not None:
@@ -238,10 +236,9 @@ def _report(
     if letters is not None and limits.dead_letters is not None:
         results.append(judge_dead_letters(group, _new_letters(letters.groups), limits.window_ms, limits.dead_letters))
     if diagnosis is None:
-        return GroupReport(group, target, tuple(results), membership)
-    findings = tuple(Seen(each.code, each.severity, each.symptom.key, each.is_confirmed) for each in diagnosis.findings)
+        return GroupReport(group, target, tuple(results), assignment)
     open_codes = {code for need in diagnosis.unknown for code in diagnosis.open_codes(checks, need)}
-    return GroupReport(group, target, tuple(results), membership, findings, len(open_codes))
+    return GroupReport(group, target, tuple(results), assignment, diagnosis.findings, len(open_codes))
 
 
 def _lag(progress: GroupProgress) -> Total:
@@ -263,7 +260,7 @@ def _time_lag_ms(progress: GroupProgress) -> Total:
 def _members(progress: GroupProgress) -> Total:
     """Return the number of members; a lower bound if a broker did not answer."""
     seen_count = len(progress.client_ids)
-    reason = progress.unseen_reason if progress.state is GroupState.UNKNOWN else None
+    reason = progress.unseen_reason
     if reason is None and any(failure.broker_name is not None for failure in progress.failures):
         reason = Unknown.BROKER_UNREACHABLE
     return Total(None if reason is not None else seen_count, seen_count, reason)

@@ -364,7 +364,7 @@ def _written(rows: dict[tuple[str, str, int], int | None], form: str, *, is_kafk
         group="G",
         asked_topics=(),
         state=GroupState.EMPTY,
-        member_count=0,
+        client_ids=frozenset(),
         unseen_reason=None,
         message_model=None,
         consume_type=None,

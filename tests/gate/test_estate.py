@@ -7,7 +7,7 @@ import pytest
 from rmqctl.diagnose.finding import Severity
 from rmqctl.errors import UsageError
 from rmqctl.gate.estate import parse_estate
-from rmqctl.gate.limits import Limits, SeverityThreshold, Threshold
+from rmqctl.gate.limits import GroupLimits, SeverityThreshold, Threshold
 
 _GOOD = """
 [defaults]
@@ -35,9 +35,9 @@ def test_defaults_hold_unless_a_check_has_its_own() -> None:
     billing, pay, mail = parse_estate(_GOOD.encode(), "checks.toml")
     error = SeverityThreshold(critical=Severity.ERROR)
     assert (billing.context, billing.target.group, billing.target.topics) == ("prod", "billing", ())
-    assert billing.target.limits == Limits(lag=Threshold(100, 1000), members=Threshold(None, 3), severity=error)
+    assert billing.target.limits == GroupLimits(lag=Threshold(100, 1000), members=Threshold(None, 3), severity=error)
     assert (pay.context, pay.target.group, pay.target.topics, mail.target.group) == (None, "pay-*", ("orders",), "mail")
-    assert pay.target.limits == Limits(
+    assert pay.target.limits == GroupLimits(
         lag=Threshold(None, 5), time_lag_ms=Threshold(None, 600_000), dead_letters=Threshold(None, 0), severity=error,
         window_ms=3_600_000, stable_for_ms=60_000,
     )  # fmt: skip

@@ -7,22 +7,22 @@ from collections.abc import Mapping
 import pytest
 from msgspec.structs import replace
 
-from rmqctl.diagnose.finding import Severity
+from rmqctl.diagnose.finding import Finding, Severity, Symptom
 from rmqctl.errors import UnreachableError
 from rmqctl.gate.history import History
-from rmqctl.gate.limits import GateStatus, Kind, LimitResult, Limits, Seen, SeverityThreshold
-from rmqctl.gate.readings import GroupReport, Membership, Target
+from rmqctl.gate.limits import GateStatus, GroupLimits, LimitKind, LimitResult, SeverityThreshold
+from rmqctl.gate.readings import Assignment, CheckTarget, GroupReport
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.totals import Total
 
-_TARGET = Target("G", (), Limits(stable_for_ms=10_000))
+_TARGET = CheckTarget("G", (), GroupLimits(stable_for_ms=10_000))
 _QUEUES = [MessageQueue("T", "broker-a", queue_id) for queue_id in range(2)]
 
 
 def _report(*holders: str, members: str = "xy", status: GateStatus = GateStatus.OK) -> GroupReport:
     held: Mapping[MessageQueue, tuple[str, ...]] = dict(zip(_QUEUES, map(tuple, holders or ("x", "y")), strict=True))
-    limit = LimitResult(Kind.LAG, status, "lag 0", Total(0, 0, None))
-    return GroupReport("G", _TARGET, (limit,), Membership(frozenset(members), held))
+    limit = LimitResult(LimitKind.LAG, status, "lag 0", Total(0, 0, None))
+    return GroupReport("G", _TARGET, (limit,), Assignment(frozenset(members), held))
 
 
 FINE = _report()
@@ -50,7 +50,7 @@ def test_stable_is_what_was_seen_without_a_change(reports: list[GroupReport], st
     history = History(longest_gap_s=20)
     for number, report in enumerate(reports):
         (judged,) = history.judge([report], 5.0 * number, 5.0 * number + 1)
-    (stable,) = [result for result in judged.results if result.kind is Kind.STABLE]
+    (stable,) = [result for result in judged.results if result.kind is LimitKind.STABLE]
     assert (stable.value.value, judged.broken) == (stable_s * 1000, broken)
     assert (stable.status is GateStatus.OK) == (stable_s >= 10)
 
@@ -66,8 +66,10 @@ def test_nothing_is_stable_while_it_is_not_read() -> None:
 
 
 def test_a_finding_that_may_pass_is_critical_when_it_lasts() -> None:
-    target = Target("G", (), Limits(severity=SeverityThreshold(critical=Severity.ERROR)))
-    found = GroupReport("G", target, findings=(Seen("ALO002", Severity.ERROR, is_confirmed=False),))
+    target = CheckTarget("G", (), GroupLimits(severity=SeverityThreshold(critical=Severity.ERROR)))
+    found = GroupReport(
+        "G", target, findings=(Finding("ALO002", Severity.ERROR, "G", Symptom("Bad."), is_confirmed=False),)
+    )
     gone = replace(found, findings=())
     history = History(longest_gap_s=20)
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rmqctl.diagnose.finding import Severity
+from rmqctl.diagnose.finding import Finding, Severity, Symptom
 from rmqctl.gate.limits import (
     GateStatus,
-    Seen,
     SeverityThreshold,
     Threshold,
     judge_dead_letters,
@@ -74,8 +73,9 @@ def test_the_least_that_is_accepted(
     assert judge_members("G", value, Threshold(warning, critical)).status is status
 
 
-_ERROR, _WARNING = Seen("SUB001", Severity.ERROR), Seen("OFF005", Severity.WARNING)
-_ONCE = Seen("ALO002", Severity.ERROR, is_confirmed=False)
+_ERROR = Finding("SUB001", Severity.ERROR, "G", Symptom("Bad."))
+_WARNING = Finding("OFF005", Severity.WARNING, "G", Symptom("Bad."))
+_ONCE = Finding("ALO002", Severity.ERROR, "G", Symptom("Bad."), is_confirmed=False)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ _ONCE = Seen("ALO002", Severity.ERROR, is_confirmed=False)
         ((_ONCE, _ERROR), SeverityThreshold(critical=Severity.ERROR), CRITICAL),
     ],
 )
-def test_findings(findings: tuple[Seen, ...], threshold: SeverityThreshold, status: GateStatus) -> None:
+def test_findings(findings: tuple[Finding, ...], threshold: SeverityThreshold, status: GateStatus) -> None:
     result = judge_findings("G", findings, 0, threshold)
     assert result.status is status
     assert result.value.value == sum(f"{each.code}" in result.sentence for each in findings)

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rmqctl.cli.output.text import printable
-from rmqctl.gate.limits import WORST_FIRST, GateStatus, Kind
+from rmqctl.gate.limits import WORST_FIRST, GateStatus, LimitKind
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.words import counted, listed
 
 from .display import OWN_FORMATS
-from .results import GateResult, Row
+from .results import CheckRow, GateResult
 
 # More lines would hide the problems above them.
 _MOST_ADVICE = 8
@@ -31,32 +31,34 @@ def text(result: GateResult) -> str:
 def problems(result: GateResult) -> list[tuple[GateStatus, str]]:
     """Return a status and a sentence for each group that is not OK; groups with the same problem share one."""
     alike: dict[tuple[GateStatus, str], list[str]] = {}
+    with_all = result.is_single
     for group in result.groups:
         if group.status is not GateStatus.OK:
-            key = group.status, group.sentence(with_all=result.is_single)
+            key = group.status, group.sentence(with_all=with_all)
             alike.setdefault(key, []).append(group.label)
     return [(status, f"{listed(labels)}: {sentence}") for (status, sentence), labels in alike.items()]
 
 
 def nagios(result: GateResult) -> str:
     """Return the output of a Nagios plugin: the status, performance data behind a bar, and a line for each problem."""
+    is_single = result.is_single
     first, *more = [words for _, words in problems(result)] or [_all_ok(result)]
-    if more and not result.is_single:
+    if more and not is_single:
         first = f"{_counts(result)}: {first}"
     # The bar begins the performance data.
     lines = [printable(line).replace("|", "!") for line in (f"{result.status} - {first}", *more)]
-    data = " ".join(_performance(row, is_alone=result.is_single) for row in result.rows if row.unit)
+    data = " ".join(_performance(row, is_alone=is_single) for row in result.rows if row.unit)
     return "\n".join([lines[0] + (f" | {data}" if data else ""), *lines[1:]]) + "\n"
 
 
-def _performance(row: Row, *, is_alone: bool) -> str:
+def _performance(row: CheckRow, *, is_alone: bool) -> str:
     """Return 'label'=value[unit];warning;critical;minimum; U is an unknown value."""
     found = row.result
     label = found.kind.value if is_alone else f"{row.label} {found.kind}"
     label = printable(label).replace("'", "").replace("=", "_")
     quoted = f"'{label}'" if " " in label else label
     value = "U" if found.value.value is None else str(found.value.value)
-    is_minimum = found.kind in (Kind.MEMBERS, Kind.STABLE)
+    is_minimum = found.kind in (LimitKind.MEMBERS, LimitKind.STABLE)
     limits = [
         "" if not isinstance(limit, int) else f"{limit}:" if is_minimum else str(limit)
         for limit in (found.warning, found.critical)
@@ -66,12 +68,12 @@ def _performance(row: Row, *, is_alone: bool) -> str:
 
 
 _METRICS = {
-    Kind.LAG: ("rmqctl_check_lag_messages", "Unread messages of the group."),
-    Kind.TIME_LAG: ("rmqctl_check_time_lag_milliseconds", "Age of the oldest unread message of the group."),
-    Kind.MEMBERS: ("rmqctl_check_members", "Members of the group."),
-    Kind.DEAD_LETTERS: ("rmqctl_check_new_dead_letters", "Dead letters of the group within the window."),
-    Kind.SEVERITY: ("rmqctl_check_findings", "Findings of the group that a limit concerns."),
-    Kind.STABLE: ("rmqctl_check_stable_milliseconds", "How long the group has been stable."),
+    LimitKind.LAG: ("rmqctl_check_lag_messages", "Unread messages of the group."),
+    LimitKind.TIME_LAG: ("rmqctl_check_time_lag_milliseconds", "Age of the oldest unread message of the group."),
+    LimitKind.MEMBERS: ("rmqctl_check_members", "Members of the group."),
+    LimitKind.DEAD_LETTERS: ("rmqctl_check_new_dead_letters", "Dead letters of the group within the window."),
+    LimitKind.SEVERITY: ("rmqctl_check_findings", "Findings of the group that a limit concerns."),
+    LimitKind.STABLE: ("rmqctl_check_stable_milliseconds", "How long the group has been stable."),
 }
 
 
@@ -106,7 +108,7 @@ def prometheus(result: GateResult) -> str:
 _CODES = ", ".join(f"{status.exit_code} {status}" for status in GateStatus)
 
 
-def _label_values(row: Row) -> tuple[str, ...]:
+def _label_values(row: CheckRow) -> tuple[str, ...]:
     return row.group or "", ",".join(row.topics), row.context or ""
 
 
@@ -133,7 +135,7 @@ def junit(result: GateResult) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(top, encoding="unicode")}\n'
 
 
-def _counted(rows: Sequence[Row]) -> dict[str, str]:
+def _counted(rows: Sequence[CheckRow]) -> dict[str, str]:
     counts = Counter(row.result.status for row in rows)
     failure_count = counts[GateStatus.CRITICAL] + counts[GateStatus.WARNING]
     return {"tests": str(len(rows)), "failures": str(failure_count), "errors": str(counts[GateStatus.UNKNOWN])}

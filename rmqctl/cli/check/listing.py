@@ -19,7 +19,7 @@ from rmqctl.rules.times import iso_time
 
 from .display import COLUMNS
 from .formats import FORMATS
-from .results import GateResult, Row
+from .results import CheckRow, GateResult
 
 
 def write_result(result: GateResult, display: Display, outfile: str | None) -> int:
@@ -72,7 +72,7 @@ def _failures(result: GateResult) -> Iterator[Failure]:
         yield from cluster.failures
 
 
-def _item(row: Row) -> dict[str, Any]:
+def _item(row: CheckRow) -> dict[str, Any]:
     found, is_measured = row.result, row.unit is not None
     return {
         "context": row.context,

@@ -9,13 +9,13 @@ from msgspec import Struct
 
 from rmqctl.diagnose.finding import command
 from rmqctl.errors import NotAuthorisedError
-from rmqctl.gate.limits import GateStatus, Kind, LimitResult, worst_status
+from rmqctl.gate.limits import GateStatus, LimitKind, LimitResult, worst_status
 from rmqctl.gate.readings import GroupReport
 from rmqctl.model.failure import Failure
 from rmqctl.rules.totals import Total
 
 
-class Row(Struct, frozen=True):
+class CheckRow(Struct, frozen=True):
     """A result. `group` is None for what is unknown about the whole cluster; `context` for that of the command line."""
 
     context: str | None
@@ -37,12 +37,12 @@ class Row(Struct, frozen=True):
 
 
 _UNITS = {
-    Kind.LAG: "messages",
-    Kind.TIME_LAG: "ms",
-    Kind.MEMBERS: "members",
-    Kind.DEAD_LETTERS: "messages",
-    Kind.SEVERITY: "findings",
-    Kind.STABLE: "ms",
+    LimitKind.LAG: "messages",
+    LimitKind.TIME_LAG: "ms",
+    LimitKind.MEMBERS: "members",
+    LimitKind.DEAD_LETTERS: "messages",
+    LimitKind.SEVERITY: "findings",
+    LimitKind.STABLE: "ms",
 }
 
 
@@ -50,7 +50,7 @@ class GroupRows(Struct, frozen=True):
     """The results of one group, those that are not OK first."""
 
     label: str
-    rows: tuple[Row, ...]
+    rows: tuple[CheckRow, ...]
 
     @property
     def status(self) -> GateStatus:
@@ -70,13 +70,13 @@ class ClusterReport(Struct, frozen=True):
     groups: tuple[GroupReport, ...]
     failures: tuple[Failure, ...]
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[CheckRow]:
         """Yield each result; the last one is about the cluster, if a part of it could not be read."""
         for group in self.groups:
             for result in group.results:
-                yield Row(self.context, group.group, group.target.topics, result)
+                yield CheckRow(self.context, group.group, group.target.topics, result)
         if self.failures:
-            yield Row(self.context, None, (), _unread(self.failures))
+            yield CheckRow(self.context, None, (), _unread(self.failures))
 
 
 class GateResult(Struct, frozen=True):
@@ -88,7 +88,7 @@ class GateResult(Struct, frozen=True):
     reading_count: int
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[CheckRow]:
         """All results."""
         return [row for cluster in self.clusters for row in cluster.rows()]
 
@@ -121,7 +121,7 @@ class GateResult(Struct, frozen=True):
         """Whether nothing but time is missing: all limits are met, and no group has changed since the first reading."""
         bad = [row for row in self.rows if row.result.status is not GateStatus.OK]
         is_broken = any(group.broken for cluster in self.clusters for group in cluster.groups)
-        return not is_broken and all(row.result.kind is Kind.STABLE for row in bad)
+        return not is_broken and all(row.result.kind is LimitKind.STABLE for row in bad)
 
 
 def _unread(failures: Sequence[Failure]) -> LimitResult:
@@ -130,5 +130,5 @@ def _unread(failures: Sequence[Failure]) -> LimitResult:
     more = f" and {len(failures) - 1} more" if len(failures) > 1 else ""
     words = f"not read: {where}{first.what}{more}: {first.error.sentence.removesuffix('.')}"
     return LimitResult(
-        Kind.READING, GateStatus.UNKNOWN, words, Total(None, 0, first.error.name), next_command=command("doctor")
+        LimitKind.READING, GateStatus.UNKNOWN, words, Total(None, 0, first.error.name), next_command=command("doctor")
     )

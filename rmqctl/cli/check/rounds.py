@@ -12,7 +12,7 @@ from rmqctl.cli.output.render import with_failures_of_run
 from rmqctl.cli.output.text import note_to_stderr, printable
 from rmqctl.errors import RmqctlError, UsageError
 from rmqctl.gate.history import History
-from rmqctl.gate.readings import GroupReport, Target, read_groups, unread_groups
+from rmqctl.gate.readings import CheckTarget, GroupReport, read_groups, unread_groups
 from rmqctl.model.failure import Failure
 from rmqctl.rules.durations import short_duration
 from rmqctl.rules.times import iso_time
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rmqctl.cli.invocation import Invocation
     from rmqctl.client.core import Client
     from rmqctl.diagnose.finding import Check
-    from rmqctl.gate.estate import Entry
+    from rmqctl.gate.estate import EstateEntry
 
 
 # What the other clusters may take until a cluster is read again, in addition to the pause.
@@ -35,12 +35,14 @@ _READING_S = 30.0
 class _Cluster:
     """The groups of one cluster, and how to ask it."""
 
-    def __init__(self, context: str | None, invocation: Invocation, targets: Sequence[Target], every_s: float) -> None:
+    def __init__(
+        self, context: str | None, invocation: Invocation, targets: Sequence[CheckTarget], every_s: float
+    ) -> None:
         self._context = context
         named = None if context is None else read_context(context)
         self._invocation = invocation if named is None else invocation.of(named)
         name = self._invocation.full_name
-        self._targets = [Target(name(each.group), tuple(map(name, each.topics)), each.limits) for each in targets]
+        self._targets = [CheckTarget(name(each.group), tuple(map(name, each.topics)), each.limits) for each in targets]
         self._is_many = len(targets) > 1 or any(is_pattern(target.group) for target in targets)
         self._history = History(longest_gap_s=every_s + _READING_S)
 
@@ -68,14 +70,14 @@ class Rounds:
     """Reads all groups: once, or every `every_s` until they are OK and stable, for at most `wait_s`."""
 
     def __init__(
-        self, invocation: Invocation, entries: Sequence[Entry], *, wait_s: float | None, every_s: float
+        self, invocation: Invocation, entries: Sequence[EstateEntry], *, wait_s: float | None, every_s: float
     ) -> None:
         self._display = invocation.display
         self._wait_s, self._every_s = wait_s, every_s
         stable_s = max((entry.target.limits.stable_for_ms or 0 for entry in entries), default=0) / 1000
         if wait_s is not None and wait_s < stable_s:
             raise UsageError("--wait must not be shorter than --stable-for.")
-        by_context: dict[str | None, list[Target]] = defaultdict(list)
+        by_context: dict[str | None, list[CheckTarget]] = defaultdict(list)
         for entry in entries:
             by_context[entry.context].append(entry.target)
         self._clusters = [_Cluster(context, invocation, targets, every_s) for context, targets in by_context.items()]

@@ -14,7 +14,7 @@ from rmqctl.errors import UsageError
 from .display import COLUMNS, OWN_FORMATS
 
 if TYPE_CHECKING:
-    from rmqctl.gate.estate import Entry
+    from rmqctl.gate.estate import EstateEntry
 
 HELP = """\b
 Examples:
@@ -59,9 +59,6 @@ queues that they hold do not change. The last reading starts when --wait ends at
   [[check]]
   group = ["payments-*", "orders-*"]     # without groups that have a check
   max-time-lag = "10m\""""
-
-# What no server answered must not look like a limit that was exceeded.
-ERROR_CODE = 3
 
 
 def command(
@@ -153,16 +150,18 @@ def command(
     return write_result(result, invocation.display, outfile)
 
 
-def _entries(groups: Sequence[str], topics: Sequence[str], limits: Mapping[str, Any], dlq_window: str) -> "list[Entry]":
-    from rmqctl.gate.estate import Entry, make_limits
-    from rmqctl.gate.readings import Target
+def _entries(
+    groups: Sequence[str], topics: Sequence[str], limits: Mapping[str, Any], dlq_window: str
+) -> "list[EstateEntry]":
+    from rmqctl.gate.estate import EstateEntry, make_limits
+    from rmqctl.gate.readings import CheckTarget
 
     if not groups:
         raise UsageError("No group is given.", hint="Use rmqctl check GROUP..., or rmqctl check --from FILE.")
     if not limits.keys() - {"stable-for"}:
         limits = {**limits, "no-severity": "error"}
     made = make_limits({**limits, "dlq-window": dlq_window}, lambda key: f"--{key}")
-    return [Entry(None, Target(group, tuple(topics), made)) for group in dict.fromkeys(groups)]
+    return [EstateEntry(None, CheckTarget(group, tuple(topics), made)) for group in dict.fromkeys(groups)]
 
 
 def _require_unfiltered(display: Display) -> None:

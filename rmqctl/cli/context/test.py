@@ -84,11 +84,7 @@ async def _test(invocation: Invocation, config: Config, name: str) -> _Result:
     from rmqctl.admin.servers import fetch_servers
 
     try:
-        context = config.context(name)
-        if context.namesrv is None:
-            # Name servers of the environment do not belong to the context.
-            raise UsageError(f"Context {name} has no name server.", hint=f"rmqctl context set {name} namesrv=HOST:9876")
-        access = invocation.of(context).access()
+        access = invocation.of(config.context(name)).access()
         async with await access.connect() as client:
             servers = await fetch_servers(client)
             findings = invocation.display.findings
