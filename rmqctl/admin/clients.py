@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -49,19 +49,23 @@ async def fetch_proxied(client: Client, address: str, group: str) -> GroupConnec
     return bodies.decode_connections(answer.body) if answer.code == ResponseCode.SUCCESS else None
 
 
-async def find_proxies(client: Client, brokers: Iterable[Broker]) -> tuple[Proxies, list[Failure]]:
+async def find_proxies(
+    client: Client,
+    brokers: Iterable[Broker],
+    fetch: Callable[[Broker], Awaitable[GroupConnections | None]] | None = None,
+) -> tuple[Proxies, list[Failure]]:
     """Return whether proxies are connected to any broker, and the failures when the result is UNTOLD.
 
-    Each broker is asked once, whatever the number of groups. A refusal is not a failure: the result only matters for
-    groups without a visible member.
+    Each broker is asked once, whatever the number of groups, unless `fetch` asks for PROXY_GROUP itself. A refusal is
+    not a failure: the result only matters for groups without a visible member.
     """
 
-    async def ask(broker: Broker) -> GroupConnections | None:
+    async def fetch_once(broker: Broker) -> GroupConnections | None:
         return await client.once(
             ("proxies", broker.broker_name), lambda: fetch_connections(client, broker, PROXY_GROUP)
         )
 
-    answers = await ask_all(brokers, ask)
+    answers = await ask_all(brokers, fetch or fetch_once)
     if any(found is not None for found in answers.ok.values()):
         return Proxies.PRESENT, []
     failures = [

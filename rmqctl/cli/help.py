@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from .globals import global_params
@@ -24,6 +25,8 @@ _HEADINGS = {
         "--warn-dlq-growth --dlq-window --no-severity --warn-severity"
     ),
     "Waiting": "--wait --stable-for",
+    "Recording and metrics": "--record --record-size --record-keep --metrics --dashboard",
+    "Notifications": "--notify --notify-at --quiet-for",
     "Group settings": "--set --retry-queues --retries --consume --broadcast --orderly --notify",
     "Group to simulate": "--spec --brokers --queues --consumers",
     "Changes to simulate": (
@@ -42,7 +45,11 @@ _HEADINGS = {
     "Tables and results": "--tables --to --to-table --overwrite --run-id --recording --compact --html",
     "Spark": "--master --remote --conf",
 }
-_HEADING_OF = {name: heading for heading, names in _HEADINGS.items() for name in names.split()}
+# An option can have several meanings: the heading that suits most options of the command is used.
+_HEADINGS_OF: dict[str, list[str]] = {}
+for _heading, _names in _HEADINGS.items():
+    for _name in _names.split():
+        _HEADINGS_OF.setdefault(_name, []).append(_heading)
 _GLOBALS = (
     "Global options are listed by rmqctl --help: -n, --context, -o, --columns, --where, --sort, --timeout, -q ..."
 )
@@ -53,7 +60,9 @@ def option_sections(command: Any, ctx: Any, *, with_globals: bool = False) -> di
     shared = {id(param) for param in global_params()}
     params = [param for param in command.get_params(ctx) if id(param) not in shared]
     options = [param for param in params if param.param_type_name == "option"]
-    headings = [_HEADING_OF.get(param.opts[0], _OTHER) for param in options]
+    possible = [_HEADINGS_OF.get(param.opts[0], [_OTHER]) for param in options]
+    counts = Counter(heading for each in possible for heading in each)
+    headings = [max(each, key=counts.__getitem__) for each in possible]
     sections = {"Arguments": [param for param in params if param.param_type_name == "argument"]}
     for param, heading in zip(options, headings, strict=True):
         # A heading with one option is not used: the name has another meaning in this command.

@@ -14,7 +14,8 @@ Each line is one sample (wrapped here):
      "errors": [{"brokerName": "broker-b", "what": "members", "name": "UNREACHABLE", "message": "b:10911: refused."}]}
 
 A null is unknown; `reasons` of its queue gives the reason by key. `minOffset`, `lastTimestamp` and `isNoneStored` are
-null or missing when the recorder did not ask. A `consumerOffset` of 0 with `isNoneStored` null is the broker's answer,
+null or missing when the recorder did not ask. `isPopped`, `owners` and `reasons` may be missing when they are false or
+empty. A `consumerOffset` of 0 with `isNoneStored` null is the broker's answer,
 which can also mean "none stored". Readers ignore unknown keys: a version may add keys, but never removes them.
 Credentials are never written.
 """
@@ -147,16 +148,18 @@ _NO_DETAIL = QueueDetail()
 
 
 def _queue_item(queue: QueueSample, detail: QueueDetail) -> dict[str, Any]:
-    return {
+    item = {
         "topic": queue.mq.topic,
         "brokerName": queue.mq.broker_name,
         "queueId": queue.mq.queue_id,
         "consumerOffset": queue.consumer_offset,
         "maxOffset": queue.max_offset,
+    }
+    optional = {
         "minOffset": detail.min_offset,
         "lastTimestamp": detail.last_timestamp_ms,
         "isNoneStored": detail.is_none_stored,
-        "isPopped": queue.is_popped,
+        "isPopped": queue.is_popped or None,
         "owners": [
             {
                 "clientId": owner.client_id,
@@ -172,6 +175,8 @@ def _queue_item(queue: QueueSample, detail: QueueDetail) -> dict[str, Any]:
         ],
         "reasons": {name: reason.value for name, reason in queue.reasons.items()},
     }
+    # A recording of a large cluster has millions of queues, most of which need none of these.
+    return item | {key: value for key, value in optional.items() if value is not None and value not in ([], {})}
 
 
 def read_recording(lines: Iterable[bytes], name: str) -> Iterator[RecordedSample]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -14,7 +14,15 @@ from rmqctl.admin.results import Answers, ask_all
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, DeadlineError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
-from rmqctl.model.group import CONSUME_POP, GO, GroupConnections, Proxies, RunningInfo
+from rmqctl.model.group import (
+    BROADCASTING,
+    CONSUME_POP,
+    GO,
+    GroupConnections,
+    GroupState,
+    Proxies,
+    RunningInfo,
+)
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
@@ -23,6 +31,8 @@ from rmqctl.net.clock import pause, wait_for
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.rules.group_state import group_state, reason_of, unseen_reason
+
+from .pace import Pace
 
 # How long a sample waits for a member, and how long a silent member is not asked again, as a request for it blocks a
 # thread of its broker. After this many silent members a broker is not asked for more. Clients are silent while they
@@ -40,6 +50,7 @@ class _Stored(Struct, frozen=True):
 
 
 _Place = tuple[str, str]  # broker name, topic
+FindProxies = Callable[[Client, Iterable[Broker]], Awaitable[tuple[Proxies, list[Failure]]]]
 _StoredAnswers = Answers[_Place, dict[MessageQueue, _Stored]]
 _MemberAnswers = Answers[Broker, tuple[str, GroupConnections | None]]
 
@@ -48,16 +59,60 @@ _MemberAnswers = Answers[Broker, tuple[str, GroupConnections | None]]
 _FORGETFUL = GO
 
 
+class MembersSample(Struct, frozen=True):
+    """What brokers and members report about a group's members. `running` is by client id.
+
+    `unowned` is why no member holds a queue that none reports. `forgetful` are the members that can forget an offset
+    that they were reset to. `subscribed` are the reported topics, which are all of them if `knows_topics`.
+    """
+
+    state: GroupState
+    client_ids: tuple[str, ...]
+    silent_ids: tuple[str, ...]
+    running: Mapping[str, RunningInfo]
+    unowned: Unknown
+    is_popping: bool
+    is_broadcasting: bool
+    forgetful: frozenset[str]
+    subscribed: frozenset[str]
+    knows_topics: bool
+    failures: tuple[Failure, ...]
+
+    def owners_of(self, mq: MessageQueue) -> tuple[OwnerSample, ...]:
+        """Return the members that report holding a queue, or dropping it."""
+        return tuple(
+            _owner(client_id, mq, each, may_forget=client_id in self.forgetful)
+            for client_id, each in sorted(self.running.items())
+            if mq in each.process_queues
+        )
+
+    def is_popped(self, mq: MessageQueue) -> bool:
+        """Return whether the queue is consumed by POP."""
+        # A popping client may hold all queues of a broker together, as queue -1.
+        popped = {mq, mq._replace(queue_id=-1)}
+        return self.is_popping or any(popped & each.pop_unacked.keys() for each in self.running.values())
+
+
 class GroupSampler:
     """Takes samples of one group. It remembers which members do not answer, so that not every sample waits for them.
 
-    `brokers` are those to ask, by name: the masters of the queues for offsets, all of them for members.
+    `brokers` are those to ask, by name: the masters of the queues for offsets, all of them for members. `pace` limits
+    the rate of requests to each broker. `find_proxies` is like that of admin/clients, for readers that run for hours.
     """
 
-    def __init__(self, client: Client, group: str, brokers: Mapping[str, Broker]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        group: str,
+        brokers: Mapping[str, Broker],
+        pace: Pace | None = None,
+        find_proxies: FindProxies = find_proxies,
+    ) -> None:
+        self._find_proxies = find_proxies
         self._client = client
         self._group = group
         self._brokers = brokers
+        self._pace = pace or Pace(client.clock, None)
         # When each silent member may be asked again.
         self._silent_until_s: dict[str, float] = {}
 
@@ -74,32 +129,65 @@ class GroupSampler:
         at_ms, monotonic_s = self._client.clock.now_ms(), self._client.clock.monotonic_s()
         places = sorted({(mq.broker_name, mq.topic) for mq in queues})
         stored, connected = await asyncio.gather(
-            ask_all(places, lambda place: self._ask_offsets(*place, queues)),
-            ask_all(self._brokers.values(), lambda broker: fetch_placed_connections(self._client, broker, self._group)),
+            ask_all(places, lambda place: self._ask_offsets(*place, queues)), self._ask_connections()
         )
-        through = addresses_of(connected.ok.values())
-        told = await self._ask_members(through)
-        forgetful = _forgetful(connected)
-        proxies, failures = Proxies.ABSENT, _failures(stored, connected, told)
-        if not through:
-            proxies, proxy_failures = await find_proxies(self._client, connected.ok)
-            failures += proxy_failures
-        unseen = unseen_reason(connected.failed.values(), proxies)
-        silent_ids = tuple(sorted(set(through) - set(told.ok)))
-        unowned = Unknown.CLIENT_SILENT if silent_ids else Unknown.NOT_ASSIGNED
-        if not through:
-            unowned = unseen or Unknown.NO_MEMBERS
-        pops = any(found is not None and found.consume_type == CONSUME_POP for _, found in connected.ok.values())
+        members = await self._sample_members(connected, with_queues=True)
+        unread = [Failure(name, f"offsets of {topic}", error) for (name, topic), error in stored.failed.items()]
         return GroupSample(
             at_ms=at_ms,
             monotonic_s=monotonic_s,
             group=self._group,
+            state=members.state,
+            client_ids=members.client_ids,
+            queues={mq: _queue_sample(mq, stored, members) for mq in queues},
+            silent_ids=members.silent_ids,
+            failures=(*unread, *members.failures),
+        )
+
+    async def sample_members(self, *, with_queues: bool) -> MembersSample:
+        """Return what brokers report now about the members, and members about their queues; raises nothing.
+
+        Sends one GET_CONSUMER_CONNECTION_LIST per broker, and `with_queues` one GET_CONSUMER_RUNNING_INFO per member.
+        """
+        return await self._sample_members(await self._ask_connections(), with_queues=with_queues)
+
+    async def _sample_members(self, connected: _MemberAnswers, *, with_queues: bool) -> MembersSample:
+        through = addresses_of(connected.ok.values())
+        told = await self._ask_members(through) if with_queues else Answers[str, RunningInfo]({}, {})
+        proxies, failures = Proxies.ABSENT, _failures(connected, told)
+        if not through:
+            proxies, proxy_failures = await self._find_proxies(self._client, connected.ok)
+            failures += proxy_failures
+        unseen = unseen_reason(connected.failed.values(), proxies)
+        silent_ids = tuple(sorted(set(through) - set(told.ok))) if with_queues else ()
+        unowned = Unknown.CLIENT_SILENT if silent_ids else Unknown.NOT_ASSIGNED
+        if not through:
+            unowned = unseen or Unknown.NO_MEMBERS
+        elif not with_queues:
+            unowned = Unknown.NOT_REPORTED
+        found = [connections for _, connections in connected.ok.values() if connections is not None]
+        subscribed = {topic for connections in found for topic in connections.subscriptions}
+        subscribed.update(item.topic for info in told.ok.values() for item in info.subscriptions)
+        return MembersSample(
             state=group_state(unseen, has_members=bool(through)),
             client_ids=tuple(sorted(through)),
-            queues={mq: _queue_sample(mq, stored, told.ok, unowned, pops=pops, forgetful=forgetful) for mq in queues},
             silent_ids=silent_ids,
+            running=told.ok,
+            unowned=unowned,
+            is_popping=any(each.consume_type == CONSUME_POP for each in found),
+            is_broadcasting=any(each.message_model == BROADCASTING for each in found),
+            forgetful=_forgetful(found),
+            subscribed=frozenset(subscribed),
+            knows_topics=bool(through) and unseen is None and len(told.ok) == len(through),
             failures=tuple(failures),
         )
+
+    async def _ask_connections(self) -> _MemberAnswers:
+        async def ask(broker: Broker) -> tuple[str, GroupConnections | None]:
+            await self._pace.turn(broker.broker_name)
+            return await fetch_placed_connections(self._client, broker, self._group)
+
+        return await ask_all(self._brokers.values(), ask)
 
     async def _ask_offsets(
         self, broker_name: str, topic: str, queues: Sequence[MessageQueue]
@@ -151,6 +239,9 @@ class GroupSampler:
         return Answers({name: told for name, told in answers.ok.items() if told is not None}, answers.failed)
 
     async def _ask_member(self, client_id: str, address: str) -> RunningInfo:
+        await self._pace.turn(
+            next((name for name, each in self._brokers.items() if address in each.read_addresses), address)
+        )
         asking = ask_running_info(self._client, address, self._group, client_id)
         try:
             return await wait_for(self._client.clock, asking, _MEMBER_S)
@@ -181,15 +272,14 @@ async def sample_every(
         await pause(client.clock, min(max(0.0, next_s - client.clock.monotonic_s()), client.deadline.remaining_s()))
 
 
-def _forgetful(connected: _MemberAnswers) -> frozenset[str]:
+def _forgetful(connected: Sequence[GroupConnections]) -> frozenset[str]:
     """Return the members that can forget an offset that they were reset to."""
-    members = [member for _, found in connected.ok.values() if found is not None for member in found.members]
+    members = [member for found in connected for member in found.members]
     return frozenset(member.client_id for member in members if member.language == _FORGETFUL)
 
 
-def _failures(stored: _StoredAnswers, connected: _MemberAnswers, told: Answers[str, RunningInfo]) -> list[Failure]:
+def _failures(connected: _MemberAnswers, told: Answers[str, RunningInfo]) -> list[Failure]:
     return [
-        *(Failure(name, f"offsets of {topic}", error) for (name, topic), error in stored.failed.items()),
         *(Failure(broker.broker_name, "members", error) for broker, error in connected.failed.items()),
         *(Failure(None, f"running info of {client_id}", error) for client_id, error in told.failed.items()),
     ]
@@ -202,16 +292,7 @@ def _is_silence(error: RmqctlError) -> bool:
     return isinstance(error, DeadlineError)
 
 
-def _queue_sample(
-    mq: MessageQueue,
-    stored: _StoredAnswers,
-    told: Mapping[str, RunningInfo],
-    unowned: Unknown,
-    *,
-    pops: bool,
-    forgetful: Collection[str],
-) -> QueueSample:
-    """Return the sample of one queue; `unowned` is the reason to give when no member holds it."""
+def _queue_sample(mq: MessageQueue, stored: _StoredAnswers, members: MembersSample) -> QueueSample:
     place = mq.broker_name, mq.topic
     found = stored.ok[place][mq] if place in stored.ok else _Stored(None, None)
     reasons: dict[str, Unknown] = {}
@@ -221,21 +302,15 @@ def _queue_sample(
     ):
         if value is None:
             reasons[name] = reason_of([stored.failed[place]]) if place in stored.failed else absent
-    owners = tuple(
-        _owner(client_id, mq, each, may_forget=client_id in forgetful)
-        for client_id, each in sorted(told.items())
-        if mq in each.process_queues
-    )
+    owners = members.owners_of(mq)
     if not owners:
-        reasons["clientId"] = unowned
-    # A popping client may hold all queues of a broker together, as queue -1.
-    popped = {mq, mq._replace(queue_id=-1)}
+        reasons["clientId"] = members.unowned
     return QueueSample(
         mq=mq,
         consumer_offset=found.consumer_offset,
         max_offset=found.max_offset,
         owners=owners,
-        is_popped=pops or any(popped & each.pop_unacked.keys() for each in told.values()),
+        is_popped=members.is_popped(mq),
         reasons=reasons,
     )
 

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqctl.admin.offset_reading import GroupProgress
 from rmqctl.errors import UsageError
-from rmqctl.model.progress import QueueProgress, QueueReading, Unknown
-from rmqctl.model.sample import GroupSample, QueueSample
-from rmqctl.observe.recording import QueueDetail, RecordedSample
-from rmqctl.rules.progress import compute_progress
+from rmqctl.model.progress import QueueProgress, Unknown
+from rmqctl.observe.recording import RecordedSample
+from rmqctl.observe.sampled_progress import is_held, is_none_stored, sample_progress
 from rmqctl.rules.totals import total
 
 from .table_files import TableFiles
@@ -104,47 +103,6 @@ def sample_rows(recorded: RecordedSample, part: str) -> list[tuple[Any, ...]]:
     return [_row(group, row, run, part, recorded.cluster) for row in sample_progress(recorded)]
 
 
-def sample_progress(recorded: RecordedSample) -> list[QueueProgress]:
-    """Compute the progress of each queue in a sample, by the rules of `offset show`."""
-    return [
-        compute_progress(
-            _reading(queue, recorded.sample, recorded.details.get(mq, QueueDetail())), is_pop=queue.is_popped
-        )
-        for mq, queue in sorted(recorded.sample.queues.items())
-    ]
-
-
-def _reading(queue: QueueSample, sample: GroupSample, detail: QueueDetail) -> QueueReading:
-    reasons = dict(queue.reasons)
-    consumer_offset = queue.consumer_offset
-    if consumer_offset is not None and (consumer_offset < 0 or detail.is_none_stored):
-        # Clients treat an offset below 0 as not stored (RemoteBrokerOffsetStore).
-        consumer_offset, reasons["consumerOffset"] = None, Unknown.NEVER_COMMITTED
-    elif consumer_offset == 0 and detail.is_none_stored is None:
-        # A broker also answers 0 for "none stored".
-        consumer_offset, reasons["consumerOffset"] = None, Unknown.NOT_REPORTED
-    for name, value in (
-        ("consumerOffset", consumer_offset),
-        ("maxOffset", queue.max_offset),
-        ("minOffset", detail.min_offset),
-    ):
-        if value is None:
-            reasons.setdefault(name, Unknown.NOT_REPORTED)
-    client_ids = tuple(owner.client_id for owner in queue.owners if not owner.is_dropped)
-    if not client_ids and "clientId" not in reasons:
-        # All of its owners are giving it up.
-        reasons["clientId"] = Unknown.CLIENT_SILENT if sample.silent_ids else Unknown.NOT_ASSIGNED
-    return QueueReading(
-        mq=queue.mq,
-        min_offset=detail.min_offset,
-        max_offset=queue.max_offset,
-        consumer_offset=consumer_offset,
-        last_timestamp_ms=detail.last_timestamp_ms,
-        client_ids=client_ids,
-        reasons=reasons,
-    )
-
-
 def _row(group: str, row: QueueProgress, run: Run, part: str, cluster: str | None) -> tuple[Any, ...]:
     return (
         run.run_id,
@@ -165,25 +123,6 @@ def _row(group: str, row: QueueProgress, run: Run, part: str, cluster: str | Non
         *hour_of(run.at_ms),
         part,
     )
-
-
-def is_held(row: QueueProgress) -> bool | None:
-    """Return whether a member held a queue, as used by rules/health: None when members do not report it.
-
-    A member that pops reports its messages, not its queues. Members that were not asked do not report either.
-    """
-    if row.client_ids:
-        return True
-    if row.reasons.get("inflight") is Unknown.POP:
-        return None
-    return False if row.reasons.get("clientId") in (Unknown.NO_MEMBERS, Unknown.NOT_ASSIGNED) else None
-
-
-def is_none_stored(row: QueueProgress) -> bool | None:
-    """Return whether the broker reported that no offset is stored; None when the offset is unknown."""
-    if row.consumer_offset is not None:
-        return False
-    return True if row.reasons.get("consumerOffset") is Unknown.NEVER_COMMITTED else None
 
 
 def _text(text: str | None) -> str | None:

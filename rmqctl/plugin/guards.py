@@ -17,7 +17,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import AllocationError, Assignment, CustomStrategy
 from rmqctl.rules.allocate.base import check, require_ids
 
-from .hookspecs import BodyCodec, LetterTransform, SiteResolver
+from .hookspecs import BodyCodec, LetterTransform, Notifier, SiteResolver
 
 # Plugin code can raise anything; Ctrl-C still ends the program.
 ANY = (Exception, SystemExit)
@@ -66,6 +66,19 @@ def guarded_strategy(name: str, strategy: CustomStrategy, plugin: str | None = N
             raise PluginError(f"{who} failed: {said(error)}.") from error
 
     return allocate
+
+
+def guarded_notifier(name: str, notifier: Notifier, plugin: str | None = None) -> Notifier:
+    """Wrap a notifier: it raises PluginError when it fails."""
+    who = _who("Notifier", name, plugin)
+
+    def notify(alerts: Mapping[str, Any], target: str) -> None:
+        try:
+            notifier(dict(alerts), target)
+        except ANY as error:
+            raise PluginError(f"{who} failed: {said(error)}.") from error
+
+    return notify
 
 
 def guarded_resolver(name: str, resolver: SiteResolver, plugin: str | None = None) -> SiteResolver:

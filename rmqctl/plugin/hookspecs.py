@@ -34,6 +34,10 @@ BodyCodec = Callable[[bytes, Mapping[str, str], str], Any]
 # of the body and the changed properties (None deletes one). Returns None to leave the dead letter out.
 LetterTransform = Callable[[bytes, Mapping[str, str], str], Any]
 
+# Accepts alerts (a JSON object of the kind AlertList) and the text after the notifier's name in --notify. Raises an
+# exception if they could not be delivered.
+Notifier = Callable[[Mapping[str, Any], str], None]
+
 # Accepts "broker" or "client", and the broker's name or the client's id; returns its room, or None if unknown.
 SiteResolver = Callable[[str, str], str | None]
 
@@ -78,4 +82,12 @@ def rmqctl_letter_transforms() -> Mapping[str, LetterTransform]:  # type: ignore
     """Return transforms for dead letters on replay, by the name that --transform accepts.
 
     A transform accepts the body, the properties and the topic: see LetterTransform. An exception ends the replay.
+    """
+
+
+@hookspec
+def rmqctl_notifiers() -> Mapping[str, Notifier]:  # type: ignore[empty-body]
+    """Return notifiers for the alerts of `rmqctl watch`, by the name that --notify accepts.
+
+    A notifier accepts the alerts of one round and the target: see Notifier. It runs in a thread of its own.
     """

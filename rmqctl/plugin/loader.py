@@ -18,13 +18,14 @@ from .guards import (
     ANY,
     GuardedTransform,
     guarded_check,
+    guarded_notifier,
     guarded_resolver,
     guarded_strategy,
     guarded_transform,
     run_codec,
     said,
 )
-from .hookspecs import PROJECT, BodyCodec, SiteResolver
+from .hookspecs import PROJECT, BodyCodec, Notifier, SiteResolver
 from .sources import BUILT_IN, Source, find_sources
 from .text_encodings import encoding_names, text_codec
 
@@ -36,6 +37,7 @@ __all__ = [
     "guarded_strategy",
     "letter_transform",
     "load_plugins",
+    "notifiers",
     "run_codec",
     "site_resolvers",
     "strategies",
@@ -55,7 +57,8 @@ STRATEGIES = Kind("rmqctl_strategies", "strategies", "strategy")
 SITE_RESOLVERS = Kind("rmqctl_site_resolvers", "siteResolvers", "site resolver")
 TRANSFORMS = Kind("rmqctl_letter_transforms", "transforms", "transform")
 CHECKS = Kind("rmqctl_checks", "checks", "check")
-KINDS = (CODECS, STRATEGIES, SITE_RESOLVERS, TRANSFORMS, CHECKS)
+NOTIFIERS = Kind("rmqctl_notifiers", "notifiers", "notifier")
+KINDS = (CODECS, STRATEGIES, SITE_RESOLVERS, TRANSFORMS, CHECKS, NOTIFIERS)
 
 
 def load_plugins(files: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> pluggy.PluginManager:
@@ -170,6 +173,14 @@ def letter_transform(
 ) -> GuardedTransform:
     """Return one transform, guarded. Raises UsageError for an unknown name."""
     return guarded_transform(name, _named(TRANSFORMS, name, files, environ))
+
+
+def notifiers(files: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> dict[str, Notifier]:
+    """Return all notifiers by name, those of plugins guarded. Raises as body_codecs does."""
+    from rmqctl.watch.notifiers import BUILT_IN as OWN
+
+    brought = _collect(load_plugins(files, environ), NOTIFIERS)
+    return {**OWN, **{name: guarded_notifier(name, made, plugin) for name, (made, plugin) in brought.items()}}
 
 
 def _named(kind: Kind, name: str, files: Sequence[str], environ: Mapping[str, str] | None) -> Any:

@@ -254,16 +254,34 @@ def decode_topic_put_tps(body: bytes) -> float | None:
 def decode_consume_stats(body: bytes) -> ConsumeStats:
     """Read the answer of GET_CONSUME_STATS (ConsumeStats)."""
     data = loads(body)
-    queues = {
+    return ConsumeStats(_float(data.get("consumeTps", 0.0)), _wrappers(data["offsetTable"]))
+
+
+def _wrappers(table: Any) -> dict[MessageQueue, OffsetWrapper]:
+    return {
         _queue(key): OffsetWrapper(
             broker_offset=_int(item["brokerOffset"]),
             consumer_offset=_int(item["consumerOffset"]),
             pull_offset=_int(item["pullOffset"]) if "pullOffset" in item else None,
             last_timestamp_ms=_time(item.get("lastTimestamp")),
         )
-        for key, item in data["offsetTable"].items()
+        for key, item in table.items()
     }
-    return ConsumeStats(_float(data.get("consumeTps", 0.0)), queues)
+
+
+@_body
+def decode_broker_consume_stats(
+    is_wanted: Callable[[str], bool], body: bytes
+) -> dict[str, dict[MessageQueue, OffsetWrapper]]:
+    """Read the answer of GET_BROKER_CONSUME_STATS (ConsumeStatsList): the queues of the wanted groups, by group."""
+    found: dict[str, dict[MessageQueue, OffsetWrapper]] = {}
+    for item in _list(loads(body)["consumeStatsList"]):
+        for group, topics in item.items():
+            if is_wanted(_str(group)):
+                queues = found.setdefault(group, {})
+                for each in _list(topics):
+                    queues.update(_wrappers(each["offsetTable"]))
+    return found
 
 
 @_body

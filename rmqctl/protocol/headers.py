@@ -70,6 +70,11 @@ def get_consume_stats(group: str, topic: str | None = None) -> Command:
     return Command(RequestCode.GET_CONSUME_STATS, fields)
 
 
+def get_broker_consume_stats() -> Command:
+    """Ask for the offsets of all groups of a broker (GetConsumeStatsInBrokerHeader); may be megabytes."""
+    return Command(RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"})
+
+
 def get_topic_stats(topic: str) -> Command:
     """Ask for the smallest and largest offset of a topic's queues (GetTopicStatsInfoRequestHeader)."""
     return Command(RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic})

@@ -67,14 +67,16 @@ def _lag(reading: QueueReading, reasons: dict[str, Unknown], *, is_broadcasting:
             return 0, 0
     elif max_offset is None:
         reason = reasons.get("maxOffset", Unknown.NOT_REPORTED)
-    elif min_offset is None and consumer_offset < max_offset:
-        # Some of the messages in between may have been deleted.
+    elif min_offset is None and consumer_offset < max_offset and reading.last_timestamp_ms is None:
+        # Some of the messages in between may have been deleted, unless the message before them still exists.
         reason = reasons.get("minOffset", Unknown.NOT_REPORTED)
     elif consumer_offset > max_offset:
         # The topic was recreated, or a reset went wrong: clients are sent back by PULL_OFFSET_MOVED.
         reason = Unknown.OFFSET_BEYOND_MAX
     else:
         if min_offset is None:
+            if reading.last_timestamp_ms is not None:
+                return max_offset - consumer_offset, 0
             reasons["lost"] = reasons.get("minOffset", Unknown.NOT_REPORTED)
         return compute_lag(min_offset, max_offset, consumer_offset)
     reasons["lag"] = reasons["lost"] = reason

@@ -166,6 +166,7 @@ class BrokerState:
         """Return the answers by request code."""
         return {
             Q.GET_CONSUME_STATS: self._consume_stats,
+            Q.GET_BROKER_CONSUME_STATS: self._broker_stats,
             Q.GET_CONSUMER_CONNECTION_LIST: self._connections,
             Q.GET_TOPIC_STATS_INFO: self._topic_stats,
             Q.QUERY_CONSUME_TIME_SPAN: self._time_span,
@@ -274,6 +275,20 @@ class BrokerState:
                     row["pullOffset"] = max(offset, self.pulls.get((group, topic, queue_id), 0))
                 rows.append((mq_key(topic, self.name, queue_id), row))
         return ok(f'{{"consumeTps":1.5,"offsetTable":{java_map(rows)}}}'.encode())
+
+    def _broker_stats(self, request: Command) -> Command:
+        """Answer one table per group and topic, with as many queues as can be written, and no pull offsets."""
+        groups = []
+        for group in sorted(self.configured):
+            tables = []
+            for topic in self.offsets.get(group, {}):
+                online = self.groups.get(group)
+                if topic not in self.topics or (online is not None and topic not in online.topics):
+                    continue
+                fields = {"consumerGroup": group, "topic": topic}
+                tables.append(self._consume_stats(Command(request.code, fields)).body.decode())
+            groups.append(f"{{{json.dumps(group)}:[{','.join(tables)}]}}")
+        return ok(f'{{"consumeStatsList":[{",".join(groups)}],"totalDiff":0}}'.encode())
 
     def _connections(self, request: Command) -> Command:
         group = self.groups.get(request.ext_fields["consumerGroup"])

@@ -41,6 +41,7 @@ _ASKING = {
     "group subscriptions": ["my-group"],
     "group config": ["my-group"],
     "diagnose": ["my-group"],
+    "watch": ["my-group"],
     "whatif allocate": ["my-group"],
     "whatif churn": ["my-group"],
     "whatif readonly": ["--broker", "broker-a"],
@@ -73,7 +74,7 @@ _NOT_ASKING = {
     "pipeline package",
     "pipeline run",  # asks nobody without PySpark: tests/spark/test_run.py
 }
-_STREAMING = {"message tail", "consume run"}
+_STREAMING = {"message tail", "consume run", "watch"}
 
 
 _ITEM = {"topic": "t", "brokerName": "broker-a", "queueId": 0}

@@ -49,9 +49,7 @@ LINE: dict[str, Any] = {
             "consumerOffset": 20,
             "maxOffset": 100,
             "minOffset": 7,
-            "lastTimestamp": None,
             "isNoneStored": False,
-            "isPopped": False,
             "owners": [
                 {
                     "clientId": "10.0.0.7@1",
@@ -64,7 +62,6 @@ LINE: dict[str, Any] = {
                     "mayForget": False,
                 }
             ],
-            "reasons": {},
         },
         {
             "topic": "orders",
@@ -72,11 +69,6 @@ LINE: dict[str, Any] = {
             "queueId": 1,
             "consumerOffset": None,
             "maxOffset": None,
-            "minOffset": None,
-            "lastTimestamp": None,
-            "isNoneStored": None,
-            "isPopped": False,
-            "owners": [],
             "reasons": {"maxOffset": "BROKER_UNREACHABLE"},
         },
     ],

@@ -15,6 +15,7 @@ from rmqctl.model.progress import QueueReading, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
 from rmqctl.observe.recording import QueueDetail, RecordedSample, write_sample
+from rmqctl.observe.sampled_progress import is_held, is_none_stored
 from rmqctl.pipeline.compaction import batches, files_to_merge
 from rmqctl.pipeline.job import JobOptions
 from rmqctl.pipeline.jobs.snapshot import JOB, read_samples
@@ -23,8 +24,6 @@ from rmqctl.pipeline.snapshots import (
     check_run_id,
     default_run_id,
     hour_of,
-    is_held,
-    is_none_stored,
     most_behind,
     recording_part,
     sample_rows,

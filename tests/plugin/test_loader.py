@@ -51,7 +51,7 @@ def test_every_hook_is_documented() -> None:
         assert text.startswith("Return "), name
         assert len(text.splitlines()) > 1, name
     assert "--plugin FILE" in (hookspecs.__doc__ or "")
-    assert len(Path(inspect.getfile(hookspecs)).read_text().splitlines()) < 90
+    assert len(Path(inspect.getfile(hookspecs)).read_text().splitlines()) < 100
 
 
 def test_what_plugins_import_is_documented_and_all_that_shipped_ones_need() -> None:

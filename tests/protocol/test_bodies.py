@@ -41,11 +41,19 @@ MODES = (
     '"H":{"consumerGroup":"H","mode":"POP","popShareQueueNum":0,"topic":"T"}},'
     '"U":{"G":{"consumerGroup":"G","mode":"PULL","popShareQueueNum":3,"topic":"U"}}}}'
 )
+BROKER_STATS = (
+    '{"brokerAddr":"127.0.0.1:10911","consumeStatsList":[{"G":[{"consumeTps":0.0,"offsetTable":{{"brokerName":"broker-a",'
+    '"queueId":0,"topic":"T"}:{"brokerOffset":4,"consumerOffset":3,"lastTimestamp":1795238762325,"pullOffset":0}}},'
+    '{"consumeTps":0.0,"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"U"}:{"brokerOffset":9,'
+    '"consumerOffset":0,"lastTimestamp":0,"pullOffset":0}}}]},{"idle":[]},{"other":[{"consumeTps":0.0,"offsetTable":{}}]}'
+    '],"totalDiff":1,"totalInflightDiff":-3}'
+)
 DECODERS: dict[str, tuple[Callable[[bytes], Any], str]] = {
     "cluster_info": (bodies.decode_cluster_info, answer(answers(106)[0]).body.decode()),
     "route": (partial(bodies.decode_route, "ship"), answer(answers(105)[0]).body.decode()),
     "topic_names": (bodies.decode_topic_names, answer(answers(206)[0]).body.decode()),
     "consume_stats": (bodies.decode_consume_stats, answer(answers(208)[-1]).body.decode()),
+    "broker_consume_stats": (partial(bodies.decode_broker_consume_stats, bool), BROKER_STATS),
     "topic_stats": (bodies.decode_topic_stats, answer(answers(202)[0]).body.decode()),
     "consume_time_span": (bodies.decode_consume_time_span, SPAN % (500, 1795237328000)),
     "broker_clock": (bodies.decode_broker_clock, SPAN % (1795237330001, -1)),
@@ -109,6 +117,17 @@ def test_recorded_consume_stats(exchange: Exchange) -> None:
     }
     assert len(stats.queues) == text.count("brokerOffset") == 5
     assert [str(stats.consume_tps)] == re.findall(r'"consumeTps":([0-9.]+)', text)
+
+
+def test_stats_of_a_whole_broker_are_those_of_the_wanted_groups() -> None:
+    found = bodies.decode_broker_consume_stats(lambda group: group != "other", BROKER_STATS.encode())
+    assert found == {
+        "G": {
+            MessageQueue("T", "broker-a", 0): OffsetWrapper(4, 3, 0, 1795238762325),
+            MessageQueue("U", "broker-a", 0): OffsetWrapper(9, 0, 0, None),
+        },
+        "idle": {},
+    }
 
 
 def test_consume_stats_of_both_releases_in_numbers() -> None:

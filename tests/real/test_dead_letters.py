@@ -37,9 +37,12 @@ def test_dead_letters_of_a_java_consumer(cluster: Cluster, rmqctl: Rmqctl, tmp_p
     assert listed["keptUntilTimestamp"] - listed["earliestTimestamp"] == 72 * 3_600_000
     shown = rmqctl.items("dlq", "show", group)
     assert {item["body"] for item in shown} == set(bodies)
-    assert {(item["originTopic"], item["reconsumeTimes"], item["givenUp"]) for item in shown} == {
-        (topic, 1, "FIRST_FAILURE")
-    }
+    assert {(item["originTopic"], item["reconsumeTimes"]) for item in shown} == {(topic, 1)}
+    for item in shown:
+        # When the broker is too busy to take a message back, the client sends it to the retry topic itself, with its
+        # limit (sendMessageBackAsNormalMessage).
+        is_sent = "MAX_RECONSUME_TIMES" in item["properties"]
+        assert item["givenUp"] == ("MAX_RECONSUME_TIMES" if is_sent else "FIRST_FAILURE")
     european = rmqctl.items("dlq", "show", group, "--body-match", "to.region == 'EU' && n > `2`")
     assert {json.loads(item["body"])["n"] for item in european} == set(range(4, _COUNT, 2))
     tags = {item["value"]: item["count"] for item in rmqctl.items("dlq", "stats", group, "--by", "tag")}

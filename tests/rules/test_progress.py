@@ -186,13 +186,21 @@ def test_a_group_whose_whole_backlog_was_deleted_has_no_lag() -> None:
 
 
 def test_without_a_min_offset_the_lag_may_hold_deleted_messages_and_is_unknown() -> None:
-    progress = compute_progress(_reading(min_offset=None, reasons={"minOffset": Unknown.NOT_REPORTED}))
+    unread = {"minOffset": Unknown.NOT_REPORTED}
+    progress = compute_progress(_reading(min_offset=None, last_timestamp_ms=None, reasons=unread))
     assert (progress.lag, progress.lost) == (None, None)
     assert progress.reasons["lag"] is progress.reasons["lost"] is Unknown.NOT_REPORTED
 
 
+def test_without_a_min_offset_the_store_time_of_the_last_consumed_message_proves_that_nothing_was_lost() -> None:
+    progress = compute_progress(_reading(min_offset=None, reasons={"minOffset": Unknown.NOT_REPORTED}))
+    assert (progress.lag, progress.lost) == (100, 0)
+    assert progress.reasons.keys().isdisjoint({"lag", "lost"})
+
+
 def test_without_a_min_offset_nothing_is_unread_at_the_end_of_a_queue() -> None:
     reading = _reading(min_offset=None, reasons={"minOffset": Unknown.NOT_REPORTED})
+    reading = structs.replace(reading, last_timestamp_ms=None)
     progress = compute_progress(structs.replace(reading, consumer_offset=reading.max_offset))
     assert (progress.lag, progress.lost) == (0, None)
 

@@ -21,7 +21,7 @@ Examples:
 
 Lists installed plugins (entry points of the group "rmqctl"), those in the variable RMQCTL_PLUGINS, and the given files.
 Their code is run to find what they provide: codecs for --codec, strategies and site resolvers for whatif allocate,
-transforms for dlq replay, checks for diagnose. rmqctl's own strategies and checks are not listed.
+transforms for dlq replay, checks for diagnose, notifiers for watch. rmqctl's own strategies and checks are not listed.
 
 A plugin that fails keeps its row, and the exit code is 8. If two plugins provide the same name, both fail and other
 commands use neither. A plugin may replace a name of rmqctl's own (OVERRIDES, with -o wide)."""
@@ -105,6 +105,7 @@ COLUMNS = (
     Column("RESOLVERS", "siteResolvers", show=_names("siteResolvers")),
     Column("TRANSFORMS", "transforms", show=_names("transforms")),
     Column("CHECKS", "checks", show=_names("checks")),
+    Column("NOTIFIERS", "notifiers", show=_names("notifiers"), gives_way=True),
     Column("STATE", "state", is_alarm=lambda item: item["state"] != "OK"),
     Column("HOOKS", "hooks", show=_names("hooks"), is_wide=True),
     Column("OVERRIDES", "takesOver", show=_names("takesOver"), is_wide=True),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from rmqctl.client.access import Access
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.observe.recording import RecordedSample, read_recording
+from rmqctl.observe.sampled_progress import sample_progress
 from rmqctl.pipeline.compaction import compact, drop_run
 from rmqctl.pipeline.job import Field, Job, JobOptions, Kind, Outcome, Written
 from rmqctl.pipeline.snapshots import (
@@ -28,7 +30,6 @@ from rmqctl.pipeline.snapshots import (
     most_behind,
     progress_rows,
     recording_part,
-    sample_progress,
     sample_rows,
     sample_run,
     summary_row,
@@ -203,15 +204,16 @@ def read_samples(options: JobOptions) -> Iterator[RecordedSample]:
     recorded_groups: set[str] = set()
     for name in options.recordings:
         try:
-            with Path(name).open("rb") as lines:
+            with gzip.open(name) if name.endswith(".gz") else Path(name).open("rb") as lines:
                 for recorded in read_recording(lines, name):
                     recorded_groups.add(recorded.sample.group)
                     if not options.groups or matching(options.groups, [recorded.sample.group]):
                         yield recorded
         except FileNotFoundError:
             raise NotFoundError("File", name) from None
-        except OSError as error:
-            raise UsageError(f"Cannot read {name}: {error.strerror}.") from None
+        except (OSError, EOFError) as error:
+            reason = getattr(error, "strerror", None) or "it is not a complete gzip file"
+            raise UsageError(f"Cannot read {name}: {reason}.") from None
     lacking = [wanted for wanted in options.groups if not matching([wanted], recorded_groups)]
     hint = "Name groups of the recording, or omit --group."
     require_fit("The recording", "group", recorded_groups, lacking, hint=hint)

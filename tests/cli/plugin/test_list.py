@@ -42,8 +42,8 @@ def test_rmqctls_own_are_there_without_any(capsys: Captured) -> None:
     result = call(capsys, "plugin", "list")
     assert (result.code, result.err) == (0, "")
     assert [line.split() for line in result.out.splitlines()] == [
-        ["PLUGIN", "FROM", "CODECS", "STRATEGIES", "RESOLVERS", "TRANSFORMS", "CHECKS", "STATE"],
-        ["rmqctl", "built", "in", "base64,msgpack", "-", "-", "-", "-", "OK"],
+        ["PLUGIN", "FROM", "CODECS", "STRATEGIES", "RESOLVERS", "TRANSFORMS", "CHECKS", "NOTIFIERS", "STATE"],
+        ["rmqctl", "built", "in", "base64,msgpack", "-", "-", "-", "-", "-", "OK"],
     ]
 
 
@@ -64,6 +64,7 @@ def test_the_shipped_ones_tell_what_they_bring(capsys: Captured) -> None:
         "siteResolvers": ["zone-suffix"],
         "transforms": [],
         "checks": [],
+        "notifiers": [],
         "takesOver": [],
         "state": "OK",
         "error": None,
@@ -96,7 +97,7 @@ def test_one_that_fails_keeps_its_row_and_hides_no_other(capsys: Captured, tmp_p
     assert {name: row["state"] for name, row in rows.items()} == {
         "rmqctl": "OK", "broken": "FAILED", "half": "FAILED", "gone": "FAILED", "fine": "OK",
     }  # fmt: skip
-    kinds = ("hooks", "codecs", "strategies", "siteResolvers", "transforms", "checks")
+    kinds = ("hooks", "codecs", "strategies", "siteResolvers", "transforms", "checks", "notifiers")
     assert rows["broken"]["error"].endswith(f"plugin {broken}: SystemExit: 0.")
     assert rows["broken"]["reasons"] == dict.fromkeys(kinds, "NOT_LOADED")
     assert [rows["broken"][key] for key in kinds] == [None] * len(kinds)

@@ -1,0 +1,1 @@
+"""rmqctl watch."""

@@ -1,0 +1,29 @@
+"""What rmqctl watch shows: its columns."""
+
+from __future__ import annotations
+
+from rmqctl.cli.output.listing import Column, Item
+from rmqctl.cli.output.totals import show_total
+from rmqctl.rules.durations import short_duration
+
+
+def _show_time_lag(item: Item) -> str:
+    if item["timeLagMs"] is not None:
+        return short_duration(item["timeLagMs"])
+    return f">={short_duration(item['timeLagAtLeastMs'])}" if item["timeLagAtLeastMs"] else "-"
+
+
+COLUMNS = (
+    Column("AT", "at", show=lambda item: f"{item['atIso'][11:19]}Z"),
+    Column("CLUSTER", "cluster", is_wide=True),
+    Column("GROUP", "group"),
+    Column("HEALTH", "health", is_alarm=lambda item: item["health"] != "OK"),
+    Column("BEFORE", "before"),
+    Column("LAG", "lag", show=show_total("lag"), is_number=True),
+    Column("TIME-LAG", "timeLagMs", show=_show_time_lag, is_number=True),
+    Column("MEMBERS", "memberCount", is_number=True),
+    Column("QUEUES", "queueCount", is_number=True, is_wide=True),
+    Column("RULE", "rule"),
+    Column("WORST-QUEUE", "worstQueue", is_wide=True),
+    Column("REASON", "reason", is_sentence=True),
+)

@@ -1,0 +1,144 @@
+"""rmqctl watch: watch groups over time, judge them, record, export and notify."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+from typing import Annotated
+
+import typer
+
+from rmqctl.cli.durations import duration_option_ms
+from rmqctl.cli.invocation import Invocation
+from rmqctl.cli.output.streaming import Stream, require_stream
+from rmqctl.errors import UsageError
+
+from .display import COLUMNS
+
+HELP = """\b
+Examples:
+  rmqctl watch                                    # all groups, until Ctrl-C
+  rmqctl watch my-group 'payments-*' --every 10s
+  rmqctl watch --metrics 127.0.0.1:9464 -q        # for Prometheus
+  rmqctl watch --record groups.jsonl              # for rmqctl pipeline run
+  rmqctl watch --notify webhook:@/etc/pager-url --notify-at STALL
+  rmqctl watch my-group --notify 'command:./page.sh' --for 1h
+  rmqctl watch --dashboard > dashboard.json       # for Grafana
+
+Reads all groups every --every, and judges each queue by its samples in --window, by the rules of Burrow. A group is as
+healthy as its worst queue. A line appears when the health of a group changes.
+
+\b
+  REWIND   the offset went back
+  STOP     no member holds the queue, and its offset does not move
+  STALL    the offset does not move, although messages are unread
+  WARN     the offset moves, but the lag does not fall
+  UNKNOWN  something could not be read, or no offset is stored
+  OK       the group catches up, or was caught up at some time in --window
+
+TIME-LAG is the age of the oldest unread message, interpolated between the samples. A value after >= is a lower bound.
+
+At most --rate requests per second are sent to each broker. With many groups, members, messages in flight and dead
+letters are therefore read less often than offsets; groups that are not OK are read first.
+
+\b
+--notify TARGET  webhook:URL (or just the URL): POST of a JSON document
+                 command:COMMAND: JSON on stdin, RMQCTL_GROUP ... as variables
+                 file:FILE: a line of JSON
+                 NAME:TEXT: a plugin's notifier
+                 A target of @FILE is read from FILE, which keeps secrets out
+                 of the list of processes.
+
+A notification is sent when a group reaches --notify-at, and again only if it becomes worse. The incident is resolved
+when the group has been better for --quiet-for. One notification has all groups of a round. After a restart, open
+incidents are sent again.
+
+--record appends to FILE. A full FILE becomes FILE.1.gz, FILE.1.gz becomes FILE.2.gz, and so on up to --record-keep.
+After a restart, the samples of FILE count for the verdicts.
+
+After --for, --rounds or SIGTERM, the exit code is 0, or 8 when a part was not read, recorded or delivered. Ctrl-C gives
+130."""
+
+
+def command(
+    ctx: typer.Context,
+    groups: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[GROUP]...", help="Consumer groups; * and ? are wildcards. [default: all]", show_default=False
+        ),
+    ] = None,
+    every: Annotated[str, typer.Option("--every", metavar="TIME", help="Time between two rounds.")] = "15s",
+    window: Annotated[str, typer.Option("--window", metavar="TIME", help="Judge the samples of this time.")] = "5m",
+    lag_allowance: Annotated[
+        int, typer.Option("--lag-allowance", metavar="N", min=0, help="Up to this lag, a queue is caught up.")
+    ] = 0,
+    rate: Annotated[
+        float, typer.Option("--rate", metavar="N", min=0.1, help="Most requests per second to each broker.")
+    ] = 2.0,
+    for_: Annotated[str | None, typer.Option("--for", metavar="TIME", help="End after this time.")] = None,
+    rounds: Annotated[int | None, typer.Option("--rounds", metavar="N", min=1, help="End after N rounds.")] = None,
+    each_round: Annotated[bool, typer.Option("--each-round", help="Show every group in every round.")] = False,
+    record: Annotated[str | None, typer.Option("--record", metavar="FILE", help="Append the samples to FILE.")] = None,
+    record_size: Annotated[int, typer.Option("--record-size", metavar="MB", min=1, help="Largest size of FILE.")] = 64,
+    record_keep: Annotated[
+        int, typer.Option("--record-keep", metavar="N", min=0, help="Number of full, compressed files to keep.")
+    ] = 8,
+    metrics: Annotated[
+        str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Serve metrics to Prometheus.")
+    ] = None,
+    notify: Annotated[
+        list[str] | None, typer.Option("--notify", metavar="TARGET", help="Send notifications; repeatable.")
+    ] = None,
+    notify_at: Annotated[
+        str, typer.Option("--notify-at", metavar="HEALTH", help="Notify of this health or worse.")
+    ] = "WARN",
+    quiet_for: Annotated[
+        str, typer.Option("--quiet-for", metavar="TIME", help="Resolve an incident after this time.")
+    ] = "10m",
+    dashboard: Annotated[bool, typer.Option("--dashboard", help="Print a Grafana dashboard for the metrics.")] = False,
+    plugin: Annotated[
+        list[str] | None, typer.Option("--plugin", metavar="FILE", help="Plugin with notifiers; repeatable.")
+    ] = None,
+) -> int:
+    """Run the command. Its help consists of the registry's summary and HELP."""
+    if dashboard:
+        from importlib.resources import files
+
+        Invocation(ctx, needs_cluster=False)
+        typer.echo(files("rmqctl.watch").joinpath("dashboard.json").read_text(), nl=False)
+        return 0
+    invocation = Invocation(ctx)
+    require_stream(invocation.display)
+    from rmqctl.rules.durations import short_duration
+    from rmqctl.rules.health import Health
+    from rmqctl.rules.names import one_of
+
+    from .session import Session, WatchSettings, least_window_ms
+
+    if notify_at.upper() not in set(Health) - {Health.OK}:
+        raise UsageError(f"Invalid health {notify_at!r} in --notify-at.", hint=one_of(list(Health)[:-1]))
+    settings = WatchSettings(
+        groups=tuple(map(invocation.full_name, groups or ())),
+        every_s=duration_option_ms("--every", every) / 1000,
+        window_ms=duration_option_ms("--window", window),
+        lag_allowance=lag_allowance,
+        rate_per_s=rate,
+        for_s=None if for_ is None else duration_option_ms("--for", for_) / 1000,
+        round_count=rounds,
+        shows_each_round=each_round,
+        notify_at=Health(notify_at.upper()),
+        quiet_ms=duration_option_ms("--quiet-for", quiet_for),
+    )
+    least_ms = least_window_ms(settings.every_s)
+    if settings.window_ms < least_ms:
+        raise UsageError(
+            f"--window must be at least {short_duration(least_ms)} with this --every.",
+            hint="A verdict requires three samples that cover 30 s.",
+        )
+    stream = Stream("GroupHealth", COLUMNS, lambda item: f"{item['group']} {item['health']}", invocation.display)
+    session = Session(settings, stream, with_notes=invocation.display.with_notes)
+    try:
+        session.open(record, record_size << 20, record_keep, metrics=metrics, notify=notify or (), plugins=plugin or ())
+        invocation.ask(session.run, is_service=True)
+    finally:
+        is_delivered = session.close()
+    return 0 if session.is_complete and is_delivered else 8

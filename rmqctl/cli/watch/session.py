@@ -1,0 +1,240 @@
+"""One run of rmqctl watch: shows the rounds, and owns the recording, the metrics and the notifiers."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, aclosing, contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from rmqctl.admin.brokers import fetch_cluster
+from rmqctl.admin.group_names import require_group
+from rmqctl.cli.output.streaming import Stream
+from rmqctl.cli.output.text import note_to_stderr, printable, to_stderr
+from rmqctl.cli.output.waiting import Waiting
+from rmqctl.errors import UsageError
+from rmqctl.model.failure import Failure
+from rmqctl.observe.fleet_sampler import FleetSampler
+from rmqctl.rules.health import WORST_FIRST, Health, Settings
+from rmqctl.rules.times import iso_time
+from rmqctl.rules.wildcards import is_pattern, matching
+from rmqctl.rules.words import counted
+from rmqctl.watch.health import HealthWindow
+from rmqctl.watch.incidents import Incidents
+from rmqctl.watch.items import health_item
+from rmqctl.watch.rounds import Watch, WatchRound
+
+if TYPE_CHECKING:
+    from rmqctl.client.core import Client
+    from rmqctl.watch.metrics import Exporter
+    from rmqctl.watch.notifiers import Delivery
+    from rmqctl.watch.recorder import Recorder
+
+# With more groups, those that are OK at first are only counted.
+_FEW_GROUPS = 20
+_DELIVER_S = 30.0
+
+
+class WatchSettings(Struct, frozen=True, kw_only=True):
+    """The options of rmqctl watch; see its help."""
+
+    groups: tuple[str, ...]
+    every_s: float
+    window_ms: int
+    lag_allowance: int
+    rate_per_s: float
+    for_s: float | None
+    round_count: int | None
+    shows_each_round: bool
+    notify_at: Health
+    quiet_ms: int
+
+
+def least_window_ms(every_s: float) -> int:
+    """Return the shortest window in which a verdict is possible, in ms: samples may be late by a round."""
+    every_ms, least = round(every_s * 1000), Settings()
+    return max(least.least_count * every_ms, least.least_span_ms) + every_ms
+
+
+class Session:
+    """Runs the watch. `is_complete` is whether everything was read and recorded in every round."""
+
+    def __init__(self, settings: WatchSettings, stream: Stream, *, with_notes: bool) -> None:
+        self._settings, self._stream, self._with_notes = settings, stream, with_notes
+        self._recorder: Recorder | None = None
+        self._exporter: Exporter | None = None
+        self._deliveries: list[Delivery] = []
+        self._failed_alert_count = 0
+        self._failed: dict[tuple[str | None, str], Failure] = {}
+        self.is_complete = True
+
+    def open(
+        self, record: str | None, most_bytes: int, keep_count: int, *, metrics: str | None, notify: Sequence[str],
+        plugins: Sequence[str],
+    ) -> None:  # fmt: skip
+        """Open the recording, the metrics and the notifiers. Raises UsageError before anything is asked."""
+        if notify:
+            from rmqctl.plugin.loader import notifiers
+            from rmqctl.watch.notifiers import Delivery, parse_target
+
+            known = notifiers(plugins)
+            targets = [parse_target(text, known) for text in notify]
+            self._deliveries = [Delivery(target, self._note_failed_alert) for target in targets]
+        if metrics is not None:
+            from rmqctl.watch.metrics import Exporter
+
+            self._exporter = Exporter(*_address(metrics))
+        if record is not None:
+            from rmqctl.watch.recorder import Recorder
+
+            self._recorder = Recorder(record, most_bytes=most_bytes, keep_count=keep_count)
+
+    def close(self) -> bool:
+        """Close everything; return whether all alerts were delivered."""
+        if self._exporter is not None:
+            self._exporter.close()
+        if self._recorder is not None:
+            self._recorder.close()
+        closed = [delivery.close(_DELIVER_S) for delivery in self._deliveries]
+        return all(closed) and self._failed_alert_count == 0
+
+    async def run(self, client: Client) -> None:
+        """Watch until --for or --rounds ends it. Raises NotFoundError for a group that does not exist."""
+        settings, clock = self._settings, client.clock
+        window = HealthWindow(settings.window_ms, Settings(lag_allowance=settings.lag_allowance))
+        if self._recorder is not None:
+            now_ms = clock.now_ms()
+            for recorded in self._recorder.recent(now_ms - settings.window_ms):
+                group = recorded.sample.group
+                if recorded.sample.at_ms < now_ms and (not settings.groups or matching(settings.groups, [group])):
+                    window.add(recorded)
+        watch = Watch(
+            FleetSampler(client, settings.groups, every_s=settings.every_s, rate_per_s=settings.rate_per_s),
+            window,
+            Incidents(settings.notify_at, settings.quiet_ms),
+            clock=clock,
+            every_s=settings.every_s,
+            recorder=self._recorder,
+            exporter=self._exporter,
+            send=self._send,
+            failed_alert_count=lambda: self._failed_alert_count,
+        )
+        with _ending_at_sigterm():
+            await self._show_rounds(client, watch)
+
+    async def _show_rounds(self, client: Client, watch: Watch) -> None:
+        settings, clock = self._settings, client.clock
+        until_s = None if settings.for_s is None else clock.monotonic_s() + settings.for_s
+        round_count = 0
+        async with aclosing(watch.rounds()) as rounds:
+            with ExitStack() as status:
+                status.enter_context(Waiting("Reading all groups", is_wanted=self._with_notes))
+                async for found in rounds:
+                    round_count += 1
+                    status.close()
+                    if round_count == 1:
+                        await self._require_groups(client, found)
+                    self._show(found, is_first=round_count == 1)
+                    status.enter_context(
+                        Waiting(f"{_summary(found)}. Waiting for the next round", is_wanted=self._with_notes)
+                    )
+                    is_over = until_s is not None and clock.monotonic_s() + settings.every_s > until_s
+                    if is_over or round_count == settings.round_count:
+                        return
+
+    async def _require_groups(self, client: Client, found: WatchRound) -> None:
+        """Raise NotFoundError for a group that does not exist; report what may still appear."""
+        names = {group.key.group for group in found.groups}
+        for wanted in self._settings.groups:
+            if matching([wanted], names):
+                continue
+            if not is_pattern(wanted):
+                brokers = {broker.broker_name: broker for broker in (await fetch_cluster(client)).brokers}
+                await require_group(client, wanted, brokers, {})
+                self._note(f"Group {wanted} has no offsets yet.")
+            else:
+                self._note(f"No group matches {wanted} yet.")
+
+    def _show(self, found: WatchRound, *, is_first: bool) -> None:
+        self._note_failures(found)
+        if self._settings.shows_each_round:
+            self._stream.write([health_item(group, found.befores.get(group.key)) for group in found.groups])
+            return
+        is_counted = len(found.groups) > _FEW_GROUPS
+        shown = [
+            change
+            for change in found.changes
+            if not (is_counted and change.before is None and change.group.health is Health.OK)
+        ]
+        self._stream.write([health_item(change.group, change.before) for change in shown])
+        if is_first:
+            self._note(f"{_summary(found)}. A line appears when the health of a group changes.")
+
+    def _note_failures(self, found: WatchRound) -> None:
+        """Report on stderr what could not be read, when that changes."""
+        now = {(failure.broker_name, failure.what): failure for failure in found.failures}
+        self.is_complete = self.is_complete and not now
+        at = f"{str(iso_time(found.at_ms))[11:19]}Z"
+        for (broker_name, what), failure in now.items():
+            if (broker_name, what) not in self._failed:
+                sentence = failure.error.sentence
+                where = f"{broker_name}: " if broker_name and not sentence.startswith(f"{broker_name}:") else ""
+                self._note(f"{at} {where}{what}: {sentence}")
+        failing = {broker_name for broker_name, _ in now}
+        for broker_name in dict.fromkeys(broker_name for broker_name, _ in self._failed):
+            if broker_name not in failing:
+                self._note(f"{at} {broker_name or 'The rest'}: read again.")
+        self._failed = now
+
+    def _note(self, words: str) -> None:
+        if self._with_notes:
+            note_to_stderr(printable(words))
+
+    def _send(self, alert: dict[str, Any]) -> None:
+        for delivery in self._deliveries:
+            delivery.send(alert)
+
+    def _note_failed_alert(self, words: str) -> None:
+        self._failed_alert_count += 1
+        to_stderr(printable(f"rmqctl: {words}"))
+
+
+@contextmanager
+def _ending_at_sigterm() -> Iterator[None]:
+    """End the body without an error when a service manager stops the process."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    is_stopped = False
+
+    def stop() -> None:
+        nonlocal is_stopped
+        is_stopped = task is not None and task.cancel()
+
+    with suppress(NotImplementedError):  # Windows
+        loop.add_signal_handler(signal.SIGTERM, stop)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not is_stopped:
+            raise
+    finally:
+        with suppress(NotImplementedError):
+            loop.remove_signal_handler(signal.SIGTERM)
+
+
+def _summary(found: WatchRound) -> str:
+    healths = Counter(group.health for group in found.groups)
+    counts = ", ".join(f"{healths[each]} {each}" for each in reversed(WORST_FIRST) if healths[each])
+    return f"{counted(len(found.groups), 'group')}: {counts}" if counts else "0 groups"
+
+
+def _address(text: str) -> tuple[str, int]:
+    from rmqctl.net.address import parse_address
+
+    host, port = parse_address(text)
+    if not host:
+        raise UsageError("--metrics requires HOST:PORT.", hint="For this machine only: 127.0.0.1:9464.")
+    return host, port

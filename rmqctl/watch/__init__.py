@@ -1,0 +1,1 @@
+"""Watches groups over time: verdicts, incidents, and what reports them."""

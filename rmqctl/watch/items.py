@@ -1,0 +1,113 @@
+"""Verdicts and alerts as items, as `rmqctl watch` prints them and notifiers get them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rmqctl.diagnose.finding import command
+from rmqctl.rules.durations import short_duration
+from rmqctl.rules.health import WORST_FIRST, Health
+from rmqctl.rules.times import iso_time
+from rmqctl.rules.words import counted
+
+from .health import GroupHealth, QueueHealth
+from .incidents import Alert, AlertKind
+
+_MOST_SENTENCES = 5
+
+
+def health_item(group: GroupHealth, before: Health | None) -> dict[str, Any]:
+    """Return the verdict on a group; `before` is its previous health, None at first."""
+    lag, time_lag, worst = group.lag(), group.time_lag(), group.worst
+    reasons = {
+        "before": "NO_SAMPLES" if before is None else None,
+        "lag": lag.reason,
+        "timeLagMs": "OLDER_THAN_SAMPLES" if time_lag.at_least_ms else lag.reason or "NOT_REPORTED",
+        "memberCount": "NOT_REPORTED",
+        "worstQueue": "NO_SAMPLES",
+    }
+    item = {
+        "at": group.at_ms,
+        "atIso": iso_time(group.at_ms),
+        "cluster": group.key.cluster,
+        "group": group.key.group,
+        "health": group.health.value,
+        "before": None if before is None else before.value,
+        "lag": lag.value,
+        "lagAtLeast": lag.at_least,
+        "timeLagMs": time_lag.ms,
+        "timeLagAtLeastMs": time_lag.at_least_ms,
+        "memberCount": group.member_count,
+        "queueCount": len(group.queues),
+        "worstQueue": None if worst is None else str(worst.mq),
+        "rule": group.cause,
+        "reason": group.reason,
+        "queues": [_queue_item(each) for each in group.queues if each.verdict.health is not Health.OK],
+    }
+    return {**item, "reasons": {key: reason for key, reason in reasons.items() if item[key] is None}}
+
+
+def _queue_item(queue: QueueHealth) -> dict[str, Any]:
+    row = queue.row
+    return {
+        "topic": queue.mq.topic,
+        "brokerName": queue.mq.broker_name,
+        "queueId": queue.mq.queue_id,
+        "health": queue.verdict.health.value,
+        "rule": queue.verdict.cause.value,
+        "reason": queue.verdict.reason,
+        "consumerOffset": None if row is None else row.consumer_offset,
+        "maxOffset": None if row is None else row.max_offset,
+        "lag": None if row is None else row.lag,
+        "timeLagMs": queue.time_lag.ms,
+        "timeLagAtLeastMs": queue.time_lag.at_least_ms,
+        "clientIds": [] if row is None else list(row.client_ids),
+    }
+
+
+def notification(alerts: Sequence[Alert]) -> dict[str, Any]:
+    """Return the alerts of one round as notifiers get them: one document, however many groups a failure concerns."""
+    items = [_alert_item(alert) for alert in sorted(alerts, key=lambda alert: WORST_FIRST.index(alert.group.health))]
+    sentences = [item["text"] for item in items[:_MOST_SENTENCES]]
+    if len(items) > _MOST_SENTENCES:
+        sentences.append(f"{counted(len(items) - _MOST_SENTENCES, 'more group')}.")
+    return {
+        "apiVersion": "rmqctl/v1",
+        "kind": "AlertList",
+        "text": "\n".join(sentences),
+        "alertCount": len(items),
+        "items": items,
+    }
+
+
+def _alert_item(alert: Alert) -> dict[str, Any]:
+    group = alert.group
+    return {
+        "alert": alert.kind.value,
+        "incident": alert.incident,
+        "text": _sentence(alert),
+        "worst": alert.worst.value,
+        "since": alert.since_ms,
+        "sinceIso": iso_time(alert.since_ms),
+        "nextCommand": command("diagnose", group.key.group),
+        **health_item(group, None),
+    }
+
+
+def _sentence(alert: Alert) -> str:
+    group = alert.group
+    name = f"{group.key.group} ({group.key.cluster})" if group.key.cluster else group.key.group
+    for_ = short_duration(group.at_ms - alert.since_ms)
+    if alert.kind is AlertKind.RESOLVED:
+        return f"Resolved: {name} is {group.health}; it was {alert.worst} at worst, and the incident lasted {for_}."
+    where = f" {group.worst.mq}:" if group.worst is not None else ""
+    return f"{group.health}: {name}.{where} {group.reason}."
+
+
+def environment_of(document: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a command gets in its environment: the text, the number of alerts, and values of the worst one."""
+    worst = document["items"][0]
+    names = ("alert", "incident", "cluster", "group", "health", "rule")
+    values = {f"RMQCTL_{name.upper()}": worst[name] for name in names}
+    return {**values, "RMQCTL_TEXT": document["text"], "RMQCTL_ALERT_COUNT": str(document["alertCount"])}

@@ -1,0 +1,109 @@
+"""Reads round after round, judges, and hands each round to the recording, the metrics and the notifiers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from rmqctl.errors import RmqctlError
+from rmqctl.model.failure import Failure
+from rmqctl.net.clock import Clock, pause
+from rmqctl.observe.fleet_activity import GroupKey
+from rmqctl.observe.fleet_sampler import FleetSampler
+from rmqctl.rules.health import Health
+
+from .health import GroupHealth, HealthWindow
+from .incidents import Incidents
+from .items import notification
+from .metrics import Exporter, Published
+from .recorder import Recorder
+
+
+class VerdictChange(Struct, frozen=True):
+    """A verdict that differs from the previous one of its group; `before` is None for the first one."""
+
+    group: GroupHealth
+    before: Health | None
+
+
+class WatchRound(Struct, frozen=True):
+    """The verdicts of one round, those that changed, and what could not be read or recorded.
+
+    `befores` are the last settled verdicts before this round.
+    """
+
+    at_ms: int
+    groups: Sequence[GroupHealth]
+    changes: Sequence[VerdictChange]
+    befores: Mapping[GroupKey, Health]
+    failures: Sequence[Failure]
+
+
+class Watch:
+    """Watches groups until its generator is closed. `send` gets the alerts of each round, as one document."""
+
+    def __init__(
+        self,
+        sampler: FleetSampler,
+        window: HealthWindow,
+        incidents: Incidents,
+        *,
+        clock: Clock,
+        every_s: float,
+        recorder: Recorder | None = None,
+        exporter: Exporter | None = None,
+        send: Callable[[dict[str, Any]], None] = lambda _: None,
+        failed_alert_count: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self._sampler, self._window, self._incidents = sampler, window, incidents
+        self._clock, self._every_s = clock, every_s
+        self._recorder, self._exporter = recorder, exporter
+        self._send, self._failed_alert_count = send, failed_alert_count
+        self._healths: Mapping[GroupKey, Health] = {}
+
+    async def rounds(self) -> AsyncGenerator[WatchRound]:
+        """Yield a round every `every_s`; one that takes longer delays the next. Raises what the first round raises."""
+        while True:
+            found = await self._round()
+            next_s = self._sampler.last_round_s + self._every_s
+            yield found
+            urgent = {group.key for group in found.groups if group.health is not Health.OK}
+            undated = {group.key for group in found.groups if group.time_lag().ms is None}
+            await self._sampler.look_closer(next_s - self._clock.monotonic_s(), urgent, undated)
+            await pause(self._clock, max(0.0, next_s - self._clock.monotonic_s()))
+
+    async def _round(self) -> WatchRound:
+        read = await self._sampler.sample()
+        failures = list(read.failures)
+        if self._recorder is not None:
+            try:
+                self._recorder.write(read.samples.values())
+            except RmqctlError as error:
+                failures.append(Failure(None, "recording", error))
+        for key, sample in read.samples.items():
+            self._window.add(sample, read.activities[key].anchors)
+        groups = self._window.judge(read.at_ms, read.unseen)
+        if alerts := self._incidents.update(groups):
+            self._send(notification(alerts))
+        if self._exporter is not None:
+            self._exporter.publish(
+                Published(
+                    read.at_ms, groups, dict(read.activities), len(failures), dict(self._sampler.pace.counts),
+                    self._failed_alert_count(),
+                )
+            )  # fmt: skip
+        befores = self._healths
+        settled = {group.key: group.health for group in groups if group.is_settled}
+        self._healths = {
+            group.key: health
+            for group in groups
+            if (health := settled.get(group.key, befores.get(group.key))) is not None
+        }
+        changes = [
+            VerdictChange(group, befores.get(group.key))
+            for group in groups
+            if group.key in settled and group.health is not befores.get(group.key)
+        ]
+        return WatchRound(read.at_ms, groups, changes, befores, failures)

@@ -1,0 +1,63 @@
+"""What `rmqctl watch` records is judged alike by the job lag, queue by queue."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from rmqctl.pipeline.job import JobOptions
+from rmqctl.pipeline.jobs.lag import JOB
+from rmqctl.pipeline.jobs.snapshot import JOB as SNAPSHOT
+from rmqctl.pipeline.jobs.snapshot import read_samples
+from rmqctl.pipeline.lag_facts import Tasks, window_facts
+from rmqctl.pipeline.lag_report import facts_of_row, queue_of
+from rmqctl.pipeline.queue_windows import Windows
+from rmqctl.pipeline.tables import OFFSET_SNAPSHOTS, SCHEMAS, read_table, table_path
+from rmqctl.rules.health import Health, Settings, judge
+from rmqctl.watch.health import HealthWindow
+from rmqctl.watch.recorder import Recorder
+from tests.watch.test_rounds import WINDOW_MS, moving_cluster, watch_rounds
+
+
+def test_verdicts_of_a_recording_are_those_of_the_watch(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "groups.jsonl"
+    recorder = Recorder(str(path), most_bytes=60_000, keep_count=9)
+    cluster, before = moving_cluster()
+    rounds = watch_rounds(cluster, 12, before=before, recorder=recorder)
+    recorder.close()
+    files = sorted(str(each) for each in tmp_path.iterdir())
+    assert [Path(name).suffix for name in files] == [".jsonl", ".gz", ".gz"][: len(files)]
+    assert len(files) > 1
+    SNAPSHOT.run(spark, JobOptions(now_ms=0, tables=str(tmp_path), recordings=tuple(files)))
+
+    seen = set()
+    table = read_table(spark, table_path(str(tmp_path), OFFSET_SNAPSHOTS), SCHEMAS[OFFSET_SNAPSHOTS])
+    for found in (rounds[3], rounds[7], rounds[-1]):
+        end_ms = found.at_ms + 1
+        rows = table.where(f"unix_millis(snapshot_ts) between {end_ms - WINDOW_MS} and {found.at_ms}")
+        windows = Windows(WINDOW_MS, end_ms % WINDOW_MS, found.at_ms)
+        queues = window_facts(rows, windows, Tasks(WINDOW_MS)).toArrow().to_pylist()
+        judged = {
+            (row["consumer_group"], queue_of(row)): (row["status"], row["cause"], judge(facts_of_row(row)).reason)
+            for row in queues
+        }
+        live = {
+            (group.key.group, each.mq): (each.verdict.health, each.verdict.cause, each.verdict.reason)
+            for group in found.groups
+            for each in group.queues
+        }
+        assert judged == live
+        seen |= {health for health, _, _ in live.values()}
+    assert seen == set(Health)
+
+    # The job as a whole, on the last window.
+    outcome = JOB.run(spark, JobOptions(now_ms=0, tables=str(tmp_path), window="5m", limit=100))
+    window = HealthWindow(WINDOW_MS, Settings())
+    samples = read_samples(JobOptions(now_ms=0, recordings=tuple(files)))
+    for recorded in sorted(samples, key=lambda each: each.sample.at_ms):
+        window.add(recorded)
+    expected = {
+        group.key.group: (group.health, group.cause, group.lag().value) for group in window.judge(rounds[-1].at_ms)
+    }
+    assert {row["group"]: (row["health"], row["cause"], row["lag"]) for row in outcome.rows} == expected
