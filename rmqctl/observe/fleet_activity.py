@@ -10,19 +10,16 @@ from msgspec import Struct
 from rmqctl.admin.clients import fetch_connections, find_proxies
 from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
-from rmqctl.errors import BrokerError
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupConnections, Proxies
 from rmqctl.model.names import DLQ_PREFIX, PROXY_GROUP
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
 from rmqctl.protocol import bodies, headers
-from rmqctl.protocol.codes import ResponseCode
-from rmqctl.protocol.command import Command
 from rmqctl.protocol.versions import V5_0_0
 from rmqctl.rules.time_lag import Anchor
 
-from .pace import Pace
+from .masters import PacedMasters
 from .sampling import GroupSampler, MembersSample
 
 # How long the existence of proxies and a number of dead letters are used before they are read again.
@@ -74,36 +71,31 @@ class KnownGroup(Struct, frozen=True):
 class ActivityReader:
     """Reads the activity of one group at a time. `versions` are by broker name."""
 
-    def __init__(self, client: Client, pace: Pace) -> None:
-        self._client = client
-        self._pace = pace
+    def __init__(self, masters: PacedMasters) -> None:
+        self._masters = masters
+        self._client, self._pace = masters.client, masters.pace
         self.versions: dict[str, int] = {}
         self._proxies: dict[frozenset[Broker], tuple[float, tuple[Proxies, list[Failure]]]] = {}
 
     async def read(
-        self, key: GroupKey, known: KnownGroup, before: GroupActivity, *, with_queues: bool, with_ages: bool
+        self, group: str, known: KnownGroup, before: GroupActivity, *, with_queues: bool, with_ages: bool
     ) -> GroupActivity:
         """Return the activity; what cannot be read is unknown. `with_queues` asks members which queues they hold.
 
         `with_ages` asks for the store times of unread messages.
         """
         clock = self._client.clock
-        sampler = GroupSampler(self._client, key.group, known.brokers, self._pace, self._find_proxies)
+        sampler = GroupSampler(self._client, group, known.brokers, self._pace, self._find_proxies)
         members = await sampler.sample_members(with_queues=with_queues)
         is_pulled = not (members.is_popping or members.is_broadcasting)
-        in_flight = await self._ask_in_flight(key.group, known) if is_pulled else None
+        in_flight = await self._ask_in_flight(group, known) if is_pulled else None
         anchors = {mq: anchor for mq, anchor in before.anchors.items() if mq in known.lagging}
         if with_ages:
-            anchors |= await self._ask_ages(key.group, known, anchors)
+            anchors |= await self._ask_ages(group, known, anchors)
         dead_letters, dead_letters_s = before.dead_letters, before.dead_letters_s
         if dead_letters_s <= clock.monotonic_s() - _DEAD_LETTERS_S:
-            dead_letters, dead_letters_s = await self._count_dead_letters(key.group, known), clock.monotonic_s()
+            dead_letters, dead_letters_s = await self._count_dead_letters(group, known), clock.monotonic_s()
         return GroupActivity(clock.monotonic_s(), members, in_flight, dead_letters, dead_letters_s, anchors)
-
-    async def _ask(self, broker: Broker, command: Command) -> Command:
-        address = self._client.require_master(broker)
-        await self._pace.turn(broker.broker_name)
-        return await self._client.ask(address, command)
 
     async def _find_proxies(self, client: Client, brokers: Iterable[Broker]) -> tuple[Proxies, list[Failure]]:
         """Return the result of find_proxies(), which is used for _PROXIES_S."""
@@ -131,7 +123,7 @@ class ActivityReader:
             return None
 
         async def ask(name: str) -> dict[str, InFlight]:
-            answer = await self._ask(known.brokers[name], headers.get_consume_stats(group))
+            answer = await self._masters.ask(known.brokers[name], headers.get_consume_stats(group))
             sums: dict[str, InFlight] = {}
             for mq, each in bodies.decode_consume_stats(answer.body).queues.items():
                 pulled = min(max(each.pull_offset or 0, each.consumer_offset), each.broker_offset)
@@ -157,7 +149,7 @@ class ActivityReader:
 
         async def ask(place: tuple[str, str]) -> dict[MessageQueue, Anchor]:
             name, topic = place
-            answer = await self._ask(known.brokers[name], headers.get_consume_time_span(topic, group))
+            answer = await self._masters.ask(known.brokers[name], headers.get_consume_time_span(topic, group))
             now_ms = self._client.clock.now_ms()
             return {
                 mq: Anchor(offsets[mq], now_ms - span.head_age_ms)
@@ -170,13 +162,8 @@ class ActivityReader:
 
     async def _count_dead_letters(self, group: str, known: KnownGroup) -> int | None:
         async def ask(name: str) -> int:
-            try:
-                answer = await self._ask(known.brokers[name], headers.get_topic_stats(DLQ_PREFIX + group))
-            except BrokerError as error:
-                if error.code == ResponseCode.TOPIC_NOT_EXIST:
-                    return 0
-                raise
-            return sum(each.max_offset for each in bodies.decode_topic_stats(answer.body).values())
+            found = await self._masters.topic_offsets(known.brokers[name], DLQ_PREFIX + group)
+            return sum(each.max_offset for each in found.values())
 
         answers = await ask_all(known.brokers, ask)
         return None if answers.failed else sum(answers.ok.values())

@@ -1,24 +1,19 @@
-"""Reads the stored offsets of all groups and the ends of their queues, broker by broker, with few requests.
-
-Only masters are asked: a slave's copy of offsets can be 10 s old, which would look like an offset that went back.
-"""
+"""Reads the stored offsets of all groups and the ends of their queues, broker by broker, with few requests."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from rmqctl.client.core import Client
-from rmqctl.errors import BrokerError, NotRegisteredError, RmqctlError, UnreachableError
+from rmqctl.errors import RmqctlError, UnreachableError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
 from rmqctl.model.stats import OffsetWrapper, TopicOffset
 from rmqctl.protocol import bodies, headers
-from rmqctl.protocol.codes import ResponseCode
-from rmqctl.protocol.command import Command
 
-from .pace import Pace
+from .masters import PacedMasters
 
 # How long a min offset is used. It only grows, so the lag may be less than it shows.
 _MIN_OFFSET_S = 300.0
@@ -42,13 +37,13 @@ class QueueEnd(Struct, frozen=True):
 
 
 class BrokerEnds(Struct, frozen=True):
-    """The ends of the queues of one broker. `failed` is why a topic's are missing.
+    """The ends of the queues of one broker, by topic. `failed` is why a topic's are missing.
 
     `consumed` are the offsets of the same moment by group, if the broker reported them: all topics that the group
     consumes there, None otherwise.
     """
 
-    queues: Mapping[MessageQueue, QueueEnd]
+    topics: Mapping[str, Mapping[MessageQueue, QueueEnd]]
     failed: Mapping[str, RmqctlError] = {}
     consumed: Mapping[str, Mapping[MessageQueue, OffsetWrapper]] | None = None
 
@@ -56,15 +51,14 @@ class BrokerEnds(Struct, frozen=True):
 class EndReader:
     """Reads brokers. With more than `most_topics` topics, one request returns the ends of all queues."""
 
-    def __init__(self, client: Client, pace: Pace, most_topics: int) -> None:
-        self._client = client
-        self._pace = pace
+    def __init__(self, masters: PacedMasters, most_topics: int) -> None:
+        self._masters = masters
         self._most_topics = most_topics
         self._min_offsets: dict[tuple[str, str], tuple[float, dict[MessageQueue, TopicOffset]]] = {}
 
     async def read_stored(self, broker: Broker, is_wanted: Callable[[str], bool]) -> StoredTable:
-        """Return the offsets of the wanted groups. Raises UnreachableError for a broker that is not registered."""
-        answer = await self._ask(broker, headers.get_all_consumer_offsets())
+        """Return the offsets of the wanted groups."""
+        answer = await self._masters.ask(broker, headers.get_all_consumer_offsets())
         groups = bodies.decode_consumer_offsets(answer.body).groups
         return StoredTable({group: topics for group, topics in groups.items() if is_wanted(group)}, answer.version)
 
@@ -73,44 +67,45 @@ class EndReader:
         wanted = sorted(topics)
         if len(wanted) > self._most_topics:
             return await self._read_all(broker, stored)
-        ends: dict[MessageQueue, QueueEnd] = {}
+        ends: dict[str, dict[MessageQueue, QueueEnd]] = {}
         failed: dict[str, RmqctlError] = {}
         for number, topic in enumerate(wanted):
             try:
-                found = await self._ask_topic(broker, topic)
+                found = await self._masters.topic_offsets(broker, topic)
             except UnreachableError as error:
                 failed |= dict.fromkeys(wanted[number:], error)
                 break
             except RmqctlError as error:
                 failed[topic] = error
                 continue
-            ends |= {mq: QueueEnd(each.max_offset, each.min_offset) for mq, each in found.items()}
+            ends[topic] = {mq: QueueEnd(each.max_offset, each.min_offset) for mq, each in found.items()}
         return BrokerEnds(ends, failed)
 
     async def _read_all(self, broker: Broker, stored: StoredTable) -> BrokerEnds:
-        answer = await self._ask(broker, headers.get_broker_consume_stats())
+        answer = await self._masters.ask(broker, headers.get_broker_consume_stats())
         consumed = bodies.decode_broker_consume_stats(stored.groups.__contains__, answer.body)
-        ends: dict[MessageQueue, QueueEnd] = {}
+        ends: defaultdict[str, dict[MessageQueue, QueueEnd]] = defaultdict(dict)
         doubtful: set[str] = set()
         for queues in consumed.values():
             for mq, each in queues.items():
-                ends[mq] = QueueEnd(each.broker_offset, 0 if each.broker_offset == 0 else None)
+                ends[mq.topic][mq] = QueueEnd(each.broker_offset, 0 if each.broker_offset == 0 else None)
                 # Messages that are not consumed may have been deleted, unless the message before them still exists.
                 if each.last_timestamp_ms is None and each.consumer_offset < each.broker_offset:
                     doubtful.add(mq.topic)
         for mq, min_offset in (await self._min_offsets_of(broker, sorted(doubtful))).items():
-            if mq in ends and min_offset <= ends[mq].max_offset:
-                ends[mq] = QueueEnd(ends[mq].max_offset, min_offset)
+            end = ends[mq.topic].get(mq)
+            if end is not None and min_offset <= end.max_offset:
+                ends[mq.topic][mq] = QueueEnd(end.max_offset, min_offset)
         return BrokerEnds(ends, consumed=consumed)
 
     async def _min_offsets_of(self, broker: Broker, topics: Sequence[str]) -> dict[MessageQueue, int]:
         """Return min offsets of these topics, of which some are read now."""
-        now_s = self._client.clock.monotonic_s()
+        now_s = self._masters.client.clock.monotonic_s()
         self._min_offsets = {place: kept for place, kept in self._min_offsets.items() if kept[0] > now_s}
         unread = [topic for topic in topics if (broker.broker_name, topic) not in self._min_offsets]
         for topic in unread[: max(1, self._most_topics // 2)]:
             try:
-                found = await self._ask_topic(broker, topic)
+                found = await self._masters.topic_offsets(broker, topic)
             except RmqctlError:
                 break  # the lag stays unknown
             self._min_offsets[broker.broker_name, topic] = now_s + _MIN_OFFSET_S, found
@@ -119,20 +114,3 @@ class EndReader:
             for topic in topics
             for mq, each in self._min_offsets.get((broker.broker_name, topic), (0.0, {}))[1].items()
         }
-
-    async def _ask_topic(self, broker: Broker, topic: str) -> dict[MessageQueue, TopicOffset]:
-        """Return the offsets of a topic, none if the broker does not have it."""
-        try:
-            answer = await self._ask(broker, headers.get_topic_stats(topic))
-        except BrokerError as error:
-            if error.code == ResponseCode.TOPIC_NOT_EXIST:
-                return {}
-            raise
-        return bodies.decode_topic_stats(answer.body)
-
-    async def _ask(self, broker: Broker, command: Command) -> Command:
-        if not broker.addresses:
-            raise NotRegisteredError(broker.broker_name, "it is not registered any more", None)
-        address = self._client.require_master(broker)
-        await self._pace.turn(broker.broker_name)
-        return await self._client.ask(address, command)

@@ -23,7 +23,7 @@ from rmqctl.model.group import GroupState
 from rmqctl.model.names import RETRY_PREFIX, is_system_group
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
-from rmqctl.model.route import Broker, TopicRoute
+from rmqctl.model.route import Absence, Broker, TopicRoute
 from rmqctl.model.sample import GroupSample, QueueSample
 from rmqctl.rules.group_state import reason_of
 from rmqctl.rules.readable_queues import is_unreadable
@@ -31,6 +31,7 @@ from rmqctl.rules.wildcards import is_pattern, matching
 
 from .fleet_activity import ActivityReader, GroupActivity, GroupKey, KnownGroup
 from .fleet_ends import BrokerEnds, EndReader, Offsets, StoredTable
+from .masters import PacedMasters
 from .pace import Pace
 from .recording import QueueDetail, RecordedSample
 from .sampling import MembersSample
@@ -78,8 +79,9 @@ class FleetSampler:
         self._client = client
         self._patterns = groups
         self.pace = Pace(client.clock, rate_per_s)
-        self._end_reader = EndReader(client, self.pace, max(4, int(every_s * rate_per_s / 2)))
-        self._activity_reader = ActivityReader(client, self.pace)
+        masters = PacedMasters(client, self.pace)
+        self._end_reader = EndReader(masters, max(4, int(every_s * rate_per_s / 2)))
+        self._activity_reader = ActivityReader(masters)
         self._brokers: dict[str, Broker] = {}
         self._read_brokers: set[str] = set()
         self._known: dict[GroupKey, KnownGroup] = {}
@@ -124,7 +126,7 @@ class FleetSampler:
                     return
                 began_count += 1
                 self._activities[key] = await self._activity_reader.read(
-                    key,
+                    key.group,
                     self._known[key],
                     self._activity_of(key),
                     with_queues=key in urgent or len(self._known) <= _FEW_GROUPS,
@@ -163,7 +165,8 @@ class FleetSampler:
         return FleetRound(
             at_ms,
             samples,
-            tuple(_once(failures)),
+            # Each place and kind once.
+            tuple({(each.broker_name, each.what, each.error.name): each for each in failures}.values()),
             {cluster: tuple(names) for cluster, names in unseen.items()},
             {key: self._activity_of(key) for key in samples},
         )
@@ -177,13 +180,18 @@ class FleetSampler:
                 raise
             return [Failure(None, "list of brokers", error)]
         now = {broker.broker_name: broker for broker in cluster.brokers}
-        gone = {name: replace(broker, addresses={}) for name, broker in self._brokers.items() if name not in now}
+        seen = self._client.sightings.brokers
+        gone = {
+            name: replace(broker, addresses={}, absence=Absence(seen[name].last_seen_ms, seen[name].address))
+            for name, broker in self._brokers.items()
+            if name not in now
+        }
         self._brokers = {**now, **gone}
         return []
 
     async def _read(self) -> _Reading:
         stored = await ask_all(
-            self._brokers, lambda name: self._end_reader.read_stored(self._brokers[name], self._is_wanted)
+            self._brokers, lambda name: self._end_reader.read_stored(self._brokers[name], self.is_wanted)
         )
         topics: dict[str, set[str]] = defaultdict(set)  # by cluster
         for name, table in stored.ok.items():
@@ -199,7 +207,8 @@ class FleetSampler:
         )
         return _Reading(stored.ok, ends.ok, {**stored.failed, **ends.failed})
 
-    def _is_wanted(self, group: str) -> bool:
+    def is_wanted(self, group: str) -> bool:
+        """Return whether the names and patterns match a group."""
         if not self._patterns:
             return not is_system_group(group)
         return group in self._patterns or (not is_system_group(group) and bool(matching(self._patterns, [group])))
@@ -209,19 +218,21 @@ class FleetSampler:
         now_s = self._client.clock.monotonic_s()
         self._routes = {topic: kept for topic, kept in self._routes.items() if kept[0] > now_s}
         topics = {
-            mq.topic
+            topic
             for name, ends in reading.ends.items()
             for offsets in reading.stored[name].groups.values()
-            for mq, end in ends.queues.items()
-            if end.max_offset and mq.queue_id not in offsets.get(mq.topic, {mq.queue_id: 0})
+            for topic, stored in offsets.items()
+            for mq, end in ends.topics.get(topic, {}).items()
+            if end.max_offset and mq.queue_id not in stored
         }
-        subscribed = {
-            topic
-            for activity in self._activities.values()
-            if activity.members is not None
-            for topic in activity.members.subscribed
-        }
-        topics |= {mq.topic for ends in reading.ends.values() for mq in ends.queues if mq.topic in subscribed}
+        for activity in self._activities.values():
+            if activity.members is not None:
+                topics |= {
+                    topic
+                    for topic in activity.members.subscribed
+                    for ends in reading.ends.values()
+                    if topic in ends.topics
+                }
         answers = await ask_all(topics - self._routes.keys(), self._client.fresh_route, at_once=_AT_ONCE)
         gone = [topic for topic, error in answers.failed.items() if isinstance(error, NotFoundError)]
         self._routes |= {topic: (now_s + _ROUTE_S, route) for topic, route in answers.ok.items()}
@@ -237,10 +248,13 @@ class FleetSampler:
         }
         keys |= {key for key, known in self._known.items() if known.queues}
         keys |= self._named_keys(keys)
+        by_cluster: dict[str, dict[str, Broker]] = defaultdict(dict)
+        for name, broker in self._brokers.items():
+            by_cluster[broker.cluster][name] = broker
         samples = {}
         known = {}
         for key in sorted(keys):
-            brokers = {name: broker for name, broker in self._brokers.items() if broker.cluster == key.cluster}
+            brokers = by_cluster[key.cluster]
             pairs = [*self._read_queues(key, brokers, reading), *self._lost_queues(key, reading)]
             queues = {queue.mq: queue for queue, _ in sorted(pairs, key=lambda pair: pair[0].mq)}
             lagging = {
@@ -293,9 +307,7 @@ class FleetSampler:
             ends = reading.ends[name]
             offsets = reading.stored[name].groups.get(key.group, {})
             consumed = (ends.consumed or {}).get(key.group, {})
-            for mq, end in ends.queues.items():
-                if mq.topic not in topics:
-                    continue
+            for mq, end in (pair for topic in topics for pair in ends.topics.get(topic, {}).items()):
                 wrapper = consumed.get(mq)
                 # The offset of the same moment as the end, unless it is 0, which can mean "none stored".
                 offset = wrapper.consumer_offset if wrapper is not None else 0
@@ -368,13 +380,3 @@ class FleetSampler:
 
 
 _NOTHING_ASKED = GroupActivity()
-
-
-def _once(failures: Sequence[Failure]) -> Iterator[Failure]:
-    """Yield the failures, each place and kind once."""
-    seen: set[tuple[str | None, str, str]] = set()
-    for failure in failures:
-        identity = failure.broker_name, failure.what, failure.error.name
-        if identity not in seen:
-            seen.add(identity)
-            yield failure

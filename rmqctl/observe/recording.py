@@ -15,9 +15,8 @@ Each line is one sample (wrapped here):
 
 A null is unknown; `reasons` of its queue gives the reason by key. `minOffset`, `lastTimestamp` and `isNoneStored` are
 null or missing when the recorder did not ask. `isPopped`, `owners` and `reasons` may be missing when they are false or
-empty. A `consumerOffset` of 0 with `isNoneStored` null is the broker's answer,
-which can also mean "none stored". Readers ignore unknown keys: a version may add keys, but never removes them.
-Credentials are never written.
+empty. A `consumerOffset` of 0 with `isNoneStored` null is the broker's answer, which can also mean "none stored".
+Readers ignore unknown keys: a version may add keys, but never removes them. Credentials are never written.
 """
 
 from __future__ import annotations

@@ -184,7 +184,8 @@ class GroupSampler:
 
     async def _ask_connections(self) -> _MemberAnswers:
         async def ask(broker: Broker) -> tuple[str, GroupConnections | None]:
-            await self._pace.turn(broker.broker_name)
+            if broker.addresses:
+                await self._pace.turn(broker.broker_name)
             return await fetch_placed_connections(self._client, broker, self._group)
 
         return await ask_all(self._brokers.values(), ask)

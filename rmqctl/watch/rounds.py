@@ -21,24 +21,18 @@ from .metrics import Exporter, Published
 from .recorder import Recorder
 
 
-class VerdictChange(Struct, frozen=True):
-    """A verdict that differs from the previous one of its group; `before` is None for the first one."""
-
-    group: GroupHealth
-    before: Health | None
-
-
 class WatchRound(Struct, frozen=True):
-    """The verdicts of one round, those that changed, and what could not be read or recorded.
-
-    `befores` are the last settled verdicts before this round.
-    """
+    """The verdicts of one round, the last settled ones before it, and what could not be read or recorded."""
 
     at_ms: int
     groups: Sequence[GroupHealth]
-    changes: Sequence[VerdictChange]
     befores: Mapping[GroupKey, Health]
     failures: Sequence[Failure]
+
+    @property
+    def changes(self) -> list[GroupHealth]:
+        """The groups whose settled verdict differs from the last one."""
+        return [group for group in self.groups if group.is_settled and group.health is not self.befores.get(group.key)]
 
 
 class Watch:
@@ -90,20 +84,14 @@ class Watch:
         if self._exporter is not None:
             self._exporter.publish(
                 Published(
-                    read.at_ms, groups, dict(read.activities), len(failures), dict(self._sampler.pace.counts),
+                    read.at_ms, groups, read.activities, len(failures), dict(self._sampler.pace.counts),
                     self._failed_alert_count(),
                 )
             )  # fmt: skip
-        befores = self._healths
-        settled = {group.key: group.health for group in groups if group.is_settled}
+        found = WatchRound(read.at_ms, groups, self._healths, failures)
+        present = {group.key for group in groups}
         self._healths = {
-            group.key: health
-            for group in groups
-            if (health := settled.get(group.key, befores.get(group.key))) is not None
+            **{key: health for key, health in self._healths.items() if key in present},
+            **{group.key: group.health for group in found.changes},
         }
-        changes = [
-            VerdictChange(group, befores.get(group.key))
-            for group in groups
-            if group.key in settled and group.health is not befores.get(group.key)
-        ]
-        return WatchRound(read.at_ms, groups, changes, befores, failures)
+        return found

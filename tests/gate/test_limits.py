@@ -87,7 +87,7 @@ _ONCE = Finding("ALO002", Severity.ERROR, "G", Symptom("Bad."), is_confirmed=Fal
         ((_WARNING,), SeverityThreshold(critical=Severity.WARNING), CRITICAL),
         ((_WARNING, _ERROR), SeverityThreshold(Severity.WARNING, Severity.ERROR), CRITICAL),
         ((_ERROR,), SeverityThreshold(warning=Severity.INFO), WARNING),
-        # It may pass, so it is no reason to wake anybody up, and no reason to pass either.
+        # It may pass by itself, so it is not critical, but the gate does not open either.
         ((_ONCE,), SeverityThreshold(critical=Severity.ERROR), WARNING),
         ((_ONCE, _ERROR), SeverityThreshold(critical=Severity.ERROR), CRITICAL),
     ],

@@ -130,7 +130,7 @@ def test_a_deployment_goes_on_while_members_come_back_and_stops_when_one_stays_a
 
 
 def test_a_member_that_hangs_is_not_counted_as_fine(cluster: Cluster, fleet: _Fleet, rmqctl: Rmqctl) -> None:
-    """A broker counts it for two minutes, but it answers nobody."""
+    """A broker counts it for two minutes, but it does not answer."""
     words = ("check", _GROUP, "--min-members", "3", "--max-lag", "1000", "--wait", "2m", "--stable-for", "5s")
     ready = rmqctl(*words)
     assert ready.exit_code == 0, ready.stdout

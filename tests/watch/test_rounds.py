@@ -118,14 +118,14 @@ def test_changes_and_alerts_are_those_of_settled_verdicts() -> None:
     sent: list[dict[str, Any]] = []
     rounds = watch_rounds(cluster, 8, before=before, sent=sent, every_s=30.0)
     changes = [
-        (change.group.key.group, change.before, change.group.health) for each in rounds for change in each.changes
+        (group.key.group, each.befores.get(group.key), group.health) for each in rounds for group in each.changes
     ]
     assert ("dies", None, Health.STOP) in changes
     assert ("stalls", None, Health.STALL) in changes
     assert ("goes-back", Health.STALL, Health.REWIND) in changes
     alerts = [(item["group"], item["alert"]) for document in sent for item in document["items"]]
     assert alerts.count(("dies", "OPENED")) == alerts.count(("stalls", "OPENED")) == 1
-    assert [change.group.key.group for change in rounds[0].changes] == ["is-unknown"]
+    assert [group.key.group for group in rounds[0].changes] == ["is-unknown"]
 
 
 def test_a_recording_that_fails_is_a_failure_of_the_round(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

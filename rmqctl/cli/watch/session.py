@@ -105,15 +105,15 @@ class Session:
     async def run(self, client: Client) -> None:
         """Watch until --for or --rounds ends it. Raises NotFoundError for a group that does not exist."""
         settings, clock = self._settings, client.clock
+        sampler = FleetSampler(client, settings.groups, every_s=settings.every_s, rate_per_s=settings.rate_per_s)
         window = HealthWindow(settings.window_ms, Settings(lag_allowance=settings.lag_allowance))
         if self._recorder is not None:
             now_ms = clock.now_ms()
             for recorded in self._recorder.recent(now_ms - settings.window_ms):
-                group = recorded.sample.group
-                if recorded.sample.at_ms < now_ms and (not settings.groups or matching(settings.groups, [group])):
+                if recorded.sample.at_ms < now_ms and sampler.is_wanted(recorded.sample.group):
                     window.add(recorded)
         watch = Watch(
-            FleetSampler(client, settings.groups, every_s=settings.every_s, rate_per_s=settings.rate_per_s),
+            sampler,
             window,
             Incidents(settings.notify_at, settings.quiet_ms),
             clock=clock,
@@ -161,17 +161,11 @@ class Session:
 
     def _show(self, found: WatchRound, *, is_first: bool) -> None:
         self._note_failures(found)
-        if self._settings.shows_each_round:
-            self._stream.write([health_item(group, found.befores.get(group.key)) for group in found.groups])
-            return
-        is_counted = len(found.groups) > _FEW_GROUPS
-        shown = [
-            change
-            for change in found.changes
-            if not (is_counted and change.before is None and change.group.health is Health.OK)
-        ]
-        self._stream.write([health_item(change.group, change.before) for change in shown])
-        if is_first:
+        shown = found.groups if self._settings.shows_each_round else found.changes
+        if not self._settings.shows_each_round and len(found.groups) > _FEW_GROUPS:
+            shown = [group for group in shown if group.health is not Health.OK or group.key in found.befores]
+        self._stream.write([health_item(group, found.befores.get(group.key)) for group in shown])
+        if is_first and not self._settings.shows_each_round:
             self._note(f"{_summary(found)}. A line appears when the health of a group changes.")
 
     def _note_failures(self, found: WatchRound) -> None:
