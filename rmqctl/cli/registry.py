@@ -103,6 +103,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "diagnose": ("rmqctl.cli.diagnose", "Find problems with groups and suggest the next commands."),
     "check": ("rmqctl.cli.check.run", "Check groups against limits, for CI and monitoring: exit code 0, 1, 2 or 3."),
     "watch": ("rmqctl.cli.watch.run", "Watch groups over time: verdicts, recording, metrics, notifications."),
+    "top": ("rmqctl.cli.top.run", "Show groups, queues and members live: full screen, with rates and keys."),
     "doctor": ("rmqctl.cli.doctor", "Check the installation, configuration and cluster connection."),
     "completion": ("rmqctl.cli.completion", "Print the completion script for bash, zsh or fish."),
     "explain": ("rmqctl.cli.explain", "Explain a response code, request code or finding."),

@@ -44,7 +44,7 @@ _AT_ONCE = 2
 # How long a route is used before it is read again.
 _ROUTE_S = 300.0
 # How long members may be asked before the first round, so that its result is not without them.
-_FIRST_LOOK_S = 4.0
+FIRST_LOOK_S = 4.0
 
 
 class FleetRound(Struct, frozen=True):
@@ -71,12 +71,23 @@ class _Reading(Struct, frozen=True):
 class FleetSampler:
     """Samples the groups that names and patterns match, or all groups; `every_s` is the time between rounds.
 
+    Members are asked for `first_look_s` before the first round; with 0, it is without them.
+
     A group has samples when it has stored offsets, or when it is named and its members subscribe to topics. A queue
     that was seen once stays part of its group while its broker does not answer, with unknown offsets.
     """
 
-    def __init__(self, client: Client, groups: Sequence[str], *, every_s: float, rate_per_s: float) -> None:
+    def __init__(
+        self,
+        client: Client,
+        groups: Sequence[str],
+        *,
+        every_s: float,
+        rate_per_s: float,
+        first_look_s: float = FIRST_LOOK_S,
+    ) -> None:
         self._client = client
+        self._first_look_s = first_look_s
         self._patterns = groups
         self.pace = Pace(client.clock, rate_per_s)
         masters = PacedMasters(client, self.pace)
@@ -95,22 +106,28 @@ class FleetSampler:
         """Read one round. Raises the brokers' error when the first round reads nothing."""
         is_first = not self._read_brokers
         found = await self._round()
-        if is_first:
-            await self.look_closer(_FIRST_LOOK_S, undated=self._known)
+        if is_first and self._first_look_s:
+            await self.look_closer(self._first_look_s, undated=self._known)
             found = await self._round()
         return found
 
     async def look_closer(
-        self, for_s: float, urgent: Collection[GroupKey] = (), undated: Collection[GroupKey] = ()
+        self,
+        for_s: float,
+        urgent: Collection[GroupKey] = (),
+        undated: Collection[GroupKey] = (),
+        focus: GroupKey | None = None,
     ) -> None:
         """Ask about single groups for this long, those first that were not asked for the longest time.
 
-        `urgent` groups are asked more often. `undated` groups have unread messages of unknown age.
+        `urgent` groups are asked more often, and `focus` always. `undated` groups have unread messages of unknown age.
         """
         clock = self._client.clock
         began_s = clock.monotonic_s()
 
         def waited_s(key: GroupKey) -> float:
+            if key == focus:
+                return float("inf")
             return (began_s - self._activity_of(key).asked_s) * (_URGENCY if key in urgent else 1)
 
         keys = iter(sorted(self._known, key=waited_s, reverse=True))
@@ -129,7 +146,7 @@ class FleetSampler:
                     key.group,
                     self._known[key],
                     self._activity_of(key),
-                    with_queues=key in urgent or len(self._known) <= _FEW_GROUPS,
+                    with_queues=key in urgent or key == focus or len(self._known) <= _FEW_GROUPS,
                     with_ages=key in undated,
                 )
                 self._look_s = clock.monotonic_s() - look_began_s

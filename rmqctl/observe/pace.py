@@ -24,6 +24,6 @@ class Pace:
         now_s = self._clock.monotonic_s()
         at_s = max(now_s, self._next_s.get(broker_name, now_s))
         self._next_s[broker_name] = at_s + self._gap_s
-        self.counts[broker_name] += 1
         if at_s > now_s:
             await pause(self._clock, at_s - now_s)
+        self.counts[broker_name] += 1

@@ -14,6 +14,7 @@ from rmqctl.observe.fleet_activity import GroupKey
 from rmqctl.observe.recording import RecordedSample
 from rmqctl.observe.sampled_progress import observation_of, sample_progress
 from rmqctl.rules.health import (
+    WORST_FIRST,
     Cause,
     GroupVerdict,
     Health,
@@ -28,6 +29,8 @@ from rmqctl.rules.health import (
 from rmqctl.rules.time_lag import Anchor, TimeLag, anchor_of, interpolate_time_lag
 from rmqctl.rules.totals import Total, total
 
+from .rates import Rates, compute_rates, consume_history, sum_rates
+
 
 class QueueHealth(Struct, frozen=True):
     """The verdict on a queue. `row` is its progress in the last sample, None when that sample does not have it."""
@@ -36,6 +39,7 @@ class QueueHealth(Struct, frozen=True):
     verdict: Verdict
     row: QueueProgress | None
     time_lag: TimeLag
+    rates: Rates = Rates()
 
 
 class GroupHealth(Struct, frozen=True):
@@ -104,12 +108,22 @@ class GroupHealth(Struct, frozen=True):
         is_known = len(known) == len(ages) and ages and not self.unseen
         return TimeLag(at_least_ms if is_known else None, at_least_ms)
 
+    @property
+    def rates(self) -> Rates:
+        """The rates of all queues together."""
+        return Rates() if self.unseen else sum_rates(each.rates for each in self._rows(None))
+
     def topics(self) -> tuple[str, ...]:
         """Return the topics of the last sample."""
         return tuple(dict.fromkeys(each.mq.topic for each in self.queues if each.row is not None))
 
     def _rows(self, topic: str | None) -> list[QueueHealth]:
         return [each for each in self.queues if each.row is not None and topic in (None, each.mq.topic)]
+
+
+def worst_first(group: GroupHealth) -> tuple[int, int, GroupKey]:
+    """Return what groups are sorted by: the worst first, of these the one with the most unread messages."""
+    return WORST_FIRST.index(group.health), -group.lag().at_least, group.key
 
 
 _EARLY = (Cause.TOO_FEW_SAMPLES, Cause.NO_SAMPLES)
@@ -144,6 +158,10 @@ class HealthWindow:
         self._forget(now_ms - self._window_ms)
         return [self._judge(key, now_ms, (unseen or {}).get(key.cluster, ())) for key in sorted(self._seen)]
 
+    def consume_history(self, key: GroupKey, until_ms: int) -> list[float | None]:
+        """Return the messages per second that the group consumed from round to round; see rates.consume_history."""
+        return consume_history(self._seen.get(key, {}).values(), until_ms)
+
     def _forget(self, until_ms: int) -> None:
         for key, queues in list(self._seen.items()):
             for mq, observations in list(queues.items()):
@@ -160,7 +178,8 @@ class HealthWindow:
         queues = []
         for mq, observations in sorted(self._seen[key].items()):
             verdict = judge(facts_of(observations, until_ms=now_ms), self._settings)
-            queues.append(QueueHealth(mq, verdict, rows.get(mq), self._time_lag(key, mq, observations)))
+            time_lag = self._time_lag(key, mq, observations)
+            queues.append(QueueHealth(mq, verdict, rows.get(mq), time_lag, compute_rates(observations)))
         group = judge_group({each.mq: each.verdict for each in queues})
         sample = recorded.sample
         return GroupHealth(key, sample.at_ms, sample.state, group, tuple(queues), sample.client_ids, unseen)

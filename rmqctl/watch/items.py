@@ -13,17 +13,20 @@ from rmqctl.rules.words import counted
 
 from .health import GroupHealth, QueueHealth
 from .incidents import Alert, AlertKind
+from .rates import Rates
 
 _MOST_SENTENCES = 5
 
 
 def health_item(group: GroupHealth, before: Health | None) -> dict[str, Any]:
     """Return the verdict on a group; `before` is its previous health, None at first."""
-    lag, time_lag, worst = group.lag(), group.time_lag(), group.worst
+    lag, time_lag, worst, rates = group.lag(), group.time_lag(), group.worst, group.rates
     reasons = {
         "before": "NO_SAMPLES" if before is None else None,
         "lag": lag.reason,
         "timeLagMs": "OLDER_THAN_SAMPLES" if time_lag.at_least_ms else lag.reason or "NOT_REPORTED",
+        "produceMsgsPerS": lag.reason or "TOO_FEW_SAMPLES",
+        "consumeMsgsPerS": lag.reason or "TOO_FEW_SAMPLES",
         "memberCount": "NOT_REPORTED",
         "worstQueue": "NO_SAMPLES",
     }
@@ -37,18 +40,25 @@ def health_item(group: GroupHealth, before: Health | None) -> dict[str, Any]:
         "lag": lag.value,
         "lagAtLeast": lag.at_least,
         "timeLagMs": time_lag.ms,
-        "timeLagAtLeastMs": time_lag.at_least_ms,
+        "timeLagMsAtLeast": time_lag.at_least_ms,
+        **_rate_item(rates),
         "memberCount": group.member_count,
         "queueCount": len(group.queues),
         "worstQueue": None if worst is None else str(worst.mq),
         "rule": group.cause,
         "reason": group.reason,
-        "queues": [_queue_item(each) for each in group.queues if each.verdict.health is not Health.OK],
+        "queues": [queue_item(each) for each in group.queues if each.verdict.health is not Health.OK],
     }
     return {**item, "reasons": {key: reason for key, reason in reasons.items() if item[key] is None}}
 
 
-def _queue_item(queue: QueueHealth) -> dict[str, Any]:
+def _rate_item(rates: Rates) -> dict[str, float | None]:
+    named = {"produceMsgsPerS": rates.produce_msgs_per_s, "consumeMsgsPerS": rates.consume_msgs_per_s}
+    return {key: None if rate is None else round(rate, 2) for key, rate in named.items()}
+
+
+def queue_item(queue: QueueHealth) -> dict[str, Any]:
+    """Return the verdict on a queue, and its last sample."""
     row = queue.row
     return {
         "topic": queue.mq.topic,
@@ -61,7 +71,8 @@ def _queue_item(queue: QueueHealth) -> dict[str, Any]:
         "maxOffset": None if row is None else row.max_offset,
         "lag": None if row is None else row.lag,
         "timeLagMs": queue.time_lag.ms,
-        "timeLagAtLeastMs": queue.time_lag.at_least_ms,
+        "timeLagMsAtLeast": queue.time_lag.at_least_ms,
+        **_rate_item(queue.rates),
         "clientIds": [] if row is None else list(row.client_ids),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,9 +11,10 @@ from msgspec import Struct
 from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.net.clock import Clock, pause
-from rmqctl.observe.fleet_activity import GroupKey
+from rmqctl.observe.fleet_activity import GroupActivity, GroupKey
 from rmqctl.observe.fleet_sampler import FleetSampler
-from rmqctl.rules.health import Health
+from rmqctl.rules.health import WORST_FIRST, Health
+from rmqctl.rules.words import counted
 
 from .health import GroupHealth, HealthWindow
 from .incidents import Incidents
@@ -22,12 +24,16 @@ from .recorder import Recorder
 
 
 class WatchRound(Struct, frozen=True):
-    """The verdicts of one round, the last settled ones before it, and what could not be read or recorded."""
+    """The verdicts of one round, the last settled ones before it, and what could not be read or recorded.
+
+    `activities` are what the last look at each group has shown.
+    """
 
     at_ms: int
     groups: Sequence[GroupHealth]
     befores: Mapping[GroupKey, Health]
     failures: Sequence[Failure]
+    activities: Mapping[GroupKey, GroupActivity] = {}
 
     @property
     def changes(self) -> list[GroupHealth]:
@@ -35,8 +41,18 @@ class WatchRound(Struct, frozen=True):
         return [group for group in self.groups if group.is_settled and group.health is not self.befores.get(group.key)]
 
 
+def round_summary(found: WatchRound) -> str:
+    """Return the number of groups by health."""
+    healths = Counter(group.health for group in found.groups)
+    counts = ", ".join(f"{healths[each]} {each}" for each in reversed(WORST_FIRST) if healths[each])
+    return f"{counted(len(found.groups), 'group')}: {counts}" if counts else "0 groups"
+
+
 class Watch:
-    """Watches groups until its generator is closed. `send` gets the alerts of each round, as one document."""
+    """Watches groups until its generator is closed. `send` gets the alerts of each round, as one document.
+
+    `focus` is a group to look at before all others, between any two rounds.
+    """
 
     def __init__(
         self,
@@ -56,6 +72,7 @@ class Watch:
         self._recorder, self._exporter = recorder, exporter
         self._send, self._failed_alert_count = send, failed_alert_count
         self._healths: Mapping[GroupKey, Health] = {}
+        self.focus: GroupKey | None = None
 
     async def rounds(self) -> AsyncGenerator[WatchRound]:
         """Yield a round every `every_s`; one that takes longer delays the next. Raises what the first round raises."""
@@ -65,7 +82,8 @@ class Watch:
             yield found
             urgent = {group.key for group in found.groups if group.health is not Health.OK}
             undated = {group.key for group in found.groups if group.time_lag().ms is None}
-            await self._sampler.look_closer(next_s - self._clock.monotonic_s(), urgent, undated)
+            for_s = next_s - self._clock.monotonic_s()
+            await self._sampler.look_closer(for_s, urgent, undated, focus=self.focus)
             await pause(self._clock, max(0.0, next_s - self._clock.monotonic_s()))
 
     async def _round(self) -> WatchRound:
@@ -88,7 +106,7 @@ class Watch:
                     self._failed_alert_count(),
                 )
             )  # fmt: skip
-        found = WatchRound(read.at_ms, groups, self._healths, failures)
+        found = WatchRound(read.at_ms, groups, self._healths, failures, read.activities)
         present = {group.key for group in groups}
         self._healths = {
             **{key: health for key, health in self._healths.items() if key in present},

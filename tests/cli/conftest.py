@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from rmqctl.sandbox.scenarios import SCENARIOS
+from rmqctl.sandbox.threaded import ThreadedSandbox
 
 
 @pytest.fixture(autouse=True)
@@ -20,3 +24,12 @@ def config_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("RMQCTL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("RMQCTL_RUNTIME", str(tmp_path / "runtime"))
     return path
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[ThreadedSandbox]:
+    """Run groups that are up to date (warehouse) and offline with a lag of 200 (shipping)."""
+    with ThreadedSandbox(brokers=2) as sandbox:
+        for name in ("lagging", "healthy"):
+            sandbox.run(SCENARIOS[name].run(sandbox.sandbox))
+        yield sandbox

@@ -21,7 +21,7 @@ sys.exit(code)
 """
 
 _HEAVY = {"asyncio", "ssl", "rich", "tabulate", "platformdirs", "httpx", "yaml", "lz4", "zstandard", "tomllib", "csv",
-          "aiohappyeyeballs", "jinja2"}  # fmt: skip
+          "aiohappyeyeballs", "jinja2", "textual"}  # fmt: skip
 _LAYERS = {"rmqctl.admin", "rmqctl.client", "rmqctl.net", "rmqctl.protocol", "rmqctl.rules", "rmqctl.model"}
 
 

@@ -41,6 +41,7 @@ _ASKING = {
     "group subscriptions": ["my-group"],
     "group config": ["my-group"],
     "diagnose": ["my-group"],
+    "top": ["my-group"],
     "watch": ["my-group"],
     "whatif allocate": ["my-group"],
     "whatif churn": ["my-group"],
@@ -74,7 +75,7 @@ _NOT_ASKING = {
     "pipeline package",
     "pipeline run",  # asks nobody without PySpark: tests/spark/test_run.py
 }
-_STREAMING = {"message tail", "consume run", "watch"}
+_STREAMING = {"message tail", "consume run", "top", "watch"}
 
 
 _ITEM = {"topic": "t", "brokerName": "broker-a", "queueId": 0}

@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import GroupSample, QueueSample
 from rmqctl.observe.recording import read_recording, write_sample
 from rmqctl.observe.sampled_progress import sample_progress
-from rmqctl.sandbox.scenarios import SCENARIOS
 from rmqctl.sandbox.threaded import ThreadedSandbox
 from rmqctl.watch.metrics import Exporter
 from tests.admin.cluster import BrokerState, Cluster, Queue
@@ -33,15 +31,6 @@ from .served import served
 Captured = pytest.CaptureFixture[str]
 # Fast enough for a test; the rate of a real watch is tested in tests/observe and tests/watch.
 _QUICK = ("--every", "1s", "--window", "40s", "--rate", "1000")
-
-
-@pytest.fixture(scope="module")
-def shop() -> Iterator[ThreadedSandbox]:
-    """Run groups that are up to date (warehouse) and offline with a lag of 200 (shipping)."""
-    with ThreadedSandbox(brokers=2) as sandbox:
-        for name in ("lagging", "healthy"):
-            sandbox.run(SCENARIOS[name].run(sandbox.sandbox))
-        yield sandbox
 
 
 @pytest.fixture

@@ -107,7 +107,7 @@ def member_item(view: MemberView, running: "Answers[str, RunningInfo]") -> dict[
         "unseenAt": list(view.unseen_at),
         "untoldAt": list(view.untold_at),
         "isIdShared": any(len(addresses) > 1 for addresses in view.addresses.values()),
-        **(_UNANSWERED if info is None else _own_words(info)),
+        **reported_by(info),
         "reasons": dict.fromkeys(_UNANSWERED, "CLIENT_SILENT") if info is None else _reasons(info),
     }
 
@@ -118,6 +118,11 @@ _UNANSWERED: Mapping[str, None] = dict.fromkeys((
     "consumeFailedMsgs", "consumeRtMs", "strategy", "consumeThreadMax", "consumeFromWhere", "maxReconsumeTimes",
     "consumeTimeoutMs", "nameServers",
 ))  # fmt: skip
+
+
+def reported_by(info: RunningInfo | None) -> Mapping[str, Any]:
+    """Return what a member reports about itself, as keys of its item; all of them None when it did not answer."""
+    return _UNANSWERED if info is None else _own_words(info)
 
 
 def _own_words(info: RunningInfo) -> dict[str, Any]:

@@ -33,14 +33,14 @@ def rich_table(items: Sequence[Item], columns: Sequence[Column], display: Displa
     widths = _widths(items, columns)
     below: list[Column] = []
     if display.format == "wide":
-        width = max(width, _total(columns, widths))
-    elif _total(columns, widths) > width:
+        width = max(width, total_width(columns, widths))
+    elif total_width(columns, widths) > width:
         below = [column for column in columns if column.is_sentence][: len(columns) - 1]
         columns = [column for column in columns if column not in below]
     if display.format == "table" and not display.columns:
         columns = _fit(columns, widths, width, display)
-    widths = _folded(columns, widths, width)
-    width = max(width, _total(columns, widths))
+    widths = folded_widths(columns, widths, width)
+    width = max(width, total_width(columns, widths))
     with_color = display.with_color and not os.environ.get("NO_COLOR")
     header_style = "bold" if with_color else ""
     if not below:
@@ -111,7 +111,7 @@ def _fit(columns: list[Column], widths: Mapping[str, int], width: int, display: 
     left_out: list[Column] = []
 
     def total() -> int:
-        return _total([column for column in columns if column not in left_out], widths)
+        return total_width([column for column in columns if column not in left_out], widths)
 
     for column in sorted((each for each in reversed(columns) if each.gives_way), key=lambda each: each.gives_way):
         if total() <= width:
@@ -126,17 +126,18 @@ def _fit(columns: list[Column], widths: Mapping[str, int], width: int, display: 
     return [column for column in columns if column not in left_out]
 
 
-def _total(columns: Sequence[Column], widths: Mapping[str, int]) -> int:
+def total_width(columns: Sequence[Column], widths: Mapping[str, int]) -> int:
+    """Return how wide a table with these columns is."""
     return sum(widths[column.key] + _GAP for column in columns) - _GAP
 
 
-def _folded(columns: Sequence[Column], widths: Mapping[str, int], width: int) -> dict[str, int]:
+def folded_widths(columns: Sequence[Column], widths: Mapping[str, int], width: int) -> dict[str, int]:
     """Return how wide each column is on a terminal of this width; the widest texts are wrapped until all fit."""
     least = {
         column.key: widths[column.key] if column.is_number else min(widths[column.key], _FOLDED) for column in columns
     }
     folded = {key: max(least[key], min(widths[key], width)) for key in least}
-    while _total(columns, folded) > width:
+    while total_width(columns, folded) > width:
         wide = [key for key in folded if folded[key] > least[key]]
         if not wide:
             break

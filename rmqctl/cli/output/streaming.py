@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rmqctl.cli.globals import MARKUPS
 from rmqctl.cli.invocation import Display
 from rmqctl.errors import UsageError
-from rmqctl.rules.filters import is_met
+from rmqctl.rules.filters import is_met, ordered
 from rmqctl.rules.names import hint_for
 
 from .listing import Column, Item, Listing
@@ -23,21 +23,39 @@ _WHOLE = ("json", "yaml", *MARKUPS)
 _MOST_WIDTH = 64
 
 
-def require_stream(display: Display) -> None:
-    """Raise UsageError for options that need the whole result."""
+def require_stream(display: Display, *, with_sort: bool = False) -> None:
+    """Raise UsageError for options that need the whole result; `with_sort`: --sort applies to each write."""
     if display.format in _WHOLE:
         raise UsageError(
             f"-o {display.format} is not supported: this output is a stream.", hint="Use -o jsonl: one item per line."
         )
-    if display.sort_keys:
+    if display.sort_keys and not with_sort:
         raise UsageError("--sort is not supported: rows are shown as they arrive.")
+
+
+def require_keys(item: Item, display: Display) -> None:
+    """Raise UsageError for a key in --where or --sort that the items do not have."""
+    wanted = {"--where": [condition.key for condition in display.conditions],
+              "--sort": [key.removeprefix("-") for key in display.sort_keys]}  # fmt: skip
+    for option, keys in wanted.items():
+        for key in keys:
+            if key not in item:
+                raise UsageError(f"Unknown key {key!r} in {option}.", hint=hint_for(key, sorted(item)))
 
 
 class Stream:
     """A stream of rows of one kind. Columns of a table grow with their content; each write is flushed."""
 
-    def __init__(self, kind: str, columns: Sequence[Column], name: Callable[[Item], str], display: Display) -> None:
-        require_stream(display)
+    def __init__(
+        self,
+        kind: str,
+        columns: Sequence[Column],
+        name: Callable[[Item], str],
+        display: Display,
+        *,
+        with_sort: bool = False,
+    ) -> None:
+        require_stream(display, with_sort=with_sort)
         self._kind, self._known, self._name, self._display = kind, columns, name, display
         self._columns = choose_columns(columns, display)
         self._widths = [len(column.heading) for column in self._columns]
@@ -46,12 +64,10 @@ class Stream:
 
     def write(self, items: Sequence[Item], *, at_most: int | None = None) -> int:
         """Write rows that meet the conditions, up to `at_most`; return how many. Raises UsageError for unknown keys."""
-        for condition in self._display.conditions if items else ():
-            if condition.key not in items[0]:
-                hint = hint_for(condition.key, sorted(items[0]))
-                raise UsageError(f"Unknown key {condition.key!r} in --where.", hint=hint)
+        if items:
+            require_keys(items[0], self._display)
         items = [item for item in items if all(is_met(condition, item) for condition in self._display.conditions)]
-        items = items[:at_most]
+        items = ordered(items, self._display.sort_keys)[:at_most]
         if not items:
             return 0
         end_waiting()

@@ -7,10 +7,11 @@ from rmqctl.cli.output.totals import show_total
 from rmqctl.rules.durations import short_duration
 
 
-def _show_time_lag(item: Item) -> str:
+def show_time_lag(item: Item) -> str:
+    """Return the age of the oldest unread message, or its lower bound."""
     if item["timeLagMs"] is not None:
         return short_duration(item["timeLagMs"])
-    return f">={short_duration(item['timeLagAtLeastMs'])}" if item["timeLagAtLeastMs"] else "-"
+    return f">={short_duration(item['timeLagMsAtLeast'])}" if item["timeLagMsAtLeast"] else "-"
 
 
 COLUMNS = (
@@ -20,7 +21,7 @@ COLUMNS = (
     Column("HEALTH", "health", is_alarm=lambda item: item["health"] != "OK"),
     Column("BEFORE", "before"),
     Column("LAG", "lag", show=show_total("lag"), is_number=True),
-    Column("TIME-LAG", "timeLagMs", show=_show_time_lag, is_number=True),
+    Column("TIME-LAG", "timeLagMs", show=show_time_lag, is_number=True),
     Column("MEMBERS", "memberCount", is_number=True),
     Column("QUEUES", "queueCount", is_number=True, is_wide=True),
     Column("RULE", "rule"),

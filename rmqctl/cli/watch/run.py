@@ -12,6 +12,7 @@ from rmqctl.cli.output.streaming import Stream, require_stream
 from rmqctl.errors import UsageError
 
 from .display import COLUMNS
+from .options import Every, For, Groups, LagAllowance, Rate, Rounds, Window
 
 HELP = """\b
 Examples:
@@ -60,22 +61,13 @@ After --for, --rounds or SIGTERM, the exit code is 0, or 8 when a part was not r
 
 def command(
     ctx: typer.Context,
-    groups: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[GROUP]...", help="Consumer groups; * and ? are wildcards. [default: all]", show_default=False
-        ),
-    ] = None,
-    every: Annotated[str, typer.Option("--every", metavar="TIME", help="Time between two rounds.")] = "15s",
-    window: Annotated[str, typer.Option("--window", metavar="TIME", help="Judge the samples of this time.")] = "5m",
-    lag_allowance: Annotated[
-        int, typer.Option("--lag-allowance", metavar="N", min=0, help="Up to this lag, a queue is caught up.")
-    ] = 0,
-    rate: Annotated[
-        float, typer.Option("--rate", metavar="N", min=0.1, help="Most requests per second to each broker.")
-    ] = 2.0,
-    for_: Annotated[str | None, typer.Option("--for", metavar="TIME", help="End after this time.")] = None,
-    rounds: Annotated[int | None, typer.Option("--rounds", metavar="N", min=1, help="End after N rounds.")] = None,
+    groups: Groups = None,
+    every: Every = "15s",
+    window: Window = "5m",
+    lag_allowance: LagAllowance = 0,
+    rate: Rate = 2.0,
+    for_: For = None,
+    rounds: Rounds = None,
     each_round: Annotated[bool, typer.Option("--each-round", help="Show every group in every round.")] = False,
     record: Annotated[str | None, typer.Option("--record", metavar="FILE", help="Append the samples to FILE.")] = None,
     record_size: Annotated[int, typer.Option("--record-size", metavar="MB", min=1, help="Largest size of FILE.")] = 64,
@@ -108,11 +100,10 @@ def command(
         return 0
     invocation = Invocation(ctx)
     require_stream(invocation.display)
-    from rmqctl.rules.durations import short_duration
     from rmqctl.rules.health import Health
     from rmqctl.rules.names import one_of
 
-    from .session import Session, WatchSettings, least_window_ms
+    from .session import Session, WatchSettings
 
     if notify_at.upper() not in set(Health) - {Health.OK}:
         raise UsageError(f"Invalid health {notify_at!r} in --notify-at.", hint=one_of(list(Health)[:-1]))
@@ -128,12 +119,7 @@ def command(
         notify_at=Health(notify_at.upper()),
         quiet_ms=duration_option_ms("--quiet-for", quiet_for),
     )
-    least_ms = least_window_ms(settings.every_s)
-    if settings.window_ms < least_ms:
-        raise UsageError(
-            f"--window must be at least {short_duration(least_ms)} with this --every.",
-            hint="A verdict requires three samples that cover 30 s.",
-        )
+    settings.require_window()
     stream = Stream("GroupHealth", COLUMNS, lambda item: f"{item['group']} {item['health']}", invocation.display)
     session = Session(settings, stream, with_notes=invocation.display.with_notes)
     try:

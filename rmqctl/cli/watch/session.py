@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, aclosing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -18,15 +17,15 @@ from rmqctl.cli.output.text import note_to_stderr, printable, to_stderr
 from rmqctl.cli.output.waiting import Waiting
 from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
-from rmqctl.observe.fleet_sampler import FleetSampler
-from rmqctl.rules.health import WORST_FIRST, Health, Settings
+from rmqctl.observe.fleet_sampler import FIRST_LOOK_S, FleetSampler
+from rmqctl.rules.durations import short_duration
+from rmqctl.rules.health import Health, Settings
 from rmqctl.rules.times import iso_time
 from rmqctl.rules.wildcards import is_pattern, matching
-from rmqctl.rules.words import counted
-from rmqctl.watch.health import HealthWindow
+from rmqctl.watch.health import HealthWindow, worst_first
 from rmqctl.watch.incidents import Incidents
 from rmqctl.watch.items import health_item
-from rmqctl.watch.rounds import Watch, WatchRound
+from rmqctl.watch.rounds import Watch, WatchRound, round_summary
 
 if TYPE_CHECKING:
     from rmqctl.client.core import Client
@@ -40,18 +39,38 @@ _DELIVER_S = 30.0
 
 
 class WatchSettings(Struct, frozen=True, kw_only=True):
-    """The options of rmqctl watch; see its help."""
+    """The options of rmqctl watch; see its help. `worst_first` is the order of groups, else by name."""
 
     groups: tuple[str, ...]
     every_s: float
     window_ms: int
     lag_allowance: int
     rate_per_s: float
-    for_s: float | None
-    round_count: int | None
-    shows_each_round: bool
-    notify_at: Health
-    quiet_ms: int
+    for_s: float | None = None
+    round_count: int | None = None
+    shows_each_round: bool = False
+    worst_first: bool = False
+    notify_at: Health = Health.WARN
+    quiet_ms: int = 0
+
+    def require_window(self) -> None:
+        """Raise UsageError for a window in which no verdict would be possible."""
+        least_ms = least_window_ms(self.every_s)
+        if self.window_ms < least_ms:
+            raise UsageError(
+                f"--window must be at least {short_duration(least_ms)} with this --every.",
+                hint="A verdict requires three samples that cover 30 s.",
+            )
+
+    def sampler(self, client: Client, *, first_look_s: float = FIRST_LOOK_S) -> FleetSampler:
+        """Return what reads the groups."""
+        return FleetSampler(
+            client, self.groups, every_s=self.every_s, rate_per_s=self.rate_per_s, first_look_s=first_look_s
+        )
+
+    def window(self) -> HealthWindow:
+        """Return what judges them."""
+        return HealthWindow(self.window_ms, Settings(lag_allowance=self.lag_allowance))
 
 
 def least_window_ms(every_s: float) -> int:
@@ -105,8 +124,7 @@ class Session:
     async def run(self, client: Client) -> None:
         """Watch until --for or --rounds ends it. Raises NotFoundError for a group that does not exist."""
         settings, clock = self._settings, client.clock
-        sampler = FleetSampler(client, settings.groups, every_s=settings.every_s, rate_per_s=settings.rate_per_s)
-        window = HealthWindow(settings.window_ms, Settings(lag_allowance=settings.lag_allowance))
+        sampler, window = settings.sampler(client), settings.window()
         if self._recorder is not None:
             now_ms = clock.now_ms()
             for recorded in self._recorder.recent(now_ms - settings.window_ms):
@@ -137,36 +155,26 @@ class Session:
                     round_count += 1
                     status.close()
                     if round_count == 1:
-                        await self._require_groups(client, found)
+                        for note in await missing_groups(client, settings.groups, found):
+                            self._note(note)
                     self._show(found, is_first=round_count == 1)
                     status.enter_context(
-                        Waiting(f"{_summary(found)}. Waiting for the next round", is_wanted=self._with_notes)
+                        Waiting(f"{round_summary(found)}. Waiting for the next round", is_wanted=self._with_notes)
                     )
                     is_over = until_s is not None and clock.monotonic_s() + settings.every_s > until_s
                     if is_over or round_count == settings.round_count:
                         return
-
-    async def _require_groups(self, client: Client, found: WatchRound) -> None:
-        """Raise NotFoundError for a group that does not exist; report what may still appear."""
-        names = {group.key.group for group in found.groups}
-        for wanted in self._settings.groups:
-            if matching([wanted], names):
-                continue
-            if not is_pattern(wanted):
-                brokers = {broker.broker_name: broker for broker in (await fetch_cluster(client)).brokers}
-                await require_group(client, wanted, brokers, {})
-                self._note(f"Group {wanted} has no offsets yet.")
-            else:
-                self._note(f"No group matches {wanted} yet.")
 
     def _show(self, found: WatchRound, *, is_first: bool) -> None:
         self._note_failures(found)
         shown = found.groups if self._settings.shows_each_round else found.changes
         if not self._settings.shows_each_round and len(found.groups) > _FEW_GROUPS:
             shown = [group for group in shown if group.health is not Health.OK or group.key in found.befores]
+        if self._settings.worst_first:
+            shown = sorted(shown, key=worst_first)
         self._stream.write([health_item(group, found.befores.get(group.key)) for group in shown])
         if is_first and not self._settings.shows_each_round:
-            self._note(f"{_summary(found)}. A line appears when the health of a group changes.")
+            self._note(f"{round_summary(found)}. A line appears when the health of a group changes.")
 
     def _note_failures(self, found: WatchRound) -> None:
         """Report on stderr what could not be read, when that changes."""
@@ -197,6 +205,22 @@ class Session:
         to_stderr(printable(f"rmqctl: {words}"))
 
 
+async def missing_groups(client: Client, wanted: Sequence[str], found: WatchRound) -> list[str]:
+    """Return a sentence for each name and pattern without a group yet; raise NotFoundError for an unknown group."""
+    names = {group.key.group for group in found.groups}
+    notes = []
+    for each in wanted:
+        if matching([each], names):
+            continue
+        if is_pattern(each):
+            notes.append(f"No group matches {each} yet.")
+        else:
+            brokers = {broker.broker_name: broker for broker in (await fetch_cluster(client)).brokers}
+            await require_group(client, each, brokers, {})
+            notes.append(f"Group {each} has no offsets yet.")
+    return notes
+
+
 @contextmanager
 def _ending_at_sigterm() -> Iterator[None]:
     """End the body without an error when a service manager stops the process."""
@@ -217,12 +241,6 @@ def _ending_at_sigterm() -> Iterator[None]:
     finally:
         with suppress(NotImplementedError):
             loop.remove_signal_handler(signal.SIGTERM)
-
-
-def _summary(found: WatchRound) -> str:
-    healths = Counter(group.health for group in found.groups)
-    counts = ", ".join(f"{healths[each]} {each}" for each in reversed(WORST_FIRST) if healths[each])
-    return f"{counted(len(found.groups), 'group')}: {counts}" if counts else "0 groups"
 
 
 def _address(text: str) -> tuple[str, int]:

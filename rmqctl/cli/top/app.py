@@ -1,0 +1,121 @@
+"""The full screen of rmqctl top: runs the screens while rounds arrive."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from textual.app import App
+from textual.binding import Binding, BindingType
+
+from rmqctl.cli.invocation import Display
+from rmqctl.net.clock import Clock
+from rmqctl.observe.fleet_activity import GroupKey
+from rmqctl.watch.rounds import WatchRound
+
+from .screens import GroupsScreen, HelpScreen, RoundScreen
+
+
+class TopApp(App[None]):
+    """Shows rounds as they arrive, the first one at once.
+
+    `place` names the cluster, `wanted` the groups, none for all. `history` returns a group's rates from round to round,
+    up to a time in ms. `focus_on` is called with the group that is open, `corner` returns the text of the upper right
+    corner. `clock` is that of the rounds.
+    """
+
+    ENABLE_COMMAND_PALETTE = False
+    CSS = "Screen, Footer { background: ansi_default; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("p,space", "pause", "Pause"),
+        Binding("question_mark", "help", "Help"),
+        Binding("q", "quit", "Quit"),
+        Binding("ctrl+c", "interrupt", show=False, priority=True),
+        Binding("ctrl+z", "stop", show=False, priority=True),
+    ]
+
+    def __init__(
+        self,
+        first: WatchRound,
+        options: Display,
+        *,
+        place: str,
+        wanted: Sequence[str],
+        history: Callable[[GroupKey, int], list[float | None]],
+        focus_on: Callable[[GroupKey | None], None],
+        corner: Callable[[], str],
+        clock: Clock,
+    ) -> None:
+        super().__init__(ansi_color=True)
+        self.found = self._latest = first
+        self.options, self.place, self.wanted = options, place, wanted
+        self.history, self.focus_on = history, focus_on
+        self.corner, self.clock = corner, clock
+        self.is_paused = self.is_interrupted = False
+        self._loop_handlers: dict[int, Callable[[], object]] = {}
+
+    @property
+    def failure(self) -> Exception | None:
+        """The error that ended the screen."""
+        return self._exception
+
+    def show_round(self, found: WatchRound) -> None:
+        """Show a round; while the screen is paused, the last one is shown when it continues."""
+        self._latest = found
+        if not self.is_paused:
+            self._show_latest()
+
+    def _show_latest(self) -> None:
+        self.found = self._latest
+        for screen in self.screen_stack:
+            if isinstance(screen, RoundScreen):
+                screen.show_round()
+
+    def on_mount(self) -> None:
+        """Open the first screen."""
+        self.theme = "ansi-dark"
+        self.push_screen(GroupsScreen())
+        self.set_interval(1.0, self._show_state)
+        if not self.is_headless and os.name == "posix":
+            # Textual's own handlers start the screen a second time when another process stopped and continued this one,
+            # and SIGTERM would leave the terminal as the screen needs it.
+            self._loop_handlers = {
+                signal.SIGTERM: self.exit, signal.SIGTSTP: self.action_stop, signal.SIGCONT: self.screen.refresh
+            }  # fmt: skip
+            for number, handler in self._loop_handlers.items():
+                asyncio.get_running_loop().add_signal_handler(number, handler)
+
+    def on_unmount(self) -> None:
+        """Leave the signals to the system again."""
+        for number in self._loop_handlers:
+            asyncio.get_running_loop().remove_signal_handler(number)
+
+    def _show_state(self) -> None:
+        if isinstance(self.screen, RoundScreen):
+            self.screen.show_state()
+
+    def action_pause(self) -> None:
+        """Keep this round on the screen, or show the latest one again. Rounds are read meanwhile, for the verdicts."""
+        self.is_paused = not self.is_paused
+        self._show_latest()
+
+    def action_help(self) -> None:
+        """Show the help."""
+        self.push_screen(HelpScreen())
+
+    def action_stop(self) -> None:
+        """Stop this process until the shell continues it."""
+        with self.suspend():
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    def action_interrupt(self) -> None:
+        """End with the exit code of Ctrl-C."""
+        self.is_interrupted = True
+        self.exit()
+
+    def _fatal_error(self) -> None:
+        # Textual's own traceback shows values of variables; the caller raises `failure` instead.
+        self._close_messages_no_wait()

@@ -1,0 +1,83 @@
+"""rmqctl top: groups on a full screen, the worst first, with their queues and members."""
+
+# No "from __future__ import annotations" here: typer would evaluate the texts that it makes, at 1 ms each. What asks
+# the cluster is imported when the command runs, so that --help needs none of it.
+import os
+import sys
+
+import typer
+
+from rmqctl.cli.durations import duration_option_ms
+from rmqctl.cli.invocation import Display, Invocation
+from rmqctl.cli.watch.options import Every, For, Groups, LagAllowance, Rate, Rounds, Window
+
+HELP = """\b
+Examples:
+  rmqctl top                                       # all groups
+  rmqctl top 'payments-*' --every 2s
+  rmqctl top --sort -lag                           # the largest lag first
+  rmqctl top --rounds 1 | head -20                 # lines, the worst first
+  rmqctl top -o jsonl --where 'health~STOP|STALL'
+
+Reads all groups every --every, judges them like rmqctl watch, and shows them on the whole terminal: health, lag, time
+lag, and messages per second in and out. Press Enter for the queues and members of a group, / to filter, s to sort, p to
+pause, ? for all keys, and q to quit.
+
+At most --rate requests per second are sent to each broker; the upper right corner shows how many are sent. With many
+groups, members are therefore read less often than offsets. The group that is open is read first.
+
+When it does not run on a terminal, or with -o jsonl, csv, plain and so on, every round appends a line for each group,
+the worst group first. The exit code is then 0, or 8 when a part was not read. Ctrl-C gives 130."""
+
+
+def command(
+    ctx: typer.Context,
+    groups: Groups = None,
+    every: Every = "5s",
+    window: Window = "5m",
+    lag_allowance: LagAllowance = 0,
+    rate: Rate = 10.0,
+    for_: For = None,
+    rounds: Rounds = None,
+) -> int:
+    """Run the command. Its help consists of the registry's summary and HELP."""
+    invocation = Invocation(ctx)
+    from rmqctl.cli.output.render import choose_columns
+    from rmqctl.cli.output.streaming import Stream, require_stream
+    from rmqctl.cli.watch.session import Session, WatchSettings
+
+    from .columns import GROUPS, LINES
+
+    display = invocation.display
+    has_screen = _has_screen(display)
+    require_stream(display, with_sort=True)
+    choose_columns(GROUPS if has_screen else LINES, display)
+    settings = WatchSettings(
+        groups=tuple(map(invocation.full_name, groups or ())),
+        every_s=duration_option_ms("--every", every) / 1000,
+        window_ms=duration_option_ms("--window", window),
+        lag_allowance=lag_allowance,
+        rate_per_s=rate,
+        for_s=None if for_ is None else duration_option_ms("--for", for_) / 1000,
+        round_count=rounds,
+        shows_each_round=True,
+        worst_first=True,
+    )
+    settings.require_window()
+    if has_screen:
+        from .session import ScreenSession
+
+        place = invocation.context_name or invocation.name_servers()
+        screen = ScreenSession(settings, display, place)
+        invocation.ask(screen.run, is_service=True)
+        return 130 if screen.is_interrupted else 0
+    stream = Stream("GroupHealth", LINES, lambda item: f"{item['group']} {item['health']}", display, with_sort=True)
+    session = Session(settings, stream, with_notes=display.with_notes)
+    invocation.ask(session.run, is_service=True)
+    return 0 if session.is_complete else 8
+
+
+def _has_screen(display: Display) -> bool:
+    """Return whether the whole terminal can be used: to draw on, and to read keys from."""
+    is_terminal = all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+    return display.format in ("table", "wide") and is_terminal and os.environ.get("TERM") != "dumb"

@@ -1,0 +1,103 @@
+"""One run of rmqctl top on a screen: reads rounds while the screen shows them."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from rmqctl.cli.invocation import Display
+from rmqctl.cli.output.streaming import require_keys
+from rmqctl.cli.output.waiting import Waiting
+from rmqctl.cli.watch.session import WatchSettings, missing_groups
+from rmqctl.watch.incidents import Incidents
+from rmqctl.watch.rounds import Watch, WatchRound
+
+from .app import TopApp
+from .columns import group_item
+from .request_rate import RequestRate
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from rmqctl.client.core import Client
+    from rmqctl.net.clock import Clock
+    from rmqctl.observe.fleet_activity import GroupKey
+
+
+class ScreenSession:
+    """Opens the screen after the first round, so that a cluster that does not answer is an ordinary error."""
+
+    def __init__(self, settings: WatchSettings, display: Display, place: str) -> None:
+        self._settings, self._display, self._place = settings, display, place
+        self.is_interrupted = False
+
+    async def run(self, client: Client) -> None:
+        """Show the screen until the user quits, or --for or --rounds ends it."""
+        settings, clock = self._settings, client.clock
+        # The screen opens sooner when members are asked after that.
+        sampler, window = settings.sampler(client, first_look_s=0.0), settings.window()
+        incidents = Incidents(settings.notify_at, settings.quiet_ms)
+        watch = Watch(sampler, window, incidents, clock=clock, every_s=settings.every_s)
+        requests = RequestRate()
+
+        def corner() -> str:
+            rate = requests.update(clock.monotonic_s(), sampler.pace.counts)
+            # Rounded down: a moment's delay must not make it look like more than the limit.
+            return f"{math.floor(rate * 10) / 10:.1f} of at most {settings.rate_per_s:g} req/s"
+
+        def focus_on(key: GroupKey | None) -> None:
+            watch.focus = key
+
+        async with aclosing(watch.rounds()) as rounds:
+            with Waiting("Reading all groups", is_wanted=self._display.with_notes):
+                first = await anext(rounds)
+                await missing_groups(client, settings.groups, first)
+            if first.groups:
+                require_keys(group_item(first.groups[0], first, list), self._display)
+            if not self._display.with_color:
+                os.environ["NO_COLOR"] = "1"  # for Textual
+            app = TopApp(
+                first,
+                self._display,
+                place=self._place,
+                wanted=settings.groups,
+                history=window.consume_history,
+                focus_on=focus_on,
+                corner=corner,
+                clock=clock,
+            )
+            await self._show(app, self._until_over(rounds, clock))
+        self.is_interrupted = app.is_interrupted
+
+    async def _until_over(self, rounds: AsyncIterator[WatchRound], clock: Clock) -> AsyncIterator[WatchRound]:
+        """Return the rounds after the first one, until --for or --rounds ends them."""
+        settings, round_count = self._settings, 1
+        until_s = float("inf") if settings.for_s is None else clock.monotonic_s() + settings.for_s
+        while round_count != settings.round_count and clock.monotonic_s() + settings.every_s <= until_s:
+            yield await anext(rounds)
+            round_count += 1
+
+    async def _show(self, app: TopApp, rounds: AsyncIterator[WatchRound]) -> None:
+        """Run the app while rounds are read. Raises what ends either of them."""
+
+        async def read() -> None:
+            try:
+                async for found in rounds:
+                    app.show_round(found)
+            finally:
+                app.exit()
+
+        reading = asyncio.create_task(read())
+        try:
+            # Without the mouse, text can be selected as in any other program.
+            await app.run_async(mouse=False)
+        finally:
+            reading.cancel()
+            await asyncio.wait([reading])
+        if app.failure is not None:
+            raise app.failure
+        if not reading.cancelled():
+            reading.result()
