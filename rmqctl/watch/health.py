@@ -29,7 +29,7 @@ from rmqctl.rules.health import (
 from rmqctl.rules.time_lag import Anchor, TimeLag, anchor_of, interpolate_time_lag
 from rmqctl.rules.totals import Total, total
 
-from .rates import Rates, compute_rates, consume_history, sum_rates
+from .rates import MessageRates, compute_rates, consume_history, sum_rates
 
 
 class QueueHealth(Struct, frozen=True):
@@ -39,7 +39,7 @@ class QueueHealth(Struct, frozen=True):
     verdict: Verdict
     row: QueueProgress | None
     time_lag: TimeLag
-    rates: Rates = Rates()
+    rates: MessageRates = MessageRates()
 
 
 class GroupHealth(Struct, frozen=True):
@@ -109,9 +109,9 @@ class GroupHealth(Struct, frozen=True):
         return TimeLag(at_least_ms if is_known else None, at_least_ms)
 
     @property
-    def rates(self) -> Rates:
+    def rates(self) -> MessageRates:
         """The rates of all queues together."""
-        return Rates() if self.unseen else sum_rates(each.rates for each in self._rows(None))
+        return MessageRates() if self.unseen else sum_rates(each.rates for each in self._rows(None))
 
     def topics(self) -> tuple[str, ...]:
         """Return the topics of the last sample."""

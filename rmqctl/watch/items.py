@@ -13,7 +13,7 @@ from rmqctl.rules.words import counted
 
 from .health import GroupHealth, QueueHealth
 from .incidents import Alert, AlertKind
-from .rates import Rates
+from .rates import MessageRates
 
 _MOST_SENTENCES = 5
 
@@ -52,7 +52,7 @@ def health_item(group: GroupHealth, before: Health | None) -> dict[str, Any]:
     return {**item, "reasons": {key: reason for key, reason in reasons.items() if item[key] is None}}
 
 
-def _rate_item(rates: Rates) -> dict[str, float | None]:
+def _rate_item(rates: MessageRates) -> dict[str, float | None]:
     named = {"produceMsgsPerS": rates.produce_msgs_per_s, "consumeMsgsPerS": rates.consume_msgs_per_s}
     return {key: None if rate is None else round(rate, 2) for key, rate in named.items()}
 

@@ -13,7 +13,7 @@ from rmqctl.rules.health import Observation, of_one_log
 RATE_MS = 60_000
 
 
-class Rates(Struct, frozen=True):
+class MessageRates(Struct, frozen=True):
     """Messages per second that arrived, and that were consumed; None when unknown.
 
     `consume` is below 0 when the offset went back, and counts skipped messages as consumed.
@@ -23,23 +23,25 @@ class Rates(Struct, frozen=True):
     consume_msgs_per_s: float | None = None
 
 
-def compute_rates(observations: Sequence[Observation]) -> Rates:
+def compute_rates(observations: Sequence[Observation]) -> MessageRates:
     """Return the rates of a queue over the last RATE_MS, up to its last sample; `observations` are in order.
 
     A rate is unknown when the last sample does not have its offset, or no other one has.
     """
     if not observations:
-        return Rates()
+        return MessageRates()
     since_ms = observations[-1].at_ms - RATE_MS
     recent = [each for each in observations if each.at_ms >= since_ms]
     looks = of_one_log(recent)
-    return Rates(_rate([(each.at_ms, each.max_offset) for each in looks]), _consume_rate(looks))
+    return MessageRates(_rate([(each.at_ms, each.max_offset) for each in looks]), _consume_rate(looks))
 
 
-def sum_rates(rates: Iterable[Rates]) -> Rates:
+def sum_rates(rates: Iterable[MessageRates]) -> MessageRates:
     """Return the rates of several queues together, unknown when one of them is."""
     every = list(rates)
-    return Rates(_sum([each.produce_msgs_per_s for each in every]), _sum([each.consume_msgs_per_s for each in every]))
+    return MessageRates(
+        _sum([each.produce_msgs_per_s for each in every]), _sum([each.consume_msgs_per_s for each in every])
+    )
 
 
 def consume_history(queues: Iterable[Sequence[Observation]], until_ms: int) -> list[float | None]:

@@ -32,8 +32,8 @@ from rmqctl.watch.items import health_item
 from rmqctl.watch.rounds import WatchRound, round_summary
 
 from .columns import GROUPS, MEMBERS, QUEUES, group_item, member_items, queue_items, show_rates
-from .filtering import filtered
 from .grid import Grid, cut
+from .group_filter import filter_groups
 from .help_text import HELP_TEXT
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class GroupsScreen(RoundScreen):
         shown = self._items
         if self._is_ok_hidden:
             shown = [item for item in shown if item["health"] != "OK"]
-        shown = list(filtered(shown, self._filter))
+        shown = list(filter_groups(shown, self._filter))
         parts = [round_summary(top.found)]
         if len(shown) < len(top.found.groups) or self._filter:
             parts.append(f"{len(shown)} shown")

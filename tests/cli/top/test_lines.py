@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from rmqctl.cli.output.listing import Column
-from rmqctl.cli.top.filtering import filtered
 from rmqctl.cli.top.grid import cut, fit
+from rmqctl.cli.top.group_filter import filter_groups
 from rmqctl.cli.top.request_rate import RequestRate
 from rmqctl.cli.top.sparkline import sparkline
 
@@ -50,7 +50,7 @@ def test_every_word_of_the_filter_must_match(text: str, found: list[str]) -> Non
         {"group": "Pay-retry", "health": "OK", "lag": None},
         {"group": "orders", "health": "STALL", "lag": 9},
     ]
-    assert [item["group"] for item in filtered(items, text)] == found
+    assert [item["group"] for item in filter_groups(items, text)] == found
 
 
 def test_requests_of_the_last_seconds_count() -> None:

@@ -10,7 +10,7 @@ from rmqctl.rules.health import Health
 from rmqctl.rules.wildcards import is_pattern, matching
 
 
-def filtered(items: Sequence[Item], text: str) -> Sequence[Item]:
+def filter_groups(items: Sequence[Item], text: str) -> Sequence[Item]:
     """Return the groups that every word of the text matches.
 
     A word is a part of a group's name, a pattern with * and ? for the whole name, a health in capitals, or a condition
