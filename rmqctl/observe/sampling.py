@@ -78,6 +78,11 @@ class MembersSample(Struct, frozen=True):
     knows_topics: bool
     failures: tuple[Failure, ...]
 
+    @property
+    def member_count(self) -> int | None:
+        """The number of members, None when it is unknown."""
+        return None if self.state is GroupState.UNKNOWN else len(self.client_ids)
+
     def owners_of(self, mq: MessageQueue) -> tuple[OwnerSample, ...]:
         """Return the members that report holding a queue, or dropping it."""
         return tuple(

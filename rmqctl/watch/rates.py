@@ -10,7 +10,7 @@ from msgspec import Struct
 from rmqctl.rules.health import Observation, of_one_log
 
 # Members commit every 5 s: over less time, a rate would depend on whether a commit falls into it.
-RATE_MS = 60_000
+_RATE_MS = 60_000
 
 
 class MessageRates(Struct, frozen=True):
@@ -24,13 +24,13 @@ class MessageRates(Struct, frozen=True):
 
 
 def compute_rates(observations: Sequence[Observation]) -> MessageRates:
-    """Return the rates of a queue over the last RATE_MS, up to its last sample; `observations` are in order.
+    """Return the rates of a queue over the last minute, up to its last sample; `observations` are in order.
 
     A rate is unknown when the last sample does not have its offset, or no other one has.
     """
     if not observations:
         return MessageRates()
-    since_ms = observations[-1].at_ms - RATE_MS
+    since_ms = observations[-1].at_ms - _RATE_MS
     recent = [each for each in observations if each.at_ms >= since_ms]
     looks = of_one_log(recent)
     return MessageRates(_rate([(each.at_ms, each.max_offset) for each in looks]), _consume_rate(looks))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from msgspec import Struct
@@ -74,12 +75,18 @@ class Watch:
         self._healths: Mapping[GroupKey, Health] = {}
         self.focus: GroupKey | None = None
 
-    async def rounds(self) -> AsyncGenerator[WatchRound]:
-        """Yield a round every `every_s`; one that takes longer delays the next. Raises what the first round raises."""
-        while True:
+    async def rounds(self, *, for_s: float | None = None, most: int | None = None) -> AsyncGenerator[WatchRound]:
+        """Yield a round every `every_s`; one that takes longer delays the next. Raises what the first round raises.
+
+        Ends after `most` rounds, or when the next one would be later than `for_s` after the start.
+        """
+        until_s = float("inf") if for_s is None else self._clock.monotonic_s() + for_s
+        for number in count(1):
             found = await self._round()
             next_s = self._sampler.last_round_s + self._every_s
             yield found
+            if number == most or self._clock.monotonic_s() + self._every_s > until_s:
+                return
             urgent = {group.key for group in found.groups if group.health is not Health.OK}
             undated = {group.key for group in found.groups if group.time_lag().ms is None}
             for_s = next_s - self._clock.monotonic_s()

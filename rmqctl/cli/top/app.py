@@ -70,9 +70,8 @@ class TopApp(App[None]):
 
     def _show_latest(self) -> None:
         self.found = self._latest
-        for screen in self.screen_stack:
-            if isinstance(screen, RoundScreen):
-                screen.show_round()
+        if isinstance(self.screen, RoundScreen):
+            self.screen.show_round()
 
     def on_mount(self) -> None:
         """Open the first screen."""

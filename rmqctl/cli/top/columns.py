@@ -10,9 +10,7 @@ from msgspec.structs import replace
 from rmqctl.cli.group.members import COLUMNS as MEMBER_COLUMNS
 from rmqctl.cli.group.members import reported_by
 from rmqctl.cli.output.listing import Column, Item
-from rmqctl.cli.output.totals import show_total
-from rmqctl.cli.watch.display import COLUMNS, show_time_lag
-from rmqctl.model.group import GroupState
+from rmqctl.cli.watch.display import COLUMNS
 from rmqctl.observe.fleet_activity import GroupActivity
 from rmqctl.rules.health import WORST_FIRST, Health
 from rmqctl.watch.health import GroupHealth
@@ -34,11 +32,10 @@ def group_item(group: GroupHealth, found: WatchRound, history: Callable[[], Sequ
 
 def _last_members(group: GroupHealth, activity: GroupActivity | None) -> dict[str, Any]:
     """Return the number of members, if need be that of an earlier round."""
-    members = None if activity is None else activity.members
-    count = group.member_count
-    if count is None and members is not None and members.state is not GroupState.UNKNOWN:
-        return {"members": len(members.client_ids), "areMembersOld": True}
-    return {"members": count, "areMembersOld": False}
+    count, members = group.member_count, None if activity is None else activity.members
+    if count is not None or members is None:
+        return {"members": count, "areMembersOld": False}
+    return {"members": members.member_count, "areMembersOld": True}
 
 
 def _show_members(item: Item) -> str:
@@ -47,9 +44,9 @@ def _show_members(item: Item) -> str:
 
 def queue_items(group: GroupHealth) -> list[Item]:
     """Return the queues of a group, the worst first."""
-    ranks = {health.value: rank for rank, health in enumerate(WORST_FIRST)}
-    items = [queue_item(queue) for queue in group.queues if queue.row is not None]
-    return sorted(items, key=lambda item: (ranks[item["health"]], -(item["lag"] or 0)))
+    seen = [(queue, queue.row) for queue in group.queues if queue.row is not None]
+    seen.sort(key=lambda pair: (WORST_FIRST.index(pair[0].verdict.health), -(pair[1].lag or 0)))
+    return [queue_item(queue) for queue, _ in seen]
 
 
 def member_items(group: GroupHealth, activity: GroupActivity | None) -> list[Item]:
@@ -91,8 +88,9 @@ def _is_bad(item: Item) -> bool:
     return str(item["health"]) in (Health.REWIND, Health.STOP, Health.STALL)
 
 
+_OF_WATCH = {column.key: column for column in COLUMNS}
 _LAG = Column("LAG", "lag", is_number=True)
-_TIME_LAG = Column("TIME-LAG", "timeLagMs", show=show_time_lag, is_number=True)
+_TIME_LAG = _OF_WATCH["timeLagMs"]
 _RATES = (
     Column("IN/S", "produceMsgsPerS", show=_show_rate("produceMsgsPerS"), is_number=True),
     Column("OUT/S", "consumeMsgsPerS", show=_show_rate("consumeMsgsPerS"), is_number=True),
@@ -103,15 +101,15 @@ LINES = tuple(
     each
     for column in COLUMNS
     if column.key != "before"
-    for each in ((column, *_RATES) if column.key == "timeLagMs" else (column,))
+    for each in ((column, *_RATES) if column is _TIME_LAG else (column,))
 )
 """The columns of lines, when there is no screen."""
 
 GROUPS = (
     Column("CLUSTER", "cluster", gives_way=1),
-    Column("GROUP", "group"),
+    _OF_WATCH["group"],
     _HEALTH,
-    Column("LAG", "lag", show=show_total("lag"), is_number=True),
+    _OF_WATCH["lag"],
     _TIME_LAG,
     *_RATES,
     Column(

@@ -1,6 +1,10 @@
 """The help on the screen of rmqctl top."""
 
-HELP_TEXT = """\
+from __future__ import annotations
+
+from rmqctl.cli.watch.display import HEALTH_HELP
+
+HELP_TEXT = f"""\
 Keys
   Up Down PgUp PgDn Home End   move; also k j Ctrl-B Ctrl-F g G
   Enter                        open a group: its queues and members
@@ -14,13 +18,7 @@ Keys
   q                            quit
 
 Health
-  REWIND   the offset went back
-  STOP     no member holds the queue, and its offset does not move
-  STALL    the offset does not move, although messages are unread
-  WARN     the offset moves, but the lag does not fall
-  UNKNOWN  something could not be read, or no offset is stored
-  OK       the group catches up, or was caught up lately
-
+{HEALTH_HELP}
 Columns
   TIME-LAG  age of the oldest unread message; >= is a lower bound
   IN/S      messages that arrived per second, in the last minute

@@ -20,7 +20,6 @@ from rmqctl.cli.output.render import choose_columns
 from rmqctl.cli.output.text import printable
 from rmqctl.cli.output.totals import total_words
 from rmqctl.cli.watch.display import show_time_lag
-from rmqctl.model.group import GroupState
 from rmqctl.observe.fleet_activity import GroupActivity, GroupKey
 from rmqctl.rules.durations import short_duration
 from rmqctl.rules.filters import is_met
@@ -72,8 +71,8 @@ class RoundScreen(Screen[None]):
         """Return the widgets in the middle."""
         raise NotImplementedError
 
-    def on_mount(self) -> None:
-        """Show the first round."""
+    def on_screen_resume(self) -> None:
+        """Show the round of now, at first and after another screen."""
         self.show_round()
 
     def on_resize(self) -> None:
@@ -144,7 +143,7 @@ class GroupsScreen(RoundScreen):
         yield Static(id="filter")
 
     def on_mount(self) -> None:
-        """Give the keys to the table; Textual also calls the method of the class above."""
+        """Give the keys to the table."""
         self.query_one(Grid).focus()
 
     def show_round(self) -> None:
@@ -329,8 +328,9 @@ def _members(activity: GroupActivity | None, now_s: float) -> str:
     members = None if activity is None else activity.members
     if activity is None or members is None:
         return "members not read yet"
-    count = "members unknown" if members.state is GroupState.UNKNOWN else counted(len(members.client_ids), "member")
-    return f"{count}, read {short_duration(int(now_s - activity.asked_s) * 1000)} ago"
+    count = members.member_count
+    shown = "members unknown" if count is None else counted(count, "member")
+    return f"{shown}, read {short_duration(int(now_s - activity.asked_s) * 1000)} ago"
 
 
 class HelpScreen(ModalScreen[None]):

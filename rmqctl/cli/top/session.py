@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from rmqctl.client.core import Client
-    from rmqctl.net.clock import Clock
     from rmqctl.observe.fleet_activity import GroupKey
 
 
@@ -51,7 +50,7 @@ class ScreenSession:
         def focus_on(key: GroupKey | None) -> None:
             watch.focus = key
 
-        async with aclosing(watch.rounds()) as rounds:
+        async with aclosing(watch.rounds(for_s=settings.for_s, most=settings.round_count)) as rounds:
             with Waiting("Reading all groups", is_wanted=self._display.with_notes):
                 first = await anext(rounds)
                 await missing_groups(client, settings.groups, first)
@@ -69,16 +68,8 @@ class ScreenSession:
                 corner=corner,
                 clock=clock,
             )
-            await self._show(app, self._until_over(rounds, clock))
+            await self._show(app, rounds)
         self.is_interrupted = app.is_interrupted
-
-    async def _until_over(self, rounds: AsyncIterator[WatchRound], clock: Clock) -> AsyncIterator[WatchRound]:
-        """Return the rounds after the first one, until --for or --rounds ends them."""
-        settings, round_count = self._settings, 1
-        until_s = float("inf") if settings.for_s is None else clock.monotonic_s() + settings.for_s
-        while round_count != settings.round_count and clock.monotonic_s() + settings.every_s <= until_s:
-            yield await anext(rounds)
-            round_count += 1
 
     async def _show(self, app: TopApp, rounds: AsyncIterator[WatchRound]) -> None:
         """Run the app while rounds are read. Raises what ends either of them."""

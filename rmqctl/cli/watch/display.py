@@ -14,6 +14,16 @@ def show_time_lag(item: Item) -> str:
     return f">={short_duration(item['timeLagMsAtLeast'])}" if item["timeLagMsAtLeast"] else "-"
 
 
+HEALTH_HELP = """\
+  REWIND   the offset went back
+  STOP     no member holds the queue, and its offset does not move
+  STALL    the offset does not move, although messages are unread
+  WARN     the offset moves, but the lag does not fall
+  UNKNOWN  something could not be read, or no offset is stored
+  OK       the group catches up, or was caught up at some time in --window
+"""
+"""What the verdicts mean, for help."""
+
 COLUMNS = (
     Column("AT", "at", show=lambda item: f"{item['atIso'][11:19]}Z"),
     Column("CLUSTER", "cluster", is_wide=True),

@@ -11,10 +11,10 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.streaming import Stream, require_stream
 from rmqctl.errors import UsageError
 
-from .display import COLUMNS
+from .display import COLUMNS, HEALTH_HELP
 from .options import Every, For, Groups, LagAllowance, Rate, Rounds, Window
 
-HELP = """\b
+HELP = f"""\b
 Examples:
   rmqctl watch                                    # all groups, until Ctrl-C
   rmqctl watch my-group 'payments-*' --every 10s
@@ -28,13 +28,7 @@ Reads all groups every --every, and judges each queue by its samples in --window
 healthy as its worst queue. A line appears when the health of a group changes.
 
 \b
-  REWIND   the offset went back
-  STOP     no member holds the queue, and its offset does not move
-  STALL    the offset does not move, although messages are unread
-  WARN     the offset moves, but the lag does not fall
-  UNKNOWN  something could not be read, or no offset is stored
-  OK       the group catches up, or was caught up at some time in --window
-
+{HEALTH_HELP}
 TIME-LAG is the age of the oldest unread message, interpolated between the samples. A value after >= is a lower bound.
 
 At most --rate requests per second are sent to each broker. With many groups, members, messages in flight and dead

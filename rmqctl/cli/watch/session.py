@@ -145,25 +145,20 @@ class Session:
             await self._show_rounds(client, watch)
 
     async def _show_rounds(self, client: Client, watch: Watch) -> None:
-        settings, clock = self._settings, client.clock
-        until_s = None if settings.for_s is None else clock.monotonic_s() + settings.for_s
-        round_count = 0
-        async with aclosing(watch.rounds()) as rounds:
+        settings, is_first = self._settings, True
+        async with aclosing(watch.rounds(for_s=settings.for_s, most=settings.round_count)) as rounds:
             with ExitStack() as status:
                 status.enter_context(Waiting("Reading all groups", is_wanted=self._with_notes))
                 async for found in rounds:
-                    round_count += 1
                     status.close()
-                    if round_count == 1:
+                    if is_first:
                         for note in await missing_groups(client, settings.groups, found):
                             self._note(note)
-                    self._show(found, is_first=round_count == 1)
+                    self._show(found, is_first=is_first)
+                    is_first = False
                     status.enter_context(
                         Waiting(f"{round_summary(found)}. Waiting for the next round", is_wanted=self._with_notes)
                     )
-                    is_over = until_s is not None and clock.monotonic_s() + settings.every_s > until_s
-                    if is_over or round_count == settings.round_count:
-                        return
 
     def _show(self, found: WatchRound, *, is_first: bool) -> None:
         self._note_failures(found)

@@ -33,7 +33,7 @@ _MEMBER = "10.0.0.7@1"
 
 
 class Still:
-    """A clock that stands still between rounds."""
+    """A clock that moves only from round to round."""
 
     at_s = 0
 
