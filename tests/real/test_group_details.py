@@ -39,7 +39,12 @@ def _all_held(topic: str, count: int) -> Callable[[list[dict[str, Any]]], bool]:
 def test_members_and_subscriptions_equal_mqadmin(cluster: Cluster, rmqctl: Rmqctl) -> None:
     cluster.create_topic("Members")
     ids = [cluster.java.consume(name, "MembersGroup", "Members", expr="TagB || TagA") for name in ("one", "two")]
-    members = _until(lambda: rmqctl.items("group", "members", "MembersGroup"), _all_held("Members", 8))
+
+    def are_shared(items: list[dict[str, Any]]) -> bool:
+        """All are also held while the first member has them, before the second one gets its share."""
+        return _all_held("Members", 8)(items) and [len(_held([item], "Members")) for item in items] == [4, 4]
+
+    members = _until(lambda: rmqctl.items("group", "members", "MembersGroup"), are_shared)
     (subscription,) = rmqctl.items("group", "subscriptions", "MembersGroup")
     printed = cluster.java.mqadmin("consumerConnection", "-g", "MembersGroup")
     status = cluster.java.mqadmin("consumerStatus", "-g", "MembersGroup")
