@@ -53,6 +53,7 @@ check: $(VENV)/.ready docs
 	$(BIN)/ruff check rmqctl tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m tests.layout rmqctl
 	$(BIN)/codespell $(PROSE)
 	$(BIN)/python -m tests.voice $(PROSE)
 

@@ -139,7 +139,7 @@ def _values() -> dict[str, tuple[str, ...]]:
 
 def _sandbox_values() -> dict[str, tuple[str, ...]]:
     from rmqctl.sandbox.profile import PROFILES
-    from rmqctl.sandbox.scenarios import SCENARIOS
+    from rmqctl.sandbox.scenarios.table import SCENARIOS
 
     from .sandbox.fault_words import ACTIONS
 

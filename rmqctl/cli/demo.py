@@ -77,9 +77,10 @@ def command(
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.net.file_lock import require_file_locks
-    from rmqctl.sandbox.control_messages import Made, Seed
-    from rmqctl.sandbox.standing import Wanted
-    from rmqctl.sandbox.state_file import find_running
+    from rmqctl.sandbox.control.messages import Seed
+    from rmqctl.sandbox.control.process import SandboxOptions
+    from rmqctl.sandbox.control.state_file import find_running
+    from rmqctl.sandbox.scenarios.seeded_group import SeededGroup
 
     from .sandbox.control_client import ask, find_sandbox
     from .sandbox.detach import start_detached
@@ -93,12 +94,12 @@ def command(
         # The sandbox is a separate process: it is stopped with the demonstration even when the terminal is closed.
         signal.signal(number, signal.default_int_handler)
     status = start_detached(
-        Wanted(brokers=_BROKER_COUNT, queues=8, plays="5.4.0", port=0, listen="127.0.0.1"), timeout_s
+        SandboxOptions(brokers=_BROKER_COUNT, queues=8, plays="5.4.0", port=0, listen="127.0.0.1"), timeout_s
     )
     port = int(status.namesrv.rpartition(":")[2])
     is_shown = False
     try:
-        ask(find_sandbox(port), Seed(_SCENARIO), list[Made], timeout_s)
+        ask(find_sandbox(port), Seed(_SCENARIO), list[SeededGroup], timeout_s)
         for step in STEPS:
             _show(step, status.namesrv, with_color=with_color)
         is_shown = True

@@ -16,32 +16,33 @@ from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.flags import CommandFlag, Permission
 from rmqctl.protocol.record import Host
+from rmqctl.sandbox.delivery.delays import Delays, due_times
+from rmqctl.sandbox.delivery.holds import Holds
+from rmqctl.sandbox.delivery.timers import Timers
+from rmqctl.sandbox.faults.faults import Faults
+from rmqctl.sandbox.faults.partitions import Trait, trait_of
+from rmqctl.sandbox.groups.locks import QueueLocks
+from rmqctl.sandbox.groups.members import BROADCASTING, ConsumerGroup, ConsumerTable, ProducerTable
+from rmqctl.sandbox.groups.offsets import OffsetTable
+from rmqctl.sandbox.groups.request_modes import RequestModes
+from rmqctl.sandbox.groups.table import GroupTable
+from rmqctl.sandbox.pop.check_points import CheckPoint
+from rmqctl.sandbox.pop.revival import revive
+from rmqctl.sandbox.pop.state import PopState
+from rmqctl.sandbox.storage.state import StateStore
+from rmqctl.sandbox.storage.store import MessageStore, NewMessage, PutMessageResult
+from rmqctl.sandbox.storage.stored_text import check_topic_length, write_texts
+from rmqctl.sandbox.topics.table import SCHEDULE_TOPIC, TIMER_TOPIC, TopicTable
 
 from .channel import Channel, host_of
-from .delays import Delays, due_times
-from .faults import Faults
-from .groups import GroupTable
-from .handlers import BROKER, load
-from .holds import Holds
-from .locks import QueueLocks
-from .members import BROADCASTING, ConsumerGroup, ConsumerTable, ProducerTable
-from .mornings import Mornings
+from .daily_totals import DailyTotals
 from .name_server import MASTER_ID, NameServer, Registration
-from .offsets import OffsetTable
-from .partitions import Trait, trait_of
 from .periodic import Periodic
-from .pop_state import PopState
 from .profile import Profile
 from .request import FailureError, RefusalError
-from .request_modes import RequestModes
-from .server import Server
+from .server import Handler, Server
 from .settings import broker_settings
-from .state import StateStore
 from .stats import SAMPLE_S, Stats
-from .store import MessageStore, NewMessage, Placed
-from .stored_text import check_topic_length, write_texts
-from .timers import Timers
-from .topics import SCHEDULE_TOPIC, TIMER_TOPIC, TopicTable
 
 logger = logging.getLogger("rmqctl.sandbox")
 
@@ -58,7 +59,7 @@ class Broker:
 
     def __init__(
         self, name: str, *, cluster: str, profile: Profile, clock: Clock, faults: Faults, name_server: NameServer,
-        store: MessageStore, state: StateStore, settings: Mapping[str, str],
+        store: MessageStore, state: StateStore, settings: Mapping[str, str], handlers: Mapping[int, Handler],
     ) -> None:  # fmt: skip
         self.name = name
         self.cluster = cluster
@@ -75,6 +76,7 @@ class Broker:
         own = {"brokerClusterName": cluster, "brokerName": name, "brokerId": "0", **settings, **state.load("settings")}
         self.settings = broker_settings(profile, own, self.now_ms)
         self._name_server = name_server
+        self._handlers = handlers
         self._host = ""
         self._port = 0
         self.store.recover(due_times(self.settings.text("messageDelayLevel")))
@@ -85,7 +87,7 @@ class Broker:
         """Load the tables that survive a restart."""
         profile, state = self.profile, self.state
         self.topics = TopicTable(profile, self.cluster, self.name, self.now_ms, state, self.settings)
-        self.groups = GroupTable(profile, self.now_ms, state)
+        self.groups = GroupTable(profile, self.now_ms, state, self.settings)
         self.offsets = OffsetTable(self.now_ms, state)
 
     def _open(self) -> None:
@@ -97,13 +99,13 @@ class Broker:
         self.locks = QueueLocks(clock.monotonic_s)
         self.holds = Holds(clock)
         self.stats = Stats(clock.monotonic_s)
-        self.mornings = Mornings(self.now_ms)
+        self.daily_totals = DailyTotals(self.now_ms)
         levels = self.settings.text("messageDelayLevel")
         self.delays = Delays(clock, self.now_ms, self.store, self.state, levels, self.deliver)
         self.timers = Timers(clock, self.now_ms, self.store, self.state, self.settings, self.deliver)
-        self.pop = PopState(self)
+        self.pop = PopState(clock, self.now_ms, self.settings, self.state, self.holds, self._revive)
         self.request_modes = RequestModes(self.state)
-        self.server = Server(self.name, self, clock, self.profile.version, load(BROKER, self.profile), self.faults)
+        self.server = Server(self.name, self, clock, self.profile.version, self._handlers, self.faults)
         self.server.on_close = self.forget
         self.faults.watch(self.name, self.server.review, self._traits_of)
         self.booted_at_ms = self.now_ms()
@@ -122,13 +124,14 @@ class Broker:
         self.register()
         self.delays.start()
         self.timers.start()
-        self.pop.start()
+        if self.profile.is_5:
+            self.pop.start()
         self._periodic = [
             Periodic(self.clock, _MEMBER_SCAN_S, self._close_expired),
             Periodic(self.clock, _CLEAN_S, self._clean_if_possible),
             Periodic(self.clock, self.settings.number("registerNameServerPeriod") / 1000, self.register),
             Periodic(self.clock, SAMPLE_S, self.stats.sample),
-            Periodic(self.clock, SAMPLE_S, lambda: self.mornings.note(self.stats, self.cluster)),
+            Periodic(self.clock, SAMPLE_S, lambda: self.daily_totals.note(self.stats, self.cluster)),
             Periodic(self.clock, self.settings.number("flushIntervalCommitLog") / 1000, self.store.flush_behind),
             Periodic(self.clock, self.settings.number("flushConsumerOffsetInterval") / 1000, self.state.flush_behind),
         ]
@@ -240,7 +243,7 @@ class Broker:
         version = self.topics.version.to_wire(self.profile)
         self._name_server.register(Registration(self.cluster, self.name, MASTER_ID, self.address, topics, version))
 
-    def put(self, message: NewMessage) -> Placed:
+    def put(self, message: NewMessage) -> PutMessageResult:
         """Store a message, in a delay queue if it is delayed, and wake the requests that wait for it.
 
         Raises RefusalError for a message that cannot be written, FailureError for an invalid delay level.
@@ -250,15 +253,15 @@ class Broker:
             self.timers.divert(message)
         return self._put([message], self.delays.divert(message))[0]
 
-    def put_all(self, messages: Sequence[NewMessage]) -> list[Placed]:
+    def put_all(self, messages: Sequence[NewMessage]) -> list[PutMessageResult]:
         """Store a batch of undelayed messages of one queue, all or none. Raises as put() does."""
         return self._put(messages, None)
 
-    def deliver(self, message: NewMessage) -> Placed:
+    def deliver(self, message: NewMessage) -> PutMessageResult:
         """Store a message whose delay is over. Raises as put() does."""
         return self._put([message], None)[0]
 
-    def _put(self, messages: Sequence[NewMessage], due_ms: int | None) -> list[Placed]:
+    def _put(self, messages: Sequence[NewMessage], due_ms: int | None) -> list[PutMessageResult]:
         placed = self._store(messages, due_ms)
         if self.settings.text("flushDiskType") == "SYNC_FLUSH":
             try:
@@ -269,7 +272,7 @@ class Broker:
                 return [replace(place, is_flushed=False) for place in placed]
         return placed
 
-    def _store(self, messages: Sequence[NewMessage], due_ms: int | None) -> list[Placed]:
+    def _store(self, messages: Sequence[NewMessage], due_ms: int | None) -> list[PutMessageResult]:
         topic, queue_id, store = messages[0].topic, messages[0].queue_id, self.store
         write_texts(messages, self.profile, self.settings.number("maxMessageSize"))
         try:
@@ -298,6 +301,12 @@ class Broker:
             "service not available now. It may be caused by one of the following reasons: the broker's disk is full "
             f"[{error.strerror}], messages are put to the slave, message store has been shut down, etc.",
         )
+
+    def _revive(self, point: CheckPoint) -> list[int]:
+        return revive(
+            point, store=self.store, topics=self.topics, groups=self.groups, offsets=self.offsets,
+            settings=self.settings, put=self.put, store_host=self.store_host,
+        )  # fmt: skip
 
     def queue(self, topic: str, queue_id: int) -> MessageQueue:
         """Return one of this broker's queues by its full name."""

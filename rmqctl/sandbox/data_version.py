@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from .profile import Profile
 
@@ -28,3 +29,9 @@ class DataVersion:
 
 # The version of a table that is always empty.
 NEVER_CHANGED = {"counter": 0, "stateVersion": 0, "timestamp": 0}
+
+
+def read_version(profile: Profile, told: dict[str, Any]) -> dict[str, int]:
+    """Return a DataVersion with the fields that this release compares."""
+    names = ("counter", "timestamp", "stateVersion") if profile.is_5 else ("counter", "timestamp")
+    return {name: int(told.get(name, 0)) for name in names}

@@ -10,15 +10,14 @@ from msgspec.structs import replace
 
 from rmqctl.net.clock import Clock
 from rmqctl.protocol.flags import Permission
+from rmqctl.sandbox.faults.faults import Faults
+from rmqctl.sandbox.topics.table import READ_WRITE, Topic
 
 from .channel import Channel
-from .faults import Faults
-from .handlers import NAME_SERVER, load
 from .periodic import Periodic
 from .profile import Profile
-from .server import Server
+from .server import Handler, Server
 from .settings import name_server_settings
-from .topics import READ_WRITE, Topic
 
 MASTER_ID = 0
 ORDER_CONFIG = "ORDER_TOPIC_CONFIG"
@@ -73,7 +72,7 @@ class NameServer:
 
     name = "namesrv"
 
-    def __init__(self, clock: Clock, profile: Profile, faults: Faults) -> None:
+    def __init__(self, clock: Clock, profile: Profile, faults: Faults, handlers: Mapping[int, Handler]) -> None:
         self.clock = clock
         self.profile = profile
         self.brokers: dict[str, RegisteredBroker] = {}
@@ -81,7 +80,7 @@ class NameServer:
         self.settings = name_server_settings(profile, clock.now_ms)
         self._live: dict[_Address, _Live] = {}
         self._scan: Periodic | None = None
-        self.server = Server(self.name, self, clock, profile.version, load(NAME_SERVER, profile), faults)
+        self.server = Server(self.name, self, clock, profile.version, handlers, faults)
         self.server.on_close = self._forget
         faults.watch(self.name, self.server.review)
         # 4.9's name server has no branch for codes that it does not know.

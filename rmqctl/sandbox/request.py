@@ -71,6 +71,19 @@ def java_text(value: object) -> str:
     return str(value)
 
 
+def is_blank(text: str | None) -> bool:
+    """Return whether a field is missing or blank (UtilAll.isBlank)."""
+    return text is None or not text.strip()
+
+
+def require_text(body: dict[str, Any], name: str) -> str:
+    """Return a text of a JSON body. Raises FailureError, as Java fails, when it is missing."""
+    value = body.get(name)
+    if value is None:
+        raise FailureError(f"java.lang.NullPointerException: the request has no {name}")
+    return str(value)
+
+
 _NO_FIELD = object()
 
 

@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING, Protocol, Self
 from rmqctl.errors import RmqctlError, UnreachableError, UsageError
 from rmqctl.net.clock import Clock, JumpClock, VirtualClock
 from rmqctl.net.stream import MemoryStream, Stream
+from rmqctl.sandbox.faults.faults import Faults
+from rmqctl.sandbox.storage.commit_log import SEGMENT_BYTES, CommitLog
+from rmqctl.sandbox.storage.state import StateStore
+from rmqctl.sandbox.storage.store import MessageStore
 
 from .broker import Broker
-from .commit_log import SEGMENT_BYTES, CommitLog
-from .faults import Faults
+from .handlers import BROKER, NAME_SERVER, load
 from .name_server import NameServer
 from .profile import find_profile
 from .request import RefusalError
 from .server import Server
-from .state import StateStore
-from .store import MessageStore
 
 if TYPE_CHECKING:
-    from .data_folder import DataFolder
+    from rmqctl.sandbox.storage.data_folder import DataFolder
 
 CLUSTER = "DefaultCluster"
 LOOPBACK = "127.0.0.1"
@@ -63,8 +64,8 @@ class Sandbox:
     `settings` apply to all brokers, under RocketMQ's names.
 
     Everything is in memory, up to `capacity_bytes` per broker. With `dir`, a folder, everything that clients know to be
-    stored survives the end of the process; data_folder.py documents what is written when. A stopped sandbox cannot be
-    restarted; a new one with the same folder resumes from its data.
+    stored survives the end of the process; storage/data_folder.py documents what is written when. A stopped sandbox
+    cannot be restarted; a new one with the same folder resumes from its data.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Sandbox:
         self.profile = find_profile(plays)
         self.clock: Clock = clock or JumpClock()
         self.faults = Faults()
-        self.name_server = NameServer(self.clock, self.profile, self.faults)
+        self.name_server = NameServer(self.clock, self.profile, self.faults, load(NAME_SERVER, self.profile))
         self._one_jump = asyncio.Lock()
         self._port = port
         self._listen = listen
@@ -87,7 +88,7 @@ class Sandbox:
         self._folder: DataFolder | None = None
         self._is_over = False
         if dir is not None:
-            from .data_folder import DataFolder
+            from rmqctl.sandbox.storage.data_folder import DataFolder
 
             self._folder = DataFolder(Path(dir), plays=self.profile.name, broker_count=brokers)
         try:
@@ -104,6 +105,7 @@ class Sandbox:
                 self.brokers[name] = Broker(
                     name, cluster=CLUSTER, profile=self.profile, clock=self.clock, faults=self.faults,
                     name_server=self.name_server, store=store, state=state, settings=settings,
+                    handlers=load(BROKER, self.profile),
                 )  # fmt: skip
             except (RefusalError, OSError) as error:
                 reason = error.remark if isinstance(error, RefusalError) else error.strerror

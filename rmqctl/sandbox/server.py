@@ -18,9 +18,9 @@ from rmqctl.net.tasks import stop_tasks
 from rmqctl.protocol.codes import ResponseCode, request_code_name
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.connection import RequestReceived
+from rmqctl.sandbox.faults.faults import Answer, Corrupt, Delay, Drop, Effect, Faults
 
 from .channel import Channel
-from .faults import Answer, Corrupt, Delay, Drop, Effect, Faults
 from .periodic import Periodic
 from .request import RefusalError, Request, answer
 

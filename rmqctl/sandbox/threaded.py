@@ -11,8 +11,8 @@ from typing import Any, Self, TypeVar, cast
 from rmqctl.errors import NotFoundError
 from rmqctl.net.clock import VirtualClock
 from rmqctl.rules.names import closest
+from rmqctl.sandbox.faults.faults import Faults
 
-from .faults import Faults
 from .sandbox import Sandbox
 
 _T = TypeVar("_T")

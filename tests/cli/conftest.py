@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqctl.sandbox.scenarios import SCENARIOS
+from rmqctl.sandbox.scenarios.table import SCENARIOS
 from rmqctl.sandbox.threaded import ThreadedSandbox
 
 

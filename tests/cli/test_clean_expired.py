@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rmqctl.sandbox.scenarios import SCENARIOS
+from rmqctl.sandbox.scenarios.table import SCENARIOS
 from rmqctl.sandbox.threaded import ThreadedSandbox
 from tests.schemas import check_item
 

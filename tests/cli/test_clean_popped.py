@@ -12,7 +12,7 @@ import pytest
 
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.sandbox import Sandbox
-from rmqctl.sandbox.faults import Answer
+from rmqctl.sandbox.faults.faults import Answer
 from rmqctl.sandbox.threaded import ThreadedSandbox
 from tests.sandbox.peer import Peer, consumer_data, subscription
 from tests.sandbox.progress import send

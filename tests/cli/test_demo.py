@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from rmqctl.cli.demo import STEPS
-from rmqctl.sandbox.state_file import find_running
+from rmqctl.sandbox.control.state_file import find_running
 
 _DEMO = [sys.executable, "-m", "rmqctl", "demo"]
 

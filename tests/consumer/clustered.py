@@ -22,7 +22,7 @@ from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.allocate import Options, find_strategy
 from rmqctl.rules.subscriptions import make_subscription
 from rmqctl.sandbox import Sandbox
-from rmqctl.sandbox.topics import Topic
+from rmqctl.sandbox.topics.table import Topic
 from tests.consumer.consuming import SUCCESS
 from tests.sandbox.peer import Peer, consumer_data, subscription
 from tests.sandbox.progress import commit

@@ -26,7 +26,7 @@ from rmqctl.consumer import (
 )
 from rmqctl.model.consuming import Trouble
 from rmqctl.sandbox import Sandbox
-from rmqctl.sandbox.topics import Topic
+from rmqctl.sandbox.topics.table import Topic
 
 
 def test_the_example_on_the_first_page_consumes() -> None:

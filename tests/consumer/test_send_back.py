@@ -20,7 +20,7 @@ from rmqctl.protocol.message import StoredMessage, iter_messages
 from rmqctl.protocol.properties import decode_properties, encode_properties
 from rmqctl.protocol.record import encode_record
 from rmqctl.sandbox import Sandbox
-from rmqctl.sandbox.topics import Topic
+from rmqctl.sandbox.topics.table import Topic
 from tests.admin.cluster import Cluster, Queue
 from tests.client.sending import TOPIC, sending_cluster, sent
 from tests.scripted import DROP, SILENCE, Late, ok, passing, refused, run

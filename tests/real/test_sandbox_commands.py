@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rmqctl.sandbox.state_file import find_running
+from rmqctl.sandbox.control.state_file import find_running
 
 from .harness.cluster import Reachable
 from .harness.jars import VERSIONS

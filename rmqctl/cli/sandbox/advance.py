@@ -35,7 +35,7 @@ def command(
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.output.render import choose_columns, render
-    from rmqctl.sandbox.control_messages import Advance, ClockReport
+    from rmqctl.sandbox.control.messages import Advance, ClockReport
 
     from .control_client import ask, find_sandbox
 

@@ -9,8 +9,8 @@ import msgspec
 
 from rmqctl.errors import NotFoundError, RemoteProtocolError, RmqctlError, UnreachableError, UsageError
 from rmqctl.net.line_client import ask_line
-from rmqctl.sandbox.control_messages import VERSION, Ask, ErrorReport, Question, Reply
-from rmqctl.sandbox.state_file import RunningSandbox, find_running
+from rmqctl.sandbox.control.messages import VERSION, Ask, ErrorReport, Question, Reply
+from rmqctl.sandbox.control.state_file import RunningSandbox, find_running
 
 _T = TypeVar("_T")
 _KINDS: dict[int, type[RmqctlError]] = {

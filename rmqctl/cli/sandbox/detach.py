@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 
 from rmqctl.errors import DeadlineError, RmqctlError
-from rmqctl.sandbox.control_messages import AskStatus, ErrorReport, SandboxStatus
-from rmqctl.sandbox.standing import Wanted
-from rmqctl.sandbox.state_file import RunningSandbox, find_running, log_path, state_folder
+from rmqctl.sandbox.control.messages import AskStatus, ErrorReport, SandboxStatus
+from rmqctl.sandbox.control.process import SandboxOptions
+from rmqctl.sandbox.control.state_file import RunningSandbox, find_running, log_path, state_folder
 
 from .control_client import ask, error_of
 
@@ -22,7 +22,7 @@ _POLL_S = 0.01
 _TAIL_BYTES = 64 * 1024
 
 
-def start_detached(wanted: Wanted, timeout_s: float) -> SandboxStatus:
+def start_detached(wanted: SandboxOptions, timeout_s: float) -> SandboxStatus:
     """Start a sandbox and wait until it answers. Raises its error, DeadlineError if it is not up in time."""
     descriptor, name = tempfile.mkstemp(prefix="sandbox-", suffix=".log", dir=state_folder())
     log = Path(name)
@@ -43,7 +43,7 @@ def start_detached(wanted: Wanted, timeout_s: float) -> SandboxStatus:
     return status
 
 
-def _command(wanted: Wanted) -> list[str]:
+def _command(wanted: SandboxOptions) -> list[str]:
     options = {
         "--brokers": wanted.brokers, "--queues": wanted.queues, "--port": wanted.port, "--listen": wanted.listen,
         "--as": wanted.plays, "--dir": wanted.directory,

@@ -10,7 +10,7 @@ from rmqctl.cli.output.text import printable, to_stderr
 from rmqctl.errors import DeadlineError, RmqctlError, UnreachableError
 
 if TYPE_CHECKING:
-    from rmqctl.sandbox.state_file import RunningSandbox
+    from rmqctl.sandbox.control.state_file import RunningSandbox
 
 HELP = """\b
 Examples:
@@ -32,7 +32,7 @@ def command(
     every: Annotated[bool, typer.Option("--all", help="Stop all sandboxes of this user.")] = False,
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
-    from rmqctl.sandbox.state_file import find_running
+    from rmqctl.sandbox.control.state_file import find_running
 
     from .control_client import find_sandbox
 
@@ -63,8 +63,8 @@ def end_sandbox(running: "RunningSandbox", timeout_s: float) -> None:
     import signal
     from types import NoneType
 
-    from rmqctl.sandbox.control_messages import Shutdown
-    from rmqctl.sandbox.state_file import wait_until_gone
+    from rmqctl.sandbox.control.messages import Shutdown
+    from rmqctl.sandbox.control.state_file import wait_until_gone
 
     from .control_client import ask
 

@@ -70,7 +70,7 @@ def command(
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.output.render import choose_columns, render
-    from rmqctl.sandbox.control_messages import FaultReport
+    from rmqctl.sandbox.control.messages import FaultReport
 
     from .control_client import ask, find_sandbox
     from .fault_words import FaultOptions, parse_fault

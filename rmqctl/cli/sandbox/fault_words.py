@@ -11,7 +11,7 @@ from rmqctl.errors import UsageError
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.rules.durations import parse_duration_ms
 from rmqctl.rules.names import hint_for
-from rmqctl.sandbox.control_messages import (
+from rmqctl.sandbox.control.messages import (
     Ask,
     ChangeBroker,
     ClearFaults,

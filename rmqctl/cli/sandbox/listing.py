@@ -11,7 +11,7 @@ from rmqctl.cli.output.listing import Column, Item, Listing, Section
 from rmqctl.model.failure import Failure
 from rmqctl.rules.durations import short_duration
 from rmqctl.rules.times import iso_time
-from rmqctl.sandbox.control_messages import SandboxStatus
+from rmqctl.sandbox.control.messages import SandboxStatus
 
 
 def to_listing(

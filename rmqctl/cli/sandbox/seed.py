@@ -12,7 +12,7 @@ from rmqctl.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqctl.sandbox.control_messages import Made
+    from rmqctl.sandbox.scenarios.seeded_group import SeededGroup
 
 HELP = """\b
 Examples:
@@ -48,23 +48,24 @@ def command(
     if scenario is None:
         return render(_scenarios(), invocation.display)
     from rmqctl.cli.output.waiting import Waiting
-    from rmqctl.sandbox.control_messages import Made, Seed
+    from rmqctl.sandbox.control.messages import Seed
+    from rmqctl.sandbox.scenarios.seeded_group import SeededGroup
 
     from .control_client import ask, find_sandbox
 
     with Waiting(f"Seeding {scenario}", is_wanted=invocation.display.with_notes):
-        made = ask(find_sandbox(port), Seed(scenario), list[Made], invocation.timeout_s(_TIMEOUT_S))
+        made = ask(find_sandbox(port), Seed(scenario), list[SeededGroup], invocation.timeout_s(_TIMEOUT_S))
     return render(_made(made), invocation.display)
 
 
 def _scenarios() -> Listing:
-    from rmqctl.sandbox.scenarios import SCENARIOS
+    from rmqctl.sandbox.scenarios.table import SCENARIOS
 
     items: list[dict[str, Any]] = [{"scenario": name, "summary": each.summary} for name, each in SCENARIOS.items()]
     return Listing(kind="ScenarioList", columns=_COLUMNS, items=items, name=lambda item: str(item["scenario"]))
 
 
-def _made(made: "Sequence[Made]") -> Listing:
+def _made(made: "Sequence[SeededGroup]") -> Listing:
     import msgspec
 
     items = msgspec.to_builtins(made)

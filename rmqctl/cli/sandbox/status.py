@@ -27,8 +27,8 @@ def command(
 ) -> int:
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.output.render import choose_columns, render
-    from rmqctl.sandbox.control_messages import AskStatus, SandboxStatus
-    from rmqctl.sandbox.state_file import find_running
+    from rmqctl.sandbox.control.messages import AskStatus, SandboxStatus
+    from rmqctl.sandbox.control.state_file import find_running
 
     from .control_client import ask, find_sandbox
     from .listing import COLUMNS, to_listing

@@ -14,7 +14,7 @@ from rmqctl.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqctl.sandbox.control_messages import SandboxStatus
+    from rmqctl.sandbox.control.messages import SandboxStatus
 
 HELP = """\b
 Examples:
@@ -54,7 +54,7 @@ def command(
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.cluster_memory import forget_cluster
     from rmqctl.cli.output.render import choose_columns, render
-    from rmqctl.sandbox.standing import Wanted, check, stand
+    from rmqctl.sandbox.control.process import SandboxOptions, check_options, run_sandbox
 
     from .listing import COLUMNS, to_listing
 
@@ -68,7 +68,9 @@ def command(
             hint=f"Use a lower one: the first broker is {_FIRST_BROKER} above it, each further {_NEXT_BROKER} more.",
         )
     folder = None if directory is None else directory.expanduser().absolute()
-    wanted = check(Wanted(brokers=brokers, queues=queues, plays=plays, port=port, listen=listen, directory=folder))
+    wanted = check_options(
+        SandboxOptions(brokers=brokers, queues=queues, plays=plays, port=port, listen=listen, directory=folder)
+    )
     if not wanted.is_loopback:
         to_stderr(
             printable(f"rmqctl: anyone who can reach {wanted.listen} can read and change everything in this sandbox.")
@@ -86,7 +88,7 @@ def command(
         show(start_detached(wanted, invocation.timeout_ms / 1000))
         return 0
     with _logging_to_stderr():
-        return stand(wanted, show)
+        return run_sandbox(wanted, show)
 
 
 def _next_steps(status: "SandboxStatus", *, is_detached: bool) -> list[str]:

@@ -6,12 +6,13 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
-from rmqctl.sandbox.control_messages import Made
 from rmqctl.sandbox.sandbox import Sandbox
+
+from .seeded_group import SeededGroup
 
 
 class Scenario(Struct, frozen=True):
     """A situation to fill a sandbox with. `run` returns what it created."""
 
     summary: str
-    run: Callable[[Sandbox], Awaitable[list[Made]]]
+    run: Callable[[Sandbox], Awaitable[list[SeededGroup]]]

@@ -17,7 +17,7 @@ from rmqctl.protocol.message import StoredMessage, iter_messages
 from rmqctl.rules.allocate.averagely import allocate_averagely
 from rmqctl.rules.tags import parse_tags, tag_code
 from rmqctl.sandbox.sandbox import Sandbox
-from rmqctl.sandbox.topics import retry_topic
+from rmqctl.sandbox.topics.table import retry_topic
 
 from .client import ScriptedClient
 from .held import HeldQueue, running_info

@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 
 from rmqctl.net.clock import pause
 from rmqctl.rules.words import agreeing, counted
-from rmqctl.sandbox.control_messages import Made
 from rmqctl.sandbox.sandbox import Sandbox
-from rmqctl.sandbox.topics import dlq_topic
+from rmqctl.sandbox.topics.table import dlq_topic
 
 from .consumer import Consumer
 from .producer import Producer, Ticker, in_the_past
+from .seeded_group import SeededGroup
 
 _QUEUE_COUNT = 4
 _POLL_S = 0.02
@@ -32,7 +32,7 @@ async def _producing(sandbox: Sandbox, topic: str) -> AsyncIterator[Producer]:
         await producer.aclose()
 
 
-async def healthy_group(sandbox: Sandbox, topic: str, group: str, *, count: int = 200) -> Made:
+async def healthy_group(sandbox: Sandbox, topic: str, group: str, *, count: int = 200) -> SeededGroup:
     """Add two consumers that are up to date."""
     async with _producing(sandbox, topic) as producer:
         for number in range(count):
@@ -43,7 +43,7 @@ async def healthy_group(sandbox: Sandbox, topic: str, group: str, *, count: int 
     return _made(topic, group, count, "two consumers are up to date", is_done=is_done)
 
 
-async def disagreeing_group(sandbox: Sandbox, topic: str, group: str, *, count: int = 240) -> Made:
+async def disagreeing_group(sandbox: Sandbox, topic: str, group: str, *, count: int = 240) -> SeededGroup:
     """Add three consumers: one fast, one slow, one with a different subscription."""
     async with _producing(sandbox, topic) as producer:
         # Brokers keep the newest subscription, so the one whose clock is behind is ignored.
@@ -62,7 +62,7 @@ async def disagreeing_group(sandbox: Sandbox, topic: str, group: str, *, count: 
     return _made(topic, group, count, summary, is_done=is_done)
 
 
-async def dead_letters(sandbox: Sandbox, topic: str, group: str, *, count: int = 12) -> Made:
+async def dead_letters(sandbox: Sandbox, topic: str, group: str, *, count: int = 12) -> SeededGroup:
     """Add a consumer that fails on some messages until they are dead letters."""
     async with _producing(sandbox, topic) as producer:
         for number in range(count * 4):
@@ -76,7 +76,7 @@ async def dead_letters(sandbox: Sandbox, topic: str, group: str, *, count: int =
     return _made(topic, group, count * 4, summary, is_done=is_done)
 
 
-async def offline_backlog(sandbox: Sandbox, topic: str, group: str, *, count: int = 300) -> Made:
+async def offline_backlog(sandbox: Sandbox, topic: str, group: str, *, count: int = 300) -> SeededGroup:
     """Add a group that read the first third and went offline; its messages span the last two hours."""
     async with _producing(sandbox, topic) as producer:
         consumer = Consumer(sandbox, f"{group}-a", group, topic)
@@ -92,7 +92,7 @@ async def offline_backlog(sandbox: Sandbox, topic: str, group: str, *, count: in
     return _made(topic, group, count, summary, is_done=is_done)
 
 
-async def stuck_message(sandbox: Sandbox, topic: str, group: str, *, count: int = 80) -> Made:
+async def stuck_message(sandbox: Sandbox, topic: str, group: str, *, count: int = 80) -> SeededGroup:
     """Add a consumer that is stuck on one message, so that its queue stalls."""
     async with _producing(sandbox, topic) as producer:
         consumers = [
@@ -110,9 +110,9 @@ async def stuck_message(sandbox: Sandbox, topic: str, group: str, *, count: int 
     return _made(topic, group, count, summary, is_done=is_done)
 
 
-def _made(topic: str, group: str, count: int, summary: str, *, is_done: bool) -> Made:
+def _made(topic: str, group: str, count: int, summary: str, *, is_done: bool) -> SeededGroup:
     """Return the result; under an injected fault it may be incomplete."""
-    return Made(topic, group, count, summary if is_done else f"incomplete after {_GIVE_UP_S:.0f} s")
+    return SeededGroup(topic, group, count, summary if is_done else f"incomplete after {_GIVE_UP_S:.0f} s")
 
 
 async def _join(sandbox: Sandbox, consumers: list[Consumer]) -> None:

@@ -14,9 +14,9 @@ from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.properties import KEYS, TAGS, UNIQ_KEY, encode_properties
 from rmqctl.sandbox.broker import Broker
+from rmqctl.sandbox.delivery.unique_keys import new_unique_key
 from rmqctl.sandbox.sandbox import Sandbox
-from rmqctl.sandbox.topics import Topic
-from rmqctl.sandbox.unique_keys import new_unique_key
+from rmqctl.sandbox.topics.table import Topic
 
 from .client import ScriptedClient
 

@@ -12,7 +12,7 @@ import pytest
 from rmqctl.client.core import Client
 from rmqctl.protocol.sends import send_back
 from rmqctl.sandbox.threaded import ThreadedSandbox
-from rmqctl.sandbox.topics import Topic
+from rmqctl.sandbox.topics.table import Topic
 from tests.cli.calls import call
 
 Captured = pytest.CaptureFixture[str]

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from rmqctl.net.address import parse_address
-from rmqctl.sandbox.control import Control
+from rmqctl.sandbox.control.server import Control
+from rmqctl.sandbox.control.state_file import StateFile
 from rmqctl.sandbox.sandbox import Sandbox
-from rmqctl.sandbox.state_file import StateFile
 from rmqctl.sandbox.threaded import ThreadedSandbox
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rmqctl.sandbox.scenarios import SCENARIOS
+from rmqctl.sandbox.scenarios.table import SCENARIOS
 from tests.cli.calls import call
 
 from .standing import Standing, standing

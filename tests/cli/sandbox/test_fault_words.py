@@ -6,7 +6,7 @@ import pytest
 
 from rmqctl.cli.sandbox.fault_words import ACTIONS, FaultOptions, parse_fault
 from rmqctl.errors import UsageError
-from rmqctl.sandbox.control_messages import (
+from rmqctl.sandbox.control.messages import (
     Ask,
     ChangeBroker,
     ClearFaults,

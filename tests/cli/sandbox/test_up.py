@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import pytest
 
-from rmqctl.sandbox.state_file import find_running, wait_until_gone
+from rmqctl.sandbox.control.state_file import find_running, wait_until_gone
 from tests.cli.calls import call, closed_address
 
 Captured = pytest.CaptureFixture[str]
@@ -162,7 +162,7 @@ def test_one_that_hangs_is_told_to_end_by_a_signal(
     with monkeypatch.context() as patched:
         patched.setattr("rmqctl.cli.sandbox.down._ANSWER_S", 0.5)
         patched.setattr(
-            "rmqctl.sandbox.state_file.wait_until_gone",
+            "rmqctl.sandbox.control.state_file.wait_until_gone",
             lambda running, timeout_s: wait_until_gone(running, 0 if running.pid == item["pid"] else timeout_s),
         )
         result = call(capsys, "sandbox", "down", "--all", "--timeout", "60s")

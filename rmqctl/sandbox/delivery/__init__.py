@@ -1,0 +1,1 @@
+"""Waits: requests that wait for messages, and messages that wait for their time."""

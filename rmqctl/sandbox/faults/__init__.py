@@ -1,0 +1,1 @@
+"""Faults on demand: answers, drops, delays, partitions."""

@@ -1,0 +1,1 @@
+"""A broker's consumer groups: configurations, members, subscriptions, offsets, locks."""

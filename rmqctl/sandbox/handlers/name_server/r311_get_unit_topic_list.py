@@ -1,0 +1,13 @@
+"""GET_UNIT_TOPIC_LIST: topics of units (RouteInfoManager.getUnitTopics)."""
+
+from __future__ import annotations
+
+from rmqctl.protocol.command import Command
+from rmqctl.sandbox.name_server import NameServer
+from rmqctl.sandbox.request import Request, ok_json
+from rmqctl.sandbox.topics.table import UNIT
+
+
+def handle(name_server: NameServer, _: Request) -> Command:
+    """Return the list."""
+    return ok_json({"topicList": name_server.unit_topics(wanted=UNIT)})

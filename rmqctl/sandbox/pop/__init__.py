@@ -1,0 +1,1 @@
+"""A broker's state of pops: check-points, orderly queues, redelivery."""

@@ -1,0 +1,1 @@
+"""Stored messages and tables, in memory or on disk."""

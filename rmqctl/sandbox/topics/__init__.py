@@ -1,0 +1,1 @@
+"""A broker's topics, and the rules for names and attributes."""

@@ -1,0 +1,47 @@
+"""Report files and folders that have grown too large: `python -m tests.layout FOLDER...`; exit code 1 if there are any.
+
+A file has at most 400 lines, a folder at most 30 modules. Folders with one file per request or per check may have more.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+MOST_LINES = 400
+MOST_MODULES = 30
+
+_ONE_FILE_EACH = {Path("rmqctl/sandbox/handlers/broker"), Path("rmqctl/diagnose/checks")}
+
+# What was larger when this check was added. An entry that is no longer needed is reported.
+_TOO_LARGE = {
+    Path("rmqctl", name)
+    for name in (
+        "admin", "admin/groups.py", "cli", "cli/invocation.py", "client/core.py", "observe/stuck_scan.py", "ops",
+        "ops/documents.py", "ops/offset_files.py", "ops/offset_plan.py", "pipeline", "protocol/bodies.py",
+        "protocol/code_notes.py", "rules",
+    )
+}  # fmt: skip
+
+
+def findings(root: Path, allowed: Iterable[Path] = ()) -> list[str]:
+    """Return a sentence for each file and folder under `root` that is too large, and for each needless exception."""
+    large: dict[Path, str] = {}
+    for folder in sorted({path.parent for path in root.rglob("*.py")}):
+        modules = sorted(folder.glob("*.py"))
+        if len(modules) > MOST_MODULES and folder not in _ONE_FILE_EACH:
+            large[folder] = f"{folder} has {len(modules)} modules, more than {MOST_MODULES}: sort them into folders."
+        for path in modules:
+            count = len(path.read_text(encoding="utf-8").splitlines())
+            if count > MOST_LINES:
+                large[path] = f"{path} has {count} lines, more than {MOST_LINES}: split it."
+    needless = [f"{path} is no longer too large: remove its exception." for path in sorted(set(allowed) - large.keys())]
+    return [sentence for path, sentence in large.items() if path not in allowed] + needless
+
+
+if __name__ == "__main__":
+    found = [sentence for root in sys.argv[1:] for sentence in findings(Path(root), _TOO_LARGE)]
+    for sentence in found:
+        print(sentence)
+    sys.exit(bool(found))
