@@ -98,6 +98,7 @@ class Sandbox:
             raise
 
     def _make_brokers(self, count: int, settings: Mapping[str, str], capacity_bytes: int | None) -> None:
+        handlers = load(BROKER, self.profile)
         for number in range(count):
             name = f"broker-{chr(ord('a') + number)}"
             store, state = self._open_storage(name, capacity_bytes)
@@ -105,7 +106,7 @@ class Sandbox:
                 self.brokers[name] = Broker(
                     name, cluster=CLUSTER, profile=self.profile, clock=self.clock, faults=self.faults,
                     name_server=self.name_server, store=store, state=state, settings=settings,
-                    handlers=load(BROKER, self.profile),
+                    handlers=handlers,
                 )  # fmt: skip
             except (RefusalError, OSError) as error:
                 reason = error.remark if isinstance(error, RefusalError) else error.strerror

@@ -103,7 +103,7 @@ LINES = tuple(
     if column.key != "before"
     for each in ((column, *_RATES) if column is _TIME_LAG else (column,))
 )
-"""The columns of lines, when there is no screen."""
+"""The columns of lines, without a screen."""
 
 GROUPS = (
     Column("CLUSTER", "cluster", gives_way=1),

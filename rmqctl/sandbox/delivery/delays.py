@@ -106,8 +106,7 @@ class Delays:
 
     def _head(self, level: int) -> int | None:
         """Return when the first message of a level is due, None when no message waits."""
-        queue = self._store.find_queue(SCHEDULE_TOPIC, level - 1)
-        entry = None if queue is None else queue.entry(self._next(level))
+        entry = self._store.find_entry(SCHEDULE_TOPIC, level - 1, self._next(level))
         if entry is None:
             return None
         # After the clock was set back, no message waits longer than the level's delay (correctDeliverTimestamp).

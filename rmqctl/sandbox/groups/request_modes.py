@@ -1,4 +1,4 @@
-"""The queues that a broker assigns to a client, and whether it pulls or pops (QueryAssignmentProcessor)."""
+"""Whether groups pull or pop (MessageRequestModeManager)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TABLE = "request_modes"
 
 
 class RequestModes:
-    """The modes set for topics and groups, as in the requests (MessageRequestModeManager); written through."""
+    """The modes set for topics and groups, as in the requests; written through."""
 
     def __init__(self, state: StateStore) -> None:
         self._state = state

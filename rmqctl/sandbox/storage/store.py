@@ -15,7 +15,7 @@ from rmqctl.protocol.record import Host, encode_record
 from rmqctl.rules.tags import tag_code
 
 from .commit_log import CommitLog
-from .consume_queue import ConsumeQueue
+from .consume_queue import ConsumeQueue, Entry
 from .message_index import MessageIndex, carries
 from .recovery import DELETED_TOPICS, MIN_OFFSETS, CodeOf, Recovery
 from .state import StateStore
@@ -253,16 +253,19 @@ class MessageStore:
         next_offset = offset + (at - first)
         return GetMessageResult(status, next_offset, queue.min_offset, queue.max_offset, b"".join(parts), tuple(taken))
 
+    def find_entry(self, topic: str, queue_id: int, queue_offset: int) -> Entry | None:
+        """Return what a queue knows about the message at an offset, or None."""
+        queue = self.find_queue(topic, queue_id)
+        return None if queue is None else queue.entry(queue_offset)
+
     def message_at(self, topic: str, queue_id: int, queue_offset: int) -> StoredMessage | None:
         """Return the message at a queue offset, or None."""
-        queue = self.find_queue(topic, queue_id)
-        entry = None if queue is None else queue.entry(queue_offset)
+        entry = self.find_entry(topic, queue_id, queue_offset)
         return None if entry is None else self.message_in_log(entry.commit_log_offset)
 
     def stored_at_ms(self, topic: str, queue_id: int, queue_offset: int) -> int:
         """Return when a message was stored, epoch ms; -1 when the message does not exist."""
-        queue = self.find_queue(topic, queue_id)
-        entry = None if queue is None else queue.entry(queue_offset)
+        entry = self.find_entry(topic, queue_id, queue_offset)
         return -1 if entry is None else entry.stored_at_ms
 
     def message_in_log(self, commit_log_offset: int) -> StoredMessage | None:

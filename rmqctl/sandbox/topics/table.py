@@ -9,9 +9,11 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX
+from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.flags import Permission
 from rmqctl.sandbox.data_version import DataVersion
 from rmqctl.sandbox.profile import Profile
+from rmqctl.sandbox.request import RefusalError
 from rmqctl.sandbox.settings import Settings
 from rmqctl.sandbox.storage.state import StateStore
 
@@ -105,6 +107,13 @@ class TopicTable:
     def find(self, name: str) -> Topic | None:
         """Return a topic, or None."""
         return self.topics.get(name)
+
+    def require(self, name: str) -> Topic:
+        """Return a topic. Raises RefusalError with TOPIC_NOT_EXIST."""
+        topic = self.find(name)
+        if topic is None:
+            raise RefusalError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
+        return topic
 
     def put(self, topic: Topic, *, is_told: bool = True) -> None:
         """Create or change a topic. Without `is_told`, the name server learns of it with the next full registration."""

@@ -29,6 +29,14 @@ async def _beat_on(sandbox: Sandbox, peer: Peer, seconds: int) -> None:
         await peer.heartbeat("alive", G)
 
 
+async def _cut_member(sandbox: Sandbox) -> Peer:
+    """Return the member c of the group, which is cut off from all brokers."""
+    peer = await Peer.of_broker(sandbox)
+    await peer.heartbeat("c", G)
+    sandbox.faults.partition("c")
+    return peer
+
+
 def _answered(future: Any) -> bool:
     return bool(future.done())
 
@@ -62,9 +70,7 @@ def test_nothing_goes_in_or_out_and_nothing_is_closed_until_the_broker_gives_up(
 def test_who_is_healed_in_time_goes_on_with_the_same_connection() -> None:
     async def scenario() -> None:
         async with Sandbox(clock=VirtualClock()) as sandbox:
-            peer = await Peer.of_broker(sandbox)
-            await peer.heartbeat("c", G)
-            sandbox.faults.partition("c")
+            peer = await _cut_member(sandbox)
             lost = peer.start(Q.GET_MAX_OFFSET, **_MAX)
             await sandbox.advance(60)
             sandbox.faults.heal()
@@ -118,9 +124,7 @@ def test_a_client_can_be_cut_off_from_one_broker_alone() -> None:
 def test_the_end_of_a_connection_that_is_cut_is_not_noticed() -> None:
     async def scenario() -> None:
         async with Sandbox(clock=VirtualClock()) as sandbox:
-            peer = await Peer.of_broker(sandbox)
-            await peer.heartbeat("c", G)
-            sandbox.faults.partition("c")
+            peer = await _cut_member(sandbox)
             await peer.aclose()
             await sandbox.advance(100)
             assert _members(sandbox) == ["c"]
@@ -134,9 +138,7 @@ def test_the_end_of_a_connection_that_is_cut_is_not_noticed() -> None:
 def test_the_end_of_a_connection_is_noticed_when_it_is_healed() -> None:
     async def scenario() -> None:
         async with Sandbox(clock=VirtualClock()) as sandbox:
-            peer = await Peer.of_broker(sandbox)
-            await peer.heartbeat("c", G)
-            sandbox.faults.partition("c")
+            peer = await _cut_member(sandbox)
             await peer.aclose()
             await sandbox.await_idle()
             sandbox.faults.heal("c")

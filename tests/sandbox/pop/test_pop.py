@@ -71,6 +71,13 @@ async def stored_offset(peer: Peer, queue_id: int = 0, *, topic: str = "T", grou
     return (await peer.ask_ok(RequestCode.QUERY_CONSUMER_OFFSET, **fields)).ext_fields["offset"]
 
 
+async def change(peer: Peer, answer: Command, offset: int, invisible_ms: int) -> Command:
+    """Change a message's invisible time."""
+    text = handle(answer, 0, offset)
+    fields = {"consumerGroup": "G", "topic": "T", "queueId": 0, "offset": offset, "extraInfo": text}
+    return await peer.ask_ok(CHANGE, **fields, invisibleTime=invisible_ms)
+
+
 def test_pop_moves_the_offset_at_once_and_tells_where_messages_stood() -> None:
     async def scenario() -> None:
         async with Sandbox(clock=VirtualClock()) as sandbox:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.codes import RequestCode, ResponseCode
-from rmqctl.protocol.command import Command
 from rmqctl.sandbox import Sandbox
 from tests.sandbox.peer import Peer
-from tests.sandbox.pop.test_pop import CHANGE, POP, acknowledge, bodies, handle, pop_fields, send, stored_offset
+from tests.sandbox.pop.test_pop import POP, acknowledge, bodies, change, pop_fields, send, stored_offset
 from tests.scripted import run
 
 
@@ -74,12 +73,6 @@ def test_one_attempt_may_pop_its_queue_again_and_is_counted_once() -> None:
             await peer.aclose()
 
     run(scenario())
-
-
-async def change(peer: Peer, answer: Command, offset: int, invisible_ms: int) -> Command:
-    text = handle(answer, 0, offset)
-    fields = {"consumerGroup": "G", "topic": "T", "queueId": 0, "offset": offset, "extraInfo": text}
-    return await peer.ask_ok(CHANGE, **fields, invisibleTime=invisible_ms)
 
 
 def test_a_changed_time_frees_the_queue_earlier_and_keeps_the_handle() -> None:

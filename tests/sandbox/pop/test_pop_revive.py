@@ -6,7 +6,6 @@ import pytest
 
 from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.codes import RequestCode, ResponseCode
-from rmqctl.protocol.command import Command
 from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.pop.check_points import CheckPoint, CheckPoints
 from rmqctl.sandbox.request import RefusalError
@@ -14,11 +13,10 @@ from rmqctl.sandbox.storage.state import StateStore
 from tests.sandbox.peer import Peer
 from tests.sandbox.pop.test_pop import (
     ACK,
-    CHANGE,
     POP,
     acknowledge,
     bodies,
-    handle,
+    change,
     messages,
     pop_fields,
     send,
@@ -96,13 +94,6 @@ def test_only_what_is_not_acknowledged_comes_back_and_late_acknowledgements_chan
             await peer.aclose()
 
     run(scenario())
-
-
-async def change(peer: Peer, answer: Command, offset: int, invisible_ms: int) -> Command:
-    """Change a message's invisible time."""
-    text = handle(answer, 0, offset)
-    fields = {"consumerGroup": "G", "topic": "T", "queueId": 0, "offset": offset, "extraInfo": text}
-    return await peer.ask_ok(CHANGE, **fields, invisibleTime=invisible_ms)
 
 
 def test_a_changed_time_counts_from_the_change_and_the_old_handle_is_dead() -> None:

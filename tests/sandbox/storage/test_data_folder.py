@@ -83,7 +83,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_writable_is_refused(tmp_path: Path) -> None:
-    import rmqctl.sandbox.storage.data_folder  # noqa: F401 - nobody may not be able to read it
+    import rmqctl.sandbox.storage.data_folder  # noqa: F401 - while this user can read it
 
     user = os.geteuid()
     tmp_path.chmod(0o500)

@@ -60,6 +60,14 @@ def stored(sandbox: Sandbox) -> list[bytes]:
     return bodies(sandbox.brokers["broker-a"].store)
 
 
+async def find_twice(clock: VirtualClock, folder: Path, messages: list[bytes]) -> None:
+    """Assert that these messages are stored after a restart, and after another one."""
+    for _ in range(2):
+        async with Sandbox(clock=clock, dir=folder) as sandbox:
+            await sandbox.advance(3)
+            assert stored(sandbox) == messages
+
+
 async def kill_before_delivery(tmp_path: Path, way: str, clock: VirtualClock) -> Path:
     """Return what a process leaves that is killed when it has noted that it delivers, and has not delivered."""
     left: list[Path] = []
@@ -86,10 +94,7 @@ def test_a_message_that_the_disk_refused_is_not_taken_for_delivered(tmp_path: Pa
             await send(peer, "T", b"other")
             await peer.aclose()
             left = shutil.copytree(tmp_path / "one", tmp_path / "two")
-        for _ in range(2):
-            async with Sandbox(clock=clock, dir=left) as sandbox:
-                await sandbox.advance(3)
-                assert stored(sandbox) == [b"other", b"late"]
+        await find_twice(clock, left, [b"other", b"late"])
 
     run(scenario())
 
@@ -103,10 +108,7 @@ def test_a_start_on_a_full_disk_loses_and_repeats_none(tmp_path: Path, way: str)
             async with Sandbox(clock=clock, dir=left) as sandbox:
                 await sandbox.advance(3)
                 assert stored(sandbox) == []
-        for _ in range(2):
-            async with Sandbox(clock=clock, dir=left) as sandbox:
-                await sandbox.advance(3)
-                assert stored(sandbox) == [b"late"]
+        await find_twice(clock, left, [b"late"])
 
     run(scenario())
 
@@ -126,10 +128,7 @@ def test_what_is_known_of_messages_that_are_gone_swallows_no_new_ones(tmp_path: 
             Sandbox(clock=clock, dir=tmp_path)
         async with Sandbox(clock=clock, dir=tmp_path) as sandbox:
             await send_late(sandbox, way, b"new", "new")
-        for _ in range(2):
-            async with Sandbox(clock=clock, dir=tmp_path) as sandbox:
-                await sandbox.advance(3)
-                assert stored(sandbox) == [b"new"]
+        await find_twice(clock, tmp_path, [b"new"])
 
     run(scenario())
 

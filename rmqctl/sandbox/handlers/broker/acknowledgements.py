@@ -8,8 +8,8 @@ from rmqctl.sandbox.broker import Broker
 from rmqctl.sandbox.pop.check_points import check_point_key
 from rmqctl.sandbox.request import FailureError, RefusalError, Request
 
-from .pop_checks import Target, find_topic, illegal_queue
 from .pop_records import record_acknowledgement
+from .read_checks import Target, find_topic, illegal_queue
 
 
 def check_request(broker: Broker, request: Request, fields: dict[str, object]) -> tuple[Target, int]:
@@ -18,7 +18,7 @@ def check_request(broker: Broker, request: Request, fields: dict[str, object]) -
     topic = find_topic(broker, topic_name, fields)
     target = Target(group, topic_name, request.number("queueId"))
     if not 0 <= target.queue_id < topic.read_queue_count:
-        raise RefusalError(ResponseCode.MESSAGE_ILLEGAL, illegal_queue(request, target, topic), **fields)
+        raise RefusalError(ResponseCode.MESSAGE_ILLEGAL, illegal_queue(request, topic, target.queue_id), **fields)
     return target, request.number("offset")
 
 

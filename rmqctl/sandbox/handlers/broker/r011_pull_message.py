@@ -15,6 +15,8 @@ from rmqctl.sandbox.request import RefusalError, Request, answer
 from rmqctl.sandbox.storage.store import GetMessageResult, GetStatus
 from rmqctl.sandbox.topics.table import Topic
 
+from .read_checks import find_topic, illegal_queue
+
 # Values of the field forbiddenType: since 5.0, what a NO_PERMISSION is about (ForbiddenType).
 BROKER_FORBIDDEN, GROUP_FORBIDDEN, TOPIC_FORBIDDEN, BROADCASTING_FORBIDDEN, SUBSCRIPTION_FORBIDDEN = 1, 2, 3, 4, 5
 
@@ -124,19 +126,12 @@ class _Pull:
         return config, topic, passing
 
     def _check_queue(self) -> Topic:
-        broker, name = self.broker, self.topic
-        topic = broker.topics.find(name)
-        if topic is None:
-            remark = f"topic[{name}] not exist, apply first please! {broker.profile.advice}"
-            raise RefusalError(ResponseCode.TOPIC_NOT_EXIST, remark)
+        topic = find_topic(self.broker, self.topic)
         if not topic.perm & Permission.READ:
-            raise self._forbidden(f"the topic[{name}] pulling message is forbidden", TOPIC_FORBIDDEN)
+            raise self._forbidden(f"the topic[{topic.name}] pulling message is forbidden", TOPIC_FORBIDDEN)
         if not 0 <= self.queue_id < topic.read_queue_count:
-            raise RefusalError(
-                ResponseCode.INVALID_PARAMETER if broker.profile.is_5 else ResponseCode.SYSTEM_ERROR,
-                f"queueId[{self.queue_id}] is illegal, topic:[{name}] "
-                f"topicConfig.readQueueNums:[{topic.read_queue_count}] consumer:[/{self.request.channel.address}]",
-            )
+            code = ResponseCode.INVALID_PARAMETER if self.broker.profile.is_5 else ResponseCode.SYSTEM_ERROR
+            raise RefusalError(code, illegal_queue(self.request, topic, self.queue_id))
         return topic
 
     def _own_subscription(self) -> Subscription:

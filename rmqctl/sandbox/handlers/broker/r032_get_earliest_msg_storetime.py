@@ -9,6 +9,5 @@ from rmqctl.sandbox.request import Request, ok
 
 def handle(broker: Broker, request: Request) -> Command:
     """Return the time in ms, or -1 for a queue without messages."""
-    queue = broker.store.find_queue(request.text("topic"), request.number("queueId"))
-    first = None if queue is None else queue.entry(queue.min_offset)
-    return ok(timestamp=-1 if first is None else first.stored_at_ms)
+    topic, queue_id = request.text("topic"), request.number("queueId")
+    return ok(timestamp=broker.store.stored_at_ms(topic, queue_id, broker.store.min_offset(topic, queue_id)))

@@ -15,10 +15,11 @@ from rmqctl.sandbox.pop.orders import Batch
 from rmqctl.sandbox.request import RefusalError, Request, answer
 from rmqctl.sandbox.storage.store import GetMessageResult, GetStatus
 
-from .pop_checks import (
+from .pop_records import add_check_point
+from .read_checks import (
     Target,
     begin_offset,
-    hold,
+    hold_request,
     read_filter,
     require_group,
     require_readable_broker,
@@ -27,7 +28,6 @@ from .pop_checks import (
     rotated,
     waited_for,
 )
-from .pop_records import add_check_point
 
 SINCE_5 = True
 
@@ -195,7 +195,7 @@ class _Pop:
         if self.free_at_ms is not None:
             wait_ms = min(wait_ms, self.free_at_ms - broker.now_ms())
         queues = waited_for(target, self.topic, [] if self.is_orderly else retry_topics(broker, target))
-        hold(broker, state.polling, key, queues, wait_ms, self.request, self.run, passing=self.filter)
+        hold_request(broker, state.polling, key, queues, wait_ms, self.request, self.run, passing=self.filter)
         return None
 
     def _answer(self, code: ResponseCode, remark: str) -> Command:

@@ -23,9 +23,9 @@ def handle(broker: Broker, request: Request) -> Command:
         key = f"{target.topic}@{target.queue_id}"
         remark = f"offset is illegal, key:{key}, commit:{offset}, store:{low}~{high}"
         raise RefusalError(ResponseCode.NO_MESSAGE, remark)
-    handle = read_handle(request)
-    if handle.is_orderly:
-        acknowledge_orderly(broker, request, target, offset, handle.pop_time_ms)
+    popped = read_handle(request)
+    if popped.is_orderly:
+        acknowledge_orderly(broker, request, target, offset, popped.pop_time_ms)
     else:
-        acknowledge(broker, target, offset, handle)
+        acknowledge(broker, target, offset, popped)
     return ok()

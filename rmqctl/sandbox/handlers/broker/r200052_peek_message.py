@@ -8,7 +8,7 @@ from rmqctl.sandbox.broker import Broker
 from rmqctl.sandbox.request import Request, answer
 from rmqctl.sandbox.storage.store import GetStatus
 
-from .pop_checks import Target, look_offset, require_group, require_readable_broker, require_topic, retry_topics
+from .read_checks import Target, look_offset, require_group, require_readable_broker, require_topic, retry_topics
 
 SINCE_5 = True
 

@@ -10,8 +10,8 @@ from rmqctl.sandbox.pop.check_points import check_point_key
 from rmqctl.sandbox.request import UNSET_REMARK, RefusalError, Request, ok
 
 from .acknowledgements import acknowledge, check_request, offset_range, read_handle
-from .pop_checks import Target
 from .pop_records import add_check_point
+from .read_checks import Target
 
 SINCE_5 = True
 
@@ -24,20 +24,20 @@ def handle(broker: Broker, request: Request) -> Command:
     low, high = offset_range(broker, target.topic, target.queue_id)
     if not low <= offset < high:
         raise RefusalError(ResponseCode.NO_MESSAGE, UNSET_REMARK, **_NO_TIMES)
-    handle, invisible_ms = read_handle(request), request.number("invisibleTime")
-    if handle.is_orderly:
-        return _change_orderly(broker, target, offset, handle.pop_time_ms, invisible_ms)
+    popped, invisible_ms = read_handle(request), request.number("invisibleTime")
+    if popped.is_orderly:
+        return _change_orderly(broker, target, offset, popped.pop_time_ms, invisible_ms)
     now_ms, points = broker.now_ms(), broker.pop.check_points
     # Within the same millisecond, the new handle could equal the old one.
     while check_point_key(target.group, target.topic, target.queue_id, offset, now_ms) in points:
         now_ms += 1
     add_check_point(
         broker, target.group, target.topic, target.queue_id, offset, (offset,), now_ms, invisible_ms,
-        handle.revive_queue_id,
+        popped.revive_queue_id,
     )  # fmt: skip
-    acknowledge(broker, target, offset, handle)
+    acknowledge(broker, target, offset, popped)
     return ok(
-        remark=UNSET_REMARK, popTime=now_ms, invisibleTime=invisible_ms, reviveQid=handle.revive_queue_id
+        remark=UNSET_REMARK, popTime=now_ms, invisibleTime=invisible_ms, reviveQid=popped.revive_queue_id
     )  # fmt: skip
 
 

@@ -6,9 +6,10 @@ from rmqctl.protocol.command import Command
 from rmqctl.sandbox.broker import Broker
 from rmqctl.sandbox.request import UNSET_REMARK, Request, ok
 
-from .pop_checks import (
+from .r200050_pop_message import POLL_MARGIN_MS, poll_end_ms
+from .read_checks import (
     Target,
-    hold,
+    hold_request,
     look_offset,
     require_group,
     require_readable_broker,
@@ -16,7 +17,6 @@ from .pop_checks import (
     retry_topics,
     waited_for,
 )
-from .r200050_pop_message import POLL_MARGIN_MS, poll_end_ms
 
 SINCE_5 = True
 
@@ -63,7 +63,7 @@ class _Notification:
             return self._answer(has_news=False, is_full=True)
         if self.free_at_ms is not None:
             wait_ms = min(wait_ms, self.free_at_ms - broker.now_ms())
-        hold(broker, state.notifying, key, queues, wait_ms, self.request, self.run)
+        hold_request(broker, state.notifying, key, queues, wait_ms, self.request, self.run)
         return None
 
     def _has_news(self, topic: str, queue_id: int) -> bool:

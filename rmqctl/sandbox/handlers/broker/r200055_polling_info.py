@@ -6,7 +6,7 @@ from rmqctl.protocol.command import Command
 from rmqctl.sandbox.broker import Broker
 from rmqctl.sandbox.request import UNSET_REMARK, Request, ok
 
-from .pop_checks import Target, require_group, require_readable_broker, require_topic
+from .read_checks import Target, require_group, require_readable_broker, require_topic
 
 SINCE_5 = True
 

@@ -14,7 +14,7 @@ from rmqctl.sandbox.broker import Broker
 from rmqctl.sandbox.request import FailureError, RefusalError, Request, answer, ok
 
 from .acknowledgements import acknowledge, acknowledge_orderly, offset_range
-from .pop_checks import Target
+from .read_checks import Target
 
 SINCE_5 = True
 
@@ -48,17 +48,17 @@ def _acknowledge_item(broker: Broker, request: Request, broker_name: str, item: 
         group, flag = str(item.get("c") or ""), str(item.get("r") or "0")
         target = Target(group, real_topic(group, str(item["t"]), flag), int(item["q"]))
         start_offset, bits = int(item["so"]), base64.b64decode(item["b"])
-        handle = Handle(start_offset, int(item["pt"]), int(item["it"]), int(item["rq"]), broker_name)
+        popped = Handle(start_offset, int(item["pt"]), int(item["it"]), int(item["rq"]), broker_name)
     except (KeyError, TypeError, ValueError) as error:
         raise FailureError(f"java.lang.NullPointerException: a batch ack without {error}") from None
     low, high = offset_range(broker, target.topic, target.queue_id)
     refusal: RefusalError | None = None
     for offset in _set_offsets(start_offset, bits, low, high):
-        if not handle.is_orderly:
-            acknowledge(broker, target, offset, handle)
+        if not popped.is_orderly:
+            acknowledge(broker, target, offset, popped)
             continue
         try:
-            acknowledge_orderly(broker, request, target, offset, handle.pop_time_ms)
+            acknowledge_orderly(broker, request, target, offset, popped.pop_time_ms)
         except RefusalError as error:
             refusal = error
     return refusal

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.sandbox.broker import Broker
-from rmqctl.sandbox.request import RefusalError, Request, ok_json
+from rmqctl.sandbox.request import Request, ok_json
 
 
 def handle(broker: Broker, request: Request) -> Command:
     """Return the table by queue."""
-    name = request.text("topic")
-    topic = broker.topics.find(name)
-    if topic is None:
-        raise RefusalError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
+    topic = broker.topics.require(request.text("topic"))
     table = {}
     for queue_id in range(max(topic.read_queue_count, topic.write_queue_count)):
         high = broker.store.max_offset(topic.name, queue_id)

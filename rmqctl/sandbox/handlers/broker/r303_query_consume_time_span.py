@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
-from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.sandbox.broker import Broker
-from rmqctl.sandbox.request import RefusalError, Request, ok_json
-from rmqctl.sandbox.topics.table import Topic
+from rmqctl.sandbox.request import Request, ok_json
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Return a list of queues."""
-    name, group = request.text("topic"), request.text("group", "null")
-    topic = broker.topics.find(name)
-    if topic is None:
-        raise RefusalError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
-    return ok_json({"consumeTimeSpanSet": _time_spans(broker, group, topic)})
-
-
-def _time_spans(broker: Broker, group: str, topic: Topic) -> list[dict[str, Any]]:
-    """Return for each queue the times of its messages and the delay of a group (queryConsumeTimeSpan).
+    """Return for each queue the times of its messages and the delay of a group.
 
     As in RocketMQ, a message that does not exist has the time -1. With no committed offset for a queue, the delay is
     the whole time since 1970.
     """
+    topic, group = broker.topics.require(request.text("topic")), request.text("group", "null")
     spans = []
     for queue_id in range(topic.write_queue_count):
         low, high = broker.store.min_offset(topic.name, queue_id), broker.store.max_offset(topic.name, queue_id)
@@ -43,7 +32,7 @@ def _time_spans(broker: Broker, group: str, topic: Topic) -> list[dict[str, Any]
             "consumeTimeStamp": consumed_ms, "consumeTimeStampStr": _time_text(consumed_ms),
             "delayTime": broker.now_ms() - next_ms if offset < high else 0,
         })  # fmt: skip
-    return spans
+    return ok_json({"consumeTimeSpanSet": spans})
 
 
 def _time_text(time_ms: int) -> str:

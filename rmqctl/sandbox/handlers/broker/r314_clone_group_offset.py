@@ -8,20 +8,14 @@ from rmqctl.sandbox.request import Request, is_blank, ok
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Return SUCCESS, whether anything was cloned or not. A missing group field becomes "null", as in Java."""
-    source, target = request.text("srcGroup", "null"), request.text("destGroup", "null")
-    _clone(broker, source, target, request.text("topic", ""), is_offline=request.flag("offline"))
-    return ok()
-
-
-def _clone(broker: Broker, source: str, target: str, topic: str, *, is_offline: bool) -> None:
-    """Replace a group's offsets of a topic with another's (cloneGroupOffset).
+    """Replace a group's offsets of a topic with another's. A missing group field becomes "null", as in Java.
 
     RocketMQ answers SUCCESS in any case. It skips a topic that does not exist, or to which an online source does not
     subscribe. Without a topic it clones nothing: it loops over the source's topics, and clones the empty one each time.
     """
-    if is_blank(topic) or broker.topics.find(topic) is None:
-        return
-    if not is_offline and not broker.consumers.consumed_topics(source, [topic]):
-        return
-    broker.offsets.clone(source, target, topic)
+    source, target = request.text("srcGroup", "null"), request.text("destGroup", "null")
+    topic = request.text("topic", "")
+    is_known = not is_blank(topic) and broker.topics.find(topic) is not None
+    if is_known and (request.flag("offline") or broker.consumers.consumed_topics(source, [topic])):
+        broker.offsets.clone(source, target, topic)
+    return ok()

@@ -25,13 +25,9 @@ _STRATEGIES: dict[str, Allocate] = {"AVG": allocate_averagely, "AVG_BY_CIRCLE": 
 
 
 def handle(broker: Broker, request: Request) -> Command:
-    """Return the client's share."""
+    """Return a client's queues, each with its mode, or {} when they are unknown."""
     request.require_body()
-    return ok_json(_assignment(broker, request.json()))
-
-
-def _assignment(broker: Broker, body: dict[str, Any]) -> dict[str, Any]:
-    """Return a client's queues, each with its mode, or {} when they are unknown. Raises RefusalError."""
+    body = request.json()
     topic, group = require_text(body, "topic"), require_text(body, "consumerGroup")
     model = body.get("messageModel")
     if model not in (_CLUSTERING, BROADCASTING):
@@ -42,8 +38,8 @@ def _assignment(broker: Broker, body: dict[str, Any]) -> dict[str, Any]:
     else:
         queues = _share(broker, topic, group, body, share_count if mode == POP else None)
     if queues is None:
-        return {}
-    return {"messageQueueAssignments": [{"messageQueue": queue, "mode": mode} for queue in queues]}
+        return ok_json({})
+    return ok_json({"messageQueueAssignments": [{"messageQueue": queue, "mode": mode} for queue in queues]})
 
 
 def _mode(broker: Broker, topic: str, group: str) -> tuple[str | None, int]:

@@ -21,8 +21,7 @@ def handle(broker: Broker, request: Request) -> Command:
     topic, group = require_text(body, "topic"), str(body.get("consumerGroup") or "")
     if topic.startswith(RETRY_PREFIX):
         raise RefusalError(ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode")
-    if broker.topics.find(topic) is None:
-        raise RefusalError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
+    broker.topics.require(topic)
     mode = body.get("mode", PULL)
     broker.request_modes.put({
         "topic": topic, "consumerGroup": group or require_text(body, "consumerGroup"),

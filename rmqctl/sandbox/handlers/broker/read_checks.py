@@ -1,8 +1,8 @@
-"""Checks that all pop requests share, in the brokers' order, and where a group starts to read."""
+"""Checks that pops share, some of them with pulls, and where a pop starts to read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
@@ -21,6 +21,8 @@ from rmqctl.sandbox.topics.table import Topic
 
 # ConsumeInitMode
 MIN, MAX = 0, 1
+
+NO_FIELDS: Mapping[str, object] = {}
 
 _EXPRESSION_TYPES = ("", "TAG", "SQL92")
 
@@ -61,11 +63,11 @@ def require_topic(broker: Broker, request: Request, target: Target, fields: dict
         remark = f"the topic[{target.topic}] peeking message is forbidden"
         raise RefusalError(ResponseCode.NO_PERMISSION, remark, **fields)
     if target.queue_id >= topic.read_queue_count:
-        raise RefusalError(ResponseCode.INVALID_PARAMETER, illegal_queue(request, target, topic), **fields)
+        raise RefusalError(ResponseCode.INVALID_PARAMETER, illegal_queue(request, topic, target.queue_id), **fields)
     return topic
 
 
-def find_topic(broker: Broker, name: str, fields: dict[str, object]) -> Topic:
+def find_topic(broker: Broker, name: str, fields: Mapping[str, object] = NO_FIELDS) -> Topic:
     """Return a topic. Raises RefusalError with TOPIC_NOT_EXIST."""
     topic = broker.topics.find(name)
     if topic is None:
@@ -74,10 +76,10 @@ def find_topic(broker: Broker, name: str, fields: dict[str, object]) -> Topic:
     return topic
 
 
-def illegal_queue(request: Request, target: Target, topic: Topic) -> str:
+def illegal_queue(request: Request, topic: Topic, queue_id: int) -> str:
     """Return a broker's remark on a queue id that does not exist."""
     return (
-        f"queueId[{target.queue_id}] is illegal, topic:[{target.topic}] "
+        f"queueId[{queue_id}] is illegal, topic:[{topic.name}] "
         f"topicConfig.readQueueNums:[{topic.read_queue_count}] consumer:[/{request.channel.address}]"
     )
 
@@ -154,7 +156,7 @@ def _first_offset(broker: Broker, topic: str, queue_id: int, init_mode: int) -> 
     return max(0, high - 1)
 
 
-def hold(
+def hold_request(
     broker: Broker, waiting: Waiting, key: WaitKey, queues: list[tuple[str, int]], wait_ms: int, request: Request,
     run: Callable[[], Command | None], *, passing: Filter = EVERYTHING,
 ) -> None:  # fmt: skip
