@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from rmqctl.admin.rules.runtime_table import BrokerRuntime, read_runtime
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
@@ -15,8 +16,7 @@ from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.versions import plain_version, version_name
 from rmqctl.rules.broker_config import differing, redacted
 from rmqctl.rules.cluster_memory import not_registered
-from rmqctl.rules.names import closest, one_of
-from rmqctl.rules.runtime_table import BrokerRuntime, read_runtime
+from rmqctl.text.names import closest, one_of
 
 from .brokers import fetch_cluster
 from .results import all_failed, ask_all, not_found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from rmqctl.admin.rules.runtime_table import BrokerRuntime, read_runtime
 from rmqctl.client.core import Client
 from rmqctl.errors import NoBrokerError, RmqctlError
 from rmqctl.model.failure import Failure
@@ -12,8 +13,7 @@ from rmqctl.model.route import MASTER_ID, Broker, ClusterInfo
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.versions import plain_version, version_name
 from rmqctl.rules.cluster_memory import master_missing, with_routed_brokers
-from rmqctl.rules.runtime_table import BrokerRuntime, read_runtime
-from rmqctl.rules.times import short_time
+from rmqctl.text.times import short_time
 
 from .results import ask_all
 

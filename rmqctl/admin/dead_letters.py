@@ -18,7 +18,7 @@ from rmqctl.model.stats import TopicOffset
 from rmqctl.model.topic import TopicConfig
 from rmqctl.protocol import headers
 from rmqctl.rules.cluster_memory import may_hold
-from rmqctl.rules.wildcards import matching
+from rmqctl.text.wildcards import matching
 
 from .brokers import fetch_cluster
 from .group_names import fetch_configs, pick

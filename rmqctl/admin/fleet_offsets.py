@@ -22,8 +22,8 @@ from rmqctl.model.route import Broker
 from rmqctl.model.stats import TopicOffset
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
-from rmqctl.rules.wildcards import is_pattern, matching
-from rmqctl.rules.words import counted
+from rmqctl.text.wildcards import is_pattern, matching
+from rmqctl.text.words import counted
 
 from .brokers import fetch_cluster
 from .clients import RELAYED_AT_ONCE, ask_running_info, fetch_connections, find_proxies

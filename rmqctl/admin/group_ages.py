@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from rmqctl.admin.rules.group_backlog import Backlog, oldest_age_ms
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, RmqctlError
 from rmqctl.model.route import Broker
 from rmqctl.model.stats import ConsumeTimeSpan
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
-from rmqctl.rules.group_backlog import Backlog, oldest_age_ms
 
 from .results import ask_all
 

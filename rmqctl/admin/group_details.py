@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from rmqctl.admin.rules.group_backlog import count_unread
 from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError
 from rmqctl.model.failure import Failure
@@ -15,7 +16,6 @@ from rmqctl.model.names import LMQ_PREFIX
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker, TopicRoute
-from rmqctl.rules.group_backlog import count_unread
 from rmqctl.rules.group_state import group_state, reason_of, unseen_reason
 from rmqctl.rules.readable_queues import exists
 from rmqctl.rules.retry_places import RetryPlace

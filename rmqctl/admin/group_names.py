@@ -12,8 +12,8 @@ from rmqctl.model.names import is_system_group
 from rmqctl.model.route import Broker
 from rmqctl.protocol import bodies, headers
 from rmqctl.rules.lite_topics import bound_topic
-from rmqctl.rules.names import closest
-from rmqctl.rules.wildcards import is_pattern, require_matching
+from rmqctl.text.names import closest
+from rmqctl.text.wildcards import is_pattern, require_matching
 
 from .brokers import fetch_cluster
 from .results import Answers, V, all_failed, ask_all, by_broker_name, failed_by_name, not_found, only_or_failed

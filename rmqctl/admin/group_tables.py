@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from rmqctl.admin.rules.group_backlog import find_leftovers
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError
 from rmqctl.model.failure import Failure
@@ -17,7 +18,6 @@ from rmqctl.model.stats import TopicOffset
 from rmqctl.model.topic import TopicConfig
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
-from rmqctl.rules.group_backlog import find_leftovers
 
 from .cut_queues import fetch_cut_queues
 from .group_names import fetch_all_offsets, fetch_configs_at

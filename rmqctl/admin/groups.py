@@ -7,6 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from rmqctl.admin.rules.attention import Part, unchecked_parts
+from rmqctl.admin.rules.group_backlog import (
+    Backlog,
+    TopicPart,
+    count_unread,
+    find_leftovers,
+    merge_backlogs,
+    sum_backlog,
+)
+from rmqctl.admin.rules.retry_topics import own_retry_topics
 from rmqctl.client.core import Client
 from rmqctl.errors import NotRegisteredError, RmqctlError
 from rmqctl.model.failure import Failure
@@ -17,20 +27,10 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker, ClusterInfo
 from rmqctl.model.stats import TopicOffset
 from rmqctl.protocol.versions import plain_version, version_name
-from rmqctl.rules.attention import Part, unchecked_parts
-from rmqctl.rules.group_backlog import (
-    Backlog,
-    TopicPart,
-    count_unread,
-    find_leftovers,
-    merge_backlogs,
-    sum_backlog,
-)
 from rmqctl.rules.group_state import agreed, group_state, reason_of, unseen_reason
 from rmqctl.rules.lite_topics import bound_topic
-from rmqctl.rules.retry_topics import own_retry_topics
-from rmqctl.rules.wildcards import is_pattern
-from rmqctl.rules.words import counted
+from rmqctl.text.wildcards import is_pattern
+from rmqctl.text.words import counted
 
 from .brokers import fetch_whole_cluster
 from .clients import fetch_connections, find_proxies

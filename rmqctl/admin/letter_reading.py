@@ -12,7 +12,7 @@ from rmqctl.errors import NotFoundError, RefusedError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.names import dead_letter_topic
 from rmqctl.protocol.message import StoredMessage
-from rmqctl.rules.words import counted, listed
+from rmqctl.text.words import counted, listed
 
 from .brokers import fetch_cluster
 from .group_names import require_group

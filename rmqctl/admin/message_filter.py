@@ -9,7 +9,7 @@ from msgspec import Struct
 from rmqctl.protocol.message import StoredMessage, perhaps_with, stored_between
 from rmqctl.protocol.properties import KEYS, UNIQ_KEY, split_keys
 from rmqctl.rules.dead_letters import origin_message_id, origin_topic
-from rmqctl.rules.tags import has_tag
+from rmqctl.rules.message_filters.tags import has_tag
 
 _END_OF_TIME_MS = 2**63 - 1
 

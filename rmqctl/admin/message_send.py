@@ -12,9 +12,9 @@ from rmqctl.errors import RefusedError, RemoteProtocolError, RmqctlError, Unreac
 from rmqctl.model.failure import Attempt, Failure
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sending import OutgoingMessage, SendResult
-from rmqctl.rules.names import one_of
 from rmqctl.rules.sending import writable_queues
-from rmqctl.rules.words import counted
+from rmqctl.text.names import one_of
+from rmqctl.text.words import counted
 
 from .queues import QueueChoice, fetch_route
 from .results import all_failed, ask_all

@@ -27,7 +27,7 @@ from rmqctl.rules.group_state import agreed, group_state, reason_of, unseen_reas
 from rmqctl.rules.plan_consequences import narrowing
 from rmqctl.rules.progress import compute_progress, pull_window, pulled_to
 from rmqctl.rules.readable_queues import is_unreadable
-from rmqctl.rules.words import counted, listed
+from rmqctl.text.words import counted, listed
 
 from .results import Answers
 

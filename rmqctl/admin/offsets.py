@@ -19,7 +19,7 @@ from rmqctl.model.stats import ConsumeTimeSpan, TopicOffset
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.rules.group_state import reason_of
-from rmqctl.rules.wildcards import is_pattern
+from rmqctl.text.wildcards import is_pattern
 
 from .brokers import fetch_cluster
 from .clients import fetch_connections, fetch_running_infos, find_proxies

@@ -18,8 +18,8 @@ from rmqctl.model.route import Broker, TopicRoute
 from rmqctl.model.topic import READ
 from rmqctl.protocol import headers
 from rmqctl.rules.cluster_memory import not_registered
-from rmqctl.rules.names import closest
 from rmqctl.rules.store_times import TimeOrder
+from rmqctl.text.names import closest
 
 from .results import ask_all, not_found
 from .time_search import MOST_READ_COUNT, fetch_cut

@@ -12,7 +12,7 @@ from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RemoteProtocolError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.route import Broker
-from rmqctl.rules.words import counted, listed
+from rmqctl.text.words import counted, listed
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from rmqctl.admin.rules.retry_topics import own_retry_topics
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.names import RETRY_PREFIX
-from rmqctl.rules.retry_topics import own_retry_topics
 
 from .brokers import fetch_cluster
 from .group_names import fetch_configs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rmqctl.admin.rules.runtime_table import read_runtime
 from rmqctl.client.core import Client
 from rmqctl.errors import BrokerError, RemoteProtocolError
 from rmqctl.model.names import DELAY_TOPIC, RETRY_PREFIX, dead_letter_topic
@@ -12,7 +13,6 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol import bodies, headers, sends
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.message import StoredMessage, iter_messages
-from rmqctl.rules.runtime_table import read_runtime
 from rmqctl.rules.waiting import REAL_TOPIC
 
 _MOST_COPIES = 64

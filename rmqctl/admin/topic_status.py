@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from msgspec import Struct
 
+from rmqctl.admin.rules.retry_topics import owner_of_retry_topic
 from rmqctl.client.core import Client
 from rmqctl.client.partial_answers import find_untold
 from rmqctl.errors import BrokerError, NotFoundError, RmqctlError, UnreachableError
@@ -21,9 +22,8 @@ from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.rules.cluster_memory import may_hold
 from rmqctl.rules.lite_topics import bound_topic, is_parent
-from rmqctl.rules.names import closest
-from rmqctl.rules.retry_topics import owner_of_retry_topic
 from rmqctl.rules.topics import compare_with_route, config_findings
+from rmqctl.text.names import closest
 
 from .brokers import fetch_cluster
 from .group_names import fetch_configs

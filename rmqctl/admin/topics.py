@@ -18,7 +18,7 @@ from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.rules.cluster_memory import topics_of_missing
 from rmqctl.rules.topics import compare_with_route, config_findings, kind_of, own_topics
-from rmqctl.rules.wildcards import matching
+from rmqctl.text.wildcards import matching
 
 from .brokers import fetch_cluster
 from .group_names import pick

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from rmqctl.admin.rules.trace import trace_steps
 from rmqctl.client.core import Client
 from rmqctl.client.partial_answers import find_untold
 from rmqctl.errors import NotFoundError, NotRegisteredError, RemoteProtocolError, UsageError
@@ -15,8 +16,7 @@ from rmqctl.protocol.message import StoredMessage
 from rmqctl.protocol.message_id import decode_unique_key
 from rmqctl.protocol.properties import split_keys
 from rmqctl.protocol.trace import decode_trace
-from rmqctl.rules.times import month_times_ms
-from rmqctl.rules.trace import trace_steps
+from rmqctl.text.times import month_times_ms
 
 from .message_filter import MessageFilter
 from .message_index import find_indexed

@@ -10,7 +10,7 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.route import Broker, TopicRoute
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
-from rmqctl.rules.times import iso_time
+from rmqctl.text.times import iso_time
 
 from .results import all_or_failed, ask_all
 

@@ -53,9 +53,9 @@ def command(
     from rmqctl.ops.apply import look_again
     from rmqctl.ops.documents import parse_plan
     from rmqctl.ops.offset_plan import Planned
+    from rmqctl.ops.rules.group_changes import is_group_change
     from rmqctl.ops.same_cluster import follow_plan
     from rmqctl.ops.unseen_now import leave_out_unseen
-    from rmqctl.rules.group_changes import is_group_change
 
     invocation = Invocation(ctx)
     limit_s = wait_s(wait_stable)

@@ -173,7 +173,7 @@ def command(
 
 def _wish(older_than_ms: int, level: int, *, has_queues: bool, reason: str | None) -> "CleanWish":
     from rmqctl.ops.clean_plan import CleanWish
-    from rmqctl.rules.durations import short_duration
+    from rmqctl.text.durations import short_duration
 
     asked = f"--older-than {short_duration(older_than_ms)}{' --to-dlq' if level < 0 else ''}"
     return CleanWish(older_than_ms, level, has_queues=has_queues, asked=asked, reason=reason)

@@ -13,8 +13,8 @@ from rmqctl.cli.output.streaming import Stream
 from rmqctl.cli.output.text import note_to_stderr, printable
 from rmqctl.errors import RmqctlError
 from rmqctl.model.receipt import Result
-from rmqctl.rules.times import iso_time
-from rmqctl.rules.words import counted
+from rmqctl.text.times import iso_time
+from rmqctl.text.words import counted
 
 from .stuck_listing import STUCK_EXIT_CODE
 

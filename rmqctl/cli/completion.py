@@ -7,7 +7,7 @@ import typer
 
 from rmqctl.cli.completion_scripts import SCRIPTS
 from rmqctl.errors import UsageError
-from rmqctl.rules.names import hint_for
+from rmqctl.text.names import hint_for
 
 HELP = """\b
 Examples:

@@ -21,7 +21,7 @@ from msgspec import Struct, field
 
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.model.tls import TLS_KEYS
-from rmqctl.rules.names import closest, hint_for
+from rmqctl.text.names import closest, hint_for
 
 from .config_place import config_path
 

@@ -11,8 +11,8 @@ from rmqctl.errors import UsageError
 from rmqctl.model.tls import TLS_KEYS, TLS_VERIFICATIONS
 from rmqctl.net.address import parse_address, parse_name_servers
 from rmqctl.net.discovery import shown_url
-from rmqctl.rules.durations import parse_duration_ms
-from rmqctl.rules.names import hint_for
+from rmqctl.text.durations import parse_duration_ms
+from rmqctl.text.names import hint_for
 
 from .config import FLAGS, TABLES, TEXTS
 from .globals import FORMATS

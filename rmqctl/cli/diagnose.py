@@ -13,9 +13,9 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import NotFoundError, UsageError
-from rmqctl.rules.names import hint_for
-from rmqctl.rules.times import iso_time
-from rmqctl.rules.words import agreeing, counted, listed
+from rmqctl.text.names import hint_for
+from rmqctl.text.times import iso_time
+from rmqctl.text.words import agreeing, counted, listed
 
 if TYPE_CHECKING:
     from rmqctl.client.core import Client

@@ -14,8 +14,8 @@ from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.text import note_to_stderr, printable
 from rmqctl.errors import NotFoundError, RmqctlError, UnmatchedMapError, UsageError
 from rmqctl.model.check_result import CheckResult, Status
-from rmqctl.rules.filters import Condition, is_met
-from rmqctl.rules.times import iso_time
+from rmqctl.text.filters import Condition, is_met
+from rmqctl.text.times import iso_time
 
 if TYPE_CHECKING:
     from rmqctl.client.core import Client

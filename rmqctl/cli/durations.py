@@ -19,7 +19,7 @@ def seconds_option(option: str, text: str) -> float:
 
 
 def _parse_ms(option: str, text: str) -> int:
-    from rmqctl.rules.durations import parse_duration_ms
+    from rmqctl.text.durations import parse_duration_ms
 
     try:
         return parse_duration_ms(text)

@@ -11,7 +11,7 @@ from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.cli.output.render import render
 from rmqctl.errors import NotFoundError
 from rmqctl.protocol.codes import RequestCode, ResponseCode
-from rmqctl.rules.names import closest
+from rmqctl.text.names import closest
 
 if TYPE_CHECKING:
     from rmqctl.diagnose.finding import Check

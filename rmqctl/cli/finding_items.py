@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rmqctl.rules.times import iso_time
+from rmqctl.text.times import iso_time
 
 if TYPE_CHECKING:
     from rmqctl.diagnose.finding import Finding

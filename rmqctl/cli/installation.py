@@ -13,7 +13,7 @@ from rmqctl import __version__
 from rmqctl.client.secrets import read_credentials
 from rmqctl.errors import UsageError
 from rmqctl.model.check_result import CheckResult, Status
-from rmqctl.rules.words import counted
+from rmqctl.text.words import counted
 
 from .config import Config, read_config
 

@@ -13,9 +13,9 @@ from rmqctl.errors import RefusedError, UnreachableError, UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.model.names import with_namespace
 from rmqctl.model.tls import TLS_KEYS, TLS_VERIFICATIONS
-from rmqctl.rules.durations import parse_duration_ms
-from rmqctl.rules.filters import Condition, parse_condition
-from rmqctl.rules.names import hint_for, one_of
+from rmqctl.text.durations import parse_duration_ms
+from rmqctl.text.filters import Condition, parse_condition
+from rmqctl.text.names import hint_for, one_of
 
 from .config import ContextConfig, read_context
 from .globals import FORMATS, RunState, given_globals
@@ -318,7 +318,7 @@ class Invocation:
         if not client.mapped:
             return
         from rmqctl.client.partial_answers import find_unmatched
-        from rmqctl.rules.address_map import unmatched_error
+        from rmqctl.client.rules.address_map import unmatched_error
 
         unmatched, cluster = await find_unmatched(client, self._proxies or self.proxies(()))
         given = self._mapped_by_options()

@@ -10,7 +10,7 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import NotFoundError, UsageError
-from rmqctl.rules.names import closest
+from rmqctl.text.names import closest
 
 HELP = """\b
 Examples:

@@ -10,14 +10,14 @@ from rmqctl.cli.output.body import BodyStyle, excerpt
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.message_item import message_item
 from rmqctl.cli.output.totals import total_items, total_words
-from rmqctl.rules.durations import short_duration
 from rmqctl.rules.member_settings import MemberSettings
 from rmqctl.rules.pop_checkpoints import HINDRANCES as POP_HINDRANCES
 from rmqctl.rules.retry_places import HINDRANCES
 from rmqctl.rules.stuck_queues import Motion, Why
-from rmqctl.rules.times import iso_time
 from rmqctl.rules.totals import total
-from rmqctl.rules.words import counted, listed
+from rmqctl.text.durations import short_duration
+from rmqctl.text.times import iso_time
+from rmqctl.text.words import counted, listed
 
 if TYPE_CHECKING:
     from rmqctl.observe.stuck_scan import MemberThreads, StuckQueue, StuckScan

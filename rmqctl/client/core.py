@@ -11,6 +11,8 @@ from typing import Any, Self, TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rmqctl.client.rules.address_map import map_hint, replica_name
+from rmqctl.client.rules.name_server_views import merge_clusters, merge_routes
 from rmqctl.errors import (
     BrokerError,
     DeadlineError,
@@ -29,7 +31,6 @@ from rmqctl.net.tls import TlsFacts
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command, HeaderEncoding
-from rmqctl.rules.address_map import map_hint, replica_name
 from rmqctl.rules.cluster_memory import (
     lost_brokers,
     master_missing,
@@ -39,7 +40,6 @@ from rmqctl.rules.cluster_memory import (
     with_missing_queues,
     without_broker,
 )
-from rmqctl.rules.name_server_views import merge_clusters, merge_routes
 
 from .auth import Credentials, signed
 from .identity import misplaced_name_server

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
+from rmqctl.client.rules.name_server_views import differing_addresses, unlisted_brokers, without_queues
 from rmqctl.errors import DeadlineError, NameServersDifferError, RemoteProtocolError, RmqctlError, UnreachableError
 from rmqctl.model.failure import Failure
 from rmqctl.model.route import ClusterInfo, TopicRoute
 from rmqctl.net.clock import Clock, wait_for
-from rmqctl.rules.name_server_views import differing_addresses, unlisted_brokers, without_queues
-from rmqctl.rules.words import listed
+from rmqctl.text.words import listed
 
 _T = TypeVar("_T")
 

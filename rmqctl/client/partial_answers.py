@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from rmqctl.client.rules.address_map import unmatched_keys
 from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.route import ClusterInfo
-from rmqctl.rules.address_map import unmatched_keys
 from rmqctl.rules.cluster_memory import may_hold, not_registered, only_routed
-from rmqctl.rules.words import listed
+from rmqctl.text.words import listed
 
 from .core import Client
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from rmqctl.client.rules.unique_key import UniqueKeys
 from rmqctl.errors import (
     BrokerError,
     DeadlineError,
@@ -31,7 +32,6 @@ from rmqctl.protocol.command import Command
 from rmqctl.protocol.properties import UNIQ_KEY
 from rmqctl.protocol.versions import V5_0_0, version_name
 from rmqctl.rules.sending import next_queue, split_batches, writable_queues
-from rmqctl.rules.unique_key import UniqueKeys
 
 from .core import Client
 from .fresh_routes import FreshRoutes

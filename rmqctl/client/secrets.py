@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqctl.errors import UsageError
-from rmqctl.rules.names import hint_for
+from rmqctl.text.names import hint_for
 
 if TYPE_CHECKING:
     from .auth import Credentials

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rmqctl.client.core import Client
+from rmqctl.consumer.rules.pull_progress import offset_without_messages
 from rmqctl.errors import BrokerError, RmqctlError, UnreachableError
 from rmqctl.model.consuming import Subscription, Trouble
 from rmqctl.model.failure import Failure
@@ -17,7 +18,6 @@ from rmqctl.net.tasks import stop_tasks
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.flow_control import FlowLimits, Hold, decide
-from rmqctl.rules.pull_progress import offset_without_messages
 
 from .concurrent import ConcurrentConsumption
 from .counters import Counters

@@ -12,12 +12,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rmqctl.client.core import Client
+from rmqctl.consumer.rules.client_id import make_client_id
 from rmqctl.errors import RmqctlError, UnreachableError
 from rmqctl.model.consuming import Subscription
 from rmqctl.net.clock import pause, wait_for
 from rmqctl.net.own_address import own_address
 from rmqctl.protocol import consuming
-from rmqctl.rules.client_id import make_client_id
 
 from .broker_time import BrokerTime
 from .routes import Routes

@@ -8,6 +8,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from rmqctl.client.core import Client
+from rmqctl.consumer.rules.pull_progress import offset_to_commit
 from rmqctl.errors import RmqctlError, UnreachableError
 from rmqctl.model.consuming import Subscription
 from rmqctl.model.group import CLUSTERING
@@ -19,8 +20,7 @@ from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.message import StoredMessage, iter_messages
 from rmqctl.rules.flow_control import Hold
-from rmqctl.rules.pull_progress import offset_to_commit
-from rmqctl.rules.tags import has_tag
+from rmqctl.rules.message_filters.tags import has_tag
 
 from .process_queue import ProcessQueue
 from .settings import ConsumerSettings

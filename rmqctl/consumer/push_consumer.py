@@ -14,6 +14,8 @@ from msgspec import Struct
 from rmqctl.client.core import Client
 from rmqctl.client.fresh_routes import FreshRoutes
 from rmqctl.client.producer import Producer
+from rmqctl.consumer.rules.rebalance import BY_PLACE
+from rmqctl.consumer.rules.subscriptions import retry_subscription
 from rmqctl.errors import UnreachableError
 from rmqctl.model.consuming import ConsumeResult, Subscription, Trouble
 from rmqctl.model.failure import Failure
@@ -24,10 +26,8 @@ from rmqctl.net.tasks import stop_tasks
 from rmqctl.protocol.consuming import CLIENT_INNER_PRODUCER
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.allocate import Strategy, class_of_strategy
-from rmqctl.rules.rebalance import BY_PLACE
 from rmqctl.rules.stuck_queues import Head
-from rmqctl.rules.subscriptions import retry_subscription
-from rmqctl.rules.words import listed
+from rmqctl.text.words import listed
 
 from .batch import Listener
 from .broker_time import BrokerTime

@@ -12,6 +12,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rmqctl.client.core import Client
+from rmqctl.consumer.rules.rebalance import (
+    Kept,
+    Share,
+    compute_moves,
+    compute_share,
+    find_expired,
+    find_unsubscribed,
+    share_of_all,
+)
 from rmqctl.errors import BrokerError, RmqctlError
 from rmqctl.model.consuming import Trouble
 from rmqctl.model.group import BROADCASTING
@@ -21,15 +30,6 @@ from rmqctl.net.clock import pause, wait_for
 from rmqctl.protocol import bodies, consuming
 from rmqctl.rules.allocate import Allocate, sort_client_ids, sort_queues
 from rmqctl.rules.protection import Presence, counted_clients, look, next_change_ms
-from rmqctl.rules.rebalance import (
-    Kept,
-    Share,
-    compute_moves,
-    compute_share,
-    find_expired,
-    find_unsubscribed,
-    share_of_all,
-)
 
 from .membership import Membership
 from .routes import Routes

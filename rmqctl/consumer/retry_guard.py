@@ -1,4 +1,4 @@
-"""Keep retries away from brokers that would make dead letters of them: see rules/retry_locks.py.
+"""Keep retries away from brokers that would make dead letters of them: see consumer/rules/retry_locks.py.
 
 It asks only when a message could not be sent back by its offset in the log, and each broker at most every 5 s.
 """
@@ -9,13 +9,13 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping
 
 from rmqctl.client.core import Client
+from rmqctl.consumer.rules.retry_locks import LOCK_S, Hindrance, Told, Verdict, judge
 from rmqctl.errors import BrokerError, RmqctlError
 from rmqctl.model.consuming import Trouble
 from rmqctl.model.route import Broker
 from rmqctl.net.clock import wait_for
 from rmqctl.protocol import bodies, consuming, headers
 from rmqctl.protocol.versions import version_ordinal
-from rmqctl.rules.retry_locks import LOCK_S, Hindrance, Told, Verdict, judge
 
 from .telling import Report
 

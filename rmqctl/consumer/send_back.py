@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 from rmqctl.client.core import Client
 from rmqctl.client.producer import Producer
+from rmqctl.consumer.rules.retry_locks import Hindrance
 from rmqctl.errors import DeadlineError, RefusedError, RmqctlError
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.net.clock import wait_for
 from rmqctl.protocol import sends
 from rmqctl.protocol.message import StoredMessage
-from rmqctl.rules.retry_locks import Hindrance
 from rmqctl.rules.sending import writable_queues
 
 from .retry_guard import RetryGuard, explain

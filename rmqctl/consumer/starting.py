@@ -1,13 +1,13 @@
-"""The offset at which a newly taken queue starts: rules/start_position.py with the brokers' answers."""
+"""The offset at which a newly taken queue starts: consumer/rules/start_position.py with the brokers' answers."""
 
 from __future__ import annotations
 
 from rmqctl.client.core import Client
+from rmqctl.consumer.rules.start_position import AskMaxOffset, AskOffsetAt, position_from_answer, start_position
 from rmqctl.errors import UnreachableError
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol import headers
-from rmqctl.rules.start_position import AskMaxOffset, AskOffsetAt, position_from_answer, start_position
 
 from .offset_store import OffsetStore
 from .settings import ConsumerSettings

@@ -8,7 +8,7 @@ from rmqctl.errors import RmqctlError
 from rmqctl.model.consuming import ConsumeResult, Trouble
 from rmqctl.model.group import BROADCASTING
 from rmqctl.protocol.message import StoredMessage
-from rmqctl.rules.words import counted
+from rmqctl.text.words import counted
 
 from .batch import Batch
 from .counters import Counters

@@ -23,9 +23,9 @@ from rmqctl.model.progress import QueueProgress
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import MASTER_ID, Broker
 from rmqctl.protocol.versions import V5_0_0
+from rmqctl.rules.message_filters.tags import tag_code
 from rmqctl.rules.pop_checkpoints import Unrevived
-from rmqctl.rules.tags import tag_code
-from rmqctl.rules.words import listed
+from rmqctl.text.words import listed
 
 from .facts import FilterSample, GroupFacts
 

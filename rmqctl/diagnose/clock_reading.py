@@ -12,10 +12,10 @@ from rmqctl.admin.offset_reading import Reading
 from rmqctl.admin.probe import measure_clock
 from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
+from rmqctl.diagnose.clocks import GroupClocks, measure_members
 from rmqctl.model.group import RunningInfo
 from rmqctl.observe.clock_watch import WatchedMember, watch_members
 
-from .clocks import GroupClocks, measure_members
 from .facts import GroupFacts
 
 

@@ -9,10 +9,10 @@ from msgspec import Struct
 from rmqctl.model.group import RunningInfo
 from rmqctl.model.progress import QueueProgress
 from rmqctl.rules.clock_skew import ClockBounds, SkewBounds
-from rmqctl.rules.durations import short_duration
 from rmqctl.rules.member_clock import Consumed, member_clock
 from rmqctl.rules.member_settings import member_settings
-from rmqctl.rules.words import listed
+from rmqctl.text.durations import short_duration
+from rmqctl.text.words import listed
 
 # An idle member pulls every 20 s: its clock can be judged to this precision without waiting.
 CLEAR_MS = 30_000

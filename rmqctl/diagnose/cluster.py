@@ -10,13 +10,13 @@ from rmqctl.admin.probe import fetch_bad_reads, measure_clock
 from rmqctl.admin.servers import ClusterServer, fetch_servers
 from rmqctl.client.core import Client
 from rmqctl.client.identity import ServerKind
+from rmqctl.client.rules.views import differing_views
 from rmqctl.errors import NameServersDifferError, NoBrokerError, NotAuthorisedError, RmqctlError
 from rmqctl.model.check_result import CheckResult, Status
 from rmqctl.rules.cluster_memory import master_missing
-from rmqctl.rules.durations import short_duration
-from rmqctl.rules.times import short_time
-from rmqctl.rules.views import differing_views
-from rmqctl.rules.words import agreeing, counted
+from rmqctl.text.durations import short_duration
+from rmqctl.text.times import short_time
+from rmqctl.text.words import agreeing, counted
 
 _MAX_SKEW_MS = 1_000
 _EXPIRY_WARNING_MS = 30 * 86_400_000

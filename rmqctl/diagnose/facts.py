@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from rmqctl.diagnose.clocks import GroupClocks
 from rmqctl.model.group import (
     BROADCASTING,
     CONSUME_PASSIVELY,
@@ -24,8 +25,6 @@ from rmqctl.rules.pop_checkpoints import Unrevived
 from rmqctl.rules.retry_places import RetryPlace
 from rmqctl.rules.stuck_queues import Motion, Verdict, Watched
 from rmqctl.whatif.scene import Scene
-
-from .clocks import GroupClocks
 
 
 class TopicFacts(Struct, frozen=True):

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rmqctl.errors import UsageError
-from rmqctl.rules.names import one_of
+from rmqctl.text.names import one_of
 
 if TYPE_CHECKING:
     from .facts import GroupFacts  # takes 25 ms, which a check of a lag does not need

@@ -18,8 +18,8 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import Unknown
 from rmqctl.observe.membership_watch import watch_membership
-from rmqctl.rules.wildcards import matching
-from rmqctl.rules.words import listed
+from rmqctl.text.wildcards import matching
+from rmqctl.text.words import listed
 from rmqctl.whatif.live import measure_rates
 
 from .backlog_reading import look_closer

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from rmqctl.diagnose.clocks import clock_words
+from rmqctl.diagnose.rules.page_queues import QueueAssignment, Room, TopicLag, make_assignment, make_lag
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
-from rmqctl.rules.times import iso_time
-from rmqctl.rules.words import counted, listed
+from rmqctl.text.times import iso_time
+from rmqctl.text.words import counted, listed
 
-from .clocks import clock_words
 from .finding import SEVERITIES, Check, Finding, Need, Severity
-from .page_queues import QueueAssignment, Room, TopicLag, make_assignment, make_lag
 
 if TYPE_CHECKING:
     from .look import Diagnosis, Look

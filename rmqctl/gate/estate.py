@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from rmqctl.diagnose.finding import Severity, parse_severity
 from rmqctl.errors import UsageError
-from rmqctl.rules.durations import parse_duration_ms
-from rmqctl.rules.names import hint_for, one_of
+from rmqctl.text.durations import parse_duration_ms
+from rmqctl.text.names import hint_for, one_of
 
 from .limits import GroupLimits, SeverityThreshold, Threshold
 from .readings import CheckTarget

@@ -8,8 +8,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rmqctl.diagnose.finding import command
-from rmqctl.rules.durations import exact_duration, short_duration
 from rmqctl.rules.totals import Total
+from rmqctl.text.durations import exact_duration, short_duration
 
 from .limits import GateStatus, LimitKind, LimitResult, judge_findings
 from .readings import Assignment, GroupReport

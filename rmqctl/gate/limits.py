@@ -8,9 +8,9 @@ from enum import StrEnum
 from msgspec import Struct
 
 from rmqctl.diagnose.finding import SEVERITIES, Finding, Severity, command
-from rmqctl.rules.durations import exact_duration, short_duration
 from rmqctl.rules.totals import Total
-from rmqctl.rules.words import agreeing, counted, listed
+from rmqctl.text.durations import exact_duration, short_duration
+from rmqctl.text.words import agreeing, counted, listed
 
 
 class GateStatus(StrEnum):

@@ -18,7 +18,7 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.totals import Total, total
-from rmqctl.rules.wildcards import is_pattern
+from rmqctl.text.wildcards import is_pattern
 
 from .limits import (
     GateStatus,

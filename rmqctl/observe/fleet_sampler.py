@@ -27,7 +27,7 @@ from rmqctl.model.route import Absence, Broker, TopicRoute
 from rmqctl.model.sample import GroupSample, QueueSample
 from rmqctl.rules.group_state import reason_of
 from rmqctl.rules.readable_queues import is_unreadable
-from rmqctl.rules.wildcards import is_pattern, matching
+from rmqctl.text.wildcards import is_pattern, matching
 
 from .fleet_activity import ActivityReader, GroupActivity, GroupKey, KnownGroup
 from .fleet_ends import BrokerEnds, EndReader, Offsets, StoredTable

@@ -19,10 +19,10 @@ from rmqctl.errors import NotFoundError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.versions import V5_0_0
-from rmqctl.rules.durations import short_duration
 from rmqctl.rules.pop_checkpoints import PopHindrance, Popped
-from rmqctl.rules.times import iso_time
-from rmqctl.rules.words import counted
+from rmqctl.text.durations import short_duration
+from rmqctl.text.times import iso_time
+from rmqctl.text.words import counted
 
 # At most this many messages are fetched: each needs a request.
 MOST_LISTED = 1_000

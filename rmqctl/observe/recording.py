@@ -36,7 +36,7 @@ from rmqctl.model.group import GroupState
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
-from rmqctl.rules.times import iso_time
+from rmqctl.text.times import iso_time
 
 API_VERSION = "rmqctl/v1"
 SAMPLE = "Sample"

@@ -21,14 +21,15 @@ from rmqctl.model.group import CONSUME_ACTIVELY, CONSUME_POP, ProcessQueue, Runn
 from rmqctl.model.progress import QueueProgress, QueueReading, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.net.clock import pause
+from rmqctl.observe.rules.stack_dumps import ListenerThread, listener_threads
 from rmqctl.protocol.message import StoredMessage
-from rmqctl.rules import sql92
 from rmqctl.rules.member_settings import MemberSettings
 from rmqctl.rules.member_word import MemberWord, holder_of, word_of
+from rmqctl.rules.message_filters import sql92
+from rmqctl.rules.message_filters.tags import has_tag
 from rmqctl.rules.pop_checkpoints import PopHindrance, Popped, is_popped_of
 from rmqctl.rules.progress import compute_progress
 from rmqctl.rules.retry_places import Hindrance, blocks_retries
-from rmqctl.rules.stack_dumps import ListenerThread, listener_threads
 from rmqctl.rules.stuck_queues import (
     DEFAULT_OLDER_THAN_MS,
     Facts,
@@ -41,7 +42,6 @@ from rmqctl.rules.stuck_queues import (
     judge,
     judge_popped,
 )
-from rmqctl.rules.tags import has_tag
 
 from .pop_scan import PoppedMessage, PopScan, scan_pops
 

@@ -14,8 +14,8 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
 from rmqctl.model.sample import GroupSample, QueueSample
 from rmqctl.net.clock import pause
+from rmqctl.observe.rules.reconsumed import reconsumed_at_least
 from rmqctl.rules.confirmation import Outcome, Verdict, Written, judge, push_quiet_s
-from rmqctl.rules.reconsumed import reconsumed_at_least
 
 from .sampling import GroupSampler
 
@@ -26,7 +26,7 @@ _LONGEST_INTERVAL_S = 2.0
 class Waited(Struct, frozen=True):
     """The verdict for each queue, and the last sample with the latest state of each queue, None without time for one.
 
-    `reconsumed_at_least` is for the confirmed queues; see rmqctl.rules.reconsumed.
+    `reconsumed_at_least` is for the confirmed queues; see rmqctl.observe.rules.reconsumed.
     """
 
     verdicts: Mapping[MessageQueue, Verdict]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from rmqctl.client.core import Client
 from rmqctl.model.plan import Operation, Plan
 from rmqctl.model.receipt import Who
-from rmqctl.rules.group_changes import is_group_change
+from rmqctl.ops.rules.group_changes import is_group_change
 
 from .applied import Applied
 from .clean_apply import apply_cleaning

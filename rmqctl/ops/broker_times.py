@@ -13,8 +13,8 @@ from rmqctl.client.core import Client
 from rmqctl.errors import UsageError
 from rmqctl.model.plan import Consequence
 from rmqctl.model.route import Broker
+from rmqctl.ops.rules.reset import Spec
 from rmqctl.rules.plan_consequences import describe_clocks, middle_skew_ms
-from rmqctl.rules.reset import Spec
 
 
 async def resolve_ago(

@@ -25,8 +25,8 @@ from rmqctl.model.plan import Cleaning, Plan, ReturnedMessage, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import Result, ReturnReceipt, Who
 from rmqctl.net.clock import pause
-from rmqctl.rules.clean_ways import why_gone_on
-from rmqctl.rules.words import counted
+from rmqctl.ops.rules.clean_ways import why_gone_on
+from rmqctl.text.words import counted
 
 from .applied import Applied, note_down, receipt_of
 from .journal import Journal

@@ -19,16 +19,16 @@ from rmqctl.model.plan import Cleaning, Consequence, Operation, PlanItem, Return
 from rmqctl.model.progress import PulledSource
 from rmqctl.model.queue import MessageQueue
 from rmqctl.observe.stuck_scan import StuckQueue, StuckScan
+from rmqctl.ops.rules.clean_ways import CleanWay, Past, find_ways
+from rmqctl.ops.rules.reset_route import choose_route, describe_routes, require_resettable
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.protocol.properties import UNIQ_KEY
 from rmqctl.protocol.sends import RETRY_TOPIC
-from rmqctl.rules.clean_ways import CleanWay, Past, find_ways
 from rmqctl.rules.member_settings import DEFAULT_RETRIES, NO_LIMIT, retry_limit
 from rmqctl.rules.pop_handles import normal_topic
-from rmqctl.rules.reset_route import choose_route, describe_routes, require_resettable
 from rmqctl.rules.retry_places import HINDRANCES
 from rmqctl.rules.stuck_queues import Why
-from rmqctl.rules.words import counted, listed
+from rmqctl.text.words import counted, listed
 
 from .offset_found import Found, find_group, find_untold
 from .offset_plan import Planned, new_plan

@@ -18,7 +18,7 @@ from rmqctl.model.plan import Operation, Plan
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem
 from rmqctl.model.route import Broker
-from rmqctl.rules.group_fields import request_body
+from rmqctl.ops.rules.group_fields import request_body
 
 from .dead_letter_permission import find_dead_letter_topic
 from .group_found import FoundConfig, find_config

@@ -14,9 +14,9 @@ from rmqctl.model.names import DLQ_PREFIX, dead_letter_topic
 from rmqctl.model.plan import ConfigItem, Consequence, Operation, Route
 from rmqctl.model.progress import Unknown
 from rmqctl.model.receipt import Receipt, Result
-from rmqctl.rules.dead_letter_permission import PERM, is_readable, opened, with_permission
-from rmqctl.rules.names import closest
-from rmqctl.rules.words import listed
+from rmqctl.ops.rules.dead_letter_permission import PERM, is_readable, opened, with_permission
+from rmqctl.text.names import closest
+from rmqctl.text.words import listed
 
 from .group_found import FoundConfig, changed_configs, choose_brokers, new_config_plan
 from .late_writes import awaited_writes, describe_awaited, describe_never_seen

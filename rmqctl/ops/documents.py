@@ -26,11 +26,11 @@ from rmqctl.model.plan import (
 )
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ChangeState, ConfigReceiptItem, Receipt, ReceiptItem, Result, ReturnReceipt, Who
-from rmqctl.rules.dead_letter_permission import is_permission_change
+from rmqctl.ops.rules.dead_letter_permission import is_permission_change
+from rmqctl.ops.rules.group_changes import is_group_change
 from rmqctl.rules.file_claims import require_kind
-from rmqctl.rules.group_changes import is_group_change
 from rmqctl.rules.pop_handles import is_handle
-from rmqctl.rules.times import iso_time
+from rmqctl.text.times import iso_time
 
 API_VERSION = "rmqctl/v1"
 PLAN, RECEIPT = "Plan", "Receipt"

@@ -17,7 +17,7 @@ from rmqctl.model.plan import Consequence
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import TopicRoute
 from rmqctl.rules.file_claims import require_fit
-from rmqctl.rules.words import listed
+from rmqctl.text.words import listed
 
 from .offset_files import OffsetEntry, OffsetFile, resolve_brokers
 from .offset_found import find_group

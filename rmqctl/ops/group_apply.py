@@ -17,8 +17,8 @@ from rmqctl.model.failure import Attempt, Failure
 from rmqctl.model.plan import ConfigItem, Plan, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem, ReceiptItem, Result, Who
-from rmqctl.rules.drift import is_config_seen
-from rmqctl.rules.group_fields import differing_names, holds
+from rmqctl.ops.rules.drift import is_config_seen
+from rmqctl.ops.rules.group_fields import differing_names, holds
 
 from .applied import Applied, note_down, receipt_of
 from .config_access import Held, access_of

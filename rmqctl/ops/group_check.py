@@ -9,8 +9,8 @@ from rmqctl.admin.brokers import fetch_cluster
 from rmqctl.client.core import Client
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import ConfigItem, Plan
-from rmqctl.rules.drift import is_config_seen
-from rmqctl.rules.group_fields import differing_names, setting_words
+from rmqctl.ops.rules.drift import is_config_seen
+from rmqctl.ops.rules.group_fields import differing_names, setting_words
 
 from .config_access import access_of
 from .group_found import FoundConfig

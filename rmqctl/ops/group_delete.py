@@ -10,9 +10,9 @@ from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError
 from rmqctl.model.group import GroupState
 from rmqctl.model.plan import ConfigItem, Consequence, Operation, PlanItem, Route
-from rmqctl.rules.group_names import require_no_system_group
-from rmqctl.rules.names import closest
-from rmqctl.rules.words import listed
+from rmqctl.ops.rules.group_names import require_no_system_group
+from rmqctl.text.names import closest
+from rmqctl.text.words import listed
 
 from .group_found import FoundConfig, find_config, find_own_topics, new_config_plan
 from .offset_plan import Planned

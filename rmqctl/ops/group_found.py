@@ -23,8 +23,8 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, Result
 from rmqctl.model.route import Absence, Broker
 from rmqctl.rules.group_state import agreed, group_state, unseen_reason
-from rmqctl.rules.names import closest
-from rmqctl.rules.words import counted, listed
+from rmqctl.text.names import closest
+from rmqctl.text.words import counted, listed
 
 from .plan_parts import cluster_label, new_id, unseen_config
 

@@ -12,10 +12,17 @@ from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError, RmqctlError, UsageError
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.plan import ConfigItem, Consequence, Operation
-from rmqctl.rules.group_effects import describe_effects
-from rmqctl.rules.group_fields import Changes, changed, default_config, differing_names, is_taken_over, setting_words
-from rmqctl.rules.group_names import require_new_name, require_no_system_group
-from rmqctl.rules.names import closest
+from rmqctl.ops.rules.group_effects import describe_effects
+from rmqctl.ops.rules.group_fields import (
+    Changes,
+    changed,
+    default_config,
+    differing_names,
+    is_taken_over,
+    setting_words,
+)
+from rmqctl.ops.rules.group_names import require_new_name, require_no_system_group
+from rmqctl.text.names import closest
 
 from .group_found import FoundConfig, find_config, find_own_topics, new_config_plan
 from .offset_plan import Planned

@@ -10,9 +10,9 @@ from rmqctl.errors import RefusedError
 from rmqctl.model.plan import Awaited, ConfigItem, Consequence, Operation, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
-from rmqctl.rules.group_changes import WAYS_BACK
-from rmqctl.rules.group_fields import differing_names, taken_back
-from rmqctl.rules.words import counted
+from rmqctl.ops.rules.group_changes import WAYS_BACK
+from rmqctl.ops.rules.group_fields import differing_names, taken_back
+from rmqctl.text.words import counted
 
 from .group_delete import deleted_offsets, describe_deletion, must_take_offsets, require_nobody
 from .group_found import FoundConfig, changed_configs, find_config, new_config_plan

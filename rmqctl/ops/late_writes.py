@@ -14,8 +14,8 @@ from rmqctl.model.plan import Awaited, ConfigItem, Consequence, PlanItem
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
 from rmqctl.net.clock import pause
-from rmqctl.rules.times import iso_time
-from rmqctl.rules.words import listed
+from rmqctl.text.times import iso_time
+from rmqctl.text.words import listed
 
 # A broker that was stopped by a garbage collection or a slow disk resumes within some seconds, and first works off its
 # queue. No limit of the broker ends that wait: it removes expired requests from other queues, not from that of offsets.

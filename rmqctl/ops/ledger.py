@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from rmqctl.errors import UsageError
 from rmqctl.model.receipt import ChangeState, Who
-from rmqctl.rules.replay import Target, TargetKind
+from rmqctl.ops.rules.replay import Target, TargetKind
 
 from .process_state import change_state, process_start
 from .state_db import all_or_nothing, create_file, format_number, is_local, prepare_for_writers, refusal

@@ -16,9 +16,9 @@ from rmqctl.model.group import GO
 from rmqctl.model.plan import Plan, PlanItem, Route
 from rmqctl.model.receipt import Result, Who
 from rmqctl.net.clock import pause
-from rmqctl.rules.drift import is_there
-from rmqctl.rules.reset_route import is_cpp_only
-from rmqctl.rules.words import counted
+from rmqctl.ops.rules.drift import is_there
+from rmqctl.ops.rules.reset_route import is_cpp_only
+from rmqctl.text.words import counted
 
 from .applied import Applied, receipt_of
 from .journal import Journal

@@ -17,10 +17,10 @@ from rmqctl.model.group import GroupConfig
 from rmqctl.model.plan import Operation, Plan, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
-from rmqctl.rules.drift import Moved, Now, compared_times, count_moved, find_drift, is_seen
+from rmqctl.ops.rules.drift import Moved, Now, compared_times, count_moved, find_drift, is_seen
+from rmqctl.ops.rules.reset_route import choose_route
 from rmqctl.rules.plan_consequences import CLIENTS_AHEAD, describe_ahead, narrowing
 from rmqctl.rules.pop_handles import normal_topic
-from rmqctl.rules.reset_route import choose_route
 
 from .offset_found import Found, find_group, find_stored
 from .plan_items import item_today

@@ -13,7 +13,7 @@ from rmqctl.model.group import GroupState
 from rmqctl.model.plan import Consequence, Operation, PlanItem, Route
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.reset import NONE_STORED
+from rmqctl.ops.rules.reset import NONE_STORED
 
 from .offset_found import Found, find_stored, find_untold, require_configured
 from .offset_plan import Planned, new_plan

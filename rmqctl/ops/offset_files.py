@@ -23,7 +23,7 @@ from rmqctl.errors import UsageError
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.file_claims import require_fit, require_kind
-from rmqctl.rules.words import counted
+from rmqctl.text.words import counted
 
 from .offset_file_gaps import not_read_words, take_comments
 

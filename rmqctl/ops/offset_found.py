@@ -22,13 +22,13 @@ from rmqctl.model.plan import Consequence
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
+from rmqctl.ops.rules.reset_route import Situation
 from rmqctl.protocol import bodies, headers
 from rmqctl.protocol.versions import V5_0_0
 from rmqctl.rules.cluster_memory import may_hold
 from rmqctl.rules.group_state import agreed, group_state, reason_of, unseen_reason
 from rmqctl.rules.lite_topics import bound_topic
-from rmqctl.rules.reset_route import Situation
-from rmqctl.rules.words import counted, listed
+from rmqctl.text.words import counted, listed
 
 from .plan_parts import GROUPS
 

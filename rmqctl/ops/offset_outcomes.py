@@ -22,8 +22,8 @@ from rmqctl.model.sample import GroupSample, QueueSample
 from rmqctl.net.clock import pause
 from rmqctl.observe.sampling import GroupSampler
 from rmqctl.observe.wait_stable import wait_until_confirmed
+from rmqctl.ops.rules.drift import is_seen
 from rmqctl.rules.confirmation import Outcome, Verdict, Written, push_quiet_s
-from rmqctl.rules.drift import is_seen
 
 from .applied import note_down
 from .journal import Journal

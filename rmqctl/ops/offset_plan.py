@@ -21,8 +21,10 @@ from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX
 from rmqctl.model.plan import Awaited, Consequence, Operation, Plan, PlanItem, Route
 from rmqctl.model.progress import QueueProgress, Unknown
 from rmqctl.model.queue import MessageQueue
+from rmqctl.ops.rules.drift import is_unseen_yet
+from rmqctl.ops.rules.reset import Aim, Choice, QueueFacts, Spec, choose_target
+from rmqctl.ops.rules.reset_route import choose_route, describe_routes, require_resettable
 from rmqctl.rules.cluster_memory import not_registered
-from rmqctl.rules.drift import is_unseen_yet
 from rmqctl.rules.plan_consequences import (
     describe_ahead,
     describe_delayed,
@@ -31,11 +33,9 @@ from rmqctl.rules.plan_consequences import (
     narrowing,
     target_note,
 )
-from rmqctl.rules.reset import Aim, Choice, QueueFacts, Spec, choose_target
-from rmqctl.rules.reset_route import choose_route, describe_routes, require_resettable
 from rmqctl.rules.store_times import TimeOrder
-from rmqctl.rules.times import iso_time
-from rmqctl.rules.words import counted, listed
+from rmqctl.text.times import iso_time
+from rmqctl.text.words import counted, listed
 
 from .broker_times import resolve_ago
 from .offset_found import Found, find_configured, find_group, find_untold, require_configured

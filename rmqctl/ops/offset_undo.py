@@ -8,7 +8,7 @@ from rmqctl.client.core import Client
 from rmqctl.errors import NotFoundError, RefusedError
 from rmqctl.model.plan import Operation, Route
 from rmqctl.model.receipt import Receipt, Result
-from rmqctl.rules.reset import Aim, Spec
+from rmqctl.ops.rules.reset import Aim, Spec
 
 from .late_writes import awaited_writes, describe_awaited, describe_never_seen
 from .offset_plan import Planned, Wish, plan_offsets

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from rmqctl.model.plan import Awaited, ConfigItem, PlanItem, Route
 from rmqctl.model.progress import QueueProgress, Unknown
-from rmqctl.rules.reset import Ahead, Range, find_effects
+from rmqctl.ops.rules.reset import Ahead, Range, find_effects
 
 IN_FLIGHT = "IN_FLIGHT"
 _THERE = "already at the target"

@@ -12,7 +12,7 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.plan import ConfigItem, Plan, PlanItem, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import Broker
-from rmqctl.rules.words import counted
+from rmqctl.text.words import counted
 
 # The reasons of a plan that only deletes offsets, and does not look up what these numbers are.
 NOT_LOOKED_UP = dict.fromkeys(

@@ -17,8 +17,8 @@ from rmqctl.model.receipt import ReceiptItem, Result, ReturnReceipt
 from rmqctl.model.route import Broker
 from rmqctl.net.clock import pause
 from rmqctl.rules.pop_handles import Handle
-from rmqctl.rules.times import iso_time
-from rmqctl.rules.words import counted
+from rmqctl.text.times import iso_time
+from rmqctl.text.words import counted
 
 from .late_writes import joined
 

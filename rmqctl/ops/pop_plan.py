@@ -14,7 +14,7 @@ from rmqctl.protocol.properties import UNIQ_KEY
 from rmqctl.protocol.sends import RETRY_TOPIC
 from rmqctl.rules.member_settings import DEFAULT_RETRIES, retry_limit
 from rmqctl.rules.pop_handles import normal_topic
-from rmqctl.rules.words import counted
+from rmqctl.text.words import counted
 
 from .plan_parts import NOT_LOOKED_UP
 

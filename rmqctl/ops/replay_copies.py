@@ -15,8 +15,8 @@ from rmqctl.client.core import Client
 from rmqctl.client.producer import master_of
 from rmqctl.errors import RmqctlError
 from rmqctl.model.queue import MessageQueue
+from rmqctl.ops.rules.replay import MARK, mark_of
 from rmqctl.protocol import headers
-from rmqctl.rules.replay import MARK, mark_of
 
 from .ledger import Row
 

@@ -13,8 +13,8 @@ from rmqctl.admin.results import ask_all
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError
 from rmqctl.model.failure import Attempt, Failure
+from rmqctl.ops.rules.replay import MARK, Target
 from rmqctl.rules.dead_letters import origin_topic
-from rmqctl.rules.replay import MARK, Target
 
 from .ledger import Ledger, Row
 from .replay_source import DeadLetter, Source

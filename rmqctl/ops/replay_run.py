@@ -23,10 +23,10 @@ from rmqctl.model.failure import Attempt, Failure
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.sending import OutgoingMessage, SendStatus
 from rmqctl.net.clock import pause
+from rmqctl.ops.rules.replay import MARK, Target, mark_of, replay_properties
 from rmqctl.protocol import sends
 from rmqctl.protocol.command import Command
-from rmqctl.rules.replay import MARK, Target, mark_of, replay_properties
-from rmqctl.rules.words import counted
+from rmqctl.text.words import counted
 
 from .late_writes import look_until_seen
 from .ledger import Done, Ledger, Row, State

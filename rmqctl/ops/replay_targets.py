@@ -13,8 +13,8 @@ from rmqctl.consumer.retry_guard import RetryGuard, explain
 from rmqctl.errors import NotAuthorisedError, NotFoundError, RefusedError, RmqctlError, UnreachableError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import TopicRoute
+from rmqctl.ops.rules.replay import Target
 from rmqctl.protocol import headers
-from rmqctl.rules.replay import Target
 from rmqctl.rules.sending import writable_queues
 
 

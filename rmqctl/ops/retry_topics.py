@@ -12,7 +12,7 @@ from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.plan import Consequence
 from rmqctl.model.route import TopicRoute
 from rmqctl.protocol import bodies, headers
-from rmqctl.rules.words import counted, listed
+from rmqctl.text.words import counted, listed
 
 from .offset_found import Found
 

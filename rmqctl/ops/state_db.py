@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from rmqctl.errors import BusyError, RmqctlError, UsageError
-from rmqctl.rules.mounts import file_system_type, is_shared_memory_safe
+from rmqctl.ops.rules.mounts import file_system_type, is_shared_memory_safe
 
 from .state_place import STATE_HINT
 

@@ -12,9 +12,9 @@ from rmqctl.client.core import Client
 from rmqctl.model.names import dead_letter_topic
 from rmqctl.model.plan import Consequence, Operation
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
-from rmqctl.rules.group_changes import is_group_change
-from rmqctl.rules.group_fields import holds
-from rmqctl.rules.words import counted, listed
+from rmqctl.ops.rules.group_changes import is_group_change
+from rmqctl.ops.rules.group_fields import holds
+from rmqctl.text.words import counted, listed
 
 from .dead_letter_permission import plan_permission_undo
 from .group_undo import plan_group_undo

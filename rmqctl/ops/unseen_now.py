@@ -13,10 +13,10 @@ from rmqctl.errors import NotFoundError, RmqctlError
 from rmqctl.model.failure import Failure
 from rmqctl.model.plan import ConfigItem, Consequence, Plan, PlanItem, Route
 from rmqctl.model.route import Absence, Broker
+from rmqctl.ops.rules.group_changes import is_group_change
 from rmqctl.rules.cluster_memory import master_missing
-from rmqctl.rules.group_changes import is_group_change
 from rmqctl.rules.group_state import reason_of
-from rmqctl.rules.words import listed
+from rmqctl.text.words import listed
 
 from .config_access import access_of
 from .offset_check import find_planned

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rmqctl.rules.times import iso_time
-from rmqctl.rules.wildcards import matching
-from rmqctl.rules.words import counted
+from rmqctl.text.times import iso_time
+from rmqctl.text.wildcards import matching
+from rmqctl.text.words import counted
 
 from .audit_start import Found
 from .job import JobOptions, Outcome

@@ -16,7 +16,7 @@ from rmqctl.model.group import BROADCASTING, GroupConnections
 from rmqctl.model.names import DELAY_TOPIC, TIMER_TOPIC, is_system_group
 from rmqctl.model.route import ClusterInfo
 from rmqctl.protocol import bodies, headers
-from rmqctl.rules.tags import parse_tags
+from rmqctl.rules.message_filters.tags import parse_tags
 
 from .retained import fetch_held_since, fetch_retained
 

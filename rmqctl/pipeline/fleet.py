@@ -15,7 +15,7 @@ from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import AllocationError, Assignment, Options, sort_client_ids
 from rmqctl.rules.allocate.strategies import canonical_name
-from rmqctl.rules.words import counted
+from rmqctl.text.words import counted
 from rmqctl.whatif.allocation import Trial, try_strategy
 from rmqctl.whatif.changes import Changes, QueueChange, apply_changes, parse_names_or_count, parse_queue_change
 from rmqctl.whatif.outcome import Spread, Work

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from rmqctl.model.queue import MessageQueue
 from rmqctl.page.template import render_template
-from rmqctl.rules.durations import short_duration
-from rmqctl.rules.times import iso_time
-from rmqctl.rules.words import counted
+from rmqctl.text.durations import short_duration
+from rmqctl.text.times import iso_time
+from rmqctl.text.words import counted
 
 from .svg_plots import bar_plot, heat_plot, line_plot
 

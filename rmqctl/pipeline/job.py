@@ -13,7 +13,7 @@ from rmqctl.client.access import Access
 from rmqctl.client.core import Client
 from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
-from rmqctl.rules.times import Edge, parse_time
+from rmqctl.text.times import Edge, parse_time
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

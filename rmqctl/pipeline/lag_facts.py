@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqctl.pipeline.hours import HOUR_MS, partition_columns
 from rmqctl.pipeline.tables import LAG_TREND, SCHEMAS
-from rmqctl.rules.times import iso_time
+from rmqctl.text.times import iso_time
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -18,7 +18,7 @@ from rmqctl.rules.health import (
     judge,
     judge_group,
 )
-from rmqctl.rules.times import iso_time
+from rmqctl.text.times import iso_time
 
 # A row of queue_windows.MADE.
 Row = Mapping[str, Any]

@@ -15,10 +15,10 @@ from rmqctl.errors import UsageError
 from rmqctl.model.tls import TLS_KEYS, TLS_VERIFICATIONS
 from rmqctl.net.address import parse_address
 from rmqctl.protocol.command import HeaderEncoding
-from rmqctl.rules.durations import parse_duration_ms
-from rmqctl.rules.names import hint_for, one_of
-from rmqctl.rules.tags import parse_tags
-from rmqctl.rules.times import Edge, parse_time
+from rmqctl.rules.message_filters.tags import parse_tags
+from rmqctl.text.durations import parse_duration_ms
+from rmqctl.text.names import hint_for, one_of
+from rmqctl.text.times import Edge, parse_time
 
 # In JSON a queue's offset can be one of these (as in Spark's Kafka source).
 LATEST, EARLIEST = -1, -2

@@ -16,8 +16,8 @@ from rmqctl.admin.time_search import find_end, find_first_since
 from rmqctl.client.core import Client
 from rmqctl.errors import RmqctlError, UsageError
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.names import one_of
 from rmqctl.rules.store_times import TimeOrder, describe_orders
+from rmqctl.text.names import one_of
 
 from .options import EARLIEST, LATEST, Bound, Place
 from .ranges import queue_of

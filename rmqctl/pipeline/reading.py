@@ -22,7 +22,7 @@ from rmqctl.protocol import headers
 from rmqctl.protocol.codes import ResponseCode
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.message import StoredMessage, iter_messages
-from rmqctl.rules.tags import has_tag
+from rmqctl.rules.message_filters.tags import has_tag
 
 from .hints import with_hints
 from .message_rows import Run, to_batch

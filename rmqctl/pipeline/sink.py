@@ -20,7 +20,7 @@ from rmqctl.errors import UsageError
 from rmqctl.model.sending import OutgoingMessage
 from rmqctl.protocol.properties import split_keys
 from rmqctl.protocol.sends import RESERVED, message_properties
-from rmqctl.rules.names import hint_for
+from rmqctl.text.names import hint_for
 
 from .hints import with_hints
 from .message_rows import SPARK_TYPES

@@ -19,7 +19,7 @@ from rmqctl.admin.results import all_failed
 from rmqctl.client.core import Client
 from rmqctl.errors import UsageError
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.names import hint_for
+from rmqctl.text.names import hint_for
 
 from . import FORMAT
 from .hints import with_hints

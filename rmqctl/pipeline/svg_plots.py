@@ -9,7 +9,7 @@ import html
 import math
 from collections.abc import Mapping, Sequence
 
-from rmqctl.rules.times import iso_time
+from rmqctl.text.times import iso_time
 
 _WIDTH, _LEFT, _TOP, _BOTTOM = 640.0, 64.0, 8.0, 22.0
 _PLOT = _WIDTH - _LEFT - 8

@@ -11,7 +11,7 @@ from msgspec import Struct
 from rmqctl.diagnose.finding import Check
 from rmqctl.errors import PluginError, UsageError
 from rmqctl.rules.allocate import CustomStrategy
-from rmqctl.rules.names import hint_for
+from rmqctl.text.names import hint_for
 
 from . import hookspecs
 from .guards import (

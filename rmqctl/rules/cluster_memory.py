@@ -11,8 +11,7 @@ from rmqctl.errors import NotRegisteredError, UnreachableError
 from rmqctl.model.cluster_memory import ClusterMemory, Expectation, SeenBroker, SeenQueues, Sightings
 from rmqctl.model.route import Absence, Broker, ClusterInfo, QueueData, TopicRoute
 from rmqctl.model.topic import READ, WRITE
-
-from .times import short_time
+from rmqctl.text.times import short_time
 
 # The most absent brokers remembered, those seen last. A limit by time would forget them when a clock jumps.
 _MAX_GONE = 100

@@ -19,7 +19,7 @@ from rmqctl.model.plan import Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import WAITS_FOR_MEMBER
 from rmqctl.model.sample import GroupSample, OwnerSample, QueueSample
-from rmqctl.rules.words import agreeing
+from rmqctl.text.words import agreeing
 
 # Two samples this far apart must agree: by then, an offset that a pull stored over the target is corrected.
 _AGREE_S = 1.0

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from rmqctl.errors import UsageError
-
-from .words import listed
+from rmqctl.text.words import listed
 
 # Which command reads each document that rmqctl writes.
 _READERS = {

@@ -8,11 +8,11 @@ from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.plan import Consequence, PlanItem
 from rmqctl.model.progress import QueueProgress
 from rmqctl.model.queue import MessageQueue
+from rmqctl.text.durations import short_duration
+from rmqctl.text.words import counted, listed
 
 from .clock_skew import SkewBounds, middle_clock
-from .durations import short_duration
 from .store_times import TimeOrder, describe_back
-from .words import counted, listed
 
 EVERYTHING = "*"
 CLIENTS_AHEAD, CLOCK_SKEW = "CLIENTS_AHEAD", "CLOCK_SKEW"

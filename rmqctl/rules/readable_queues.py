@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.route import QueueData, TopicRoute
-
-from .words import agreeing, counted
+from rmqctl.text.words import agreeing, counted
 
 
 def is_unreadable(mq: MessageQueue, route: TopicRoute | None) -> bool:

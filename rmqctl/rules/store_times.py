@@ -11,8 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from rmqctl.model.queue import MessageQueue
-
-from .words import listed
+from rmqctl.text.words import listed
 
 
 class TimeOrder(StrEnum):

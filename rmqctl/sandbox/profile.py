@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from rmqctl.errors import UsageError
 from rmqctl.protocol.versions import version_ordinal
-from rmqctl.rules.names import hint_for
+from rmqctl.text.names import hint_for
 
 
 class Profile(Struct, frozen=True):

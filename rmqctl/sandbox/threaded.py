@@ -10,8 +10,8 @@ from typing import Any, Self, TypeVar, cast
 
 from rmqctl.errors import NotFoundError
 from rmqctl.net.clock import VirtualClock
-from rmqctl.rules.names import closest
 from rmqctl.sandbox.faults.faults import Faults
+from rmqctl.text.names import closest
 
 from .sandbox import Sandbox
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rmqctl.diagnose.finding import command
-from rmqctl.rules.durations import short_duration
 from rmqctl.rules.health import WORST_FIRST, Health
-from rmqctl.rules.times import iso_time
-from rmqctl.rules.words import counted
+from rmqctl.text.durations import short_duration
+from rmqctl.text.times import iso_time
+from rmqctl.text.words import counted
 
 from .health import GroupHealth, QueueHealth
 from .incidents import Alert, AlertKind

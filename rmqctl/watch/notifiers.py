@@ -21,7 +21,7 @@ from typing import Any
 from msgspec import Struct
 
 from rmqctl.errors import RmqctlError, UsageError
-from rmqctl.rules.names import hint_for
+from rmqctl.text.names import hint_for
 
 from .items import environment_of
 

@@ -15,7 +15,7 @@ from rmqctl.net.clock import Clock, pause
 from rmqctl.observe.fleet_activity import GroupActivity, GroupKey
 from rmqctl.observe.fleet_sampler import FleetSampler
 from rmqctl.rules.health import WORST_FIRST, Health
-from rmqctl.rules.words import counted
+from rmqctl.text.words import counted
 
 from .health import GroupHealth, HealthWindow
 from .incidents import Incidents

@@ -13,7 +13,7 @@ from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import sort_client_ids
-from rmqctl.rules.names import closest
+from rmqctl.text.names import closest
 
 from .scene import ID_LIMIT, Scene
 

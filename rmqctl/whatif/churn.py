@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from rmqctl.errors import UsageError
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import Assignment, Strategy
-from rmqctl.rules.durations import short_duration
 from rmqctl.rules.protection import Presence, counted_clients, look, next_change_ms
+from rmqctl.text.durations import short_duration
 
 from .scene import Scene, share_all
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.progress import Unknown
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.words import agreeing, counted, listed
+from rmqctl.text.words import agreeing, counted, listed
 
 from .changes import Changes
 from .looks import Looks

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from rmqctl.rules.words import counted, listed
+from rmqctl.text.words import counted, listed
 
 from .concerns import Concern
 from .readonly import Effect, Mode, Other, Readonly, Verdict, Way

@@ -24,9 +24,9 @@ from rmqctl.model.group import GroupConfig, GroupConnections, GroupState, Runnin
 from rmqctl.model.names import RETRY_PREFIX, is_system_group
 from rmqctl.model.route import Broker, ClusterInfo
 from rmqctl.model.topic import TopicKind
-from rmqctl.rules.names import closest
 from rmqctl.rules.topics import kind_of, own_topics
-from rmqctl.rules.wildcards import is_pattern
+from rmqctl.text.names import closest
+from rmqctl.text.wildcards import is_pattern
 
 from .readonly import Readonly, Way, by_verdict, decide, is_wiped, is_writable_elsewhere, told_mode, writable_topics
 from .readonly_concerns import find_readonly_concerns

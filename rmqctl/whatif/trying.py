@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.rules.allocate import AllocationError, CustomStrategy, Options, find_strategy
 from rmqctl.rules.allocate.strategies import canonical_name
-from rmqctl.rules.names import hint_for
-from rmqctl.rules.words import listed
+from rmqctl.text.names import hint_for
+from rmqctl.text.words import listed
 
 from .allocation import DEFAULT, Trial, current_strategy, try_strategy
 from .changes import Changes

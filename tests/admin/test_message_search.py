@@ -15,7 +15,7 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
-from rmqctl.rules.tags import parse_tags
+from rmqctl.rules.message_filters.tags import parse_tags
 from tests.scripted import SILENCE, V4_9_7, V5_4_0, passing, run
 
 from .cluster import BrokerState, Cluster

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from rmqctl.client.core import Client
 from rmqctl.consumer.batch import Batch
 from rmqctl.consumer.push_consumer import PushConsumer
+from rmqctl.consumer.rules.subscriptions import make_subscription
 from rmqctl.consumer.settings import ConsumerSettings
 from rmqctl.model.consuming import ConsumeFromWhere, ConsumeStatus
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.allocate import find_strategy
-from rmqctl.rules.subscriptions import make_subscription
 
 
 async def consume(namesrv: str, group: str, topic: str, batch_size: int, count: int) -> str:

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 from rmqctl.client.core import Client
 from rmqctl.consumer import Batch, ConsumeFromWhere, ConsumerSettings, ConsumeStatus, PushConsumer
+from rmqctl.consumer.rules.subscriptions import make_subscription
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.allocate import find_strategy
-from rmqctl.rules.subscriptions import make_subscription
 
 
 def _hang(_: Sequence[StoredMessage], __: Batch) -> ConsumeStatus:

@@ -12,6 +12,7 @@ import pytest
 from rmqctl.client.core import Client
 from rmqctl.consumer.batch import Batch
 from rmqctl.consumer.push_consumer import PushConsumer
+from rmqctl.consumer.rules.subscriptions import make_subscription
 from rmqctl.consumer.settings import ConsumerSettings
 from rmqctl.model.consuming import ConsumeFromWhere, ConsumeStatus, Subscription
 from rmqctl.net.clock import Clock, VirtualClock
@@ -20,7 +21,6 @@ from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.allocate import Options, find_strategy
-from rmqctl.rules.subscriptions import make_subscription
 from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.topics.table import Topic
 from tests.consumer.consuming import SUCCESS

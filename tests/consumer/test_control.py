@@ -15,6 +15,7 @@ from rmqctl.consumer.control import Control
 from rmqctl.consumer.counters import Counters
 from rmqctl.consumer.offset_store import BrokerOffsets
 from rmqctl.consumer.process_queue import ProcessQueue
+from rmqctl.consumer.rules.subscriptions import make_subscription, retry_subscription
 from rmqctl.consumer.settings import ConsumerSettings
 from rmqctl.errors import UnreachableError
 from rmqctl.model.consuming import ConsumeStatus, Subscription
@@ -31,7 +32,6 @@ from rmqctl.protocol.message import StoredMessage
 from rmqctl.protocol.record import encode_record
 from rmqctl.rules.flow_control import Hold
 from rmqctl.rules.stuck_queues import Head, head_for_ms
-from rmqctl.rules.subscriptions import make_subscription, retry_subscription
 from tests.consumer.stored import stored_at
 from tests.protocol.golden import EXCHANGES, decode
 from tests.scripted import SILENCE, ScriptedNetwork, ScriptedServer, ok, passing, refused, run

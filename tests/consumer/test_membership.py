@@ -8,11 +8,11 @@ from rmqctl.client.fresh_routes import FreshRoutes
 from rmqctl.consumer.broker_time import BrokerTime
 from rmqctl.consumer.membership import Membership
 from rmqctl.consumer.routes import Routes
+from rmqctl.consumer.rules.subscriptions import make_subscription, retry_subscription
 from rmqctl.consumer.settings import ConsumerSettings
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
-from rmqctl.rules.subscriptions import make_subscription, retry_subscription
 from tests.consumer.group import OWN_ID, BrokerOfGroup, ScriptedGroup
 from tests.scripted import DROP, SILENCE, Late, ok, passing, refused, run
 

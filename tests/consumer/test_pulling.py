@@ -11,6 +11,7 @@ import pytest
 from rmqctl.client.core import Client
 from rmqctl.consumer.process_queue import ProcessQueue
 from rmqctl.consumer.pulling import Pulled, pull_queue
+from rmqctl.consumer.rules.subscriptions import make_subscription
 from rmqctl.consumer.settings import ConsumerSettings, settings_of_4_9
 from rmqctl.errors import RmqctlError
 from rmqctl.model.consuming import Subscription
@@ -23,7 +24,6 @@ from rmqctl.protocol.command import Command
 from rmqctl.protocol.flags import MessageFlag
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.flow_control import Hold
-from rmqctl.rules.subscriptions import make_subscription
 from tests.consumer.consuming import MQ, damaged_message, message, messages, offsets
 from tests.scripted import DROP, SILENCE, Raw, Reply, ScriptedNetwork, run
 

@@ -12,6 +12,7 @@ from rmqctl.consumer.batch import Batch
 from rmqctl.consumer.process_queue import ProcessQueue
 from rmqctl.consumer.pulling import Pulled
 from rmqctl.consumer.push_consumer import PushConsumer
+from rmqctl.consumer.rules.subscriptions import make_subscription
 from rmqctl.consumer.settings import ConsumerSettings, settings_of_4_9
 from rmqctl.errors import NotFoundError, RmqctlError
 from rmqctl.model.consuming import ConsumeFromWhere, ConsumeStatus
@@ -22,7 +23,6 @@ from rmqctl.protocol.flags import MessageFlag
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.rules.allocate import Options, find_strategy
 from rmqctl.rules.flow_control import Hold
-from rmqctl.rules.subscriptions import make_subscription
 from tests.consumer.clustered import DEAD, FIRST, GROUP, RETRY, TOPIC, Cluster, Seen, both, scenario
 from tests.consumer.consuming import LATER, MQ, SUCCESS, messages
 from tests.sandbox.peer import Peer, consumer_data, subscription

@@ -14,6 +14,8 @@ from rmqctl.consumer.broker_time import BrokerTime
 from rmqctl.consumer.membership import Membership
 from rmqctl.consumer.rebalance import Rebalance
 from rmqctl.consumer.routes import Routes
+from rmqctl.consumer.rules.rebalance import Kept
+from rmqctl.consumer.rules.subscriptions import make_subscription, retry_subscription
 from rmqctl.consumer.settings import ConsumerSettings
 from rmqctl.errors import UnreachableError
 from rmqctl.model.consuming import Trouble
@@ -24,8 +26,6 @@ from rmqctl.net.clock import Clock, pause
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.rules.allocate import Allocate, AllocationError, Options, find_strategy
 from rmqctl.rules.allocate.base import Assignment
-from rmqctl.rules.rebalance import Kept
-from rmqctl.rules.subscriptions import make_subscription, retry_subscription
 from tests.consumer.group import OWN_ID, ScriptedGroup
 from tests.scripted import SILENCE, ok, passing, run
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from rmqctl.consumer.retry_guard import RetryGuard, explain
+from rmqctl.consumer.rules.retry_locks import Hindrance
 from rmqctl.model.consuming import Trouble
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
 from rmqctl.protocol.versions import version_ordinal
-from rmqctl.rules.retry_locks import Hindrance
 from tests.consumer.clustered import DEAD, GROUP, RETRY, TOPIC, Cluster, Seen, both, scenario
 from tests.consumer.consuming import LATER
 from tests.consumer.group import OWN_ID, ScriptedGroup

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rmqctl.consumer.process_queue import ProcessQueue
+from rmqctl.consumer.rules.subscriptions import make_subscription, retry_subscription
 from rmqctl.consumer.running_info import HeldQueue, Running, encode_running_info
 from rmqctl.consumer.settings import ConsumerSettings
 from rmqctl.model import group
@@ -17,7 +18,6 @@ from rmqctl.protocol import bodies
 from rmqctl.protocol.java_json import loads
 from rmqctl.rules.flow_control import Hold
 from rmqctl.rules.group_views import strategy_name
-from rmqctl.rules.subscriptions import make_subscription, retry_subscription
 from tests.consumer.stored import stored, stored_at
 from tests.protocol.golden import EXCHANGES, answer
 

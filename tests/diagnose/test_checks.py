@@ -13,7 +13,7 @@ from rmqctl.diagnose.look import at_least
 from rmqctl.diagnose.table import CHECKS
 from rmqctl.protocol.versions import version_ordinal
 from rmqctl.rules.clock_skew import ClockBounds, SkewBounds
-from rmqctl.rules.tags import tag_code
+from rmqctl.rules.message_filters.tags import tag_code
 from tests.admin.cluster import HOUR_MS, NOW_MS, Queue, held, rates, running, subscribed
 from tests.cli.group.groups import STRATEGY, WORDS
 from tests.protocol.records import Record, properties_text

@@ -16,9 +16,9 @@ from rmqctl.ops.apply import apply_plan
 from rmqctl.ops.documents import plan_document
 from rmqctl.ops.journal import Journal
 from rmqctl.ops.offset_plan import Planned, Wish, plan_offsets
+from rmqctl.ops.rules.reset import Aim, Spec
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.command import Command
-from rmqctl.rules.reset import Aim, Spec
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running
 from tests.admin.message_store import MessageStore, message_cluster
 from tests.scripted import V4_9_7, V5_4_0, Reply, ScriptedServer, passing, run

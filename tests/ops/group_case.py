@@ -18,8 +18,8 @@ from rmqctl.ops.group_delete import plan_group_deletion
 from rmqctl.ops.group_plan import ConfigWish, plan_creation, plan_update
 from rmqctl.ops.journal import Journal
 from rmqctl.ops.offset_plan import Planned
+from rmqctl.ops.rules.group_fields import parse_changes
 from rmqctl.ops.undo import plan_way_back
-from rmqctl.rules.group_fields import parse_changes
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, running
 from tests.scripted import V5_4_0, passing, run
 

@@ -27,7 +27,7 @@ from rmqctl.model.plan import (
 from rmqctl.model.queue import MessageQueue
 from rmqctl.model.receipt import ConfigReceiptItem, Receipt, ReceiptItem, Result
 from rmqctl.ops.documents import parse_plan, parse_receipt, plan_document, receipt_document, sum_of
-from rmqctl.rules.group_changes import is_group_change
+from rmqctl.ops.rules.group_changes import is_group_change
 from tests.schemas import check_document
 
 _NAMES = st.text(max_size=6) | st.sampled_from(["T", "broker-a", "%RETRY%G", "\x1b[31m", "\ud800", "ä", "a b"])

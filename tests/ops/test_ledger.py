@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from rmqctl.errors import BusyError, UsageError
 from rmqctl.model.receipt import ChangeState, Who
 from rmqctl.ops.ledger import Done, Identity, Ledger, Row, State, has_ledger, read_ledgers
+from rmqctl.ops.rules.replay import Target, TargetKind, retry_target
 from rmqctl.ops.state_place import host_name
-from rmqctl.rules.replay import Target, TargetKind, retry_target
 
 _ID = Identity("C@ns:1", {"broker-a": "h:1", "broker-b": "h:2"}, "G", retry_target("G"))
 

@@ -16,9 +16,9 @@ from rmqctl.model.receipt import Result
 from rmqctl.ops.applied import Applied
 from rmqctl.ops.documents import plan_document
 from rmqctl.ops.journal import Journal
+from rmqctl.ops.rules.reset import Aim
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
-from rmqctl.rules.reset import Aim
 from tests.admin.cluster import Cluster, Queue
 from tests.scripted import V4_9_7, V5_4_0, refused
 

@@ -19,11 +19,11 @@ from rmqctl.ops.apply import apply_plan
 from rmqctl.ops.documents import plan_document
 from rmqctl.ops.journal import Journal
 from rmqctl.ops.offset_plan import Planned
+from rmqctl.ops.rules.reset import Aim
 from rmqctl.ops.undo import plan_way_back
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
-from rmqctl.rules.reset import Aim
 from tests.admin.cluster import Cluster
 from tests.scripted import DROP, SILENCE, Reply, passing, refused
 

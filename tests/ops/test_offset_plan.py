@@ -16,10 +16,10 @@ from rmqctl.model.group import GroupState
 from rmqctl.model.plan import Operation, Plan, Route
 from rmqctl.model.queue import MessageQueue
 from rmqctl.ops.documents import parse_plan, plan_document
+from rmqctl.ops.rules.reset import Aim
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
-from rmqctl.rules.reset import Aim
 from tests.admin.cluster import Cluster, Group, Queue, running
 from tests.admin.message_store import NOW_MS, MessageStore, damaged
 from tests.scripted import V4_9_7, V5_4_0, Reply, ok, refused

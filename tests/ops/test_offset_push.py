@@ -12,10 +12,10 @@ from rmqctl.errors import RefusedError
 from rmqctl.model.plan import Route
 from rmqctl.model.receipt import Result
 from rmqctl.ops.documents import parse_receipt, receipt_document
+from rmqctl.ops.rules.reset import Aim
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
-from rmqctl.rules.reset import Aim
 from tests.admin.cluster import Cluster
 from tests.scripted import DROP, SILENCE, V4_9_7, Reply, refused
 

@@ -12,11 +12,11 @@ from rmqctl.model.plan import Operation, Plan, Route
 from rmqctl.model.receipt import Receipt, ReceiptItem, Result
 from rmqctl.ops.journal import Journal
 from rmqctl.ops.offset_plan import Planned
+from rmqctl.ops.rules.reset import Aim
 from rmqctl.ops.same_cluster import follow_plan
 from rmqctl.ops.undo import find_later, plan_way_back
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
-from rmqctl.rules.reset import Aim
 from tests.admin.cluster import Cluster
 from tests.scripted import V4_9_7, V5_4_0, refused
 

@@ -15,11 +15,11 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.ops.apply import look_again
 from rmqctl.ops.journal import Journal
 from rmqctl.ops.offset_plan import Wish, plan_offsets
+from rmqctl.ops.rules.reset import Aim, Spec
 from rmqctl.ops.undo import find_later
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
-from rmqctl.rules.reset import Aim, Spec
 from tests.admin.cluster import BrokerState, Cluster, Group, Queue, held, running, subscribed
 from tests.admin.message_store import NOW_MS, MessageStore
 from tests.scripted import V4_9_7, V5_4_0, ok, refused

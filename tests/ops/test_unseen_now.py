@@ -9,10 +9,10 @@ from rmqctl.errors import UnreachableError
 from rmqctl.model.plan import Cleaning, Operation, Plan, ReturnedMessage, Route
 from rmqctl.model.receipt import Result
 from rmqctl.ops.offset_plan import Planned
+from rmqctl.ops.rules.reset import Aim
 from rmqctl.ops.unseen_now import leave_out_unseen
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
-from rmqctl.rules.reset import Aim
 from tests.admin.cluster import Cluster
 from tests.scripted import SILENCE, refused
 

@@ -17,10 +17,10 @@ from rmqctl.ops.journal import Journal
 from rmqctl.ops.late_writes import IN_FLIGHT_MS, unseen_note
 from rmqctl.ops.offset_delete import plan_deletion
 from rmqctl.ops.offset_plan import Planned
+from rmqctl.ops.rules.reset import Aim
 from rmqctl.ops.undo import find_later, plan_way_back, with_later_sights
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.command import Command
-from rmqctl.rules.reset import Aim
 from tests.admin.cluster import Cluster, Queue
 from tests.scripted import SILENCE, Reply, ScriptedServer
 

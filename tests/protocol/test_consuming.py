@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from rmqctl.consumer.rules.subscriptions import make_subscription
 from rmqctl.errors import RemoteProtocolError
 from rmqctl.model.consuming import ConsumeFromWhere, Subscription
 from rmqctl.model.group import BROADCASTING
@@ -13,7 +14,6 @@ from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol import bodies, consuming
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.protocol.command import Command
-from rmqctl.rules.subscriptions import make_subscription
 from tests.protocol.golden import EXCHANGES, Exchange, answer, answers, decode
 
 MQ = MessageQueue("T", "broker-a", 3)

@@ -10,12 +10,12 @@ import pytest
 from rmqctl.client.core import Client
 from rmqctl.client.producer import Producer
 from rmqctl.consumer.retry_guard import RetryGuard
+from rmqctl.consumer.rules.retry_locks import SETTLED_S
 from rmqctl.consumer.send_back import SendBack
 from rmqctl.errors import RefusedError, RmqctlError
 from rmqctl.model.consuming import Trouble
 from rmqctl.protocol import headers
 from rmqctl.protocol.message import StoredMessage, iter_messages
-from rmqctl.rules.retry_locks import SETTLED_S
 
 from .harness.cluster import Cluster
 from .harness.waiting import wait_until

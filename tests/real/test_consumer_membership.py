@@ -12,13 +12,13 @@ from rmqctl.consumer.broker_time import BrokerTime
 from rmqctl.consumer.membership import Membership
 from rmqctl.consumer.rebalance import Rebalance
 from rmqctl.consumer.routes import Routes
+from rmqctl.consumer.rules.client_id import make_client_id
+from rmqctl.consumer.rules.subscriptions import make_subscription, retry_subscription
 from rmqctl.consumer.settings import ConsumerSettings
 from rmqctl.model.queue import MessageQueue
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.protocol.command import Command
 from rmqctl.rules.allocate import find_strategy
-from rmqctl.rules.client_id import make_client_id
-from rmqctl.rules.subscriptions import make_subscription, retry_subscription
 
 from .harness.cluster import Cluster
 from .harness.held import held, held_when_quiet

@@ -12,9 +12,9 @@ from contextlib import ExitStack, closing
 
 import pytest
 
+from rmqctl.consumer.rules.subscriptions import make_subscription, retry_subscription
 from rmqctl.protocol.codes import RequestCode
 from rmqctl.protocol.consuming import heartbeat
-from rmqctl.rules.subscriptions import make_subscription, retry_subscription
 
 from .harness.cluster import Cluster
 from .harness.diagnosing import (

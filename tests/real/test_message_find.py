@@ -12,7 +12,7 @@ from typing import IO
 
 import pytest
 
-from rmqctl.rules.times import iso_time
+from rmqctl.text.times import iso_time
 
 from .harness.cluster import Cluster
 from .harness.rmqctl import Rmqctl

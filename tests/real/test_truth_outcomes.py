@@ -23,8 +23,8 @@ from rmqctl.ops.apply import apply_plan
 from rmqctl.ops.documents import plan_document
 from rmqctl.ops.journal import Journal
 from rmqctl.ops.offset_plan import Wish, plan_offsets
+from rmqctl.ops.rules.reset import Aim, Spec
 from rmqctl.protocol.codes import RequestCode
-from rmqctl.rules.reset import Aim, Spec
 
 from .harness.cluster import Cluster
 from .harness.late_relay import LateRelay

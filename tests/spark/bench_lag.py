@@ -30,7 +30,7 @@ from rmqctl.pipeline.jobs.lag import JOB
 from rmqctl.pipeline.session import start_session
 from rmqctl.pipeline.tables import LAG_TREND, OFFSET_SNAPSHOTS, SCHEMAS, read_table
 from rmqctl.rules.health import Observation, compute_trend, facts_of, judge
-from rmqctl.rules.times import iso_time
+from rmqctl.text.times import iso_time
 
 _QUEUES, _SNAPSHOTS, _STEP_MS = 25, 100, 300_000
 _START_MS, _HOUR_MS = 1_795_305_600_000, 3_600_000  # 2026-11-22T00:00Z

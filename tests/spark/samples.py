@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from rmqctl.pipeline.tables import OFFSET_SNAPSHOTS
 from rmqctl.rules.health import Observation
-from rmqctl.rules.times import iso_time
+from rmqctl.text.times import iso_time
 
 HOUR_MS, MINUTE_MS = 3_600_000, 60_000
 START_MS = 1_794_301_200_000  # 2026-11-10T09:00:00Z, a whole hour

@@ -22,7 +22,7 @@ from rmqctl.pipeline.places import fetch_found
 from rmqctl.pipeline.running import look_first
 from rmqctl.pipeline.tables import AUDIT, PARTITIONS, SCHEMAS, read_table, replace_partitions
 from rmqctl.protocol.message import StoredMessage
-from rmqctl.rules.times import iso_time
+from rmqctl.text.times import iso_time
 from tests.real.harness.cluster import Cluster
 from tests.real.harness.jars import VERSIONS
 from tests.real.harness.waiting import wait_until

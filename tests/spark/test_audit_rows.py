@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from rmqctl.admin.rules.trace import trace_steps
 from rmqctl.model.names import DELAY_TOPIC, TIMER_TOPIC
 from rmqctl.model.trace import TraceEvent
 from rmqctl.pipeline import audit_rows as rows
@@ -18,7 +19,6 @@ from rmqctl.pipeline import trace_rows
 from rmqctl.pipeline.hours import HOUR_MS
 from rmqctl.pipeline.tables import AUDIT, SCHEMAS
 from rmqctl.protocol.trace import decode_trace
-from rmqctl.rules.trace import trace_steps
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HOUR_0 = 1_795_341_600_000  # 2026-11-22T10:00Z

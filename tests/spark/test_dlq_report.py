@@ -19,7 +19,7 @@ from rmqctl.pipeline.job import JobOptions
 from rmqctl.pipeline.jobs.dlq_report import JOB
 from rmqctl.pipeline.running import look_first
 from rmqctl.pipeline.tables import DEAD_LETTERS, SCHEMAS, read_table
-from rmqctl.rules.times import iso_time
+from rmqctl.text.times import iso_time
 from tests.real.harness.cluster import Cluster
 
 from .by_hand import put_offset, stored

@@ -26,7 +26,7 @@ from rmqctl.pipeline.lag_report import facts_of_row, queue_of
 from rmqctl.pipeline.queue_windows import Windows
 from rmqctl.pipeline.tables import LAG_TREND
 from rmqctl.rules.health import Cause, Health, Observation, compute_trend, facts_of, find_stuck, judge
-from rmqctl.rules.times import iso_time
+from rmqctl.text.times import iso_time
 
 from .samples import HOUR_MS, MINUTE_MS, START_MS, Sample, snapshot_row, snapshot_table, store_rows
 

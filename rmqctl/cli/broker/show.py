@@ -13,8 +13,8 @@ from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.model.route import MASTER_ID
 from rmqctl.rules.broker_config import CONSUMER_SETTINGS, RETENTION_SETTINGS
-from rmqctl.rules.times import iso_time
-from rmqctl.rules.wildcards import require_matching
+from rmqctl.text.times import iso_time
+from rmqctl.text.wildcards import require_matching
 
 if TYPE_CHECKING:
     from rmqctl.admin.broker_details import BrokerDetails, ReplicaDetails

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from rmqctl.rules.durations import short_duration
-from rmqctl.rules.group_changes import operation_name
-from rmqctl.rules.times import iso_time
-from rmqctl.rules.words import listed
+from rmqctl.ops.rules.group_changes import operation_name
+from rmqctl.text.durations import short_duration
+from rmqctl.text.times import iso_time
+from rmqctl.text.words import listed
 
 if TYPE_CHECKING:
     from rmqctl.model.plan import Plan

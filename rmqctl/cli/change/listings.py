@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.model.plan import Route
 from rmqctl.ops.documents import plan_document, receipt_document
-from rmqctl.rules.group_changes import is_group_change
-from rmqctl.rules.words import counted
+from rmqctl.ops.rules.group_changes import is_group_change
+from rmqctl.text.words import counted
 
 from .config_listings import config_plan_listing, config_receipt_listing
 from .parts import count_results, extra_keys, look_again_note

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from rmqctl.cli.durations import seconds_option
 from rmqctl.errors import UsageError
-from rmqctl.rules.wildcards import is_pattern
+from rmqctl.text.wildcards import is_pattern
 
 if TYPE_CHECKING:
     from rmqctl.cli.invocation import Invocation

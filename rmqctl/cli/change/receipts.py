@@ -9,7 +9,7 @@ from rmqctl.errors import NotFoundError
 from rmqctl.model.receipt import ChangeState, Receipt
 from rmqctl.ops.documents import parse_receipt
 from rmqctl.ops.journal import Journal
-from rmqctl.rules.times import iso_time
+from rmqctl.text.times import iso_time
 
 from ..input_file import read_input
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from rmqctl.errors import UsageError
-from rmqctl.rules.durations import parse_duration_ms
-from rmqctl.rules.names import one_of
-from rmqctl.rules.reset import Aim, Spec
-from rmqctl.rules.times import Ago, Edge, iso_time, parse_moment, resolve_ago
+from rmqctl.ops.rules.reset import Aim, Spec
+from rmqctl.text.durations import parse_duration_ms
+from rmqctl.text.names import one_of
+from rmqctl.text.times import Ago, Edge, iso_time, parse_moment, resolve_ago
 
 if TYPE_CHECKING:
     from rmqctl.cli.invocation import Invocation

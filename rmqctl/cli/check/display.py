@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rmqctl.cli.output.listing import Column, Item
-from rmqctl.rules.durations import short_duration
+from rmqctl.text.durations import short_duration
 
 OWN_FORMATS = ("text", "nagios", "prometheus", "junit")  # the default first
 

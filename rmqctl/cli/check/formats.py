@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rmqctl.cli.output.text import printable
 from rmqctl.gate.limits import WORST_FIRST, GateStatus, LimitKind
-from rmqctl.rules.times import iso_time
-from rmqctl.rules.words import counted, listed
+from rmqctl.text.times import iso_time
+from rmqctl.text.words import counted, listed
 
 from .display import OWN_FORMATS
 from .results import CheckRow, GateResult

@@ -15,7 +15,7 @@ from rmqctl.cli.output.render import compose, render
 from rmqctl.cli.output.text import drop_rest
 from rmqctl.gate.limits import GateStatus
 from rmqctl.model.failure import Failure
-from rmqctl.rules.times import iso_time
+from rmqctl.text.times import iso_time
 
 from .display import COLUMNS
 from .formats import FORMATS

@@ -14,9 +14,9 @@ from rmqctl.errors import RmqctlError, UsageError
 from rmqctl.gate.history import History
 from rmqctl.gate.readings import CheckTarget, GroupReport, read_groups, unread_groups
 from rmqctl.model.failure import Failure
-from rmqctl.rules.durations import short_duration
-from rmqctl.rules.times import iso_time
-from rmqctl.rules.wildcards import is_pattern
+from rmqctl.text.durations import short_duration
+from rmqctl.text.times import iso_time
+from rmqctl.text.wildcards import is_pattern
 
 from .formats import problems
 from .results import ClusterReport, GateResult

@@ -11,7 +11,7 @@ from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.model.failure import Failure
 from rmqctl.model.route import MASTER_ID
-from rmqctl.rules.times import iso_time
+from rmqctl.text.times import iso_time
 
 if TYPE_CHECKING:
     from rmqctl.admin.brokers import BrokerStatus

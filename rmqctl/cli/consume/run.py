@@ -141,8 +141,8 @@ def command(
     from rmqctl.consumer.settings import ConsumerSettings
     from rmqctl.model.consuming import ConsumeFromWhere
     from rmqctl.model.group import BROADCASTING, CLUSTERING
-    from rmqctl.rules.group_names import require_new_name
-    from rmqctl.rules.times import Edge
+    from rmqctl.ops.rules.group_names import require_new_name
+    from rmqctl.text.times import Edge
 
     from ..whatif.options import given_options
     from .listeners import load_function, print_to, run_command
@@ -210,7 +210,7 @@ def command(
 
 def _subscriptions(invocation: Invocation, topics: list[str]) -> "list[Subscription]":
     """Return the subscriptions of TOPIC, TOPIC:TAGS and TOPIC:SQL92:EXPRESSION. Raises UsageError."""
-    from rmqctl.rules.subscriptions import SQL92, TAG, make_subscription
+    from rmqctl.consumer.rules.subscriptions import SQL92, TAG, make_subscription
 
     found: dict[str, Subscription] = {}
     for each in topics:

@@ -14,7 +14,7 @@ from rmqctl.consumer.push_consumer import PushConsumer, Unfinished
 from rmqctl.errors import UnreachableError
 from rmqctl.model.consuming import ConsumeResult
 from rmqctl.net.clock import pause
-from rmqctl.rules.words import counted, listed
+from rmqctl.text.words import counted, listed
 
 from .counted import count_down
 

@@ -22,7 +22,7 @@ from rmqctl.rules.allocate import (
     strategy_words,
 )
 from rmqctl.rules.allocate.strategies import canonical_name
-from rmqctl.rules.names import hint_for
+from rmqctl.text.names import hint_for
 from rmqctl.whatif.trying import TAKERS, require_rooms, resolve_site
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from rmqctl.cli.config_place import config_path
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.text import printable, to_stderr
 from rmqctl.errors import NotFoundError
-from rmqctl.rules.names import closest
+from rmqctl.text.names import closest
 
 HELP = """\b
 Examples:

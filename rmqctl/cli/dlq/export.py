@@ -17,9 +17,9 @@ from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output_file import WriteBehind, new_file, writing
 from rmqctl.errors import UsageError
-from rmqctl.rules.names import one_of
-from rmqctl.rules.times import iso_time
-from rmqctl.rules.words import counted
+from rmqctl.text.names import one_of
+from rmqctl.text.times import iso_time
+from rmqctl.text.words import counted
 
 from .reading import (
     Contains,

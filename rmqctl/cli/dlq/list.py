@@ -12,10 +12,10 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.totals import show_total, total_items, total_reasons
-from rmqctl.rules.times import iso_time
 from rmqctl.rules.topics import permission_words
 from rmqctl.rules.totals import total
-from rmqctl.rules.words import agreeing, counted, listed
+from rmqctl.text.times import iso_time
+from rmqctl.text.words import agreeing, counted, listed
 
 if TYPE_CHECKING:
     from rmqctl.admin.dead_letters import GroupLetters, HeldLetters, LetterList

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from rmqctl.cli.output.message_options import not_empty, parse_properties, parse_span, parse_tag_option
 from rmqctl.model.failure import Failure
-from rmqctl.rules.words import counted
+from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
     from rmqctl.admin.letter_reading import Letter

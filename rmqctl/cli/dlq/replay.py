@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rmqctl.ops.replay_plan import ReplayPlan
     from rmqctl.ops.replay_run import ReplayOutcome, Transform
     from rmqctl.ops.replay_source import Source
-    from rmqctl.rules.replay import Target
+    from rmqctl.ops.rules.replay import Target
 
     from .reading import Wanted
 
@@ -106,7 +106,7 @@ def command(
     """Run the command. Its help consists of the registry's summary and HELP."""
     from rmqctl.cli.change.consent import check_display, require_consent
     from rmqctl.net.file_lock import require_file_locks
-    from rmqctl.rules.replay import Target, TargetKind, retry_target
+    from rmqctl.ops.rules.replay import Target, TargetKind, retry_target
 
     invocation = Invocation(ctx)
     if not dry_run:

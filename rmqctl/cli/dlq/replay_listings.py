@@ -9,15 +9,15 @@ from rmqctl.cli.output.body import BodyStyle, body_fields, excerpt
 from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.protocol.properties import KEYS, split_keys
 from rmqctl.rules.dead_letters import origin_topic
-from rmqctl.rules.times import iso_time
-from rmqctl.rules.words import counted
+from rmqctl.text.times import iso_time
+from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
     from rmqctl.model.sending import OutgoingMessage
     from rmqctl.ops.replay_plan import ReplayPlan
     from rmqctl.ops.replay_run import ReplayOutcome
     from rmqctl.ops.replay_source import DeadLetter
-    from rmqctl.rules.replay import Target
+    from rmqctl.ops.rules.replay import Target
 
 _BODY = BodyStyle(max_bytes=256)
 # A dead letter, and the message sent for it: itself, or the result of a transform, None if the transform drops it.

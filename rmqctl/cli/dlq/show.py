@@ -15,7 +15,7 @@ from rmqctl.cli.output.message_options import MAX_BODY, Body, Codec, MaxBody, Pl
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.streaming import Stream
 from rmqctl.errors import UsageError
-from rmqctl.rules.words import counted
+from rmqctl.text.words import counted
 
 from .letter_item import COLUMNS, letter_item
 from .reading import (

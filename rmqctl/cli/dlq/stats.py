@@ -16,9 +16,9 @@ from rmqctl.cli.output.totals import total_items, total_reasons, total_words
 from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.rules.dead_letters import given_up, origin_topic
-from rmqctl.rules.names import one_of
-from rmqctl.rules.times import iso_time
 from rmqctl.rules.totals import total
+from rmqctl.text.names import one_of
+from rmqctl.text.times import iso_time
 
 from .reading import (
     Contains,

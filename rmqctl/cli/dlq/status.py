@@ -9,7 +9,7 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.model.receipt import ChangeState
-from rmqctl.rules.times import iso_time
+from rmqctl.text.times import iso_time
 
 if TYPE_CHECKING:
     from rmqctl.ops.ledger import Summary

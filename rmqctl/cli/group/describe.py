@@ -17,11 +17,11 @@ from rmqctl.cli.output.unreadable import unreadable_items
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import CONSUME_PASSIVELY, GroupState
 from rmqctl.model.progress import QueueProgress, Unknown
-from rmqctl.rules.durations import short_duration
 from rmqctl.rules.lite_topics import NOT_LITE, bound_topic
 from rmqctl.rules.member_settings import limit_words, retry_limit
 from rmqctl.rules.totals import total
-from rmqctl.rules.words import by_value, counted, listed
+from rmqctl.text.durations import short_duration
+from rmqctl.text.words import by_value, counted, listed
 
 from .config import COLUMNS as CONFIG_COLUMNS
 from .config import config_items

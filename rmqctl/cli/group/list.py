@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqctl.admin.rules.attention import NOT_ASKED, Mark, Part, mark
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.totals import show_total
-from rmqctl.rules.attention import NOT_ASKED, Mark, Part, mark
-from rmqctl.rules.durations import short_duration
 from rmqctl.rules.lite_topics import NOT_LITE
-from rmqctl.rules.words import agreeing, counted, listed
+from rmqctl.text.durations import short_duration
+from rmqctl.text.words import agreeing, counted, listed
 
 if TYPE_CHECKING:
     from rmqctl.admin.groups import GroupList, GroupSummary

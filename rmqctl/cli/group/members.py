@@ -12,8 +12,8 @@ from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.model.group import MemberView, RunningInfo
 from rmqctl.model.progress import Unknown
-from rmqctl.rules.durations import short_duration
-from rmqctl.rules.times import iso_time
+from rmqctl.text.durations import short_duration
+from rmqctl.text.times import iso_time
 
 if TYPE_CHECKING:
     from rmqctl.admin.group_details import GroupMembers

@@ -10,7 +10,7 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.model.group import GroupState, SubscriptionView
-from rmqctl.rules.times import iso_time
+from rmqctl.text.times import iso_time
 
 from .members import no_members
 

@@ -57,7 +57,7 @@ def command(
     from rmqctl.cli.change.carry_out import carry_out, check_consent
     from rmqctl.errors import UsageError
     from rmqctl.ops.group_plan import ConfigWish, plan_update
-    from rmqctl.rules.group_fields import parse_changes
+    from rmqctl.ops.rules.group_fields import parse_changes
 
     invocation = Invocation(ctx)
     consent = Consent(yes=yes, dry_run=dry_run, plan_path=plan, confirm=confirm, partial=partial)

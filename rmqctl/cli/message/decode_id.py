@@ -9,7 +9,7 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import UsageError
-from rmqctl.rules.times import iso_time
+from rmqctl.text.times import iso_time
 
 HELP = """\b
 Examples:
@@ -72,7 +72,7 @@ def _offset_id(text: str, now_ms: int) -> dict[str, Any]:  # noqa: ARG001
 
 def _unique_key(text: str, now_ms: int) -> dict[str, Any]:
     from rmqctl.protocol.message_id import decode_unique_key
-    from rmqctl.rules.times import month_times_ms
+    from rmqctl.text.times import month_times_ms
 
     read = decode_unique_key(text)
     # Java cuts it to 32 bits, and late in a month it needs all of them.

@@ -29,7 +29,7 @@ from rmqctl.cli.output.message_options import (
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
-from rmqctl.rules.words import counted
+from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
     from rmqctl.admin.message_filter import MessageFilter

@@ -21,7 +21,7 @@ from rmqctl.cli.output.message_options import MAX_BODY, Body, Codec, MaxBody, Pl
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.model.failure import Failure
-from rmqctl.rules.words import counted
+from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
     from rmqctl.admin.message_lookup import Lookup

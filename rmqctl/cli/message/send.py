@@ -19,7 +19,7 @@ from rmqctl.model.failure import Failure
 from rmqctl.model.names import RETRY_PREFIX, is_system_topic
 from rmqctl.model.sending import OutgoingMessage, SendResult, SendStatus
 from rmqctl.protocol.properties import KEYS, split_keys
-from rmqctl.rules.words import agreeing, counted
+from rmqctl.text.words import agreeing, counted
 
 if TYPE_CHECKING:
     from rmqctl.admin.message_send import Sent
@@ -167,7 +167,7 @@ def _properties(
 ) -> dict[str, str]:
     """Return the properties of each message. Raises UsageError."""
     from rmqctl.protocol.sends import message_properties
-    from rmqctl.rules.durations import parse_duration_ms
+    from rmqctl.text.durations import parse_duration_ms
 
     pairs = {}
     for text in given:

@@ -24,7 +24,7 @@ from rmqctl.cli.output.message_options import (
 from rmqctl.cli.output.streaming import Stream
 from rmqctl.cli.output.text import printable, to_stderr
 from rmqctl.errors import UnreachableError, UsageError
-from rmqctl.rules.words import counted
+from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
     from rmqctl.client.core import Client
@@ -73,7 +73,7 @@ def command(
     from rmqctl.admin.message_filter import MessageFilter
     from rmqctl.admin.message_tail import MessageTail
     from rmqctl.admin.messages import Expression
-    from rmqctl.rules.times import Edge
+    from rmqctl.text.times import Edge
 
     invocation = Invocation(ctx)
     stream = Stream("MessageList", MESSAGE_COLUMNS, message_name, invocation.display)

@@ -11,8 +11,8 @@ from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import UsageError
 from rmqctl.model.trace import TraceEvent, TraceStep
-from rmqctl.rules.times import iso_time
-from rmqctl.rules.words import counted
+from rmqctl.text.times import iso_time
+from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
     from rmqctl.admin.trace import Trace

@@ -61,7 +61,7 @@ def command(
     from rmqctl.model.plan import Operation
     from rmqctl.ops.given_offsets import offsets_of_group
     from rmqctl.ops.offset_plan import Planned, Wish, plan_offsets
-    from rmqctl.rules.reset import Aim, Spec
+    from rmqctl.ops.rules.reset import Aim, Spec
 
     invocation = Invocation(ctx)
     origin, name = group_name(invocation, source), group_name(invocation, group)

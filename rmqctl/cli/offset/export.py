@@ -21,7 +21,7 @@ from rmqctl.cli.output_file import new_file, write_file
 from rmqctl.errors import UsageError
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import QueueProgress, Unknown
-from rmqctl.rules.times import iso_time
+from rmqctl.text.times import iso_time
 
 if TYPE_CHECKING:
     from rmqctl.admin.offset_reading import GroupProgress

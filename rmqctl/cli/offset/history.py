@@ -10,9 +10,9 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.model.plan import Operation
-from rmqctl.rules.group_changes import operation_name
-from rmqctl.rules.times import iso_time
-from rmqctl.rules.words import counted, listed
+from rmqctl.ops.rules.group_changes import operation_name
+from rmqctl.text.times import iso_time
+from rmqctl.text.words import counted, listed
 
 if TYPE_CHECKING:
     from rmqctl.ops.journal_rows import Change

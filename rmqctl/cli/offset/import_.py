@@ -72,7 +72,7 @@ def command(
     from rmqctl.ops.given_offsets import offsets_of_file
     from rmqctl.ops.offset_files import parse_offsets
     from rmqctl.ops.offset_plan import Planned, Wish, plan_offsets
-    from rmqctl.rules.reset import Aim, Spec
+    from rmqctl.ops.rules.reset import Aim, Spec
 
     invocation = Invocation(ctx)
     limit_s = wait_s(wait_stable)

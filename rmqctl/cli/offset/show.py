@@ -16,11 +16,11 @@ from rmqctl.cli.output.unreadable import unreadable_items, unreadable_sentences
 from rmqctl.model.failure import Failure
 from rmqctl.model.group import GroupState
 from rmqctl.model.progress import QueueProgress, Unknown
-from rmqctl.rules.durations import short_duration
 from rmqctl.rules.lite_topics import describe_lite
-from rmqctl.rules.times import iso_time
 from rmqctl.rules.totals import Total, total
-from rmqctl.rules.words import counted
+from rmqctl.text.durations import short_duration
+from rmqctl.text.times import iso_time
+from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
     from rmqctl.admin.offset_reading import GroupProgress

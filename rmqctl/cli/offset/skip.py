@@ -62,7 +62,7 @@ def command(
     from rmqctl.cli.change.carry_out import carry_out, check_consent
     from rmqctl.model.plan import Operation
     from rmqctl.ops.offset_plan import Planned, Wish, plan_offsets
-    from rmqctl.rules.reset import Aim, Spec
+    from rmqctl.ops.rules.reset import Aim, Spec
 
     invocation = Invocation(ctx)
     limit_s = wait_s(wait_stable)

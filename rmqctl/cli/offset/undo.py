@@ -65,8 +65,8 @@ def command(
     from rmqctl.cli.change.receipts import find_receipt
     from rmqctl.ops.journal import Journal
     from rmqctl.ops.offset_plan import Planned
+    from rmqctl.ops.rules.group_changes import is_group_change
     from rmqctl.ops.undo import find_later, plan_way_back, with_later_sights
-    from rmqctl.rules.group_changes import is_group_change
 
     invocation = Invocation(ctx)
     limit_s = wait_s(wait_stable)

@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from rmqctl.errors import PluginError, RmqctlError, UsageError
-from rmqctl.rules.names import one_of
-from rmqctl.rules.words import counted
+from rmqctl.text.names import one_of
+from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
     from rmqctl.plugin.hookspecs import BodyCodec

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from rmqctl.errors import RmqctlError
 from rmqctl.protocol.properties import KEYS, split_keys
-from rmqctl.rules.times import iso_time
-from rmqctl.rules.words import counted
+from rmqctl.text.times import iso_time
+from rmqctl.text.words import counted
 
 from .body import BodyStyle, body_fields, body_lines, excerpt, unreadable
 from .listing import Column, Item, Section

@@ -36,7 +36,7 @@ def parse_when(option: str, text: str) -> int | str:
     """Return a point in time in ms, or `earliest` or `latest`. Raises UsageError."""
     import time
 
-    from rmqctl.rules.times import parse_time
+    from rmqctl.text.times import parse_time
 
     try:
         return parse_time(text, time.time_ns() // 1_000_000)
@@ -46,7 +46,7 @@ def parse_when(option: str, text: str) -> int | str:
 
 def parse_tag_option(text: str | None) -> frozenset[str]:
     """Return the tags of --tag, an empty set for all. Raises UsageError."""
-    from rmqctl.rules.tags import parse_tags
+    from rmqctl.rules.message_filters.tags import parse_tags
 
     try:
         return frozenset() if text is None else parse_tags(text)
@@ -66,7 +66,7 @@ def parse_queues(given: list[str] | None) -> tuple[QueueChoice, ...]:
 
 def parse_span(since: str | None, until: str | None) -> tuple[int | None, int | None]:
     """Return the ends of --since and --until in ms, None for open ones. Raises UsageError."""
-    from rmqctl.rules.times import Edge
+    from rmqctl.text.times import Edge
 
     first = None if since is None else parse_when("--since", since)
     last = None if until is None else parse_when("--until", until)

@@ -16,9 +16,9 @@ from rmqctl.cli.globals import MARKUPS, TABLE_FORMATS
 from rmqctl.cli.invocation import Display
 from rmqctl.errors import NotAskedError, NotRegisteredError, UnreachableError, UsageError
 from rmqctl.model.failure import Attempt, Failure
-from rmqctl.rules.filters import is_met, ordered, require_comparable, undecided_counts
-from rmqctl.rules.names import hint_for
-from rmqctl.rules.words import counted
+from rmqctl.text.filters import is_met, ordered, require_comparable, undecided_counts
+from rmqctl.text.names import hint_for
+from rmqctl.text.words import counted
 
 from .listing import Column, Item, Listing, Section
 from .plain_table import plain_table

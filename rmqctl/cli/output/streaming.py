@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from rmqctl.cli.globals import MARKUPS
 from rmqctl.cli.invocation import Display
 from rmqctl.errors import UsageError
-from rmqctl.rules.filters import is_met, ordered
-from rmqctl.rules.names import hint_for
+from rmqctl.text.filters import is_met, ordered
+from rmqctl.text.names import hint_for
 
 from .listing import Column, Item, Listing
 from .plain_table import plain_table

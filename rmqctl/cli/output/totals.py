@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from rmqctl.rules.totals import Total
-from rmqctl.rules.words import counted
+from rmqctl.text.words import counted
 
 from .listing import Item
 

@@ -12,8 +12,8 @@ from rmqctl.cli.invocation import Display, Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
-from rmqctl.rules.durations import short_duration
-from rmqctl.rules.times import iso_time
+from rmqctl.text.durations import short_duration
+from rmqctl.text.times import iso_time
 
 if TYPE_CHECKING:
     from rmqctl.pipeline.job import Field, Job, Outcome
@@ -341,7 +341,7 @@ def _notes(ran: "Ran") -> list[str]:
 
 def _cut(ran: "Ran") -> list[str]:
     """Return a warning for rows that are left out, unless a table has all of them."""
-    from rmqctl.rules.words import agreeing, counted
+    from rmqctl.text.words import agreeing, counted
 
     outcome = ran.outcome
     if outcome is None:
@@ -356,7 +356,7 @@ def _cut(ran: "Ran") -> list[str]:
 
 
 def _written(ran: "Ran", outcome: "Outcome") -> list[str]:
-    from rmqctl.rules.words import counted
+    from rmqctl.text.words import counted
 
     took = f"in {short_duration(ran.took_ms)}"
     said = []

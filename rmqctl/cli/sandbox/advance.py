@@ -8,8 +8,8 @@ import typer
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Listing
 from rmqctl.errors import UsageError
-from rmqctl.rules.durations import parse_duration_ms, short_duration
-from rmqctl.rules.times import iso_time
+from rmqctl.text.durations import parse_duration_ms, short_duration
+from rmqctl.text.times import iso_time
 
 HELP = """\b
 Examples:

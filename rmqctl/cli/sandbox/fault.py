@@ -8,7 +8,7 @@ import typer
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.text import printable, to_stderr
-from rmqctl.rules.durations import short_duration
+from rmqctl.text.durations import short_duration
 
 HELP = """\b
 Examples:

@@ -9,8 +9,6 @@ from msgspec import Struct
 
 from rmqctl.errors import UsageError
 from rmqctl.protocol.codes import RequestCode, ResponseCode
-from rmqctl.rules.durations import parse_duration_ms
-from rmqctl.rules.names import hint_for
 from rmqctl.sandbox.control.messages import (
     Ask,
     ChangeBroker,
@@ -21,6 +19,8 @@ from rmqctl.sandbox.control.messages import (
     ListFaults,
     PlanFault,
 )
+from rmqctl.text.durations import parse_duration_ms
+from rmqctl.text.names import hint_for
 
 _ANY = "any"
 

@@ -9,9 +9,9 @@ import msgspec
 
 from rmqctl.cli.output.listing import Column, Item, Listing, Section
 from rmqctl.model.failure import Failure
-from rmqctl.rules.durations import short_duration
-from rmqctl.rules.times import iso_time
 from rmqctl.sandbox.control.messages import SandboxStatus
+from rmqctl.text.durations import short_duration
+from rmqctl.text.times import iso_time
 
 
 def to_listing(

@@ -17,7 +17,7 @@ from textual.widget import Widget
 from rmqctl.cli.output.listing import Column, Item
 from rmqctl.cli.output.rich_table import folded_widths, total_width
 from rmqctl.cli.output.text import printable
-from rmqctl.rules.filters import ordered
+from rmqctl.text.filters import ordered
 
 from .columns import BARS, BARS_WIDTH, identity
 

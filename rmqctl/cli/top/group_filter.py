@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rmqctl.cli.output.listing import Item
-from rmqctl.rules.filters import Condition, is_met, parse_condition
 from rmqctl.rules.health import Health
-from rmqctl.rules.wildcards import is_pattern, matching
+from rmqctl.text.filters import Condition, is_met, parse_condition
+from rmqctl.text.wildcards import is_pattern, matching
 
 
 def filter_groups(items: Sequence[Item], text: str) -> Sequence[Item]:

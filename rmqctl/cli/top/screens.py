@@ -21,11 +21,11 @@ from rmqctl.cli.output.text import printable
 from rmqctl.cli.output.totals import total_words
 from rmqctl.cli.watch.display import show_time_lag
 from rmqctl.observe.fleet_activity import GroupActivity, GroupKey
-from rmqctl.rules.durations import short_duration
-from rmqctl.rules.filters import is_met
-from rmqctl.rules.times import iso_time
-from rmqctl.rules.wildcards import matching
-from rmqctl.rules.words import counted, listed
+from rmqctl.text.durations import short_duration
+from rmqctl.text.filters import is_met
+from rmqctl.text.times import iso_time
+from rmqctl.text.wildcards import matching
+from rmqctl.text.words import counted, listed
 from rmqctl.watch.health import worst_first
 from rmqctl.watch.items import health_item
 from rmqctl.watch.rounds import WatchRound, round_summary

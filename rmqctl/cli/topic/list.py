@@ -14,10 +14,10 @@ from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.totals import show_total, total_items, total_reasons
 from rmqctl.model.names import DLQ_PREFIX, RETRY_PREFIX
 from rmqctl.model.topic import TOPIC_FINDINGS, TopicConfig, TopicFinding
-from rmqctl.rules.times import iso_time
 from rmqctl.rules.topics import permission_words
 from rmqctl.rules.totals import total
-from rmqctl.rules.words import counted
+from rmqctl.text.times import iso_time
+from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
     from rmqctl.admin.topics import TopicList, TopicSummary

@@ -15,7 +15,7 @@ from rmqctl.model.route import MASTER_ID
 from rmqctl.model.topic import TOPIC_FINDINGS
 from rmqctl.rules.topics import permission_words
 from rmqctl.rules.totals import total
-from rmqctl.rules.words import counted, listed
+from rmqctl.text.words import counted, listed
 
 if TYPE_CHECKING:
     from rmqctl.admin.topic_route import RoutePart, RouteReport

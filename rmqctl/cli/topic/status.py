@@ -12,10 +12,10 @@ from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.cli.output.totals import total_items, total_reasons, total_words
 from rmqctl.errors import NotRegisteredError
 from rmqctl.model.topic import TOPIC_FINDINGS
-from rmqctl.rules.times import iso_time
 from rmqctl.rules.topics import permission_words
 from rmqctl.rules.totals import total
-from rmqctl.rules.words import counted, listed
+from rmqctl.text.times import iso_time
+from rmqctl.text.words import counted, listed
 
 if TYPE_CHECKING:
     from rmqctl.admin.topic_status import BrokerTopic, QueueStatus, TopicStatus

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rmqctl.cli.output.listing import Column, Item
 from rmqctl.cli.output.totals import show_total
-from rmqctl.rules.durations import short_duration
+from rmqctl.text.durations import short_duration
 
 
 def show_time_lag(item: Item) -> str:

@@ -95,7 +95,7 @@ def command(
     invocation = Invocation(ctx)
     require_stream(invocation.display)
     from rmqctl.rules.health import Health
-    from rmqctl.rules.names import one_of
+    from rmqctl.text.names import one_of
 
     from .session import Session, WatchSettings
 

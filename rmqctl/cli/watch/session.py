@@ -18,10 +18,10 @@ from rmqctl.cli.output.waiting import Waiting
 from rmqctl.errors import UsageError
 from rmqctl.model.failure import Failure
 from rmqctl.observe.fleet_sampler import FIRST_LOOK_S, FleetSampler
-from rmqctl.rules.durations import short_duration
 from rmqctl.rules.health import Health, Settings
-from rmqctl.rules.times import iso_time
-from rmqctl.rules.wildcards import is_pattern, matching
+from rmqctl.text.durations import short_duration
+from rmqctl.text.times import iso_time
+from rmqctl.text.wildcards import is_pattern, matching
 from rmqctl.watch.health import HealthWindow, worst_first
 from rmqctl.watch.incidents import Incidents
 from rmqctl.watch.items import health_item

@@ -10,8 +10,8 @@ import typer
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.errors import NotFoundError, UsageError
-from rmqctl.rules.durations import parse_duration_ms, short_duration
-from rmqctl.rules.words import counted
+from rmqctl.text.durations import parse_duration_ms, short_duration
+from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,7 +92,7 @@ def command(
     from rmqctl.cli.output.render import choose_columns, render
     from rmqctl.cli.output.waiting import Waiting
     from rmqctl.rules.allocate import sort_client_ids
-    from rmqctl.rules.names import closest
+    from rmqctl.text.names import closest
     from rmqctl.whatif.churn import restarts
     from rmqctl.whatif.trying import Question, own_strategy, require_known, simulate_all
 

@@ -10,7 +10,7 @@ from rmqctl.cli.durations import duration_option_ms
 from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
-from rmqctl.rules.durations import short_duration
+from rmqctl.text.durations import short_duration
 
 if TYPE_CHECKING:
     from rmqctl.observe.stuck_scan import StuckQueue, StuckScan
@@ -74,7 +74,7 @@ def command(
 
 def _model(count: int, timeout_ms: int) -> Listing:
     """Compare the two for messages that get stuck together: just before a check, and just after one."""
-    from rmqctl.rules.expiry import expiry_waits
+    from rmqctl.whatif.rules.expiry import expiry_waits
 
     # In the best case a check follows 1 ms after the start, in the worst case a whole consumeTimeout after it.
     best, worst = (expiry_waits([0] * count, timeout_ms, first_ms) for first_ms in (1, timeout_ms))
@@ -114,8 +114,8 @@ def to_listing(scan: "StuckScan", timeout_ms: int | None) -> Listing:
 
 
 def _item(scan: "StuckScan", queue: "StuckQueue", timeout_ms: int | None) -> dict[str, Any]:
-    from rmqctl.rules.expiry import expiry_waits, likely_now_ms, next_look_ms, sent_back_in_ms
     from rmqctl.rules.stuck_queues import AgeSource
+    from rmqctl.whatif.rules.expiry import expiry_waits, likely_now_ms, next_look_ms, sent_back_in_ms
 
     holder, settings, held = queue.holder, queue.settings, queue.watched.last.held
     own_ms = None if settings is None else settings.consume_timeout_ms

@@ -10,7 +10,7 @@ from rmqctl.cli.invocation import Invocation
 from rmqctl.cli.output.listing import Column, Item, Listing
 from rmqctl.cli.output.render import choose_columns, render
 from rmqctl.errors import UsageError
-from rmqctl.rules.names import one_of
+from rmqctl.text.names import one_of
 
 if TYPE_CHECKING:
     from rmqctl.whatif.readonly import Effect, Readonly

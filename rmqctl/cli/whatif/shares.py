@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rmqctl.cli.output.listing import Column, Item, Listing, Section
 from rmqctl.cli.output.totals import show_total, total_items, total_reasons, total_words
 from rmqctl.rules.totals import total
-from rmqctl.rules.words import counted
+from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
     from rmqctl.model.failure import Failure

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
 from rmqctl.rules.group_views import strategy_name
-from rmqctl.rules.words import by_value
+from rmqctl.text.words import by_value
 
 
 @check(

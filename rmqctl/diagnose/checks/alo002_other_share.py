@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
-from rmqctl.diagnose.shares import compute_shares
+from rmqctl.diagnose.rules.shares import compute_shares
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.allocate import Options
-from rmqctl.rules.words import counted, listed
+from rmqctl.text.words import counted, listed
 from rmqctl.whatif.looks import compare_with_real
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
-from rmqctl.diagnose.shares import may_lack_owner
-from rmqctl.rules.words import agreeing, counted, listed
+from rmqctl.diagnose.rules.shares import may_lack_owner
+from rmqctl.text.words import agreeing, counted, listed
 
 
 @check(

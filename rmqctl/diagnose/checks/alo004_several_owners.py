@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
 from rmqctl.model.progress import Unknown
-from rmqctl.rules.words import agreeing, counted
+from rmqctl.text.words import agreeing, counted
 
 
 @check(

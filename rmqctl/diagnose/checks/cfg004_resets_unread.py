@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
 from rmqctl.model.group import CPP
-from rmqctl.rules.words import by_value, listed, who_has
+from rmqctl.text.words import by_value, listed, who_has
 
 
 @check(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rmqctl.diagnose.clocks import skew_words
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Need, Severity, Symptom, check, command
-from rmqctl.diagnose.parts import clock_evidence
+from rmqctl.diagnose.rules.parts import clock_evidence
 from rmqctl.rules.clock_skew import ClockBounds, middle_clock
 
 _LIMIT_MS = 1_000

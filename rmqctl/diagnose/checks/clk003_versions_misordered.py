@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Need, Severity, Symptom, check
-from rmqctl.diagnose.parts import show_subscriptions, subscriptions_as_evidence
+from rmqctl.diagnose.rules.parts import show_subscriptions, subscriptions_as_evidence
 from rmqctl.model.group import Subscription
 from rmqctl.rules.clock_skew import ClockBounds
-from rmqctl.rules.durations import short_duration
 from rmqctl.rules.member_clock import MAX_VERSION_MS
-from rmqctl.rules.words import listed
+from rmqctl.text.durations import short_duration
+from rmqctl.text.words import listed
 
 # A difference that matters to a user who changes a filter manually.
 _LEAST_MS = 10_000

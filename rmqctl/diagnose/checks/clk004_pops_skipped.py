@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rmqctl.diagnose.clocks import skew_words
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
-from rmqctl.diagnose.parts import clock_evidence
+from rmqctl.diagnose.rules.parts import clock_evidence
 
 _DEFAULT_INVISIBLE_MS = 60_000
 

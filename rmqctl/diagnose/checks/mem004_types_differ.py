@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Severity, Symptom, check
-from rmqctl.diagnose.parts import differing
+from rmqctl.diagnose.rules.parts import differing
 
 
 @check(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
 from rmqctl.protocol.versions import plain_version, version_name
-from rmqctl.rules.words import by_value, who_has
+from rmqctl.text.words import by_value, who_has
 
 
 @check(

@@ -9,7 +9,7 @@ from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
 from rmqctl.model.group import CONSUME_PASSIVELY
 from rmqctl.rules.member_settings import limit_words, retry_limit
-from rmqctl.rules.words import by_value, who_has
+from rmqctl.text.words import by_value, who_has
 
 
 @check(

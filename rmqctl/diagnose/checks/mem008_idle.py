@@ -8,7 +8,7 @@ from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
 from rmqctl.model.group import BROADCASTING, CONSUME_PASSIVELY
 from rmqctl.model.names import RETRY_PREFIX
-from rmqctl.rules.words import counted, listed
+from rmqctl.text.words import counted, listed
 
 
 @check(

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
-from rmqctl.rules.membership import find_flapping
-from rmqctl.rules.words import counted, listed
+from rmqctl.diagnose.rules.membership import find_flapping
+from rmqctl.text.words import counted, listed
 
 
 @check(

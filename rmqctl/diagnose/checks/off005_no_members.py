@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Need, Severity, Symptom, check, command
-from rmqctl.diagnose.parts import waiting
+from rmqctl.diagnose.rules.parts import waiting
 from rmqctl.model.group import GroupState
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts, QueueMotion
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
-from rmqctl.diagnose.motions import motion_of_queues
+from rmqctl.diagnose.rules.motions import motion_of_queues
 from rmqctl.model.progress import QueueProgress
-from rmqctl.rules.durations import short_duration
-from rmqctl.rules.words import counted
+from rmqctl.text.durations import short_duration
+from rmqctl.text.words import counted
 
 # Of the retention: 7 h of the 72 h that brokers keep messages by default.
 _PART = 0.1

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
-from rmqctl.diagnose.parts import starts_last
+from rmqctl.diagnose.rules.parts import starts_last
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.progress import QueueProgress
-from rmqctl.rules.durations import short_duration
-from rmqctl.rules.words import counted
+from rmqctl.text.durations import short_duration
+from rmqctl.text.words import counted
 
 # Start times are by the members' clocks, ages by the brokers'.
 _MARGIN_MS = 600_000

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
-from rmqctl.diagnose.parts import starts_last
+from rmqctl.diagnose.rules.parts import starts_last
 from rmqctl.model.names import RETRY_PREFIX
 from rmqctl.model.progress import QueueProgress, Unknown
-from rmqctl.rules.words import counted, listed
+from rmqctl.text.words import counted, listed
 
 
 @check(

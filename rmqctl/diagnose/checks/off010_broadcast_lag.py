@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts, QueueMotion
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
-from rmqctl.diagnose.motions import by_topic_and_member
-from rmqctl.rules.words import counted
+from rmqctl.diagnose.rules.motions import by_topic_and_member
+from rmqctl.text.words import counted
 
 # A smaller backlog is consumed before a user has typed a command.
 _LEAST = 1_000

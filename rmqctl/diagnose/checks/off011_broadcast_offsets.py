@@ -8,7 +8,7 @@ from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check, command
 from rmqctl.model.group import BROADCASTING
 from rmqctl.model.names import RETRY_PREFIX
-from rmqctl.rules.words import counted
+from rmqctl.text.words import counted
 
 
 @check(

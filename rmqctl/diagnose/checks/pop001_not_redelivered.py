@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
-from rmqctl.rules.durations import short_duration
-from rmqctl.rules.words import counted
+from rmqctl.text.durations import short_duration
+from rmqctl.text.words import counted
 
 # The broker checks every second; after a start, it first waits for its timers.
 _LATE_MS = 60_000

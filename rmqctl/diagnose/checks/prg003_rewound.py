@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts, QueueMotion
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
-from rmqctl.diagnose.motions import by_topic_and_member
+from rmqctl.diagnose.rules.motions import by_topic_and_member
 from rmqctl.rules.stuck_queues import client_now_ms
-from rmqctl.rules.words import counted
+from rmqctl.text.words import counted
 
 # Clients commit every 5 s: messages that were finished earlier than this are committed.
 _COMMITTED_MS = 15_000

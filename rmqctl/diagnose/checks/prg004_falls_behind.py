@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
-from rmqctl.diagnose.motions import growing_topics
-from rmqctl.rules.durations import short_duration
-from rmqctl.rules.words import counted
+from rmqctl.diagnose.rules.motions import growing_topics
+from rmqctl.text.durations import short_duration
+from rmqctl.text.words import counted
 
 
 @check(

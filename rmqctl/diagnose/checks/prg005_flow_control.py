@@ -10,7 +10,7 @@ from rmqctl.model.group import ProcessQueue, RunningInfo
 from rmqctl.model.queue import MessageQueue
 from rmqctl.rules.flow_control import Hold, decide
 from rmqctl.rules.stuck_queues import Motion, flow_limits
-from rmqctl.rules.words import counted, listed
+from rmqctl.text.words import counted, listed
 
 _MIB_BYTES = 1 << 20
 

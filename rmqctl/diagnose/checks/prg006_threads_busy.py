@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
-from rmqctl.diagnose.motions import growing_topics
+from rmqctl.diagnose.rules.motions import growing_topics
 from rmqctl.model.group import RunningInfo
-from rmqctl.rules.words import counted, listed
+from rmqctl.text.words import counted, listed
 
 _NEAR = 0.9
 

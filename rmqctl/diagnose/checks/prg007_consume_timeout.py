@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts, QueueMotion
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
-from rmqctl.diagnose.motions import by_topic_and_member
-from rmqctl.rules.durations import short_duration
+from rmqctl.diagnose.rules.motions import by_topic_and_member
 from rmqctl.rules.stuck_queues import Why
-from rmqctl.rules.words import counted
+from rmqctl.text.durations import short_duration
+from rmqctl.text.words import counted
 
 _NEAR = 0.8
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
-from rmqctl.rules.words import listed
+from rmqctl.text.words import listed
 
 
 @check(

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Need, Severity, Symptom, check, command
-from rmqctl.diagnose.parts import waiting
+from rmqctl.diagnose.rules.parts import waiting
 from rmqctl.model.group import GroupState
-from rmqctl.rules.words import listed
+from rmqctl.text.words import listed
 
 
 @check(

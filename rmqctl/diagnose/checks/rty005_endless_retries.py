@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
 from rmqctl.rules.member_settings import NO_LIMIT, retry_limit
-from rmqctl.rules.words import listed
+from rmqctl.text.words import listed
 
 
 @check(

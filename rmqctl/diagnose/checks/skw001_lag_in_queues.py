@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
-from rmqctl.diagnose.skew import standing_out
+from rmqctl.diagnose.rules.skew import standing_out
 from rmqctl.model.names import RETRY_PREFIX
-from rmqctl.rules.words import listed
+from rmqctl.text.words import listed
 
 # A smaller backlog is consumed before a user has typed a command.
 _LEAST = 1_000

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
-from rmqctl.diagnose.skew import standing_out
+from rmqctl.diagnose.rules.skew import standing_out
 from rmqctl.model.names import RETRY_PREFIX
-from rmqctl.rules.words import listed
+from rmqctl.text.words import listed
 
 # Fewer messages than this in the sample say nothing about the distribution.
 _LEAST_COUNT = 100

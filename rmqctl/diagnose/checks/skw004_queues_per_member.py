@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
 from rmqctl.model.names import RETRY_PREFIX
-from rmqctl.rules.words import listed
+from rmqctl.text.words import listed
 
 _FACTOR = 2
 _LEAST_DIFFERENCE = 3

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
-from rmqctl.diagnose.skew import standing_out
+from rmqctl.diagnose.rules.skew import standing_out
 from rmqctl.rules.group_views import total_status
-from rmqctl.rules.words import listed
+from rmqctl.text.words import listed
 
 _FACTOR = 5.0
 _LEAST_TPS = 10.0

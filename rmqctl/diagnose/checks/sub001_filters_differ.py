@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Severity, Symptom, check
-from rmqctl.diagnose.parts import show_subscriptions, subscriptions_as_evidence
-from rmqctl.rules.words import by_value, listed, who_has
+from rmqctl.diagnose.rules.parts import show_subscriptions, subscriptions_as_evidence
+from rmqctl.text.words import by_value, listed, who_has
 
 
 @check(

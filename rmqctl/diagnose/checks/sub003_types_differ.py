@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check
-from rmqctl.diagnose.parts import show_subscriptions
-from rmqctl.rules.words import by_value, who_has
+from rmqctl.diagnose.rules.parts import show_subscriptions
+from rmqctl.text.words import by_value, who_has
 
 
 @check(

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check
-from rmqctl.diagnose.parts import show_subscriptions, subscriptions_as_evidence
+from rmqctl.diagnose.rules.parts import show_subscriptions, subscriptions_as_evidence
 from rmqctl.model.group import Subscription
-from rmqctl.rules.times import iso_time
+from rmqctl.text.times import iso_time
 
 
 @check(

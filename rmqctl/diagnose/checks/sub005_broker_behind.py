@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Severity, Symptom, check
-from rmqctl.diagnose.parts import show_subscriptions, subscriptions_as_evidence
-from rmqctl.rules.words import listed
+from rmqctl.diagnose.rules.parts import show_subscriptions, subscriptions_as_evidence
+from rmqctl.text.words import listed
 
 
 @check(

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Severity, Symptom, check
-from rmqctl.diagnose.parts import show_subscriptions, subscriptions_as_evidence
-from rmqctl.rules.durations import short_duration
+from rmqctl.diagnose.rules.parts import show_subscriptions, subscriptions_as_evidence
 from rmqctl.rules.member_clock import MAX_VERSION_MS
-from rmqctl.rules.words import listed
+from rmqctl.text.durations import short_duration
+from rmqctl.text.words import listed
 
 # Clocks commonly differ by a minute, which is too little to misorder manual changes.
 _AHEAD_MS = 60_000

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Need, Severity, Symptom, check
-from rmqctl.diagnose.parts import show_subscriptions, subscriptions_as_evidence
+from rmqctl.diagnose.rules.parts import show_subscriptions, subscriptions_as_evidence
 
 
 @check(

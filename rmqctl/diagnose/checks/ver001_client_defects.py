@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rmqctl.diagnose.defects import CLIENT_DEFECTS, clients_of
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import SEVERITIES, Evidence, Severity, Symptom, check, command
+from rmqctl.diagnose.rules.defects import CLIENT_DEFECTS, clients_of
 from rmqctl.protocol.versions import plain_version, version_name
-from rmqctl.rules.words import counted, listed
+from rmqctl.text.words import counted, listed
 
 
 @check(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rmqctl.diagnose.defects import BROKER_DEFECTS
 from rmqctl.diagnose.facts import GroupFacts
 from rmqctl.diagnose.finding import Evidence, Need, Severity, Symptom, check, command
+from rmqctl.diagnose.rules.defects import BROKER_DEFECTS
 from rmqctl.protocol.versions import plain_version, version_name
-from rmqctl.rules.words import listed
+from rmqctl.text.words import listed
 
 
 @check(

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from rmqctl.errors import UsageError
-from rmqctl.rules.names import hint_for
+from rmqctl.text.names import hint_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -20,8 +20,8 @@ from rmqctl.pipeline.hours import HOUR_MS, ceil_hour_ms, floor_hour_ms
 from rmqctl.pipeline.job import Field, Job, JobOptions, Kind, Outcome, Written, always
 from rmqctl.pipeline.options import options_of
 from rmqctl.pipeline.tables import AUDIT, PARTITIONS, SCHEMAS, replace_partitions, table_path
-from rmqctl.rules.times import iso_time
-from rmqctl.rules.wildcards import is_pattern
+from rmqctl.text.times import iso_time
+from rmqctl.text.wildcards import is_pattern
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -24,9 +24,9 @@ from rmqctl.pipeline.job import Field, Job, JobOptions, Kind, Outcome, Written, 
 from rmqctl.pipeline.options import options_of
 from rmqctl.pipeline.retained import fetch_held_since, fetch_retained
 from rmqctl.pipeline.tables import DEAD_LETTERS, PARTITIONS, SCHEMAS, replace_partitions, table_path
-from rmqctl.rules.times import iso_time
-from rmqctl.rules.wildcards import require_matching
-from rmqctl.rules.words import agreeing, counted
+from rmqctl.text.times import iso_time
+from rmqctl.text.wildcards import require_matching
+from rmqctl.text.words import agreeing, counted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession

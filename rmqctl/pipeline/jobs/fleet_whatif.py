@@ -29,9 +29,9 @@ from rmqctl.pipeline.tables import (
     replace_partitions,
     table_path,
 )
-from rmqctl.rules.times import iso_time
-from rmqctl.rules.wildcards import require_matching
-from rmqctl.rules.words import counted, listed
+from rmqctl.text.times import iso_time
+from rmqctl.text.wildcards import require_matching
+from rmqctl.text.words import counted, listed
 from rmqctl.whatif.trying import require_known
 
 if TYPE_CHECKING:

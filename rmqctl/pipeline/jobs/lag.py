@@ -24,11 +24,11 @@ from rmqctl.pipeline.tables import (
     replace_partitions,
     table_path,
 )
-from rmqctl.rules.durations import parse_duration_ms, short_duration
 from rmqctl.rules.health import Settings
-from rmqctl.rules.times import iso_time
-from rmqctl.rules.wildcards import require_matching
-from rmqctl.rules.words import counted
+from rmqctl.text.durations import parse_duration_ms, short_duration
+from rmqctl.text.times import iso_time
+from rmqctl.text.wildcards import require_matching
+from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,7 +17,7 @@ from rmqctl.pipeline import FORMAT
 from rmqctl.pipeline.job import Field, Job, JobOptions, Kind, Outcome, Written, always
 from rmqctl.pipeline.options import options_of, read_source_options
 from rmqctl.protocol.properties import split_keys
-from rmqctl.rules.times import iso_time
+from rmqctl.text.times import iso_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession

@@ -38,9 +38,9 @@ from rmqctl.pipeline.snapshots import (
 from rmqctl.pipeline.table_files import TableFiles
 from rmqctl.pipeline.tables import OFFSET_SNAPSHOTS, table_path
 from rmqctl.rules.file_claims import require_fit
-from rmqctl.rules.times import iso_time
-from rmqctl.rules.wildcards import matching
-from rmqctl.rules.words import counted
+from rmqctl.text.times import iso_time
+from rmqctl.text.wildcards import matching
+from rmqctl.text.words import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rmqctl.model.queue import MessageQueue
-from rmqctl.rules.names import hint_for
+from rmqctl.text.names import hint_for
 
 from .averagely import allocate_averagely, allocate_by_circle
 from .base import Allocate, AllocationError, Assignment, require_ids

@@ -6,8 +6,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from rmqctl.rules.durations import short_duration
-from rmqctl.rules.words import counted
+from rmqctl.text.durations import short_duration
+from rmqctl.text.words import counted
 
 from .facts import QueueFacts
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.protocol.codes import request_code_name, response_code_name
 from rmqctl.protocol.flags import Permission
-from rmqctl.rules.durations import short_duration
-from rmqctl.rules.names import closest, hint_for
 from rmqctl.sandbox.broker import Broker
 from rmqctl.sandbox.faults.faults import Answer, Corrupt, Delay, Drop, Effect, Fault, Silence
 from rmqctl.sandbox.sandbox import Sandbox
+from rmqctl.text.durations import short_duration
+from rmqctl.text.names import closest, hint_for
 
 from .messages import (
     ChangeBroker,

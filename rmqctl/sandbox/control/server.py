@@ -14,9 +14,9 @@ import msgspec
 from rmqctl.errors import NotFoundError, RmqctlError, UsageError
 from rmqctl.net.clock import JumpClock, SystemClock
 from rmqctl.net.line_server import LineServer
-from rmqctl.rules.names import closest
 from rmqctl.sandbox.sandbox import CLUSTER, Sandbox
 from rmqctl.sandbox.scenarios.seeded_group import SeededGroup
+from rmqctl.text.names import closest
 
 from .faults import FaultControl
 from .messages import (

@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from rmqctl.errors import NotFoundError, UsageError
 from rmqctl.protocol.codes import response_code_name
-from rmqctl.rules.names import hint_for
 from rmqctl.sandbox.channel import Channel
 from rmqctl.sandbox.request import Request
+from rmqctl.text.names import hint_for
 
 from .partitions import Partitions, TraitsOf
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from rmqctl.rules import sql92
-from rmqctl.rules.sql92 import Properties
+from rmqctl.rules.message_filters import sql92
+from rmqctl.rules.message_filters.sql92 import Properties
 from rmqctl.sandbox.storage.store import AcceptsCode, AcceptsMessage
 
 from .subscription import ALL, Subscription

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from rmqctl.protocol.codes import ResponseCode
-from rmqctl.rules.tags import tag_code
+from rmqctl.rules.message_filters.tags import tag_code
 from rmqctl.sandbox.request import RefusalError
 
 ALL = "*"

@@ -15,7 +15,7 @@ from rmqctl.protocol.command import Command
 from rmqctl.protocol.java_dumps import dumps
 from rmqctl.protocol.message import StoredMessage, iter_messages
 from rmqctl.rules.allocate.averagely import allocate_averagely
-from rmqctl.rules.tags import parse_tags, tag_code
+from rmqctl.rules.message_filters.tags import parse_tags, tag_code
 from rmqctl.sandbox.sandbox import Sandbox
 from rmqctl.sandbox.topics.table import retry_topic
 

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from rmqctl.net.clock import pause
-from rmqctl.rules.words import agreeing, counted
 from rmqctl.sandbox.sandbox import Sandbox
 from rmqctl.sandbox.topics.table import dlq_topic
+from rmqctl.text.words import agreeing, counted
 
 from .consumer import Consumer
 from .producer import Producer, Ticker, in_the_past

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from rmqctl.errors import RmqctlError
 from rmqctl.protocol.properties import TAGS
-from rmqctl.rules.tags import tag_code
+from rmqctl.rules.message_filters.tags import tag_code
 
 from .commit_log import CommitLog, Segment
 from .consume_queue import ConsumeQueue

@@ -12,7 +12,7 @@ from rmqctl.protocol.frame import MAX_FRAME_BYTES
 from rmqctl.protocol.message import StoredMessage
 from rmqctl.protocol.properties import TAGS, encode_properties
 from rmqctl.protocol.record import Host, encode_record
-from rmqctl.rules.tags import tag_code
+from rmqctl.rules.message_filters.tags import tag_code
 
 from .commit_log import CommitLog
 from .consume_queue import ConsumeQueue, Entry

@@ -12,7 +12,7 @@ from freezegun import freeze_time
 from rmqctl.cli.change.options import wait_s
 from rmqctl.cli.change.specs import Asked, parse_asked
 from rmqctl.errors import UsageError
-from rmqctl.rules.reset import Aim, Spec
+from rmqctl.ops.rules.reset import Aim, Spec
 from tests.admin.cluster import Cluster
 from tests.cli.calls import call
 from tests.cli.served import served

@@ -15,6 +15,7 @@ import pytest
 from rmqctl.client.core import Client
 from rmqctl.client.producer import Producer
 from rmqctl.consumer.retry_guard import RetryGuard
+from rmqctl.consumer.rules.retry_locks import Hindrance
 from rmqctl.errors import NotAuthorisedError, UnreachableError
 from rmqctl.model.route import Broker
 from rmqctl.model.sending import OutgoingMessage
@@ -22,7 +23,6 @@ from rmqctl.ops import late_writes, replay_run
 from rmqctl.protocol.codes import RequestCode as Q
 from rmqctl.protocol.codes import ResponseCode as R
 from rmqctl.protocol.command import Command
-from rmqctl.rules.retry_locks import Hindrance
 from rmqctl.sandbox.threaded import ThreadedSandbox
 from tests.cli.calls import Result, call
 from tests.schemas import check_document

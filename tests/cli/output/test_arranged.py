@@ -12,7 +12,7 @@ from rmqctl.cli.invocation import Display
 from rmqctl.cli.output.listing import Column, Item, Listing, Section
 from rmqctl.cli.output.render import render
 from rmqctl.errors import UsageError
-from rmqctl.rules.filters import parse_condition
+from rmqctl.text.filters import parse_condition
 
 from .hostile import items, listing, raw_in
 

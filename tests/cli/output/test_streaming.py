@@ -8,7 +8,7 @@ from rmqctl.cli.invocation import Display
 from rmqctl.cli.output.listing import Column
 from rmqctl.cli.output.streaming import Stream
 from rmqctl.errors import UsageError
-from rmqctl.rules.filters import parse_condition
+from rmqctl.text.filters import parse_condition
 
 COLUMNS = (Column("NAME", "name"), Column("N", "n", is_number=True), Column("MORE", "more", is_wide=True))
 Captured = pytest.CaptureFixture[str]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqctl.cli.output.text import printable
-from rmqctl.rules.times import iso_time
+from rmqctl.text.times import iso_time
 
 from .hostile import RAW
 

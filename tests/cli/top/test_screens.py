@@ -280,7 +280,7 @@ def test_names_cannot_control_the_terminal_and_markup_is_text() -> None:
 
 
 def test_conditions_sort_and_columns_of_the_command_line_apply() -> None:
-    from rmqctl.rules.filters import parse_condition
+    from rmqctl.text.filters import parse_condition
 
     async def look(pilot: Pilot[None], app: TopApp, fleet: Fleet) -> None:
         lines = shown(app)

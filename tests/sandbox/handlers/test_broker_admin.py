@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from rmqctl.admin.rules.runtime_table import read_runtime
 from rmqctl.net.clock import VirtualClock
 from rmqctl.protocol.codes import RequestCode, ResponseCode
 from rmqctl.protocol.java_json import loads
-from rmqctl.rules.runtime_table import read_runtime
 from rmqctl.sandbox import Sandbox
 from rmqctl.sandbox.storage.store import NewMessage
 from tests.sandbox.peer import Peer

@@ -1,0 +1,41 @@
+"""Subscriptions, built from a topic and an expression (FilterAPI)."""
+
+from __future__ import annotations
+
+from rmqctl.model.consuming import Subscription
+from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.rules.message_filters import sql92
+from rmqctl.rules.message_filters.tags import parse_tags, tag_code
+
+ALL = "*"
+TAG, SQL92 = "TAG", "SQL92"
+
+
+def make_subscription(
+    topic: str, expression: str = ALL, expression_type: str = TAG, *, version_ms: int = 0
+) -> Subscription:
+    """Return the subscription to a topic. An empty tag expression means all messages, as `*` does.
+
+    Raises ValueError with a sentence for an empty topic, and for an expression without a tag or with invalid SQL92: a
+    broker accepts either silently, and delivers nothing.
+    """
+    if not topic.strip():
+        raise ValueError("the topic of a subscription is empty")
+    if expression_type == TAG:
+        tags = parse_tags(expression.strip() or ALL)
+        codes = frozenset(map(tag_code, tags))
+        return Subscription(topic, expression if tags else ALL, TAG, tags, codes, version_ms)
+    if expression_type != SQL92:
+        raise ValueError(f"unknown expression type {expression_type!r}: use TAG or SQL92")
+    if not expression.strip():
+        raise ValueError(f"the SQL92 expression for {topic} is empty")
+    try:
+        sql92.parse(expression)
+    except ValueError as error:
+        raise ValueError(f"invalid SQL92 expression {expression!r}: {error}") from None
+    return Subscription(topic, expression, SQL92, version_ms=version_ms)
+
+
+def retry_subscription(group: str, *, version_ms: int = 0) -> Subscription:
+    """Return the subscription to a group's own retry topic, which clustering consumers add automatically."""
+    return Subscription(RETRY_PREFIX + group, version_ms=version_ms)

@@ -1,0 +1,96 @@
+"""Conclusions from two readings of a group, for several checks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from rmqctl.diagnose.facts import GroupFacts, QueueMotion
+from rmqctl.model.names import RETRY_PREFIX
+from rmqctl.model.queue import MessageQueue
+
+# A group that keeps up is up to 10 s behind by its stored offsets, because clients commit every 5 s.
+_LEAST_AGE_MS = 30_000
+_LEAST_GROWN = 10
+_CLEARLY = 1.1
+
+
+class Growth(Struct, frozen=True):
+    """A topic whose lag grows: messages per second that arrive and are consumed, in queues that members serve.
+
+    `age_ms` is the age of the oldest unread message. `retention_in_ms` is the time until that age reaches the
+    retention, None if unknown.
+    """
+
+    put_tps: float
+    done_tps: float
+    behind: int
+    age_ms: int
+    retention_in_ms: int | None
+
+
+def by_topic_and_member(motions: Iterable[QueueMotion]) -> dict[tuple[str, str], list[QueueMotion]]:
+    """Return motions of queues that members hold, by topic and client id."""
+    grouped: dict[tuple[str, str], list[QueueMotion]] = {}
+    for each in motions:
+        if each.client_id is not None:
+            grouped.setdefault((each.mq.topic, each.client_id), []).append(each)
+    return grouped
+
+
+def motion_of_queues(facts: GroupFacts) -> dict[MessageQueue, QueueMotion]:
+    """Return one motion per queue; with several holders, that of the one that is farthest ahead."""
+    farthest: dict[MessageQueue, QueueMotion] = {}
+    for each in facts.motions:
+        known = farthest.get(each.mq)
+        if known is None or (each.watched.last.next_offset or 0) > (known.watched.last.next_offset or 0):
+            farthest[each.mq] = each
+    return farthest
+
+
+def growing_topics(facts: GroupFacts) -> dict[str, Growth]:
+    """Return the topics whose lag grows though members consume: by both readings, and by the members' last minute.
+
+    Queues that no member serves or whose head is stuck are left out: other checks report them.
+    """
+    if facts.is_broadcasting or facts.is_popping:
+        return {}
+    by_topic: dict[str, list[QueueMotion]] = {}
+    for mq, each in motion_of_queues(facts).items():
+        if each.is_served and not mq.topic.startswith(RETRY_PREFIX):
+            by_topic.setdefault(mq.topic, []).append(each)
+    found = {topic: _growth(facts, topic, motions) for topic, motions in by_topic.items()}
+    return {topic: growth for topic, growth in found.items() if growth is not None}
+
+
+def _growth(facts: GroupFacts, topic: str, motions: list[QueueMotion]) -> Growth | None:
+    put_tps = grown_tps = 0.0
+    put = grown = behind = 0
+    for each in motions:
+        first, last = each.watched.first, each.watched.last
+        if first.behind is None or last.behind is None or first.max_offset is None or last.max_offset is None:
+            continue
+        put += last.max_offset - first.max_offset
+        grown += last.behind - first.behind
+        put_tps += each.per_second(last.max_offset - first.max_offset)
+        grown_tps += each.per_second(last.behind - first.behind)
+        behind += last.behind
+    done_tps = put_tps - grown_tps
+    queues = {each.mq for each in motions}
+    rows = [row for row in facts.rows if row.mq in queues]
+    age_ms = max((row.time_lag_ms or 0 for row in rows), default=0)
+    if age_ms < _LEAST_AGE_MS or grown < max(_LEAST_GROWN, (_CLEARLY - 1) * put):
+        return None
+    if put_tps < _CLEARLY * _told_tps(facts, topic):
+        return None
+    left_ms = min((row.retention_left_ms for row in rows if row.retention_left_ms is not None), default=None)
+    # The age grows by the share of each second's messages that is not consumed.
+    in_ms = None if left_ms is None or put_tps <= 0 else round(left_ms * put_tps / min(grown_tps, put_tps))
+    return Growth(put_tps, max(0.0, done_tps), behind, age_ms, in_ms)
+
+
+def _told_tps(facts: GroupFacts, topic: str) -> float:
+    """Return the messages per second that the members consumed in the last minute, by their own counters."""
+    statuses = [info.statuses[topic] for info in facts.running.values() if topic in info.statuses]
+    return sum(status.consume_ok_tps for status in statuses)

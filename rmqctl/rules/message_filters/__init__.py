@@ -1,0 +1,1 @@
+"""Which messages a subscription selects: tags and SQL92, as brokers and clients decide it."""

@@ -1,0 +1,1 @@
+"""Times, durations, wildcards, filters and lists, as people read and write them; pure."""
